@@ -21,13 +21,7 @@ rules_file     = "/etc/okara/rules/rules.json"
 {{- with $own.proxies }}
 proxies        = {{ include "okara.text" . }}
 {{- end }}
-{{- if $own.tlsSecret }}
-
-tls {
-  cert = "/etc/okara/tls/tls.crt"
-  key  = "/etc/okara/tls/tls.key"
-}
-{{- end }}
+{{- include "okara.tls" $own.tlsSecret }}
 
 archives {
   key_files = {{ include "okara.files" (dict "folder" "/etc/okara/keys" "names" $own.keys.archive) }}
@@ -36,21 +30,59 @@ archives {
 {{- end }}
 }
 
-ui {
-  session_key_files = {{ include "okara.files" (dict "folder" "/etc/okara/keys" "names" $own.keys.session) }}
-{{- range $name, $value := $own.ui }}
-  {{ $name }} = {{ include "okara.text" $value }}
+{{ include "okara.ui" $own }}
+{{- include "okara.issuers" $own.issuers }}
+{{- with $own.config }}
+
+{{ . | trim }}
 {{- end }}
-}
-{{- range $own.issuers }}
+{{ end }}
+
+{{- define "okara.issuers" -}}
+{{- range . }}
 
 issuer {{ include "okara.text" .url }} {
   audiences = {{ include "okara.text" .audiences }}
-{{- with .groupsClaim }}
+{{- with get . "groupsClaim" }}
   groups_claim = {{ include "okara.text" . }}
 {{- end }}
 }
 {{- end }}
+{{- end }}
+
+{{- define "okara.tls" -}}
+{{- if . }}
+
+tls {
+  cert = "/etc/okara/tls/tls.crt"
+  key  = "/etc/okara/tls/tls.key"
+}
+{{- end }}
+{{- end }}
+
+{{- define "okara.ui" -}}
+ui {
+  session_key_files = {{ include "okara.files" (dict "folder" "/etc/okara/keys" "names" .keys.session) }}
+{{- range $name, $value := .ui }}
+  {{ $name }} = {{ include "okara.text" $value }}
+{{- end }}
+}
+{{- end }}
+
+{{- define "okara.portal" -}}
+{{- $own := .Values.portal -}}
+listen         = ":{{ ternary 8443 8080 (ne $own.tlsSecret "") }}"
+metrics_listen = ":9090"
+hostname       = {{ include "okara.text" $own.hostname }}
+public_url     = {{ include "okara.text" (printf "https://%s" $own.hostname) }}
+log_format     = "json"
+{{- with $own.proxies }}
+proxies        = {{ include "okara.text" . }}
+{{- end }}
+{{- include "okara.tls" $own.tlsSecret }}
+
+{{ include "okara.ui" $own }}
+{{- include "okara.issuers" $own.issuers }}
 {{- with $own.config }}
 
 {{ . | trim }}

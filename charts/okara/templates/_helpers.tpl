@@ -109,6 +109,22 @@ resources:
   ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
 {{- end }}
 
+{{- /* The API server, which has an address of its own outside of the pods. */}}
+{{- define "okara.apiServer" -}}
+# The API server, which has an address of its own outside of the pods.
+- ports: [{protocol: TCP, port: 443}, {protocol: TCP, port: 6443}]
+  {{- with .Values.networkPolicy.apiServer }}
+  to:
+  {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+  {{- end }}
+  {{- else }}
+  to:
+    - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}
+    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128"]}
+  {{- end }}
+{{- end }}
+
 {{- define "okara.binding" }}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding

@@ -30,10 +30,10 @@ import (
 // site is a cluster with the chart, a tenant's namespace and three who act in it, each
 // with a token of its own.
 type site struct {
-	t                       *testing.T
-	set                     *kubernetes.Clientset
-	system, tenants         string
-	admin, tenant, operator client.Client
+	t                               *testing.T
+	set                             *kubernetes.Clientset
+	system, tenants                 string
+	admin, tenant, operator, portal client.Client
 }
 
 func newSite(t *testing.T) *site {
@@ -47,6 +47,7 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, set: set, system: cluster.Namespace(t, nil).Name, tenants: cluster.Namespace(t, nil).Name}
 	o := options(t, "few.values.yaml")
 	o.Namespace = s.system
+	o.Values["runs"], o.Values["portal"] = map[string]any{"enabled": true}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
 	objects, err := chart.Objects(o)
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func newSite(t *testing.T) *site {
 	}
 	s.bind("anna", s.tenants, s.tenants)
 	s.tenant = s.connect(s.token("anna", s.tenants))
+	s.portal = s.connect(s.token("okara-portal", s.system))
 	s.untilInForce()
 	return s
 }
@@ -121,6 +123,10 @@ func (s *site) untilInForce() {
 		"okara-protect": func() error {
 			m := s.made(annotated("okara.dev/protect", "true"))
 			return s.tenant.Delete(s.t.Context(), m)
+		},
+		"okara-approver": func() error { return s.tenant.Create(s.t.Context(), s.instance("alice")) },
+		"okara-portal": func() error {
+			return s.portal.Create(s.t.Context(), s.instance(user, finalizers("example.com/x")))
 		},
 		"okara-namespace": func() error {
 			ns := s.namespace("okara.dev/runs")
