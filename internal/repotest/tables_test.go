@@ -465,5 +465,6 @@ operator/internal/rig: a test package: real programs of a cluster
 	internal/scratch
 	oci
 	operator/internal/fluxexec
+	operator/internal/fluxexec/helm
 	operator/internal/plangate
 `

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// object is one of the run.
+func (e *executed) object(version, kind string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(version)
+	o.SetKind(kind)
+	o.SetNamespace(e.ns)
+	o.SetName(e.spec.Name)
+	return o
+}
+
+// TestExecutor (T1, T7, T13): a run is applied, and destroyed whatever state it is in:
+// without a source, and suspended.
+func TestExecutor(t *testing.T) {
+	e := newExecuted(t)
+	e.spec.Attempt = "1"
+	got := e.reaches(fluxexec.Applied)
+	if !strings.HasSuffix(got.AppliedRevision, e.digest) || got.Attempt != "1" || strings.Join(got.Outputs, " ") != "list text" {
+		t.Errorf("%+v", got)
+	}
+	if changed, err := e.exec.Apply(t.Context(), e.spec); err != nil || changed {
+		t.Errorf("it was written though nothing changed: %v", err)
+	}
+	if err := e.exec.Cancel(t.Context(), e.spec); err != nil {
+		t.Fatal(err)
+	}
+	source := e.object("source.toolkit.fluxcd.io/v1", "OCIRepository")
+	e.delete(t, source)
+	e.gone(t, source)
+	e.ends()
+	if e.applied() {
+		t.Error("nothing was destroyed")
+	}
+	e.gone(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: rawOutputs}})
+}
+
+// TestExecutorKeeps shows a run that leaves what it made.
+func TestExecutorKeeps(t *testing.T) {
+	e := newExecuted(t)
+	e.reaches(fluxexec.Applied)
+	e.spec.Keep = true
+	e.ends()
+	if !e.applied() {
+		t.Error("it was destroyed")
+	}
+}
+
+// TestExecutorRepairs (T16): a source that was wrong is written anew, and a run follows.
+func TestExecutorRepairs(t *testing.T) {
+	e := newExecuted(t)
+	right := e.spec.Module.Digest
+	e.spec.Module.Digest = "sha256:" + strings.Repeat("0", 64)
+	if _, err := e.exec.Apply(t.Context(), e.spec); err != nil {
+		t.Fatal(err)
+	}
+	e.says(t, e.object("infra.contrib.fluxcd.io/v1alpha2", "Terraform"), "Ready", "False")
+	e.spec.Module.Digest = right
+	e.reaches(fluxexec.Applied)
+	e.ends()
+}
+
+// TestExecutorWaits shows a run that meets the lock of the state, and one that breaks it.
+func TestExecutorWaits(t *testing.T) {
+	const id = "0f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
+	e := newExecuted(t)
+	req, err := http.NewRequestWithContext(t.Context(), "LOCK", e.state, strings.NewReader(fmt.Sprintf(`{"ID":%q,"Operation":"apply","Who":"somebody"}`, id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+	if got := e.reaches(fluxexec.Waiting); got.Reason != fluxexec.StateLocked || got.Lock != id {
+		t.Errorf("%+v", got)
+	}
+	e.spec.ForceUnlock = id
+	e.reaches(fluxexec.Applied)
+	e.ends()
+}
+
+// TestExecutorReports shows a run that tells of drift and repairs it when it is asked to.
+func TestExecutorReports(t *testing.T) {
+	e := newExecuted(t)
+	e.spec.Drift = fluxexec.DriftReport
+	e.reaches(fluxexec.Applied)
+	until(t, "it compares", func() (bool, any) {
+		e.reaches(fluxexec.Applied)
+		o := e.object("infra.contrib.fluxcd.io/v1alpha2", "Terraform")
+		e.read(t, o)
+		return text(t, o, "spec", "approvePlan") == "disable", o.Object["spec"]
+	})
+	e.store(strings.ReplaceAll(e.stored(), "hello, okara", "hello, world"))
+	e.spec.Request = "look"
+	if got := e.reaches(fluxexec.Drifted); !strings.Contains(got.Message, "hello, world") {
+		t.Errorf("%+v", got)
+	}
+	if s := e.stored(); strings.Contains(s, "hello, okara") {
+		t.Error("it was repaired")
+	}
+	e.spec.Attempt = "2"
+	e.reaches(fluxexec.Applied)
+	if s := e.stored(); !strings.Contains(s, "hello, okara") {
+		t.Error("it was not repaired")
+	}
+	e.ends()
+}
+
+// TestExecutorSeals (T15): plans and states are what OpenTofu's encryption makes of them.
+func TestExecutorSeals(t *testing.T) {
+	e := newExecuted(t)
+	secret := e.secret("encryption", "config", `
+key_provider "pbkdf2" "key" {
+  passphrase = "correct horse battery staple"
+}
+method "aes_gcm" "sealed" {
+  keys = key_provider.pbkdf2.key
+}
+state {
+  method   = method.aes_gcm.sealed
+  enforced = true
+}
+plan {
+  method   = method.aes_gcm.sealed
+  enforced = true
+}
+`)
+	e.spec.Encryption = &fluxexec.SecretKey{Secret: secret.Name, Key: "config"}
+	e.reaches(fluxexec.Applied)
+	if s := e.stored(); s == "" || strings.Contains(s, "hello") {
+		t.Errorf("the state is %s", s)
+	}
+	e.ends()
+}
+
+// TestTrapDrift (T18): without a look for drift each run plans, and repairs.
+func TestTrapDrift(t *testing.T) {
+	r := newTrial(t)
+	r.source()
+	terraform := r.run(func(spec map[string]any) {
+		spec["disableDriftDetection"], spec["interval"] = true, "2s"
+	})
+	r.ready(t, terraform)
+	r.store(strings.ReplaceAll(r.stored(), "hello, okara", "hello, world"))
+	until(t, "it is repaired", func() (bool, any) { s := r.stored(); return strings.Contains(s, "hello, okara"), s })
+}
+
+// TestTrapManualDrift (T18): with a look for it, a run whose plans wait tells of drift and
+// has no plan to repair it. The executor's has.
+func TestTrapManualDrift(t *testing.T) {
+	e := newExecuted(t)
+	e.reaches(fluxexec.Applied)
+	terraform := e.object("infra.contrib.fluxcd.io/v1alpha2", "Terraform")
+	e.set(terraform, func(spec map[string]any) { spec["approvePlan"] = "" })
+	e.ready(t, terraform)
+	e.store(strings.ReplaceAll(e.stored(), "hello, okara", "hello, world"))
+	e.again(terraform)
+	e.says(t, terraform, "Ready", "False")
+	if id := text(t, terraform, "status", "plan", "pending"); id != "" {
+		t.Errorf("plan %s waits", id)
+	}
+	e.spec.Approval, e.spec.Interval.Duration = fluxexec.ApprovalManual, 2*time.Second
+	if got := e.reaches(fluxexec.Planned); got.Plan.Reason != fluxexec.PlanGateMissing {
+		t.Errorf("%+v", got.Plan)
+	}
+	e.ends()
+}
+
+// TestTrapValueFrom (T5): valueFrom of a variable does nothing; varsFrom does.
+func TestTrapValueFrom(t *testing.T) {
+	e := newExecuted(t)
+	e.source()
+	secret := e.secret("values", "key", "secret")
+	terraform := e.run(func(spec map[string]any) {
+		spec["vars"] = []any{map[string]any{"name": "name", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": secret.Name, "key": "key"}}}}
+	})
+	e.says(t, terraform, "Ready", "False")
+	e.set(terraform, func(spec map[string]any) {
+		spec["vars"], spec["varsFrom"] = nil, []any{map[string]any{"kind": "Secret", "name": secret.Name, "varsKeys": []any{"key:name"}}}
+	})
+	e.ready(t, terraform)
+	if s := e.stored(); !strings.Contains(s, "hello, secret") {
+		t.Errorf("the state is %s", s)
+	}
+}
