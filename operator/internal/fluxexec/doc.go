@@ -7,35 +7,48 @@
 // cluster, destroys step by step, and approves plans.
 //
 // What tofu-controller does that would surprise is kept out by what is built, and by the
-// order of what is done. Tests in operator/internal/rig show it on the real controller,
-// under these numbers.
+// order of what is done. In brackets is the test of operator/internal/rig that shows it on
+// the real controller; those of the executor there are TestExecutor… and TestGateHolds.
 //
-//   - T1: without its source a Terraform is not destroyed. [Executor.Destroy] makes sure
-//     of the source first; the callers do of the Secrets.
-//   - T2, T3: the source lies in the namespace of the run, and names a digest. Behind a
-//     tag the next plan runs whatever the tag names by then. A plan counts only if its
-//     revision ends in the digest.
-//   - T4: an approval stays in place and approves what comes next. Each write of anything
-//     else takes it back, as does the first [Executor.Apply] after it was used.
-//   - T5: values are written out, or come of a Secret by varsFrom; valueFrom does
-//     nothing.
-//   - T6, T7: [ReadOutputs] joins an output that is no string with its type;
-//     [Executor.Clean] deletes the Secret, which may outlive the Terraform.
-//   - T8: a plan waits if it is pending, nobody's approval is set, and it is of the
-//     present generation: it is pending for a moment in automatic runs, too.
-//   - T9: names have at most 53 characters, and are labels of DNS.
-//   - T12: the password of the state is in the environment, which is read for each run.
-//     What backendConfigsFrom gives would be kept in the plan.
-//   - T13: a suspended Terraform is not destroyed, so that [Executor.Destroy] lets it go
-//     on, once it is deleted.
-//   - T14: a module of more than [MaxModule] bytes is refused before there is an object.
-//   - T16: a repaired Secret or source is not noticed. What changed is in the annotation
-//     that asks for a run: Spec.Request, and the generation of the source.
-//   - T17: an approved plan is made anew and only its id compared. The plan gate compares
-//     what it would change: [Gated], [Executor.Approve].
-//   - T18: without a look for drift each run plans, and repairs. [DriftOff] has no
-//     second run therefore, and a run whose plans wait looks for no drift: it would tell
-//     of it and never plan the repair.
+//   - T1: without its source a Terraform is not destroyed [TestTrapSource].
+//     [Executor.Destroy] makes sure of the source first; the callers do of the Secrets.
+//   - T2: a source of another namespace is refused [TestTrapNamespace]. It lies in that of
+//     the run.
+//   - T3: behind a tag the next plan runs whatever the tag names by then [TestTrapTag].
+//     The source names a digest, and a plan counts only if its revision ends in it.
+//   - T4: an approval stays in place and approves what comes next [TestTrapApproval]. Each
+//     write of anything else takes it back, as does the first [Executor.Apply] after it
+//     was used.
+//   - T5: valueFrom does nothing [TestTrapValueFrom]. Values are written out, or come of a
+//     Secret by varsFrom.
+//   - T6, T7: an output that is no string has its type beside it [TestFluxRunsAModule],
+//     and [ReadOutputs] joins them; the Secret may outlive the Terraform, and
+//     [Executor.Clean] deletes it.
+//   - T8: a plan is pending for a moment where nobody has to approve it [TestTrapPending].
+//     It waits if no approval is set, and it is of the present generation.
+//   - T9: names have at most 53 characters, and are labels of DNS. Where runners are pods,
+//     other names are made of them; tests have no pods.
+//   - T10: fileMappings are not used.
+//   - T11: a warning of tofu's breaks a run [TestTrapSettings]. What makes it talk is no
+//     variable of the runner's environment.
+//   - T12: what the environment takes of a Secret is read for each run
+//     [TestTrapEnvironment]: the password of the state is there. What backendConfigsFrom
+//     gives would be kept in the plan.
+//   - T13: a suspended Terraform is not destroyed [TestTrapSuspend]. [Executor.Destroy]
+//     lets it go on, once it is deleted: before, it would run once more.
+//   - T14: a module travels in one message of 4 MiB [TestTrapSize]. One of more than
+//     [MaxModule] bytes is refused before there is an object.
+//   - T15: plans are in Secrets, with all variables. Encryption is for both
+//     [TestExecutorSeals].
+//   - T16: a repaired Secret or source is not noticed [TestTrapSettings]. What changed is
+//     in the annotation that asks for a run: Spec.Request, and the generation of the
+//     source [TestExecutorRepairs].
+//   - T17: an approved plan is made anew, and only its id compared [TestTrapGate]. The
+//     plan gate compares what it would change: [Gated], [Executor.Approve].
+//   - T18: without a look for drift each run plans, and repairs [TestTrapDrift];
+//     [DriftOff] has no second run therefore. With it, a run whose plans wait tells of
+//     drift and never plans the repair [TestTrapManualDrift]: it has none, but for
+//     [DriftReport].
 //
 // tofu-controller publishes no types of its objects, so that there are types for
 // exactly the fields that are written; an API server with its CRD refuses others.
