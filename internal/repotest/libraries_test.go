@@ -108,6 +108,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
+	operator/internal/kindrun
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
@@ -121,6 +122,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
+	operator/internal/kindrun
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
@@ -133,6 +135,7 @@ k8s.io/client-go/util/csaupgrade: how a create becomes an apply
 k8s.io/client-go/util/retry: a write that another one was before
 	operator/internal/fluxobj
 k8s.io/client-go/tools/events: events of objects
+	operator/internal/kindrun
 	operator/internal/instancectl
 	operator/internal/registryctl
 k8s.io/client-go/util/workqueue: when a failed object is tried again
@@ -152,5 +155,6 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
+	operator/internal/kindrun
 	operator/internal/runtoken
 `

@@ -443,6 +443,15 @@ operator/internal/runaccess: what a run needs before it starts, and gives back
 	operator/internal/owned
 	operator/internal/runtoken
 	statebackend
+operator/internal/kindrun: objects of generated kinds are carried out
+	internal/prose
+	operator/api/v1alpha1
+	operator/internal/fluxexec
+	operator/internal/fluxobj
+	operator/internal/owned
+	operator/internal/runaccess
+	operator/internal/runhome
+	operator/internal/runtoken
 operator/internal/runhome: namespaces furnished for runs
 	operator/api/v1alpha1
 	operator/internal/owned
@@ -460,6 +469,8 @@ operator/internal/demo: a demonstration; it knows okara and the operator as proc
 	operator/internal/chart
 	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
+	internal/access
+	internal/addr
 	internal/depot
 	internal/depottest
 	internal/scratch
@@ -467,4 +478,6 @@ operator/internal/rig: a test package: real programs of a cluster
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
 	operator/internal/plangate
+	statebackend
+	statebackend/httpbackend
 `

@@ -110,6 +110,7 @@ const (
 	ReasonRunning             = "Running"
 	ReasonPlanned             = "Planned"
 	ReasonApplied             = "Applied"
+	ReasonRejected            = "Rejected"
 	ReasonDestroying          = "Destroying"
 	ReasonDestroyFailed       = "DestroyFailed"
 	ReasonStateExists         = "StateExists"

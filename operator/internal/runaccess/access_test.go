@@ -3,8 +3,6 @@
 package runaccess_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,16 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 var cluster rig.Cluster
@@ -48,8 +41,7 @@ type site struct {
 	ns     string // of runs
 	url    *url.URL
 	issuer *runtoken.Issuer
-	stores map[string]*statebackend.Store // of the operator
-	host   string
+	states *rig.States
 
 	mu  sync.Mutex // guards the field below
 	now time.Time
@@ -63,7 +55,7 @@ func newSite(t *testing.T) *site {
 	}
 	s := &site{
 		Client: c, t: t, home: cluster.Namespace(t, nil).Name, ns: cluster.Namespace(t, nil).Name,
-		stores: map[string]*statebackend.Store{}, host: ocitest.New(t, ocitest.Quirks{}), now: time.Now(),
+		now: time.Now(),
 	}
 	if s.issuer, err = runtoken.New(runtoken.Options{Client: c, Namespace: s.home, Cluster: "prod", Now: s.clock}); err != nil {
 		t.Fatal(err)
@@ -88,7 +80,7 @@ func (s *site) wait(d time.Duration) {
 // restart makes an access that knows nothing of an earlier one.
 func (s *site) restart(change func(*runaccess.Options)) {
 	s.t.Helper()
-	o := runaccess.Options{Client: s.Client, Issuer: s.issuer, FrontEnd: s.url, Stores: func(name string) (*statebackend.Store, error) { return s.store(name), nil }}
+	o := runaccess.Options{Client: s.Client, Issuer: s.issuer, FrontEnd: s.url, Stores: s.states.Store}
 	if change != nil {
 		change(&o)
 	}
@@ -97,26 +89,6 @@ func (s *site) restart(change func(*runaccess.Options)) {
 		s.t.Fatal(err)
 	}
 	s.Access = a
-}
-
-// store is the repository of a state, as the operator opens it.
-func (s *site) store(name string) *statebackend.Store {
-	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stores[name] == nil {
-		s.stores[name] = s.open(name)
-	}
-	return s.stores[name]
-}
-
-func (s *site) open(name string) *statebackend.Store {
-	s.t.Helper()
-	r, err := oci.OpenRepo(s.host+"/state/"+name, oci.Options{PlainHTTP: true})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return statebackend.New(r, statebackend.Options{Tool: "test", StrictReads: true})
 }
 
 // serve answers the http backend as okara serve does, by the issuer's tokens.
@@ -129,46 +101,18 @@ func (s *site) serve() {
 	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runtoken.IssuerConfigMap}, m); err != nil {
 		s.t.Fatal(err)
 	}
-	file := filepath.Join(s.t.TempDir(), "jwks.json")
-	if err := os.WriteFile(file, []byte(m.Data[runtoken.IssuerKey]), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runtoken.IssuerKey]), s.clock)
+	s.url = s.states.URL
+}
+
+// store is the repository of a state, as the operator opens it.
+func (s *site) store(name string) *statebackend.Store {
+	s.t.Helper()
+	store, err := s.states.Store(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	right, err := access.ParseRuleScope("write:state:prod.{namespace}/{workspace}")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{Keyring: ring, Now: s.clock, Policy: access.Policy{
-		Issuers: []access.Issuer{{URL: s.issuer.Name(), Audiences: []string{"okara"}, KeysFile: file}},
-		Rules:   []access.Rule{{Name: "runs", Issuer: s.issuer.Name(), Allow: []access.Scope{right}}},
-	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	mine := map[string]*statebackend.Store{}
-	states := httpbackend.New(httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) {
-		if mine[name] == nil {
-			mine[name] = s.open(name)
-		}
-		return mine[name], nil
-	}})
-	mux := http.NewServeMux()
-	mux.HandleFunc("/state/{name}/{workspace}", func(w http.ResponseWriter, r *http.Request) {
-		grant, err := guard.Allow(r, access.StateRight(addr.Layout{}, access.Write, r.PathValue("name"), r.PathValue("workspace")))
-		if refusal, ok := errors.AsType[*access.Refusal](err); ok {
-			http.Error(w, refusal.Text, refusal.Status)
-			return
-		}
-		states.For(grant.Run()).ServeHTTP(w, r)
-	})
-	server := httptest.NewServer(mux)
-	s.t.Cleanup(server.Close)
-	if s.url, err = url.Parse(server.URL); err != nil {
-		s.t.Fatal(err)
-	}
+	return store
 }
 
 // run is the run of an object.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// decide carries out what Approvals say of the plan that waits, and tells each what
+// became of it. A plan that was rejected does not wait any more.
+func (x *one) decide(ctx context.Context, now *fluxexec.Status) error {
+	if x.want.Run.Approval != fluxexec.ApprovalManual {
+		return nil
+	}
+	var list v1alpha1.ApprovalList
+	if err := x.Client.List(ctx, &list, client.InNamespace(x.o.GetNamespace())); err != nil {
+		return err
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.Approval) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i := range list.Items {
+		a := &list.Items[i]
+		if a.Spec.Target != (v1alpha1.ApprovalTarget{Kind: x.o.GetKind(), Name: x.o.GetName()}) {
+			continue
+		}
+		result, message, err := x.judge(ctx, a, *now)
+		if err != nil {
+			return err
+		}
+		if err := x.note(ctx, a, result, message); err != nil {
+			return err
+		}
+		if result == v1alpha1.ApprovalRejected && now.Plan != nil && planOf(a) == now.Plan.ID {
+			x.rejected(now)
+		}
+	}
+	return nil
+}
+
+// planOf is the id of the plan that an Approval names: the API of people adds the
+// generation to it.
+func planOf(a *v1alpha1.Approval) string {
+	plan, _, _ := strings.Cut(a.Spec.Plan, "@")
+	return plan
+}
+
+// judge says what becomes of an Approval.
+func (x *one) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
+	switch a.Status.Result {
+	case "":
+	case v1alpha1.ApprovalAccepted:
+		return x.followed(a, now)
+	default:
+		return a.Status.Result, a.Status.Message, nil
+	}
+	if a.Spec.Generation != 0 && a.Spec.Generation != x.o.GetGeneration() {
+		return v1alpha1.ApprovalStale, fmt.Sprintf("plan %s is of generation %d, the object is at %d: read the new plan", planOf(a), a.Spec.Generation, x.o.GetGeneration()), nil
+	}
+	if now.Plan == nil || now.Plan.ID != planOf(a) {
+		if now.Plan == nil && now.Phase == fluxexec.Running {
+			return "", "", nil // there will be one
+		}
+		waiting := ""
+		if now.Plan != nil {
+			waiting = now.Plan.ID
+		}
+		return v1alpha1.ApprovalStale, (&fluxexec.StaleError{Plan: planOf(a), Now: waiting}).Error(), nil
+	}
+	if a.Spec.Decision == v1alpha1.DecisionReject {
+		return v1alpha1.ApprovalRejected, a.Spec.Reason, nil
+	}
+	err := x.Executor.Approve(ctx, x.want.Run, planOf(a))
+	if stale, ok := errors.AsType[*fluxexec.StaleError](err); ok {
+		return v1alpha1.ApprovalStale, stale.Error(), nil
+	}
+	if missing, ok := errors.AsType[*fluxexec.GateMissingError](err); ok {
+		return "", missing.Error(), nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	x.tell("Approved", "plan %s, by %s", planOf(a), a.Spec.Approver)
+	return v1alpha1.ApprovalAccepted, "it is being applied", nil
+}
+
+// followed is what became of a plan that is being applied.
+func (x *one) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
+	switch {
+	case now.Phase == fluxexec.Applied:
+		return v1alpha1.ApprovalApplied, "", nil
+	case now.Phase == fluxexec.Failed:
+		return v1alpha1.ApprovalFailed, now.Message, nil
+	case now.Plan != nil && now.Plan.ID != "" && now.Plan.ID != planOf(a):
+		return v1alpha1.ApprovalStale, (&fluxexec.StaleError{Plan: planOf(a), Now: now.Plan.ID}).Error(), nil
+	}
+	return a.Status.Result, a.Status.Message, nil
+}
+
+func (x *one) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
+	if a.Status.Result == result && a.Status.Message == message {
+		return nil
+	}
+	a.Status.Result, a.Status.Message = result, message
+	return x.Client.Status().Update(ctx, a)
+}
+
+// rejected leaves the object as it was applied last, or not at all.
+func (x *one) rejected(now *fluxexec.Status) {
+	now.Plan = nil
+	if now.AppliedRevision != "" || x.status.LastAppliedRevision != "" {
+		now.Phase = fluxexec.Applied
+		return
+	}
+	now.Phase, now.Reason, now.Message = fluxexec.Failed, v1alpha1.ReasonRejected, "the plan was rejected"
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// planned is what tofu-controller and the plan gate do when a plan waits.
+func (s *site) planned(o *unstructured.Unstructured, id string) string {
+	s.t.Helper()
+	run := s.terraform(o)
+	run.SetAnnotations(with(run.GetAnnotations(), "okara.dev/plan", fmt.Sprintf(`{"digest":"%s","generation":%d,"adds":1}`, id+strings.Repeat("0", 64-len(id)), run.GetGeneration())))
+	if err := s.Update(s.t.Context(), run); err != nil {
+		s.t.Fatal(err)
+	}
+	text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: runs(o), Name: "tfplan-default-vpc-prod"}, Data: map[string]string{"tfplan": "+ vpc " + id}}
+	if err := client.IgnoreNotFound(s.Delete(s.t.Context(), text.DeepCopy())); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Create(s.t.Context(), text); err != nil {
+		s.t.Fatal(err)
+	}
+	s.controller(o, "Unknown", "TerraformPlannedWithChanges", "", map[string]any{
+		"plan": map[string]any{"pending": "plan-" + id}, "lastPlannedRevision": "1.4.0@" + digest, "lastPlannedGeneration": run.GetGeneration(),
+	})
+	return "1.4.0-" + digest[7:17] + "." + (id + strings.Repeat("0", 12))[:12]
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+// approve makes an Approval, and returns what tells what became of it.
+func (s *site) approve(o *unstructured.Unstructured, name, plan string, generation int64, decision v1alpha1.Decision) func() v1alpha1.ApprovalResult {
+	s.t.Helper()
+	a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}, Spec: v1alpha1.ApprovalSpec{
+		Target: v1alpha1.ApprovalTarget{Kind: "VPC", Name: o.GetName()}, Plan: plan, Generation: generation, Approver: "alice", Decision: decision,
+	}}
+	if err := s.Create(s.t.Context(), a); err != nil {
+		s.t.Fatal(err)
+	}
+	return func() v1alpha1.ApprovalResult {
+		s.t.Helper()
+		s.read(a, s.tenant, name)
+		return a.Status.Result
+	}
+}
+
+func pending(o *unstructured.Unstructured) bool {
+	is, _, _ := unstructured.NestedBool(o.Object, "status", "pendingApproval")
+	return is
+}
+
+// TestApproval: a plan waits for an Approval of exactly it, at this generation.
+func TestApproval(t *testing.T) {
+	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval = v1alpha1.ApprovalManual })
+	o := s.vpc(nil)
+	s.step(o)
+	if pending(o) {
+		t.Error("nothing waits yet")
+	}
+	plan := s.planned(o, "9c41d07b55e2")
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonPlanned)
+	if !pending(o) || text(o, "status", "plan", "pending") != plan || text(o, "status", "phase") != "Planned" {
+		t.Fatalf("the status is %+v, want plan %s", o.Object["status"], plan)
+	}
+	shown := &corev1.ConfigMap{}
+	s.read(shown, s.tenant, text(o, "status", "plan", "configMap"))
+	if shown.Data["tfplan"] != "+ vpc 9c41d07b55e2" {
+		t.Errorf("the plan reads %q", shown.Data)
+	}
+
+	other := s.approve(o, "other", "1.4.0-14f2e7e131.000000000000", 1, v1alpha1.DecisionApprove)
+	older := s.approve(o, "older", plan, 7, v1alpha1.DecisionApprove)
+	s.step(o)
+	if other() != v1alpha1.ApprovalStale || older() != v1alpha1.ApprovalStale {
+		t.Errorf("another plan is %s, another generation %s", other(), older())
+	}
+	if got := text(s.terraform(o), "spec", "approvePlan"); got != "" {
+		t.Fatalf("approvePlan is %q", got)
+	}
+	right := s.approve(o, "right", plan+"@1", 1, v1alpha1.DecisionApprove)
+	s.step(o)
+	if right() != v1alpha1.ApprovalAccepted || text(s.terraform(o), "spec", "approvePlan") != "plan-9c41d07b55e2" {
+		t.Fatalf("it is %s, approvePlan %q", right(), text(s.terraform(o), "spec", "approvePlan"))
+	}
+	s.applied(o)
+	s.step(o)
+	s.applied(o) // the approval is taken back, which is a change
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	if right() != v1alpha1.ApprovalApplied || pending(o) || text(s.terraform(o), "spec", "approvePlan") != "" {
+		t.Errorf("it is %s, approvePlan %q", right(), text(s.terraform(o), "spec", "approvePlan"))
+	}
+	if s.there(shown, s.tenant, shown.Name) {
+		t.Error("the text of a plan that is applied is left")
+	}
+
+	next := s.planned(o, "77aa07b55e21")
+	s.step(o)
+	no := s.approve(o, "no", next, 0, v1alpha1.DecisionReject)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	if no() != v1alpha1.ApprovalRejected || pending(o) || text(s.terraform(o), "spec", "approvePlan") != "" {
+		t.Errorf("it is %s, and the status %+v", no(), o.Object["status"])
+	}
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+}
+
+var errKilled = errors.New("killed")
+
+// dying is a client of an operator that is killed at a write: before it, or when it was
+// carried out and nobody heard of it.
+func (s *site) dying(nth int, after bool) (client.Client, func() int) {
+	s.t.Helper()
+	seen := 0
+	now := func(do func() error) error {
+		seen++
+		switch {
+		case seen < nth:
+			return do()
+		case seen == nth && after:
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return errKilled
+	}
+	config, err := client.NewWithWatch(cluster.Admin(s.t), client.Options{Scheme: s.Scheme()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return interceptor.NewClient(config, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return now(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return now(func() error { return c.Update(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return now(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return now(func() error { return c.Delete(ctx, o, opts...) })
+		},
+	}), func() int { return seen }
+}
+
+// TestKilled kills the operator at each of its writes, and another one goes on: an object
+// runs, and goes, as if nothing had been.
+func TestKilled(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		s := newSite(t, nil)
+		writes := 0
+		for nth := 1; ; nth++ {
+			o := s.vpc(nil)
+			killed := false
+			step := func() {
+				t.Helper()
+				c, seen := s.dying(nth, after)
+				s.restart(c)
+				if err := s.try(o); err != nil {
+					if seen() < nth {
+						t.Fatalf("write %d, after %v: %v", nth, after, err)
+					}
+					killed = true
+				}
+				s.restart(s.Client)
+				s.step(o)
+			}
+			step()
+			s.says(o, false, v1alpha1.ReasonRunning)
+			s.applied(o)
+			step()
+			s.says(o, true, v1alpha1.ReasonApplied)
+			if err := s.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				step()
+			}
+			s.finish(o, 2)
+			for range 6 {
+				step()
+				s.emptied(o)
+			}
+			s.gone(o)
+			if !killed {
+				writes = nth - 1
+				break
+			}
+		}
+		if writes < 10 {
+			t.Errorf("after %v: it was killed at %d writes only", after, writes)
+		}
+	}
+}

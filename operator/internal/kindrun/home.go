@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+)
+
+// settle makes the namespace of the run, and who runs in it.
+func (x *one) settle(ctx context.Context) error {
+	if x.shows() {
+		if err := runhome.Enter(ctx, x.Client, x.o.GetNamespace()); err != nil {
+			return err
+		}
+	}
+	if !x.dedicated() {
+		return x.mark(ctx) // accounts there are its administrator's
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.home()}}
+	if _, err := owned.Write(ctx, x.Client, ns, x.o.GetUID(), func(ns *corev1.Namespace) error {
+		if ns.DeletionTimestamp != nil {
+			return fmt.Errorf("namespace %s is being deleted", ns.Name)
+		}
+		ns.Labels = with(ns.Labels, v1alpha1.LabelRuns, "")
+		return nil
+	}); err != nil {
+		return err
+	}
+	home := runhome.Home{
+		Name: x.home(), UID: x.o.GetUID(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
+	}
+	return home.Furnish(ctx, x.Client)
+}
+
+// shows reports whether Secrets of the namespace of the object are read or written.
+func (x *one) shows() bool {
+	return !x.dedicated() || len(x.def.Spec.Outputs.Include) > 0 ||
+		slices.ContainsFunc(x.want.Copies, func(c Copy) bool { return c.From.Namespace == x.o.GetNamespace() })
+}
+
+func with(labels map[string]string, key, value string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	return labels
+}
+
+// mark puts the label on the namespace of the object that keeps it from being deleted
+// under runs.
+func (x *one) mark(ctx context.Context) error {
+	ns := &corev1.Namespace{}
+	if err := x.Client.Get(ctx, client.ObjectKey{Name: x.home()}, ns); err != nil {
+		return err
+	}
+	if _, marked := ns.Labels[v1alpha1.LabelRuns]; marked {
+		return nil
+	}
+	return x.label(ctx, ns, "")
+}
+
+// label sets the label of runs on a namespace; nil takes it away.
+func (x *one) label(ctx context.Context, ns *corev1.Namespace, value any) error {
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelRuns: value}}})
+	if err != nil {
+		return err
+	}
+	return x.Client.Patch(ctx, ns, client.RawPatch(types.MergePatchType, b))
+}
+
+// copies brings the Secrets that the run reads into its namespace, and returns what
+// changes with them.
+func (x *one) copies(ctx context.Context) (versions string, err error) {
+	var all []string
+	for _, c := range x.want.Copies {
+		from := &corev1.Secret{}
+		err := x.Client.Get(ctx, c.From, from)
+		if apierrors.IsNotFound(err) {
+			return "", &problem{reason: v1alpha1.ReasonSecretMissing, message: fmt.Sprintf("Secret %s is not there", c.From.Name), after: pending, retry: true}
+		}
+		if err != nil {
+			return "", err
+		}
+		if !agrees(from, c.Use) {
+			return "", &problem{reason: v1alpha1.ReasonSecretNotAllowed, message: fmt.Sprintf("Secret %s does not agree: annotate it %s=%s", c.From.Name, v1alpha1.AnnotationUse, c.Use), after: pending}
+		}
+		data := map[string][]byte{}
+		for _, key := range c.Keys {
+			value, ok := from.Data[key]
+			if !ok {
+				return "", &problem{reason: v1alpha1.ReasonSecretMissing, message: fmt.Sprintf("Secret %s has no key %s", c.From.Name, key), after: pending, retry: true}
+			}
+			data[key] = value
+		}
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.home(), Name: c.Name}}
+		if _, err := owned.Write(ctx, x.Client, s, x.o.GetUID(), func(s *corev1.Secret) error {
+			s.Data = data
+			return nil
+		}); err != nil {
+			return "", err
+		}
+		all = append(all, s.ResourceVersion)
+	}
+	return strings.Join(all, "."), nil
+}
+
+// agrees reports whether a Secret may be used for something.
+func agrees(s *corev1.Secret, use string) bool {
+	return slices.ContainsFunc(strings.Split(s.Annotations[v1alpha1.AnnotationUse], ","), func(one string) bool { return strings.TrimSpace(one) == use })
+}
+
+// forget removes the copies of Secrets, and reports whether they are gone.
+func (x *one) forget(ctx context.Context) (gone bool, err error) {
+	gone = true
+	for _, c := range x.want.Copies {
+		one, err := owned.Delete(ctx, x.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.home(), Name: c.Name}}, x.o.GetUID())
+		if err != nil {
+			return false, err
+		}
+		gone = gone && one
+	}
+	return gone, nil
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+)
+
+// TestObjectRuns is the life of an object: it runs in a namespace of its own, shows what
+// its definition allows, and leaves nothing when it goes.
+func TestObjectRuns(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonRunning)
+	if got := text(o, "status", "phase"); got != "Provisioning" || text(o, "status", "namespace") != runs(o) {
+		t.Errorf("the status is %+v", o.Object["status"])
+	}
+	account := &corev1.ServiceAccount{}
+	s.read(account, runs(o), "okara-runner")
+	if account.Annotations["cloud.example.com/role"] != "vpc" {
+		t.Errorf("the account is %+v", account)
+	}
+	run := s.terraform(o)
+	if text(run, "spec", "serviceAccountName") != "okara-runner" || !strings.Contains(text(run, "spec", "backendConfig", "customConfiguration"), "/state/prod."+s.tenant+"/vpcs.prod") {
+		t.Errorf("the Terraform is %+v", run.Object["spec"])
+	}
+
+	s.applied(o)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	values, _, _ := unstructured.NestedMap(o.Object, "status", "outputValues")
+	if len(values) != 1 || values["vpc_id"] != "vpc-0a1b" || text(o, "status", "outputsSecret") != "prod-outputs" {
+		t.Errorf("the status is %+v", o.Object["status"])
+	}
+	outputs := &corev1.Secret{}
+	s.read(outputs, s.tenant, "prod-outputs")
+	if len(outputs.Data) != 2 || string(outputs.Data["subnet_ids"]) != `["a","b"]` || string(outputs.Data["vpc_id"]) != "vpc-0a1b" {
+		t.Errorf("the outputs are %q", outputs.Data)
+	}
+	role := &rbacv1.Role{}
+	s.read(role, s.tenant, "okara-vpcs-prod-outputs")
+	if len(role.Rules) != 1 || role.Rules[0].ResourceNames[0] != "prod-outputs" {
+		t.Errorf("the role is %+v", role.Rules)
+	}
+
+	before := []string{o.GetResourceVersion(), s.terraform(o).GetResourceVersion()}
+	s.step(o)
+	if after := []string{o.GetResourceVersion(), s.terraform(o).GetResourceVersion()}; before[0] != after[0] || before[1] != after[1] {
+		t.Error("an object that nothing happened to is written")
+	}
+
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.step(o)
+	}
+	s.says(o, false, v1alpha1.ReasonDestroying)
+	s.finish(o, 2)
+	s.gone(o)
+	for _, left := range []struct {
+		object          client.Object
+		namespace, name string
+	}{{&corev1.Secret{}, s.tenant, "prod-outputs"}, {&rbacv1.Role{}, s.tenant, "okara-vpcs-prod-outputs"}, {&rbacv1.RoleBinding{}, s.tenant, "okara-vpcs-prod-outputs"}, {&corev1.Namespace{}, "", runs(o)}} {
+		if s.there(left.object, left.namespace, left.name) {
+			t.Errorf("%T %s is left", left.object, left.name)
+		}
+	}
+	store, err := s.states.Store("prod." + s.tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := list.Record(t.Context(), "vpcs.prod"); err != nil || is == nil || !is.Deleted {
+		t.Errorf("the record is %+v, %v", is, err)
+	}
+}
+
+// TestStateStays: what the state names is not given up with the object: by a failed
+// destroy, by a finalizer that somebody stripped. The next object of the name waits for
+// an administrator.
+func TestStateStays(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.step(o)
+	run := s.terraform(o)
+	run.SetFinalizers(nil) // which is no destroy
+	if err := s.Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.step(o)
+	}
+	s.says(o, false, v1alpha1.ReasonDestroyFailed)
+	if got := text(o, "status", "phase"); got != "DestroyFailed" {
+		t.Errorf("the phase is %s", got)
+	}
+
+	old := o.DeepCopy()
+	o.SetFinalizers(nil)
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	next := s.vpc(nil)
+	s.step(next)
+	s.says(next, false, v1alpha1.ReasonStateExists)
+	if s.there(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "infra.contrib.fluxcd.io/v1alpha2", "kind": "Terraform"}}, runs(next), "vpc-prod") {
+		t.Error("an object without a state runs")
+	}
+	next.SetAnnotations(map[string]string{v1alpha1.AnnotationAdopt: "true"})
+	if err := s.Update(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	s.step(next)
+	s.says(next, false, v1alpha1.ReasonRunning)
+	if status, _ := s.ask(next, http.MethodGet, ""); status != http.StatusOK {
+		t.Errorf("the adopted state is %d", status)
+	}
+	if status, said := s.ask(old, http.MethodGet, ""); status != http.StatusConflict {
+		t.Errorf("the run of the object before is answered %d: %s", status, said)
+	}
+}
+
+// TestBroughtBack: an object whose state belongs to another one by now is suspended, and
+// its deletion destroys nothing.
+func TestBroughtBack(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	store, err := s.states.Store("prod." + s.tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.ChangeRecord(t.Context(), "vpcs.prod", ownedBy("run:"+s.tenant+"/other")); err != nil {
+		t.Fatal(err)
+	}
+	s.controller(o, "False", "TFExecInitFailed", `error: HTTP 409: not this object's state: its owner is another`, nil)
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonStateNotOwned)
+	if suspended, _, _ := unstructured.NestedBool(s.terraform(o).Object, "spec", "suspend"); !suspended {
+		t.Error("it may run again")
+	}
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.step(o)
+	}
+	run := s.terraform(o)
+	if destroys, _, _ := unstructured.NestedBool(run.Object, "spec", "destroyResourcesOnDeletion"); destroys {
+		t.Error("its deletion destroys what is another's")
+	}
+	run.SetFinalizers(nil)
+	if err := s.Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(o)
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := list.Record(t.Context(), "vpcs.prod"); err != nil || is.Deleted || !strings.HasSuffix(is.Owner, "/other") {
+		t.Errorf("the record is %+v, %v", is, err)
+	}
+}
+
+// TestAbandon gives up what is outside, and keeps its state.
+func TestAbandon(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.step(o)
+	}
+	s.controller(o, "False", "TFExecApplyFailed", "no credentials\nmore", map[string]any{"reconciliationFailures": int64(6)})
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonDestroyFailed)
+	if message := s.ready(o).Message; !strings.Contains(message, "no credentials") || strings.Contains(message, "more") {
+		t.Errorf("it says %q", message)
+	}
+	o.SetAnnotations(map[string]string{v1alpha1.AnnotationAbandon: "another"})
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonDestroyFailed)
+	o.SetAnnotations(map[string]string{v1alpha1.AnnotationAbandon: "prod"})
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(o)
+	next := s.vpc(nil)
+	s.step(next)
+	s.says(next, false, v1alpha1.ReasonStateExists)
+}
+
+// TestNameTaken: objects of our names that somebody made before are left alone, and
+// nothing runs.
+func TestNameTaken(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runs(o)}}
+	if err := s.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonNameTaken)
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(o)
+	if !s.there(ns, "", ns.Name) || ns.DeletionTimestamp != nil {
+		t.Error("somebody else's namespace is deleted")
+	}
+
+	other := s.vpc(nil)
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "prod-outputs"}, StringData: map[string]string{"vpc_id": "theirs"}}
+	if err := s.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	s.step(other)
+	s.applied(other)
+	s.step(other)
+	s.says(other, false, v1alpha1.ReasonOutputsConflict)
+	s.read(theirs, s.tenant, "prod-outputs")
+	if string(theirs.Data["vpc_id"]) != "theirs" {
+		t.Error("somebody else's Secret is written")
+	}
+}
+
+// TestSecretsAgree: a Secret reaches a run only if it says so.
+func TestSecretsAgree(t *testing.T) {
+	s := newSite(t, nil)
+	s.copies = []kindrun.Copy{{From: client.ObjectKey{Namespace: s.tenant, Name: "peer"}, Use: "input:vpcs", Name: "vpc-prod-peer", Keys: []string{"key"}}}
+	o := s.vpc(nil)
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonSecretMissing)
+	peer := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "peer"}, StringData: map[string]string{"key": "hush", "other": "more"}}
+	if err := s.Create(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonSecretNotAllowed)
+	peer.Annotations = map[string]string{v1alpha1.AnnotationUse: "github.com, input:vpcs"}
+	if err := s.Update(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonRunning)
+	copied := &corev1.Secret{}
+	s.read(copied, runs(o), "vpc-prod-peer")
+	if len(copied.Data) != 1 || string(copied.Data["key"]) != "hush" {
+		t.Errorf("the copy has %d keys", len(copied.Data))
+	}
+	request := s.terraform(o).GetAnnotations()["reconcile.fluxcd.io/requestedAt"]
+	peer.StringData = map[string]string{"key": "changed"}
+	if err := s.Update(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	s.step(o)
+	if s.terraform(o).GetAnnotations()["reconcile.fluxcd.io/requestedAt"] == request {
+		t.Error("nobody hears of a Secret that changed (T16)")
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// planKey of a ConfigMap has the text of a plan.
+const planKey = "tfplan"
+
+// secretName is the Secret that users see, beside the object.
+func (x *one) secretName() string {
+	name := cmp.Or(x.def.Spec.Outputs.SecretName, "{singular}-{name}-outputs")
+	singular := cmp.Or(x.def.Spec.Names.Singular, strings.ToLower(x.def.Spec.Names.Kind))
+	return strings.NewReplacer("{name}", x.o.GetName(), "{singular}", singular).Replace(name)
+}
+
+func (x *one) planName() string { return x.want.Run.Name + "-okara-plan" }
+
+// publish shows users what they may see: outputs, and the text of a plan that waits.
+func (x *one) publish(ctx context.Context, now fluxexec.Status) error {
+	if err := x.publishOutputs(ctx, now); err != nil {
+		return err
+	}
+	plan := ""
+	if x.status.Plan != nil {
+		plan = x.planName()
+		x.status.Plan.ConfigMap = plan
+	}
+	if err := x.publishPlan(ctx, now); err != nil {
+		return err
+	}
+	return x.publishRole(ctx, x.status.OutputsSecret, plan)
+}
+
+func (x *one) publishOutputs(ctx context.Context, now fluxexec.Status) error {
+	include := x.def.Spec.Outputs.Include
+	if len(include) == 0 || now.Phase != fluxexec.Applied {
+		return nil // those of before stay while a run goes on
+	}
+	all, err := x.Executor.Outputs(ctx, x.want.Run)
+	if err != nil || all == nil {
+		return err
+	}
+	data := map[string][]byte{}
+	for _, name := range include[:min(len(include), maxOutputs)] {
+		if out, ok := all[string(name)]; ok {
+			data[string(name)] = []byte(out.Text())
+		}
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.secretName()}}
+	_, err = owned.Write(ctx, x.Client, s, x.o.GetUID(), func(s *corev1.Secret) error {
+		for key, value := range x.def.Spec.Outputs.Labels {
+			s.Labels = with(s.Labels, key, value)
+		}
+		s.Data = data
+		return nil
+	})
+	if taken, ok := errors.AsType[*owned.TakenError](err); ok {
+		return &problem{reason: v1alpha1.ReasonOutputsConflict, message: "Secret " + taken.Key.Name + " exists and is not okara's: rename it or set outputs.secretName", after: pending}
+	}
+	if err != nil {
+		return err
+	}
+	x.status.OutputsSecret, x.status.Outputs = s.Name, slices.Sorted(maps.Keys(data))
+	x.status.OutputValues = nil
+	for _, name := range x.def.Spec.Outputs.Status {
+		if out, ok := all[string(name)]; ok {
+			if x.status.OutputValues == nil {
+				x.status.OutputValues = map[string]json.RawMessage{}
+			}
+			x.status.OutputValues[string(name)] = out.Value
+		}
+	}
+	return nil
+}
+
+// publishPlan copies the text of a plan that waits, and removes it when none does.
+func (x *one) publishPlan(ctx context.Context, now fluxexec.Status) error {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.planName()}}
+	if now.Plan == nil {
+		_, err := owned.Delete(ctx, x.Client, m, x.o.GetUID())
+		return err
+	}
+	from := &corev1.ConfigMap{}
+	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.home(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	_, err := owned.Write(ctx, x.Client, m, x.o.GetUID(), func(m *corev1.ConfigMap) error {
+		m.Data = map[string]string{planKey: from.Data[planKey]}
+		return nil
+	})
+	return err
+}
+
+// publishRole lets the readers of the definition read exactly these.
+func (x *one) publishRole(ctx context.Context, secret, plan string) error {
+	role, bound := x.Readers(x.def, x.o, secret, plan)
+	if role == nil {
+		return nil
+	}
+	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
+	if _, err := owned.Write(ctx, x.Client, r, x.o.GetUID(), func(r *rbacv1.Role) error {
+		r.Labels, r.Rules = role.Labels, role.Rules
+		return nil
+	}); err != nil {
+		return err
+	}
+	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
+	_, err := owned.Write(ctx, x.Client, b, x.o.GetUID(), func(b *rbacv1.RoleBinding) error {
+		b.Labels, b.RoleRef, b.Subjects = bound.Labels, bound.RoleRef, bound.Subjects
+		return nil
+	})
+	return err
+}
+
+// withdraw removes what users were shown.
+func (x *one) withdraw(ctx context.Context) (gone bool, err error) {
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: name}
+	}
+	all := []client.Object{&corev1.ConfigMap{ObjectMeta: meta(x.planName())}, &corev1.Secret{ObjectMeta: meta(x.secretName())}}
+	if role, bound := x.Readers(x.def, x.o, x.secretName(), ""); role != nil {
+		all = append(all, &rbacv1.RoleBinding{ObjectMeta: meta(bound.Name)}, &rbacv1.Role{ObjectMeta: meta(role.Name)})
+	}
+	gone = true
+	for _, o := range all {
+		one, err := owned.Delete(ctx, x.Client, o, x.o.GetUID())
+		if apierrors.IsForbidden(err) {
+			one, err = true, nil // a namespace that it never was allowed to write in
+		}
+		if err != nil {
+			return false, err
+		}
+		gone = gone && one
+	}
+	return gone, nil
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+const digest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b"
+
+// site is an operator that carries out objects of one kind, without Flux: the test is.
+type site struct {
+	client.Client
+	t       *testing.T
+	states  *rig.States
+	issuer  *runtoken.Issuer
+	home    string // of the operator
+	tenant  string
+	def     *v1alpha1.ModuleKind
+	objects *kindrun.Objects
+	copies  []kindrun.Copy
+}
+
+func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
+	t.Helper()
+	config := cluster.Admin(t)
+	rig.Install(t, config)
+	rig.InstallFlux(t, config)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Client: c, t: t, home: cluster.Namespace(t, nil).Name}
+	ns := cluster.Namespace(t, nil)
+	ns.Labels = map[string]string{v1alpha1.LabelTenant: ""}
+	if err := c.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	s.tenant = ns.Name
+	if s.issuer, err = runtoken.New(runtoken.Options{Client: c, Namespace: s.home, Cluster: "prod"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.issuer.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := &corev1.ConfigMap{}
+	s.read(m, s.home, runtoken.IssuerConfigMap)
+	s.states = rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runtoken.IssuerKey]), time.Now)
+	s.def = &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
+	s.def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
+	s.def.Spec.Run = v1alpha1.KindRun{Prefix: "vpc-", AccountAnnotations: map[string]string{"cloud.example.com/role": "vpc"}}
+	s.def.Spec.Outputs = v1alpha1.KindOutputs{
+		SecretName: "{name}-outputs", Include: []v1alpha1.InputName{"vpc_id", "subnet_ids"}, Status: []v1alpha1.InputName{"vpc_id"},
+		Readers: []v1alpha1.KindReader{{Kind: "Group", Name: "tenant-acme"}},
+	}
+	if change != nil {
+		change(&s.def.Spec)
+	}
+	s.install()
+	s.restart(c)
+	return s
+}
+
+// install makes the CRD of the kind, once for all tests.
+func (s *site) install() {
+	s.t.Helper()
+	open := apiextensions.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "vpcs.apps.okara.dev"}, Spec: apiextensions.CustomResourceDefinitionSpec{
+		Group: "apps.okara.dev", Scope: apiextensions.NamespaceScoped, Names: apiextensions.CustomResourceDefinitionNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc", ListKind: "VPCList"},
+		Versions: []apiextensions.CustomResourceDefinitionVersion{{
+			Name: "v1alpha1", Served: true, Storage: true, Subresources: &apiextensions.CustomResourceSubresources{Status: &apiextensions.CustomResourceSubresourceStatus{}},
+			Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"spec": open, "run": open, "status": open}}},
+		}},
+	}}
+	if err := s.Create(s.t.Context(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
+		s.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("apps.okara.dev/v1alpha1")
+		list.SetKind("VPCList")
+		if err := s.List(s.t.Context(), list); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// restart makes what carries objects out, by a client that may fail.
+func (s *site) restart(c client.Client) {
+	s.t.Helper()
+	a, err := runaccess.New(runaccess.Options{Client: c, Issuer: s.issuer, Stores: s.states.Store, FrontEnd: s.states.URL})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: readers, Gate: "https://gate.example.com/plan"})
+}
+
+// readers is what the group of the definition may read.
+func readers(_ *v1alpha1.ModuleKind, o metav1.Object, secret, plan string) (*rbacv1.Role, *rbacv1.RoleBinding) {
+	at := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: "okara-vpcs-" + o.GetName() + "-outputs"}
+	role := &rbacv1.Role{ObjectMeta: at}
+	for resource, name := range map[string]string{"secrets": secret, "configmaps": plan} {
+		if name != "" {
+			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: []string{"get"}})
+		}
+	}
+	if len(role.Rules) == 0 {
+		return nil, nil
+	}
+	return role, &rbacv1.RoleBinding{
+		ObjectMeta: at, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: at.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "tenant-acme"}},
+	}
+}
+
+// want is what a definition and an object ask for.
+func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
+	w := kindrun.Wanted{Address: "net/vpc/aws", Copies: s.copies}
+	w.Run.Module = fluxexec.Module{Repository: "registry.example.com/modules/net/vpc/aws", Digest: digest, Version: "1.4.0"}
+	w.Run.Variables = map[string]json.RawMessage{}
+	w.Run.Approval = fluxexec.Approval(def.Spec.Run.Approval)
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	for name, value := range spec {
+		b, err := json.Marshal(value)
+		if err != nil {
+			return w, err
+		}
+		w.Run.Variables[name] = b
+	}
+	return w, nil
+}
+
+// vpc makes an object.
+func (s *site) vpc(annotations map[string]string) *unstructured.Unstructured {
+	s.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cidr": "10.10.0.0/16"}}}
+	o.SetAPIVersion("apps.okara.dev/v1alpha1")
+	o.SetKind("VPC")
+	o.SetNamespace(s.tenant)
+	o.SetName("prod")
+	o.SetAnnotations(annotations)
+	if err := s.Create(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	return o
+}
+
+func (s *site) read(o client.Object, namespace, name string) {
+	s.t.Helper()
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) there(o client.Object, namespace, name string) bool {
+	s.t.Helper()
+	err := s.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// step carries an object out once, as it is now.
+func (s *site) step(o *unstructured.Unstructured) {
+	s.t.Helper()
+	if err := s.try(o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) try(o *unstructured.Unstructured) error {
+	s.t.Helper()
+	if !s.there(o, o.GetNamespace(), o.GetName()) {
+		return nil
+	}
+	if _, err := s.objects.Reconcile(s.t.Context(), s.def, o); err != nil {
+		return err
+	}
+	s.there(o, o.GetNamespace(), o.GetName())
+	return nil
+}
+
+// ready is the condition of an object.
+func (s *site) ready(o *unstructured.Unstructured) metav1.Condition {
+	s.t.Helper()
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	is, _, _ := unstructured.NestedMap(o.Object, "status")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(is, &status); err != nil {
+		s.t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	if c == nil {
+		return metav1.Condition{}
+	}
+	return *c
+}
+
+// says wants an object to be Ready, or not, for a reason.
+func (s *site) says(o *unstructured.Unstructured, ready bool, reason string) {
+	s.t.Helper()
+	if c := s.ready(o); (c.Status == metav1.ConditionTrue) != ready || c.Reason != reason {
+		s.t.Fatalf("the object says %+v, want Ready=%v for %s", o.Object["status"], ready, reason)
+	}
+}
+
+func runs(o *unstructured.Unstructured) string { return "okara-run-" + string(o.GetUID()) }
+
+func text(o *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(o.Object, path...)
+	return s
+}
+
+func (s *site) terraform(o *unstructured.Unstructured) *unstructured.Unstructured {
+	s.t.Helper()
+	t := &unstructured.Unstructured{}
+	t.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	t.SetKind("Terraform")
+	s.read(t, runs(o), "vpc-prod")
+	return t
+}
+
+// controller writes the status of a Terraform, as tofu-controller does, which also keeps
+// it by a finalizer.
+func (s *site) controller(o *unstructured.Unstructured, ready, reason, message string, more map[string]any) {
+	s.t.Helper()
+	t := s.terraform(o)
+	if len(t.GetFinalizers()) == 0 && t.GetDeletionTimestamp() == nil {
+		t.SetFinalizers([]string{"finalizers.tf.contrib.fluxcd.io"})
+		if err := s.Update(s.t.Context(), t); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	status := map[string]any{
+		"observedGeneration": t.GetGeneration(), "lastHandledReconcileAt": t.GetAnnotations()["reconcile.fluxcd.io/requestedAt"],
+		"conditions": []any{map[string]any{
+			"type": "Ready", "status": ready, "reason": reason, "message": message, "observedGeneration": t.GetGeneration(), "lastTransitionTime": "2026-01-02T03:04:05Z",
+		}},
+	}
+	maps.Copy(status, more)
+	t.Object["status"] = status
+	if err := s.Status().Update(s.t.Context(), t); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// applied is what tofu-controller does after a run that ended well.
+func (s *site) applied(o *unstructured.Unstructured) {
+	s.t.Helper()
+	s.write(o, 1, resource)
+	s.controller(o, "True", "TerraformAppliedSucceed", "", map[string]any{"lastAppliedRevision": "1.4.0@" + digest, "lastPlannedRevision": "1.4.0@" + digest})
+	raw := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: runs(o), Name: "vpc-prod-okara-raw", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "infra.contrib.fluxcd.io/v1alpha2", Kind: "Terraform", Name: "vpc-prod", UID: s.terraform(o).GetUID()},
+	}}, StringData: map[string]string{
+		"vpc_id": "vpc-0a1b", "subnet_ids": `["a","b"]`, "subnet_ids__type": `["list","string"]`, "secret": "hush",
+	}}
+	if err := s.Create(s.t.Context(), raw); err != nil && !apierrors.IsAlreadyExists(err) {
+		s.t.Fatal(err)
+	}
+}
+
+// finish is what tofu-controller does when it has destroyed everything: it needs what it
+// read before.
+func (s *site) finish(o *unstructured.Unstructured, serial int) {
+	s.t.Helper()
+	t := s.terraform(o)
+	if t.GetDeletionTimestamp() == nil {
+		s.t.Fatal("the Terraform is not deleted")
+	}
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	source.SetKind("OCIRepository")
+	s.read(source, runs(o), "vpc-prod")
+	s.write(o, serial, "")
+	t.SetFinalizers(nil)
+	if err := s.Update(s.t.Context(), t); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+const resource = `{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{}}]}`
+
+// write is a write of the state with the token of the run.
+func (s *site) write(o *unstructured.Unstructured, serial int, resources string) {
+	s.t.Helper()
+	body := fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"a","outputs":{},"resources":[%s]}`, serial, resources)
+	if status, said := s.ask(o, http.MethodPost, body); status != http.StatusOK {
+		s.t.Fatalf("a write of the run is %d: %s", status, said)
+	}
+}
+
+func (s *site) ask(o *unstructured.Unstructured, method, body string) (int, string) {
+	s.t.Helper()
+	token := &corev1.Secret{}
+	s.read(token, runs(o), "vpc-prod-okara-run")
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.states.URL.String()+"/state/prod."+s.tenant+"/vpcs.prod", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.SetBasicAuth("run", string(token.Data["token"]))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// emptied is what the namespace controller does with a namespace that is deleted.
+func (s *site) emptied(o *unstructured.Unstructured) {
+	s.t.Helper()
+	ns := &corev1.Namespace{}
+	if !s.there(ns, "", runs(o)) || ns.DeletionTimestamp == nil {
+		return
+	}
+	ns.Spec.Finalizers = nil
+	set, err := kubernetes.NewForConfig(cluster.Admin(s.t))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := set.CoreV1().Namespaces().Finalize(s.t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// gone carries an object out until it is not there.
+func (s *site) gone(o *unstructured.Unstructured) {
+	s.t.Helper()
+	for range 20 {
+		s.step(o)
+		s.emptied(o)
+		if !s.there(o, s.tenant, o.GetName()) {
+			return
+		}
+	}
+	s.t.Fatalf("it is there still: %+v", o.Object["status"])
+}
+
+// ownedBy changes the owner of a workspace.
+func ownedBy(who string) func(*statebackend.Record) error {
+	return func(r *statebackend.Record) error {
+		r.Owner = who
+		return nil
+	}
+}

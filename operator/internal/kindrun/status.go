@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// Phases of an object.
+const (
+	phaseProvisioning  = "Provisioning"
+	phaseUpdating      = "Updating"
+	phasePlanned       = "Planned"
+	phaseReady         = "Ready"
+	phaseFailed        = "Failed"
+	phaseRejected      = "Rejected"
+	phaseDestroying    = "Destroying"
+	phaseDestroyFailed = "DestroyFailed"
+)
+
+// Bounds of a status.
+const (
+	maxMessage = 4 << 10
+	maxOutputs = 64
+)
+
+// status is what this package writes of an object's status. What others write there
+// stays.
+type status struct {
+	ObservedGeneration  int64                      `json:"observedGeneration,omitempty"`
+	LastHandledRequest  string                     `json:"lastHandledRequest,omitempty"`
+	Conditions          []metav1.Condition         `json:"conditions,omitempty"`
+	Phase               string                     `json:"phase,omitempty"`
+	Namespace           string                     `json:"namespace,omitempty"`
+	LastAppliedRevision string                     `json:"lastAppliedRevision,omitempty"`
+	LastPlannedRevision string                     `json:"lastPlannedRevision,omitempty"`
+	PendingApproval     bool                       `json:"pendingApproval"`
+	Plan                *planStatus                `json:"plan,omitempty"`
+	Outputs             []string                   `json:"outputs,omitempty"`
+	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
+	OutputsSecret       string                     `json:"outputsSecret,omitempty"`
+}
+
+type planStatus struct {
+	Pending   string `json:"pending,omitempty"`
+	Summary   string `json:"summary,omitempty"`
+	ConfigMap string `json:"configMap,omitempty"`
+}
+
+func readStatus(o *unstructured.Unstructured) (status, error) {
+	var s status
+	is, _, err := unstructured.NestedMap(o.Object, "status")
+	if err != nil {
+		return s, err
+	}
+	b, err := json.Marshal(is)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(b, &s)
+}
+
+func (s status) clone() status {
+	s.Conditions, s.Outputs, s.OutputValues = slices.Clone(s.Conditions), slices.Clone(s.Outputs), maps.Clone(s.OutputValues)
+	if s.Plan != nil {
+		plan := *s.Plan
+		s.Plan = &plan
+	}
+	return s
+}
+
+func (s *status) set(kind string, is bool, generation int64, reason, message string) {
+	now := metav1.ConditionFalse
+	if is {
+		now = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: now, ObservedGeneration: generation, Reason: reason, Message: prose.Clip(message, maxMessage)})
+}
+
+// say sets the conditions of kstatus: ready, under way, or stuck.
+func (s *status) say(ready, under bool, generation int64, reason, message string) {
+	s.ObservedGeneration = generation
+	s.set(v1alpha1.ConditionReady, ready, generation, reason, message)
+	if under {
+		s.set(v1alpha1.ConditionReconciling, true, generation, reason, message)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionReconciling)
+	}
+	if !ready && !under {
+		s.set(v1alpha1.ConditionStalled, true, generation, reason, message)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionStalled)
+	}
+}
+
+// refuse is what somebody has to mend.
+func (s *status) refuse(p *problem, generation int64) {
+	s.say(false, p.retry, generation, p.reason, p.message)
+	s.PendingApproval, s.Plan = false, nil
+	switch s.Phase {
+	case phaseDestroying, phaseDestroyFailed:
+	case "":
+		s.Phase = phaseFailed
+	}
+}
+
+// under is the phase of something that is not done yet.
+func (s *status) under() string {
+	if s.LastAppliedRevision == "" {
+		return phaseProvisioning
+	}
+	return phaseUpdating
+}
+
+// project is what a run says, as the status of its object. changed is whether the run
+// was just asked for something else.
+func (s *status) project(now fluxexec.Status, changed bool, generation int64) {
+	if now.AppliedRevision != "" {
+		s.LastAppliedRevision = now.AppliedRevision
+	}
+	s.LastPlannedRevision = now.PlannedRevision
+	s.PendingApproval, s.Plan = now.Phase == fluxexec.Planned, nil
+	drifted, waiting := now.Phase == fluxexec.Drifted, now.Phase == fluxexec.Waiting
+	s.keep(v1alpha1.ConditionDrifted, drifted, generation, v1alpha1.ReasonDrift, now.Message)
+	s.keep(v1alpha1.ConditionWaiting, waiting, generation, now.Reason, "the state is locked by "+now.Lock)
+	s.keep(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan waits for an Approval")
+	switch now.Phase {
+	case fluxexec.Applied:
+		s.Phase = phaseReady
+		s.say(true, false, generation, v1alpha1.ReasonApplied, "all is as the object says")
+	case fluxexec.Drifted:
+		s.Phase = phaseReady
+		s.say(true, false, generation, v1alpha1.ReasonDrift, now.Message)
+	case fluxexec.Planned:
+		s.planned(now, generation)
+	case fluxexec.Failed:
+		s.Phase = phaseFailed
+		if now.Reason == v1alpha1.ReasonRejected {
+			s.Phase = phaseRejected
+		}
+		s.say(false, false, generation, v1alpha1.ReasonFailed, now.Message)
+	case fluxexec.Suspended:
+		s.say(s.Phase == phaseReady, true, generation, v1alpha1.ReasonSuspended, "no run begins")
+	case fluxexec.Waiting:
+		s.Phase = s.under()
+		s.say(false, true, generation, now.Reason, "the state is locked by "+now.Lock)
+	default:
+		if s.Phase == phaseReady && s.ObservedGeneration == generation && !changed && now.Failures == 0 {
+			return // the look that there is at each interval
+		}
+		s.Phase = s.under()
+		message := "a run is under way"
+		if now.Failures > 0 {
+			message = now.Message
+		}
+		s.say(false, true, generation, v1alpha1.ReasonRunning, message)
+	}
+}
+
+func (s *status) planned(now fluxexec.Status, generation int64) {
+	s.Phase = phasePlanned
+	s.Plan = &planStatus{Pending: now.Plan.ID, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
+	if now.Plan.Reason == "" {
+		s.say(false, true, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
+		return
+	}
+	s.Plan.Summary = ""
+	s.say(false, true, generation, now.Plan.Reason, "a plan waits, and nobody has seen it who could compare it: it cannot be approved")
+}
+
+// keep has a condition exactly while it holds.
+func (s *status) keep(kind string, holds bool, generation int64, reason, message string) {
+	if !holds {
+		meta.RemoveStatusCondition(&s.Conditions, kind)
+		return
+	}
+	s.set(kind, true, generation, reason, message)
+}
+
+// describe writes the status, if it changed.
+func (x *one) describe(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(x.before, x.status) {
+		return nil
+	}
+	b, err := json.Marshal(x.status)
+	if err != nil {
+		return err
+	}
+	var to map[string]any
+	if err := json.Unmarshal(b, &to); err != nil {
+		return err
+	}
+	is, _, err := unstructured.NestedMap(x.o.Object, "status")
+	if err != nil {
+		return err
+	}
+	if is == nil {
+		is = map[string]any{}
+	}
+	for _, key := range []string{"plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision"} {
+		delete(is, key)
+	}
+	maps.Copy(is, runtime.DeepCopyJSON(numbers(to)))
+	x.o.Object["status"] = is
+	return x.Client.Status().Update(ctx, x.o)
+}
+
+// numbers makes whole numbers of JSON what objects have them as.
+func numbers(m map[string]any) map[string]any {
+	for key, v := range m {
+		switch v := v.(type) {
+		case float64:
+			if v == float64(int64(v)) {
+				m[key] = int64(v)
+			}
+		case map[string]any:
+			numbers(v)
+		case []any:
+			for _, one := range v {
+				if one, ok := one.(map[string]any); ok {
+					numbers(one)
+				}
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
+)
+
+// States are those of a registry, as an operator opens them, and as okara serve answers
+// the runs of one issuer.
+type States struct {
+	URL  *url.URL // of what answers
+	host string   // of the registry
+
+	mu     sync.Mutex // guards the field below
+	stores map[string]*statebackend.Store
+}
+
+// NewStates answers the http backend over a registry, by tokens that an issuer's public
+// keys were read for, with the rights that the chart gives runs of cluster prod.
+func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.Time) *States {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "jwks.json")
+	if err := os.WriteFile(file, keys, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, err := access.ParseRuleScope("write:state:prod.{namespace}/{workspace}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
+		Issuers: []access.Issuer{{URL: issuer, Audiences: []string{"okara"}, KeysFile: file}},
+		Rules:   []access.Rule{{Name: "runs", Issuer: issuer, Allow: []access.Scope{right}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &States{host: host, stores: map[string]*statebackend.Store{}}
+	other := &States{host: host, stores: map[string]*statebackend.Store{}} // another process
+	states := httpbackend.New(httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) { return other.Store(name) }})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/state/{name}/{workspace}", func(w http.ResponseWriter, r *http.Request) {
+		grant, err := guard.Allow(r, access.StateRight(addr.Layout{}, access.Write, r.PathValue("name"), r.PathValue("workspace")))
+		if refusal, ok := errors.AsType[*access.Refusal](err); ok {
+			http.Error(w, refusal.Text, refusal.Status)
+			return
+		}
+		states.For(grant.Run()).ServeHTTP(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	if s.URL, err = url.Parse(server.URL); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Store is the repository of a state, the same one at each call.
+func (s *States) Store(name string) (*statebackend.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if store := s.stores[name]; store != nil {
+		return store, nil
+	}
+	r, err := oci.OpenRepo(s.host+"/state/"+name, oci.Options{PlainHTTP: true})
+	if err != nil {
+		return nil, err
+	}
+	s.stores[name] = statebackend.New(r, statebackend.Options{Tool: "test", StrictReads: true})
+	return s.stores[name], nil
+}
