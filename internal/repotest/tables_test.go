@@ -6,8 +6,7 @@ package repotest_test
 // package that is not listed fails the test: adding one is a decision. There is
 // one import a line, so that two changes of a row seldom meet; "*" is every
 // package but the test packages, and "!" takes one of those away.
-const allowed = `
-cmd/okara: the command wires everything together; test packages never reach a user
+const allowed = allowedOperator + `cmd/okara: the command wires everything together; test packages never reach a user
 	*
 	!internal/cache
 	!statebackend/s3facade
@@ -374,110 +373,4 @@ internal/conformance: a test module: other people's registries and clients on ou
 internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
 internal/e2e/instances: a demonstration; it knows okara as a process only
-operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
-	credentials
-	oci
-	internal/addr
-	internal/depot
-	internal/httpserve
-	internal/supply
-	internal/upstream
-	operator/api/v1alpha1
-	operator/internal/fluxexec
-	operator/internal/instancectl
-	operator/internal/plangate
-	operator/internal/portalserve
-	operator/internal/registryctl
-operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
-	internal/addr
-	operator/internal/fluxobj
-operator/internal/fluxexec/helm: as fluxexec, for charts
-	internal/addr
-	operator/internal/fluxexec
-	operator/internal/fluxobj
-operator/internal/plangate: a webhook of tofu-controller
-	internal/httpserve
-	operator/internal/fluxexec
-operator/internal/fluxobj: objects of Flux; it knows no runs
-	operator/api/v1alpha1
-	operator/internal/owned
-operator/internal/portalserve: API and pages of instances over objects; no registry, no ledger
-	oci
-	internal/access
-	internal/addr
-	internal/catalog
-	internal/httpserve
-	internal/instance
-	internal/netaddr
-	internal/portal
-	internal/service
-	internal/syntax
-	internal/web
-	operator/internal/instancectl
-operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
-	oci
-	oci/artifact
-	internal/access
-	internal/addr
-	internal/depot
-	internal/scan
-	internal/supply
-	internal/upstream
-	operator/api/v1alpha1
-	operator/internal/runhome
-operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
-	oci
-	internal/addr
-	internal/instance
-	internal/portal
-	internal/prose
-	internal/run
-	operator/api/v1alpha1
-	operator/internal/owned
-operator/internal/owned: objects that are the operator's, told from those of others
-	operator/api/v1alpha1
-operator/internal/runaccess: what a run needs before it starts, and gives back
-	internal/statefile
-	internal/syntax
-	operator/internal/fluxexec
-	operator/internal/owned
-	operator/internal/runtoken
-	statebackend
-operator/internal/kindrun: objects of generated kinds are carried out
-	internal/prose
-	operator/api/v1alpha1
-	operator/internal/fluxexec
-	operator/internal/fluxobj
-	operator/internal/owned
-	operator/internal/runaccess
-	operator/internal/runhome
-	operator/internal/runtoken
-operator/internal/runhome: namespaces furnished for runs
-	operator/api/v1alpha1
-	operator/internal/owned
-operator/internal/runtoken: an issuer of tokens, and its keys
-	internal/addr
-	operator/internal/owned
-operator/api/v1alpha1: leaf: what objects look like
-operator/internal/reference: it reads the CRDs, not the types
-operator/internal/chart: a test package: what helm makes of the chart
-	operator/api/v1alpha1
-	operator/internal/rig
-operator/internal/demo: a demonstration; it knows okara and the operator as processes
-	internal/scratch
-	operator/api/v1alpha1
-	operator/internal/chart
-	operator/internal/rig
-operator/internal/rig: a test package: real programs of a cluster
-	internal/access
-	internal/addr
-	internal/depot
-	internal/depottest
-	internal/scratch
-	oci
-	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
-	operator/internal/plangate
-	statebackend
-	statebackend/httpbackend
 `
