@@ -55,7 +55,7 @@ bench: tools
 	cd internal/e2e && go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
-		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x "$${f%:*}" || exit 1; done
+		(cd "$${f%:*}" && go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x .) || exit 1; done
 interop: tools $(OTHERS) $(TRIVY) $(COSIGN) $(KO)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done

@@ -56,7 +56,8 @@ func (s *Spec) objects() (source, run *unstructured.Unstructured, err error) {
 // Each write takes back an approval that was not carried out yet (T4): it was of another
 // run. An approval that was carried out, or refused by the gate, is taken back, too. A
 // source that had to be written, as a new Request or Attempt, makes tofu-controller run
-// at once (T16).
+// at once (T16). Of a Terraform that is being deleted the source alone is made sure of
+// (T1).
 func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) {
 	source, run, err := s.objects()
 	if err != nil {
@@ -70,6 +71,9 @@ func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) 
 	source, changed, err = c.Ensure(ctx, source)
 	if err != nil {
 		return changed, err
+	}
+	if live != nil && live.GetDeletionTimestamp() != nil {
+		return changed, nil
 	}
 	fluxobj.Annotate(run, fluxobj.AnnotationRequest, s.request(source))
 	if live != nil {

@@ -317,6 +317,7 @@ func TestDestroy(t *testing.T) {
 			}
 		}
 		s.phase(fluxexec.Destroying)
+		s.apply(false) // it is not brought back
 		if s.read("source.toolkit.fluxcd.io/v1", "OCIRepository") == nil {
 			t.Error("it has no source")
 		}

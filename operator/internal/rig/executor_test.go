@@ -164,6 +164,8 @@ func TestTrapDrift(t *testing.T) {
 	r.ready(t, terraform)
 	r.store(strings.ReplaceAll(r.stored(), "hello, okara", "hello, world"))
 	until(t, "it is repaired", func() (bool, any) { s := r.stored(); return strings.Contains(s, "hello, okara"), s })
+	r.delete(t, terraform) // it would run on, without okara, and hold up the next one
+	r.gone(t, terraform)
 }
 
 // TestTrapManualDrift (T18): with a look for it, a run whose plans wait tells of drift and

@@ -9,8 +9,8 @@
 //
 //   - H1: without an account it acts as itself, which may do anything. A Spec names one.
 //   - H2: without its account nothing is uninstalled, and the release goes all the same
-//     [TestTrapAccount]. [Executor.Destroy] deletes no release whose account is not there, and the callers
-//     keep it until the release is gone.
+//     [TestTrapAccount]. [Executor.Destroy] deletes no release whose account is not there,
+//     and the callers keep it until the release is gone.
 //   - H3: a suspended release goes without being uninstalled [TestExecutorKeepsRelease].
 //     That is how Spec.Keep works; else [Executor.Destroy] ends the suspension first.
 //   - H4: the HelmChart of a suspended release stays: [Executor.Clean] deletes it.

@@ -54,7 +54,8 @@ func (s *Spec) objects() (source, release *unstructured.Unstructured, err error)
 }
 
 // Apply makes the objects of a release as they should be, and reports whether it wrote
-// any. The account has to be there, with its rights.
+// any. The account has to be there, with its rights. A release that is being deleted
+// stays as it is.
 func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) {
 	source, release, err := s.objects()
 	if err != nil {
@@ -62,7 +63,7 @@ func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) 
 	}
 	c := e.as(&s)
 	live, err := c.Get(ctx, releaseVersion, releaseKind, s.key()) // before the source: it may be taken
-	if err != nil {
+	if err != nil || live != nil && live.GetDeletionTimestamp() != nil {
 		return false, err
 	}
 	source, changed, err = c.Ensure(ctx, source)

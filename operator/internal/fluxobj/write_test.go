@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxobj_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+type world struct {
+	t *testing.T
+	fluxobj.Client
+	ns string
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	c, err := client.New(cluster.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world{t, fluxobj.Client{Client: c, UID: "a"}, cluster.Namespace(t, nil).Name}
+}
+
+// object is one of ours with some data. Any kind will do.
+func (w world) object(data map[string]string) *unstructured.Unstructured {
+	w.t.Helper()
+	o, err := fluxobj.Encode(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+		"metadata": fluxobj.ObjectMeta{Namespace: w.ns, Name: "object", Labels: fluxobj.Labels(nil, w.UID)},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+func (w world) ensure(data map[string]string, changes bool) *unstructured.Unstructured {
+	w.t.Helper()
+	now, changed, err := w.Ensure(w.t.Context(), w.object(data))
+	if err != nil || changed != changes {
+		w.t.Fatalf("changed %t, want %t: %v", changed, changes, err)
+	}
+	return now
+}
+
+// TestWrite wants a field that is ours to follow what is wanted, one of somebody else to
+// stay, and no write where nothing changed.
+func TestWrite(t *testing.T) {
+	w := newWorld(t)
+	w.ensure(map[string]string{"a": "1", "b": "1"}, true)
+	o := w.ensure(map[string]string{"a": "1", "b": "1"}, false)
+	theirs := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"c":"1"}}`))
+	if err := w.Client.Patch(t.Context(), o, theirs, client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+	w.ensure(map[string]string{"a": "1", "b": "1"}, false)
+	o = w.ensure(map[string]string{"a": "2"}, true)
+	data, _, err := unstructured.NestedStringMap(o.Object, "data")
+	if err != nil || len(data) != 2 || data["a"] != "2" || data["c"] != "1" {
+		t.Errorf("it has %v: %v", data, err)
+	}
+	theirs = client.RawPatch("application/merge-patch+json", []byte(`{"data":{"a":"3"}}`))
+	if err := w.Client.Patch(t.Context(), o, theirs, client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+	w.ensure(map[string]string{"a": "2"}, true)
+}
+
+// TestWriteAnother wants an object that was made in the place of the one that was read to
+// be left alone.
+func TestWriteAnother(t *testing.T) {
+	w := newWorld(t)
+	before := w.ensure(map[string]string{"a": "1"}, true)
+	if err := w.Remove(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	now := w.ensure(map[string]string{"a": "1"}, true)
+	if _, _, err := w.Write(t.Context(), before, w.object(map[string]string{"a": "2"})); err == nil {
+		t.Error("it was written")
+	}
+	if err := w.Remove(t.Context(), before); !apierrors.IsConflict(err) {
+		t.Errorf("it was deleted: %v", err)
+	}
+	if err := w.Change(t.Context(), before, map[string]any{"data": map[string]any{"a": "3"}}); !apierrors.IsConflict(err) {
+		t.Errorf("it was changed: %v", err)
+	}
+	var m corev1.ConfigMap
+	if err := w.Client.Client.Get(t.Context(), client.ObjectKeyFromObject(now), &m); err != nil || m.Data["a"] != "1" {
+		t.Errorf("it has %v: %v", m.Data, err)
+	}
+}
+
+// TestKindMissing wants a kind that the cluster does not know to be named.
+func TestKindMissing(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Get(t.Context(), "nothing.example.com/v1", "Nothing", client.ObjectKey{Namespace: w.ns, Name: "a"})
+	if e, ok := errors.AsType[*fluxobj.MissingError](err); !ok || e.Kind.Group != "nothing.example.com" {
+		t.Errorf("%v", err)
+	}
+}
