@@ -105,6 +105,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
 	operator/internal/instancectl
+	operator/internal/kindspec
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
@@ -117,6 +118,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
+	operator/internal/kindspec
 	operator/internal/plangate
 	operator/internal/owned
 	operator/internal/registryctl
@@ -127,7 +129,10 @@ k8s.io/apimachinery: the words of Kubernetes
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
 	operator/internal/instancectl
+	operator/internal/kindspec
 	operator/internal/reference
+k8s.io/apiserver: the words of its rules
+	operator/internal/kindspec
 k8s.io/client-go: how a cluster is reached is a flag
 	operator/cmd/okara-operator
 k8s.io/client-go/util/csaupgrade: how a create becomes an apply

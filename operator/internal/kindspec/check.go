@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindspec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	internal "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// checker says what the API server would, by its own code.
+type checker struct {
+	crd    *apiextensions.CustomResourceDefinition
+	schema *structural.Structural
+	values validation.SchemaValidator
+	rules  *cel.Validator
+}
+
+// newChecker is one for a CRD that the API server would accept.
+func newChecker(crd *apiextensions.CustomResourceDefinition) (*checker, error) {
+	var whole internal.CustomResourceDefinition
+	if err := apiextensions.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &whole, nil); err != nil {
+		return nil, err
+	}
+	whole.Status.StoredVersions = []string{Version} // as the API server does for a new one
+	if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), &whole); len(errs) > 0 {
+		return nil, schemaError(errs[0])
+	}
+	return checkerOf(crd)
+}
+
+// checkerOf is one for a CRD that the API server has accepted.
+func checkerOf(crd *apiextensions.CustomResourceDefinition) (*checker, error) {
+	if len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Schema == nil {
+		return nil, errors.New("a CRD of a generated kind has one version with a schema")
+	}
+	props, err := internalProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{crd: crd}
+	if c.schema, err = structural.NewStructural(props); err != nil {
+		return nil, err
+	}
+	if c.values, _, err = validation.NewSchemaValidator(props); err != nil {
+		return nil, err
+	}
+	c.rules = cel.NewValidator(c.schema, true, celconfig.PerCallLimit)
+	return c, nil
+}
+
+func internalProps(props *apiextensions.JSONSchemaProps) (*internal.JSONSchemaProps, error) {
+	var out internal.JSONSchemaProps
+	return &out, apiextensions.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &out, nil)
+}
+
+// schemaError says what the API server has against a schema, by the path that its author
+// wrote.
+func schemaError(e *field.Error) error {
+	_, path, ok := strings.Cut(e.Field, "openAPIV3Schema")
+	if !ok {
+		return &FieldError{e.Field, e.ErrorBody()}
+	}
+	if rule, ok := strings.CutPrefix(path, ".properties[spec].x-kubernetes-validations"); ok {
+		return &FieldError{"spec.schema.validations" + rule, e.Detail} // the value is the rule, written as Go does
+	}
+	path = strings.NewReplacer(".properties[", ".", "]", "", ".items", "[]", ".additionalProperties", "{}").Replace(path)
+	return &FieldError{strings.TrimPrefix(path, "."), e.ErrorBody()}
+}
+
+// admit does to an object what the API server does to one that is created, and returns
+// what it has against it.
+func (c *checker) admit(object map[string]any) field.ErrorList {
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, c.schema)
+	defaulting.Default(object, c.schema)
+	pruning.Prune(object, c.schema, true)
+	errs := validation.ValidateCustomResource(nil, object, c.values)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.schema, object)...)
+	if c.rules != nil {
+		ruled, _ := c.rules.Validate(context.Background(), nil, c.schema, object, nil, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, ruled...)
+	}
+	return errs
+}
+
+// Invalid says what the API server would have against an object of the kind, were it
+// created now. It is nil for a valid one.
+func (k *Kind) Invalid(o *unstructured.Unstructured) field.ErrorList {
+	return k.check.admit(runtime.DeepCopyJSON(o.Object))
+}
+
+// validDefault reports whether a schema accepts its own default.
+func validDefault(props *apiextensions.JSONSchemaProps) bool {
+	in, err := internalProps(props)
+	if err != nil {
+		return false
+	}
+	s, err := structural.NewStructural(in)
+	if err != nil {
+		return false
+	}
+	errs, err := defaulting.ValidateDefaults(context.Background(), nil, s, false, true)
+	return err == nil && len(errs) == 0
+}
+
+// fits says what a schema has against a value.
+func fits(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
+	in, err := internalProps(props)
+	if err != nil {
+		return err
+	}
+	v, _, err := validation.NewSchemaValidator(in)
+	if err != nil {
+		return err
+	}
+	decoded, err := decode(value)
+	if err != nil {
+		return err
+	}
+	if decoded == nil && (props.Nullable || props.Type == "") {
+		return nil
+	}
+	if errs := validation.ValidateCustomResource(nil, decoded, v); len(errs) > 0 {
+		return fmt.Errorf("%s", strings.TrimPrefix(errs[0].Error(), "<nil>: "))
+	}
+	return nil
+}
+
+// decode reads a value as the API server does: whole numbers are integers.
+func decode(value json.RawMessage) (any, error) {
+	var u unstructured.Unstructured
+	if err := u.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"V","v":` + string(value) + `}`)); err != nil {
+		return nil, err
+	}
+	return u.Object["v"], nil
+}

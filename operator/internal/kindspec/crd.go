@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindspec
+
+import (
+	"fmt"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// maxName is how many characters a prefix and the name of an object have together.
+const maxName = 53
+
+// CRDName is the name of the CRD of a definition.
+func CRDName(def *v1alpha1.ModuleKind) string { return def.Spec.Names.Plural + "." + Group }
+
+// Labels are those of what is made for a definition.
+func Labels(def *v1alpha1.ModuleKind) map[string]string {
+	return map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(def.UID)}
+}
+
+// CRD is the one of the kind. The API server accepts it: its own code was asked.
+func (k *Kind) CRD() *apiextensions.CustomResourceDefinition { return k.check.crd.DeepCopy() }
+
+// build makes the CRD.
+func (k *Kind) build() (*apiextensions.CustomResourceDefinition, error) {
+	names := k.Definition.Spec.Names
+	schema, err := k.root()
+	if err != nil {
+		return nil, err
+	}
+	return &apiextensions.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensions.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: CRDName(k.Definition), Labels: Labels(k.Definition)},
+		Spec: apiextensions.CustomResourceDefinitionSpec{
+			Group: Group, Scope: apiextensions.NamespaceScoped,
+			Names: apiextensions.CustomResourceDefinitionNames{
+				Kind: names.Kind, ListKind: names.Kind + "List", Plural: names.Plural, Singular: singular(k.Definition), ShortNames: names.ShortNames,
+				Categories: []string{"okara"},
+			},
+			Conversion: &apiextensions.CustomResourceConversion{Strategy: apiextensions.NoneConverter},
+			Versions: []apiextensions.CustomResourceDefinitionVersion{{
+				Name: Version, Served: true, Storage: true,
+				Schema:       &apiextensions.CustomResourceValidation{OpenAPIV3Schema: schema},
+				Subresources: &apiextensions.CustomResourceSubresources{Status: &apiextensions.CustomResourceSubresourceStatus{}},
+				AdditionalPrinterColumns: []apiextensions.CustomResourceColumnDefinition{
+					{Name: "Phase", Type: "string", JSONPath: ".status.phase"},
+					{Name: "Version", Type: "string", JSONPath: ".status.module.version"},
+					{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`},
+					{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
+					{Name: "Reason", Type: "string", Priority: 1, JSONPath: `.status.conditions[?(@.type=="Ready")].reason`},
+					{Name: "Outputs", Type: "string", Priority: 1, JSONPath: ".status.outputsSecret"},
+				},
+			}},
+		},
+	}, nil
+}
+
+// root is the schema of an object.
+func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
+	spec, err := k.spec()
+	if err != nil {
+		return nil, err
+	}
+	long := maxName - len(k.Definition.Spec.Run.Prefix)
+	top := &apiextensions.JSONSchemaProps{
+		Type: "object", Description: shorten(k.Definition.Spec.Dashboard.Description, maxDescription),
+		Properties: map[string]apiextensions.JSONSchemaProps{
+			"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"},
+			"spec": spec, "run": runSchema(), "status": statusSchema(),
+		},
+		XValidations: apiextensions.ValidationRules{{
+			Rule:    fmt.Sprintf("size(self.metadata.name) <= %d && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", long),
+			Message: fmt.Sprintf("a name begins with a letter, has small letters, digits and - only, and at most %d characters", long),
+		}},
+	}
+	if len(spec.Required) > 0 {
+		top.Required = []string{"spec"}
+	}
+	return top, nil
+}
+
+// runSchema is apart from spec so that no input can have the name of one of its fields.
+func runSchema() apiextensions.JSONSchemaProps {
+	return object("How this object runs.", map[string]apiextensions.JSONSchemaProps{
+		"version": text(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
+		"suspend": {Type: "boolean", Description: "Stops runs, but not deletion."},
+		"drift": {
+			Type: "string", Description: "In place of what the definition says.",
+			Enum: []apiextensions.JSON{{Raw: []byte(`"Repair"`)}, {Raw: []byte(`"Report"`)}, {Raw: []byte(`"Off"`)}},
+		},
+	})
+}
+
+func statusSchema() apiextensions.JSONSchemaProps {
+	condition := object("", map[string]apiextensions.JSONSchemaProps{
+		"type": text(316, ""), "status": text(16, ""), "reason": text(1024, ""), "message": text(32768, ""),
+		"observedGeneration": {Type: "integer", Format: "int64"}, "lastTransitionTime": {Type: "string", Format: "date-time"},
+	})
+	condition.Required = []string{"type", "status", "reason", "message", "lastTransitionTime"}
+	outputs := list(64, text(128, ""), "Names of the outputs that outputsSecret has.")
+	conditions := list(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
+	conditions.XListType, conditions.XListMapKeys = new("map"), []string{"type"}
+	return object("What became of the object.", map[string]apiextensions.JSONSchemaProps{
+		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status is about."},
+		"lastHandledRequest": text(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
+		"conditions":         conditions,
+		"phase":              text(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected."),
+		"module": object("The version that runs.", map[string]apiextensions.JSONSchemaProps{
+			"version": text(128, ""), "digest": text(128, ""),
+		}),
+		"definition":          text(128, "What of the definition this object has; it changes with each change that the operator rolls out."),
+		"namespace":           text(63, "Namespace in which it runs."),
+		"updateAvailable":     text(128, "A newer version that the definition allows."),
+		"lastAppliedRevision": text(512, "Digest of the module that was applied last."),
+		"lastPlannedRevision": text(512, "Digest of the module that was planned last."),
+		"pendingApproval":     {Type: "boolean", Description: "A plan waits for an Approval."},
+		"plan": object("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
+			"pending": text(256, "What an Approval has to name."), "summary": text(1024, "What it would do."), "configMap": text(253, "ConfigMap with its text."),
+		}),
+		"outputs":       outputs,
+		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that everybody may see."},
+		"outputsSecret": text(253, "Secret beside this object that has the outputs."),
+	})
+}
+
+func object(description string, properties map[string]apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
+	return apiextensions.JSONSchemaProps{Type: "object", Description: description, Properties: properties}
+}
+
+func text(most int64, description string) apiextensions.JSONSchemaProps {
+	return apiextensions.JSONSchemaProps{Type: "string", MaxLength: new(most), Description: description}
+}
+
+func list(most int64, items apiextensions.JSONSchemaProps, description string) apiextensions.JSONSchemaProps {
+	return apiextensions.JSONSchemaProps{
+		Type: "array", MaxItems: new(most), Description: description, XListType: new("atomic"), Items: &apiextensions.JSONSchemaPropsOrArray{Schema: &items},
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindspec
+
+import (
+	"cmp"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Group is the API group of the kinds that definitions make.
+const Group = "apps.okara.dev"
+
+// Version is the one version of each kind.
+const Version = "v1alpha1"
+
+// Module is what a version of a module says of itself.
+type Module struct {
+	Inputs  json.RawMessage // JSON Schema of an object; nil: it says nothing
+	Outputs map[string]bool // whether one is sensitive, by name
+}
+
+// Described is what a description says of the module in a folder; "" is its top.
+func Described(d artifact.ModuleDescription, folder string) (Module, error) {
+	folder = Folder(folder)
+	all := slices.Concat([]artifact.DescribedModule{d.Root}, d.Submodules, d.Examples)
+	i := slices.IndexFunc(all, func(m artifact.DescribedModule) bool { return m.Path == folder })
+	if i < 0 {
+		return Module{}, fieldf("spec.module.path", "the description of the module knows no folder %s: it has its top, modules/… and examples/…", folder)
+	}
+	m := Module{Inputs: all[i].Inputs, Outputs: map[string]bool{}}
+	for _, o := range all[i].Outputs {
+		m.Outputs[o.Name] = o.Sensitive
+	}
+	return m, nil
+}
+
+// Folder is a path inside of a module as descriptions and runs have it.
+func Folder(p string) string {
+	if p = path.Clean(p); p == "." {
+		return ""
+	}
+	return p
+}
+
+// Kind is a definition with a version of its module. It never changes.
+type Kind struct {
+	Definition *v1alpha1.ModuleKind
+	Module     Module
+
+	all   map[string]input // of the module; empty: it says nothing
+	seen  map[string]seen  // by users
+	check *checker
+}
+
+// New makes a kind. What cannot become one is a [FieldError].
+func New(def *v1alpha1.ModuleKind, m Module) (*Kind, error) {
+	k := &Kind{Definition: def, Module: m}
+	if err := first(k.inputs(), k.checkOutputs()); err != nil {
+		return nil, err
+	}
+	crd, err := k.build()
+	if err != nil {
+		return nil, err
+	}
+	if k.check, err = newChecker(crd); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// GroupVersionKind is what objects say that they are.
+func (k *Kind) GroupVersionKind() schema.GroupVersionKind { return GroupVersionKind(k.Definition) }
+
+// GroupVersionKind is what objects of a definition say that they are.
+func GroupVersionKind(def *v1alpha1.ModuleKind) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: Group, Version: Version, Kind: def.Spec.Names.Kind}
+}
+
+func singular(def *v1alpha1.ModuleKind) string {
+	return cmp.Or(def.Spec.Names.Singular, strings.ToLower(def.Spec.Names.Kind))
+}
+
+// checkOutputs holds the outputs that users get against the module.
+func (k *Kind) checkOutputs() error {
+	if k.Module.Outputs == nil {
+		return nil
+	}
+	for _, list := range []struct {
+		field string
+		names []v1alpha1.InputName
+	}{{"spec.outputs.include", k.Definition.Spec.Outputs.Include}, {"spec.outputs.status", k.Definition.Spec.Outputs.Status}} {
+		for _, name := range list.names {
+			sensitive, ok := k.Module.Outputs[string(name)]
+			if !ok {
+				return fieldf(list.field, "the module has no output %s", name)
+			}
+			if sensitive && list.field == "spec.outputs.status" {
+				return fieldf(list.field, "the output %s is sensitive: a status shows it to everybody who sees the object", name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindspec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiserver/pkg/cel"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+const (
+	maxSchema = 1 << 20 // JSON Schema of a module, in bytes; what its description may have
+	maxInputs = 200
+)
+
+// FieldError says what of a definition, or of the module, cannot become a kind.
+type FieldError struct{ Path, Message string }
+
+func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
+
+func fieldf(path, format string, args ...any) error {
+	return &FieldError{path, fmt.Sprintf(format, args...)}
+}
+
+// input is an input of a module.
+type input struct {
+	schema    map[string]any
+	required  bool
+	sensitive bool
+}
+
+// inputName is what users can write: other names would not be properties that CEL reads.
+var inputName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+// inputsOf reads the JSON Schema of an object. from says where it is written.
+func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, error) {
+	if len(src) > maxSchema {
+		return nil, nil, fieldf(from, "%d bytes of JSON Schema, at most %d", len(src), maxSchema)
+	}
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.UseNumber()
+	var whole map[string]any
+	if err := d.Decode(&whole); err != nil {
+		return nil, nil, fieldf(from, "no JSON Schema of an object: %v", err)
+	}
+	t := &translator{root: whole}
+	properties, ok := whole["properties"].(map[string]any)
+	if !ok && whole["properties"] != nil {
+		return nil, nil, fieldf(from, "properties is no object")
+	}
+	if len(properties) > maxInputs {
+		return nil, nil, fieldf(from, "%d inputs, at most %d", len(properties), maxInputs)
+	}
+	required, err := names(from+".required", whole["required"])
+	if err != nil {
+		return nil, nil, err
+	}
+	all := map[string]input{}
+	for name, value := range properties {
+		s, err := asSchema(from+"."+name, value)
+		if err != nil {
+			return nil, nil, err
+		}
+		all[name] = input{schema: s, required: slices.Contains(required, name), sensitive: s["writeOnly"] == true}
+	}
+	return all, t, nil
+}
+
+// names reads a list of names.
+func names(path string, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fieldf(path, "no list of names")
+	}
+	var all []string
+	for _, v := range list {
+		name, ok := v.(string)
+		if !ok {
+			return nil, fieldf(path, "no list of names")
+		}
+		all = append(all, name)
+	}
+	return all, nil
+}
+
+// inputs finds out which inputs users see, in seen, and all that there are.
+func (k *Kind) inputs() error {
+	var err error
+	var t *translator
+	k.all = map[string]input{}
+	if len(k.Module.Inputs) > 0 {
+		if k.all, t, err = inputsOf("inputs", k.Module.Inputs); err != nil {
+			return err
+		}
+	}
+	def := &k.Definition.Spec
+	open, from := k.all, "inputs"
+	switch {
+	case def.Schema.Inline != nil:
+		from = "spec.schema.inline"
+		if open, t, err = inputsOf(from, def.Schema.Inline.Raw); err != nil {
+			return err
+		}
+		if open, err = k.narrowed(open); err != nil {
+			return err
+		}
+	case len(k.Module.Inputs) == 0:
+		return fieldf("inputs", "the module has no description: publish it again with okara, or write spec.schema.inline")
+	}
+	visible, err := k.visible(open)
+	if err != nil {
+		return err
+	}
+	k.seen = map[string]seen{}
+	for _, name := range slices.Sorted(maps.Keys(visible)) {
+		if !inputName.MatchString(name) {
+			return fieldf(from+"."+name, "it cannot be a field: a name has small letters, digits and _ only; hide it, or set it in spec.values")
+		}
+		props, err := t.schema(from+"."+name, visible[name].schema, 0, nil)
+		if err != nil {
+			return err
+		}
+		one := seen{name: name, input: visible[name], props: *props}
+		if one.sensitive {
+			if one.props, err = secretProps(from+"."+name, props); err != nil {
+				return err
+			}
+			one.field = name + "From"
+		} else {
+			one.field = name
+		}
+		k.seen[name] = one
+	}
+	return k.checkRequired()
+}
+
+// narrowed holds what a definition writes itself against the module, if that says what
+// its inputs are.
+func (k *Kind) narrowed(inline map[string]input) (map[string]input, error) {
+	if len(k.Module.Inputs) == 0 {
+		return inline, nil
+	}
+	for name, in := range inline {
+		of, ok := k.all[name]
+		if !ok {
+			return nil, fieldf("spec.schema.inline."+name, "the module has no input of this name")
+		}
+		_, set := in.schema["default"]
+		in.required = in.required || of.required && !set
+		in.sensitive = in.sensitive || of.sensitive
+		inline[name] = in
+	}
+	return inline, nil
+}
+
+// visible leaves out what a definition hides or sets itself.
+func (k *Kind) visible(open map[string]input) (map[string]input, error) {
+	def := &k.Definition.Spec
+	for _, list := range []struct {
+		field string
+		names []v1alpha1.InputName
+	}{{"spec.schema.expose", def.Schema.Expose}, {"spec.schema.hide", def.Schema.Hide}} {
+		for _, name := range list.names {
+			if _, ok := open[string(name)]; !ok {
+				return nil, fieldf(list.field, "there is no input %s", name)
+			}
+		}
+	}
+	if err := k.checkSet(); err != nil {
+		return nil, err
+	}
+	visible := map[string]input{}
+	for name, in := range open {
+		exposed := len(def.Schema.Expose) == 0 || slices.Contains(def.Schema.Expose, v1alpha1.InputName(name))
+		if exposed && !slices.Contains(def.Schema.Hide, v1alpha1.InputName(name)) && !k.set(name) {
+			visible[name] = in
+		}
+	}
+	return visible, nil
+}
+
+// set reports whether a definition sets an input itself.
+func (k *Kind) set(name string) bool {
+	def := &k.Definition.Spec
+	_, value := def.Values[name]
+	return value || slices.ContainsFunc(def.Run.VarsFrom, func(from v1alpha1.InputsFrom) bool {
+		_, ok := from.Keys[name]
+		return ok
+	})
+}
+
+// checkSet holds what a definition sets itself against the module.
+func (k *Kind) checkSet() error {
+	if len(k.Module.Inputs) == 0 {
+		return nil
+	}
+	def := &k.Definition.Spec
+	_, t, err := inputsOf("inputs", k.Module.Inputs)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(def.Values)) {
+		in, ok := k.all[name]
+		if !ok {
+			return fieldf("spec.values."+name, "the module has no input of this name")
+		}
+		props, err := t.schema("inputs."+name, in.schema, 0, nil)
+		if err != nil {
+			return err
+		}
+		if err := fits(props, def.Values[name].Raw); err != nil {
+			return fieldf("spec.values."+name, "%v", err)
+		}
+	}
+	for i, from := range def.Run.VarsFrom {
+		for _, name := range slices.Sorted(maps.Keys(from.Keys)) {
+			path := fmt.Sprintf("spec.run.varsFrom[%d].keys.%s", i, name)
+			in, ok := k.all[name]
+			if !ok {
+				return fieldf(path, "the module has no input of this name")
+			}
+			props, err := t.schema("inputs."+name, in.schema, 0, nil)
+			if err == nil {
+				_, err = secretProps(path, props)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkRequired finds inputs that nobody would set.
+func (k *Kind) checkRequired() error {
+	for _, name := range slices.Sorted(maps.Keys(k.all)) {
+		if _, open := k.seen[name]; k.all[name].required && !open && !k.set(name) {
+			return fieldf("inputs."+name, "the module requires it: show it to users, or set it in spec.values")
+		}
+	}
+	return nil
+}
+
+// seen is an input that users see.
+type seen struct {
+	input
+	name  string
+	field string // of spec
+	props apiextensions.JSONSchemaProps
+}
+
+// secretProps is the schema of what names a Secret in place of a value. What a Secret
+// has reaches the module as a string.
+func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.JSONSchemaProps, error) {
+	if of.Type == "array" || of.Type == "object" {
+		return apiextensions.JSONSchemaProps{}, fieldf(path, "what a Secret has is a string, and the module wants an %s: hide it", of.Type)
+	}
+	text := func(most int64, description string) apiextensions.JSONSchemaProps {
+		return apiextensions.JSONSchemaProps{Type: "string", MinLength: new(int64(1)), MaxLength: new(most), Description: description}
+	}
+	return apiextensions.JSONSchemaProps{
+		Type: "object", Description: of.Description, Required: []string{"key", "name"},
+		Properties: map[string]apiextensions.JSONSchemaProps{
+			"name": text(253, "Name of a Secret of the same namespace, which agrees to it by its annotation "+v1alpha1.AnnotationUse+"."),
+			"key":  text(253, "Its key with the value."),
+		},
+	}, nil
+}
+
+// spec is the schema of spec.
+func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
+	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module.", Properties: map[string]apiextensions.JSONSchemaProps{}}
+	for _, name := range slices.Sorted(maps.Keys(k.seen)) {
+		in := k.seen[name]
+		props.Properties[in.field] = in.props
+		if in.required {
+			props.Required = append(props.Required, in.field)
+		}
+	}
+	if len(props.Required) == 0 {
+		props.Default = &apiextensions.JSON{Raw: []byte("{}")} // rules about changes need both sides
+	}
+	for _, v := range k.Definition.Spec.Schema.Validations {
+		props.XValidations = append(props.XValidations, apiextensions.ValidationRule{Rule: v.Rule, Message: v.Message})
+	}
+	for _, name := range k.Definition.Spec.Schema.Immutable {
+		in, ok := k.seen[string(name)]
+		if !ok {
+			return props, fieldf("spec.schema.immutable", "there is no input %s that users see", name)
+		}
+		if in.props.Type == "" {
+			return props, fieldf("spec.schema.immutable", "the input %s takes anything, which cannot be compared: give it a type in spec.schema.inline", name)
+		}
+		field, ok := cel.Escape(in.field)
+		if !ok {
+			return props, fieldf("spec.schema.immutable", "%s is no name that a rule can have", name)
+		}
+		props.XValidations = append(props.XValidations, apiextensions.ValidationRule{
+			Rule:      fmt.Sprintf("has(self.%[1]s) == has(oldSelf.%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.%[1]s)", field),
+			Message:   in.field + " cannot change: delete the object and make another",
+			FieldPath: "." + in.field,
+		})
+	}
+	return props, nil
+}
+
+// asSchema is a JSON Schema, which may also be a truth value.
+func asSchema(path string, v any) (map[string]any, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, nil
+	case bool:
+		if v {
+			return map[string]any{}, nil
+		}
+		return nil, fieldf(path, "a schema that accepts nothing")
+	}
+	return nil, fieldf(path, "no JSON Schema")
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindspec
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+const (
+	maxDepth       = 32
+	maxNodes       = 5_000 // schemas, with what $ref stands for
+	maxDescription = 1 << 10
+	maxString      = 4096 // characters of a string that has no bound
+	maxElements    = 1000 // of a list or map that has no bound
+)
+
+// translator makes structural schemas of one JSON Schema.
+type translator struct {
+	root  map[string]any
+	nodes int
+}
+
+// schema translates one schema. refs are the references that lead to it.
+func (t *translator) schema(path string, in map[string]any, depth int, refs []string) (*apiextensions.JSONSchemaProps, error) {
+	if t.nodes++; t.nodes > maxNodes {
+		return nil, fieldf(path, "more than %d types in one schema", maxNodes)
+	}
+	if depth > maxDepth {
+		return nil, fieldf(path, "nested deeper than %d", maxDepth)
+	}
+	if ref, ok := in["$ref"]; ok {
+		to, refs, err := t.resolve(path, ref, in, refs)
+		if err != nil {
+			return nil, err
+		}
+		return t.schema(path, to, depth+1, refs)
+	}
+	kind, nullable, err := typeOf(path, in)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{translator: t, path: path, in: in, depth: depth, refs: refs}
+	n.out.Nullable = nullable
+	if err := n.fill(kind); err != nil {
+		return nil, err
+	}
+	if err := n.rest(); err != nil {
+		return nil, err
+	}
+	return &n.out, n.setDefault()
+}
+
+// resolve finds what a reference stands for. Beside it there may be words for people
+// and a default.
+func (t *translator) resolve(path string, v any, in map[string]any, refs []string) (map[string]any, []string, error) {
+	ref, _ := v.(string)
+	pointer, local := strings.CutPrefix(ref, "#/")
+	if !local {
+		return nil, nil, fieldf(path, "$ref to %q: only a part of this schema can be meant, as #/$defs/NAME", ref)
+	}
+	if slices.Contains(refs, ref) {
+		return nil, nil, fieldf(path, "$ref to itself: write the type out")
+	}
+	var at any = t.root
+	for part := range strings.SplitSeq(pointer, "/") {
+		object, _ := at.(map[string]any)
+		at = object[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
+	}
+	found, ok := at.(map[string]any)
+	if !ok {
+		return nil, nil, fieldf(path, "$ref to %q: there is no such type", ref)
+	}
+	merged := maps.Clone(found)
+	for key, value := range in {
+		switch {
+		case key == "$ref":
+		case key == "default" || key == "writeOnly" || isAnnotation(key):
+			merged[key] = value
+		default:
+			return nil, nil, fieldf(path, "%s beside $ref: write the type out", key)
+		}
+	}
+	return merged, append(slices.Clone(refs), ref), nil
+}
+
+// typeOf reads the type: one, or one and null; "" is anything.
+func typeOf(path string, in map[string]any) (kind string, nullable bool, err error) {
+	switch v := in["type"].(type) {
+	case nil:
+		return "", false, nil
+	case string:
+		return v, false, nil
+	case []any:
+		for _, one := range v {
+			name, _ := one.(string)
+			switch {
+			case name == "null":
+				nullable = true
+			case kind == "" && name != "":
+				kind = name
+			default:
+				return "", false, fieldf(path, "several types: a field has one, and null")
+			}
+		}
+		if kind == "" {
+			return "", false, fieldf(path, "a type that is null alone")
+		}
+		return kind, nullable, nil
+	}
+	return "", false, fieldf(path, "type is no name of a type")
+}
+
+// node is one schema that is translated.
+type node struct {
+	*translator
+	path  string
+	in    map[string]any
+	out   apiextensions.JSONSchemaProps
+	depth int
+	refs  []string
+
+	used []string // keywords that were read
+}
+
+// fill translates what depends on the type.
+func (n *node) fill(kind string) error {
+	n.out.Type = kind
+	n.take("type")
+	switch kind {
+	case "string":
+		return n.fillString()
+	case "number", "integer":
+		return n.fillNumber()
+	case "boolean":
+		return n.values()
+	case "array":
+		return n.fillArray()
+	case "object":
+		return n.fillObject()
+	case "":
+		n.out = anything()
+		return nil
+	}
+	return fieldf(n.path, "there is no type %q", kind)
+}
+
+// anything also has to be nullable, or null would be taken for a field that is not there.
+func anything() apiextensions.JSONSchemaProps {
+	return apiextensions.JSONSchemaProps{XPreserveUnknownFields: new(true), Nullable: true}
+}
+
+func (n *node) fillString() error {
+	err := first(n.count("minLength", &n.out.MinLength), n.count("maxLength", &n.out.MaxLength), n.text("pattern", &n.out.Pattern), n.text("format", &n.out.Format), n.values())
+	if n.out.MaxLength == nil {
+		n.out.MaxLength = new(int64(maxString))
+	}
+	return err
+}
+
+// fillNumber also turns the bounds that are numbers in JSON Schema into the truth values
+// of a CRD.
+func (n *node) fillNumber() error {
+	var above, below *float64
+	if err := first(
+		n.number("minimum", &n.out.Minimum), n.number("maximum", &n.out.Maximum), n.number("multipleOf", &n.out.MultipleOf),
+		n.number("exclusiveMinimum", &above), n.number("exclusiveMaximum", &below), n.values(),
+	); err != nil {
+		return err
+	}
+	if above != nil && (n.out.Minimum == nil || *above >= *n.out.Minimum) {
+		n.out.Minimum, n.out.ExclusiveMinimum = above, true
+	}
+	if below != nil && (n.out.Maximum == nil || *below <= *n.out.Maximum) {
+		n.out.Maximum, n.out.ExclusiveMaximum = below, true
+	}
+	return nil
+}
+
+func (n *node) fillArray() error {
+	if err := first(n.count("minItems", &n.out.MinItems), n.count("maxItems", &n.out.MaxItems)); err != nil {
+		return err
+	}
+	items := anything()
+	if prefix, ok := n.take("prefixItems"); ok {
+		// The types of a tuple differ; the module checks them. Their number does not.
+		list, ok := prefix.([]any)
+		if !ok || n.in["items"] != nil {
+			return fieldf(n.path, "a tuple has prefixItems, which is a list, and no items")
+		}
+		n.out.MinItems, n.out.MaxItems = new(int64(len(list))), new(int64(len(list)))
+	} else if v, ok := n.take("items"); ok {
+		props, err := n.child("[]", v)
+		if err != nil {
+			return err
+		}
+		items = *props
+	}
+	n.out.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: &items}
+	if n.out.MaxItems == nil {
+		n.out.MaxItems = new(int64(maxElements))
+	}
+	if unique, ok := n.take("uniqueItems"); ok && unique == true {
+		n.out.XListType = new("atomic")
+		if !items.Nullable && slices.Contains([]string{"string", "number", "integer", "boolean"}, items.Type) {
+			n.out.XListType = new("set")
+		}
+	}
+	return nil
+}
+
+func (n *node) fillObject() error {
+	if err := first(n.count("minProperties", &n.out.MinProperties), n.count("maxProperties", &n.out.MaxProperties)); err != nil {
+		return err
+	}
+	required, hasRequired := n.take("required")
+	var err error
+	if n.out.Required, err = names(n.path, required); err != nil {
+		return err
+	}
+	properties, closed := n.take("properties")
+	more, hasMore := n.take("additionalProperties")
+	if more == false {
+		hasMore = false
+	}
+	switch object, ok := properties.(map[string]any); {
+	case closed && !ok:
+		return fieldf(n.path, "properties is no object")
+	case closed && hasMore && len(object) > 0:
+		return fieldf(n.path, "properties and additionalProperties: an object has names that are known, a map does not")
+	case closed && !hasMore:
+		return n.properties(object)
+	case more == false:
+		return n.properties(nil)
+	case hasRequired && len(n.out.Required) > 0:
+		return fieldf(n.path, "required without properties: say what they are")
+	}
+	if !hasMore || more == true {
+		n.out.XPreserveUnknownFields = new(true)
+		return nil
+	}
+	props, err := n.child("{}", more)
+	if err != nil {
+		return err
+	}
+	n.out.AdditionalProperties = &apiextensions.JSONSchemaPropsOrBool{Allows: true, Schema: props}
+	if n.out.MaxProperties == nil {
+		n.out.MaxProperties = new(int64(maxElements))
+	}
+	return nil
+}
+
+func (n *node) properties(object map[string]any) error {
+	n.out.Properties = map[string]apiextensions.JSONSchemaProps{}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		props, err := n.child("."+name, object[name])
+		if err != nil {
+			return err
+		}
+		n.out.Properties[name] = *props
+	}
+	for _, name := range n.out.Required {
+		if _, ok := n.out.Properties[name]; !ok {
+			return fieldf(n.path, "%s is required, and no property", name)
+		}
+	}
+	return nil
+}
+
+// child translates a schema inside of this one.
+func (n *node) child(at string, v any) (*apiextensions.JSONSchemaProps, error) {
+	path := n.path + at
+	in, err := asSchema(path, v)
+	if err != nil {
+		return nil, err
+	}
+	if in["writeOnly"] == true {
+		return nil, fieldf(path, "only a whole input can be writeOnly")
+	}
+	return n.translator.schema(path, in, n.depth+1, n.refs)
+}
+
+// values are those of enum and const.
+func (n *node) values() error {
+	list, ok := n.take("enum")
+	values, isList := list.([]any)
+	if ok && !isList {
+		return fieldf(n.path, "enum is no list")
+	}
+	if one, ok := n.take("const"); ok {
+		values = []any{one}
+	}
+	null := false
+	for _, v := range values {
+		null = null || v == nil
+		b, err := json.Marshal(v)
+		if err != nil {
+			return fieldf(n.path, "%v", err)
+		}
+		n.out.Enum = append(n.out.Enum, apiextensions.JSON{Raw: b})
+	}
+	n.out.Nullable = n.out.Nullable && (null || len(values) == 0)
+	return nil
+}
+
+// rest takes the words for people, and refuses a rule that was not read: an object would
+// be valid that the author of the schema meant to refuse.
+func (n *node) rest() error {
+	if text, ok := n.in["description"].(string); ok {
+		n.out.Description = shorten(text, maxDescription)
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.in)) {
+		if !slices.Contains(n.used, key) && key != "default" && key != "writeOnly" && !isAnnotation(key) {
+			return fieldf(n.path, "a field of type %q cannot have %q: write a rule in spec.schema.validations", n.out.Type, key)
+		}
+	}
+	return nil
+}
+
+// isAnnotation reports whether a keyword is for people.
+func isAnnotation(key string) bool {
+	return strings.HasPrefix(key, "x-") || slices.Contains([]string{"description", "title", "examples", "deprecated", "readOnly", "$comment", "$defs", "definitions", "$schema"}, key)
+}
+
+// setDefault takes a constant. One that the API server would refuse is left to the
+// module, which has it too.
+func (n *node) setDefault() error {
+	v, ok := n.in["default"]
+	if !ok || v == nil || n.in["writeOnly"] == true {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fieldf(n.path, "%v", err)
+	}
+	with := n.out.DeepCopy()
+	with.Default = &apiextensions.JSON{Raw: b}
+	if validDefault(with) {
+		n.out.Default = with.Default
+	}
+	return nil
+}
+
+func (n *node) take(key string) (any, bool) {
+	v, ok := n.in[key]
+	n.used = append(n.used, key)
+	return v, ok
+}
+
+// count reads a number of things.
+func (n *node) count(key string, to **int64) error {
+	var f *float64
+	if err := n.number(key, &f); err != nil || f == nil {
+		return err
+	}
+	if *f < 0 || *f != math.Trunc(*f) || *f > 1<<53 {
+		return fieldf(n.path, "%s is no count", key)
+	}
+	*to = new(int64(*f))
+	return nil
+}
+
+func (n *node) number(key string, to **float64) error {
+	v, ok := n.take(key)
+	if !ok {
+		return nil
+	}
+	number, ok := v.(json.Number)
+	if !ok {
+		return fieldf(n.path, "%s is no number", key)
+	}
+	f, err := strconv.ParseFloat(string(number), 64)
+	if err != nil {
+		return fieldf(n.path, "%s is no number that can be held", key)
+	}
+	*to = &f
+	return nil
+}
+
+func (n *node) text(key string, to *string) error {
+	v, ok := n.take(key)
+	text, isText := v.(string)
+	if ok && !isText {
+		return fieldf(n.path, "%s is no text", key)
+	}
+	*to = text
+	return nil
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
