@@ -33,6 +33,7 @@ type gitHub struct {
 }
 
 func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	g.requests.Add(1)
 	if r.Header.Get("If-None-Match") == `"same"` {
 		w.WriteHeader(http.StatusNotModified)

@@ -5,6 +5,8 @@ package upstream
 import (
 	"context"
 	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,6 +30,7 @@ type App struct {
 	Installation int64        // on one organisation
 	Key          *rsa.PrivateKey
 	Now          func() time.Time // nil: time.Now
+	Tokens       *AppTokens       // what other values of the same App made; nil: nothing
 
 	mu      sync.Mutex // guards the fields below
 	token   string
@@ -50,6 +53,9 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if a.Now != nil {
 		now = a.Now
 	}
+	if a.token == "" && a.Tokens != nil {
+		a.token, a.expires = a.Tokens.of(a)
+	}
 	if a.token != "" && now().Add(renewalMargin).Before(a.expires) {
 		return a.token, nil
 	}
@@ -62,7 +68,47 @@ func (a *App) Token(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("token of GitHub App %d: %w", a.ID, err)
 	}
 	a.token, a.expires = answer.Token, answer.ExpiresAt
+	if a.Tokens != nil {
+		a.Tokens.keep(a)
+	}
 	return a.token, nil
+}
+
+// AppTokens keeps tokens of Apps, but nothing that makes one: who has the key of an App
+// anew gets the token that was made with it.
+type AppTokens struct {
+	mu   sync.Mutex // guards kept
+	kept map[[sha256.Size]byte]installationToken
+}
+
+// maxAppTokens bounds the tokens that are kept.
+const maxAppTokens = 1000
+
+// NewAppTokens returns what has kept nothing yet.
+func NewAppTokens() *AppTokens { return &AppTokens{kept: map[[sha256.Size]byte]installationToken{}} }
+
+func (t *AppTokens) of(a *App) (string, time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	have := t.kept[a.identity()]
+	return have.Token, have.ExpiresAt
+}
+
+func (t *AppTokens) keep(a *App) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) >= maxAppTokens {
+		clear(t.kept)
+	}
+	t.kept[a.identity()] = installationToken{a.token, a.expires}
+}
+
+// identity is a hash of all that a token is made of.
+func (a *App) identity() [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintln(h, a.ID, a.Installation, a.API)
+	_, _ = h.Write(x509.MarshalPKCS1PrivateKey(a.Key)) // it cannot fail
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 func (a *App) sign(now time.Time) (string, error) {

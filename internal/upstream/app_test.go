@@ -55,7 +55,14 @@ func TestAppToken(t *testing.T) {
 			t.Errorf("after %s: %q, %v, want %q", step.after, got, err, step.want)
 		}
 	}
-	other := &upstream.App{API: api, ID: 8, Installation: 42, Key: key}
+	tokens := upstream.NewAppTokens()
+	for range 2 {
+		again := &upstream.App{API: api, ID: 7, Installation: 42, Key: key, Now: func() time.Time { return now }, Tokens: tokens}
+		if got, err := again.Token(t.Context()); err != nil || got != "t3" {
+			t.Errorf("the same App by another value: %q, %v", got, err)
+		}
+	}
+	other := &upstream.App{API: api, ID: 8, Installation: 42, Key: key, Tokens: tokens}
 	if got, err := other.Token(t.Context()); !errors.Is(err, oci.ErrUnauthenticated) {
 		t.Errorf("another App: %q, %v", got, err)
 	}

@@ -45,10 +45,13 @@ type ownerClient struct {
 
 // NewGitHub returns a reader of the API at api, nil for github.com's. token is
 // asked with "HOST/OWNER", so that each organisation can have its own. h is
-// where requests go; nil is the default client.
+// where requests go; nil is the default client. Its transport may be one of [Lists], which
+// remember from one reader to the next.
 func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
 	conditional := careful(h)
-	conditional.Transport = &conditionalTransport{next: conditional.Transport, kept: map[string]keptAnswer{}}
+	if _, ok := conditional.Transport.(conditionalTransport); !ok {
+		conditional.Transport = NewLists().Transport(conditional.Transport)
+	}
 	if api == nil {
 		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
 	}

@@ -49,6 +49,7 @@ func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("ETag", etag)
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	switch r.URL.Path {
 	case "/repos/acme/vpc/tags":
 		if page != "2" {
