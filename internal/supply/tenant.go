@@ -45,12 +45,16 @@ type Tenants struct {
 	own     []string     // HOST:PORT of the registry and its front-ends
 	outside *http.Client // asks none of those
 	inside  *http.Client // asks them too
+
+	// What runs have in common, so that each asks only for what changed.
+	lists *upstream.Lists
+	apps  *upstream.AppTokens
 }
 
 // NewTenants returns what reads tenants' sources. Each Git of this process sends its
 // requests through it from now on.
 func NewTenants(o TenantsOptions) *Tenants {
-	t := &Tenants{o: o}
+	t := &Tenants{o: o, lists: upstream.NewLists(), apps: upstream.NewAppTokens()}
 	for _, host := range append([]string{o.Registry}, o.FrontEnds...) {
 		t.own = append(t.own, withPort(&url.URL{Scheme: "https", Host: host}))
 	}
@@ -82,7 +86,7 @@ type tenant struct {
 // registry.
 func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
 	if s.App != nil {
-		s.App.HTTP = t.outside
+		s.App.HTTP, s.App.Tokens = t.outside, t.apps
 		token, err := s.App.Token(ctx)
 		if err != nil {
 			return Origins{}, err
@@ -93,9 +97,16 @@ func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Ite
 	return Origins{
 		Client: e.client(t.outside),
 		Git:    &upstream.Git{Token: e.token, Guard: t.o.Guard, SSH: s.SSH, MaxBytes: tenantBytes, Timeout: tenantTime},
-		GitHub: upstream.NewGitHub(t.outside, nil, e.token),
+		GitHub: upstream.NewGitHub(t.asking(t.outside), nil, e.token),
 		Permit: e.permit, Provider: e.provider, Open: e.open, Registry: e.registry,
 	}, nil
+}
+
+// asking is a client that asks for lists of which it knows whether they changed.
+func (t *Tenants) asking(h *http.Client) *http.Client {
+	out := *h
+	out.Transport = t.lists.Transport(h.Transport)
+	return &out
 }
 
 func (e tenant) client(h *http.Client) *upstream.Client {
@@ -193,7 +204,7 @@ func (e tenant) registry(host string, m addr.Module) (*upstream.ModuleRegistry, 
 	if err != nil {
 		return nil, err
 	}
-	return &upstream.ModuleRegistry{Client: e.client(h), Host: host}, nil
+	return &upstream.ModuleRegistry{Client: e.client(e.asking(h)), Host: host}, nil
 }
 
 // toFrontEnd returns the way to a host that serves an item by its address.
@@ -217,7 +228,7 @@ func (e tenant) provider(origin string, p addr.Provider) (depot.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &upstream.Registry{Client: e.client(h), Host: origin}, nil
+		return &upstream.Registry{Client: e.client(e.asking(h)), Host: origin}, nil
 	}
 	if where, ok := strings.CutPrefix(origin, "oci://"); ok {
 		return e.mirror(where, p)
