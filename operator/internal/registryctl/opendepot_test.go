@@ -140,6 +140,10 @@ func (f *forge) answer(r *http.Request, next http.RoundTripper) (*http.Response,
 
 func (f *forge) gitHub(w http.ResponseWriter, r *http.Request) {
 	switch version := path.Base(r.URL.Path); {
+	case strings.HasSuffix(r.URL.Path, "/access_tokens"):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"token":"t0ken","expires_at":%q}`, f.now.Add(time.Hour).Format(time.RFC3339))
 	case strings.HasSuffix(r.URL.Path, "/tags"):
 		var tags []map[string]any
 		for i, v := range offered() {
@@ -174,7 +178,8 @@ func (f *forge) registry(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // p/hashicorp/NAME/…
 	switch {
 	case r.URL.Path == "/.well-known/terraform.json":
-		f.json(w, map[string]string{"providers.v1": "/p/"})
+		f.json(w, map[string]string{"providers.v1": "/p/", "modules.v1": "/m/"})
+	case f.module(w, parts):
 	case len(parts) == 4 && parts[3] == "versions":
 		var versions []any
 		for _, v := range offered() {
