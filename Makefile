@@ -26,7 +26,7 @@ scale-kube: build # one operator with many Modules: what it keeps, and what an i
 	$(MAKE) -C operator etcd kube-apiserver
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000 go run ./internal/demo
 test: tools
-	$(MAKE) -C operator etcd kube-apiserver
+	$(MAKE) -C operator etcd kube-apiserver crds
 	go test -timeout 30m ./...
 	for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done
 build:

@@ -4,7 +4,9 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -76,4 +78,17 @@ func established(crd *apiextensions.CustomResourceDefinition) bool {
 		}
 	}
 	return false
+}
+
+// InstallOthers creates the CRDs of others whose objects the chart has, and waits until
+// they are served. A test is skipped where they have not been copied.
+func InstallOthers(t testing.TB, config *rest.Config) {
+	t.Helper()
+	dir := filepath.Join(Root(), ".cache", "kube", "crds")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		t.Skip(&missingError{"crds"})
+	}
+	if err := install(t.Context(), config, dir); err != nil {
+		t.Fatal(err)
+	}
 }
