@@ -45,8 +45,11 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/web
 	operator/internal/instancectl
 operator/internal/kindspec: pure: a definition and a module become a kind, and its objects runs
+	internal/addr
 	oci/artifact
 	operator/api/v1alpha1
+	operator/internal/fluxexec
+	operator/internal/kindrun
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact

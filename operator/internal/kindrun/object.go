@@ -22,24 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 )
-
-// Wanted is what an object and its definition ask for.
-type Wanted struct {
-	// Run is without what depends on where it runs: namespace, UID, access.
-	Run     fluxexec.Spec
-	Address string // of the module; "": it has none
-	Copies  []Copy // Secrets that the run reads
-}
-
-// Copy is a Secret that a run reads under another name, in its own namespace.
-type Copy struct {
-	From client.ObjectKey
-	Use  string // what the Secret has to agree to, by okara.dev/use: input:PLURAL
-	Name string // of the copy
-	Keys []string
-}
 
 // Options say what objects are carried out with.
 type Options struct {
@@ -121,31 +104,14 @@ func (x *one) step(ctx context.Context) (time.Duration, error) {
 }
 
 // home is the namespace of the run.
-func (x *one) home() string {
-	if x.def.Spec.Run.Namespace == v1alpha1.NamespaceObject {
-		return x.o.GetNamespace()
-	}
-	return "okara-run-" + string(x.o.GetUID())
-}
+func (x *one) home() string { return homeOf(x.def, x.o) }
 
 func (x *one) dedicated() bool { return x.home() != x.o.GetNamespace() }
 
 // place fills in what depends on where the object runs.
 func (x *one) place() {
-	r := &x.want.Run
-	r.Namespace, r.UID = x.home(), x.o.GetUID()
-	r.Name = x.def.Spec.Run.Prefix + x.o.GetName()
-	r.OutputsSecret = r.Name + "-okara-raw"
-	r.Gate = x.Gate
-	if r.ServiceAccountName == "" && x.dedicated() {
-		r.ServiceAccountName = runhome.Account
-	}
-	x.access = runaccess.Run{
-		Run: runtoken.Run{
-			Namespace: x.o.GetNamespace(), UID: x.o.GetUID(), Workspace: x.def.Spec.Names.Plural + "." + x.o.GetName(), Module: x.want.Address,
-		},
-		Home: r.Namespace, Name: r.Name, Repository: r.Module.Repository, Adopt: x.o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true",
-	}
+	x.want.Run.Gate = x.Gate
+	x.access = x.want.Place(x.def, x.o)
 }
 
 // run makes the run of an object as it should be.

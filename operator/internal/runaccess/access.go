@@ -75,18 +75,14 @@ type Run struct {
 	Adopt        bool   // an administrator gave it the workspace that exists
 }
 
-// Names of what is made for a run.
-func (r Run) secret() string   { return r.Name + "-okara-run" }
-func (r Run) pull() string     { return r.Name + "-okara-pull" }
-func (r Run) config() string   { return r.Name + "-okara-cli" }
-func (r Run) caBundle() string { return r.Name + "-okara-ca" }
-
 // StateName is the state of the objects of a namespace: CLUSTER.NAMESPACE.
-func (a *Access) StateName(namespace string) string { return a.o.Issuer.Cluster() + "." + namespace }
+func (a *Access) StateName(namespace string) string { return a.where().stateName(namespace) }
 
 // Address is where the state of a run is.
-func (a *Access) Address(r Run) string {
-	return a.o.FrontEnd.String() + "/state/" + a.StateName(r.Namespace) + "/" + r.Workspace
+func (a *Access) Address(r Run) string { return a.where().address(r) }
+
+func (a *Access) where() Where {
+	return Where{FrontEnd: a.o.FrontEnd, Cluster: a.o.Issuer.Cluster(), CA: len(a.o.CA) > 0, Pull: a.o.PullSecret.Name != ""}
 }
 
 func (a *Access) check(r Run) error {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 )
 
@@ -33,7 +32,7 @@ func (a *Access) mine(o client.Object, r Run) error {
 
 // write writes everything but the record.
 func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) {
-	ready := Ready{State: fluxexec.State{Address: a.Address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.config()}
+	ready := a.where().Names(r)
 	config, err := a.cliConfig(token)
 	if err != nil {
 		return ready, err
@@ -59,13 +58,11 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 		return ready, err
 	}
 	if pull != nil {
-		ready.PullSecret = r.pull()
 		if err := secret(r.pull(), corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: pull}); err != nil {
 			return ready, err
 		}
 	}
 	if len(a.o.CA) > 0 {
-		ready.State.CA = &fluxexec.CAFrom{ConfigMap: r.caBundle(), Key: keyCA}
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: r.caBundle()}}
 		if _, err := owned.Write(ctx, a.o.Client, m, r.UID, func(m *corev1.ConfigMap) error {
 			m.Data = map[string]string{keyCA: string(a.o.CA)}
@@ -74,8 +71,7 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 			return ready, err
 		}
 		versions = append(versions, m.ResourceVersion)
-		if a.within(r) {
-			ready.CASecret = r.caBundle()
+		if ready.CASecret != "" {
 			if err := secret(r.caBundle(), corev1.SecretTypeOpaque, map[string][]byte{keyCA: a.o.CA}); err != nil {
 				return ready, err
 			}
@@ -85,19 +81,14 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	return ready, nil
 }
 
-// within reports whether the module of a run lies in okara serve.
-func (a *Access) within(r Run) bool {
-	host, _, _ := strings.Cut(r.Repository, "/")
-	return host == a.o.FrontEnd.Host
-}
-
 // pullSecret is what the source of a run has in its Secret; nil: it needs none.
 func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, error) {
-	if a.within(r) {
+	names := a.where().Names(r)
+	switch {
+	case names.PullSecret == "":
+		return nil, nil
+	case a.where().within(r):
 		return json.Marshal(map[string]any{"auths": map[string]any{a.o.FrontEnd.Host: map[string]string{"username": "run", "password": token}}})
-	}
-	if a.o.PullSecret.Name == "" || r.Home == r.Namespace {
-		return nil, nil // where tenants read Secrets none of the operator's may be
 	}
 	s := &corev1.Secret{}
 	if err := a.o.Client.Get(ctx, a.o.PullSecret, s); err != nil {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindspec
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+)
+
+// userLabel is what the labels of an object begin with on the objects of its run.
+const userLabel = "apps.okara.dev-"
+
+// Registry says where modules lie, and in which namespace the Secrets are that
+// definitions name.
+type Registry struct {
+	Host      string      // HOST[:PORT]
+	Layout    addr.Layout // of its repositories
+	PlainHTTP bool
+	Namespace string // of the operator
+}
+
+// Repository is the one of the module of a definition, HOST[:PORT]/NAME.
+func (r Registry) Repository(m v1alpha1.KindModule) (string, error) {
+	if m.Repository != "" {
+		return r.Host + "/" + m.Repository, nil
+	}
+	a, err := addr.ParseModule(m.Address)
+	if err != nil {
+		return "", err
+	}
+	return r.Host + "/" + r.Layout.Module(a), nil
+}
+
+// Wanted is the run that an object and its definition ask for. The object runs the version
+// that its status names; where it names none, the one of the definition's status.
+func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
+	w := kindrun.Wanted{Address: def.Spec.Module.Address, Run: runOf(def)}
+	version := Running(o)
+	if version == nil {
+		version = def.Status.Module
+	}
+	if version == nil {
+		return w, fieldf("status.module", "no version of the module was chosen yet")
+	}
+	repository, err := r.Repository(def.Spec.Module)
+	if err != nil {
+		return w, fieldf("spec.module.address", "%v", err)
+	}
+	w.Run.Module = fluxexec.Module{
+		Repository: repository, Digest: version.Digest, Version: version.Version, Path: Folder(def.Spec.Module.Path), PlainHTTP: r.PlainHTTP,
+	}
+	w.Run.Labels = runLabels(def, o)
+	if err := (&filler{&w, def, o, r.Namespace}).fill(); err != nil {
+		return w, err
+	}
+	return w, own(&w.Run, o)
+}
+
+// Running is the version that an object runs, nil where none was chosen yet.
+func Running(o *unstructured.Unstructured) *v1alpha1.ResolvedModule {
+	version, _, _ := unstructured.NestedString(o.Object, "status", "module", "version")
+	digest, _, _ := unstructured.NestedString(o.Object, "status", "module", "digest")
+	if version == "" || digest == "" {
+		return nil
+	}
+	return &v1alpha1.ResolvedModule{Version: version, Digest: digest}
+}
+
+// runOf is what the definition says of all runs.
+func runOf(def *v1alpha1.ModuleKind) fluxexec.Spec {
+	run := def.Spec.Run
+	s := fluxexec.Spec{
+		ServiceAccountName: run.ServiceAccountName, Approval: fluxexec.Approval(run.Approval), Drift: fluxexec.Drift(run.Drift),
+		Interval: length(run.Interval), LockTimeout: length(run.LockTimeout), Retries: int(run.Retries),
+		Keep: def.Spec.Deletion.Destroy != nil && !*def.Spec.Deletion.Destroy,
+	}
+	for _, name := range def.Spec.Outputs.Include {
+		s.Outputs = append(s.Outputs, string(name))
+	}
+	for _, h := range run.HealthChecks {
+		check := fluxexec.HealthCheck{Name: h.Name, Type: "http", URL: h.URL, Timeout: length(h.Timeout)}
+		if h.Address != "" {
+			check.Type, check.Address = "tcp", h.Address
+		}
+		s.HealthChecks = append(s.HealthChecks, check)
+	}
+	if r := run.Runner; r != nil {
+		s.Runner = &fluxexec.Runner{Image: r.Image, NodeSelector: r.NodeSelector, Tolerations: r.Tolerations, Resources: r.Resources}
+		for _, env := range r.Env {
+			s.Runner.Env = append(s.Runner.Env, corev1.EnvVar{Name: env.Name, Value: env.Value})
+		}
+	}
+	return s
+}
+
+func length(d *v1alpha1.Duration) metav1.Duration { return metav1.Duration{Duration: d.Length()} }
+
+// runLabels are those of the objects of a run, but for the two that tell whose they are.
+func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[string]string {
+	all := map[string]string{}
+	for key, value := range o.GetLabels() {
+		if key = userLabel + key; len(validation.IsQualifiedName(key)) == 0 {
+			all[key] = value
+		}
+	}
+	maps.Copy(all, def.Spec.Run.Labels)
+	all[LabelKind], all[LabelObject] = def.Spec.Names.Kind, o.GetName()
+	return all
+}
+
+// own is what an object says of its own run.
+func own(s *fluxexec.Spec, o *unstructured.Unstructured) error {
+	run, _, err := unstructured.NestedMap(o.Object, "run")
+	if err != nil {
+		return fieldf("run", "%v", err)
+	}
+	s.Suspend = run["suspend"] == true
+	if drift := stringOf(run, "drift"); drift != "" {
+		s.Drift = fluxexec.Drift(drift)
+	}
+	return nil
+}
