@@ -9,7 +9,39 @@ import (
 
 // Match reports whether an address matches a glob: * stands for any
 // characters of one segment, ** as a whole segment for any number of segments.
-func Match(glob, address string) bool { return matchRest(glob, true, address, true) }
+//
+// It is asked for each right of a caller, with globs and texts of others, so it makes no
+// slices, and as MatchText keeps two positions: behind the last **, and how far that
+// reached. An earlier ** never has to reach further than it did.
+func Match(glob, address string) bool {
+	g, a := true, true // whether a segment is left
+	starred, behind, more, reached := false, "", false, ""
+	for a {
+		want, rest, next := strings.Cut(glob, "/")
+		if g && want == "**" {
+			starred, behind, more, reached = true, rest, next, address
+			glob, g = rest, next
+			continue
+		}
+		segment, left, another := strings.Cut(address, "/")
+		switch {
+		case g && MatchText(want, segment):
+			glob, g, address, a = rest, next, left, another
+		case starred:
+			_, reached, a = strings.Cut(reached, "/")
+			glob, g, address = behind, more, reached
+		default:
+			return false
+		}
+	}
+	for g { // the address is at its end
+		var want string
+		if want, glob, g = strings.Cut(glob, "/"); want != "**" {
+			return false
+		}
+	}
+	return true
+}
 
 // MatchBelow reports whether a glob matches some address of at least two segments
 // that begins with this one.
@@ -38,32 +70,6 @@ func Covers(glob, other string) bool {
 		below = now
 	}
 	return below[0]
-}
-
-// matchRest matches what is left of both; g and a say whether that is a segment
-// at all. It is asked for each right of a caller, so it makes no slices.
-func matchRest(glob string, g bool, address string, a bool) bool {
-	for g {
-		var want, segment string
-		want, glob, g = strings.Cut(glob, "/")
-		if want == "**" {
-			for !matchRest(glob, g, address, a) {
-				if !a {
-					return false
-				}
-				_, address, a = strings.Cut(address, "/")
-			}
-			return true
-		}
-		if !a {
-			return false
-		}
-		segment, address, a = strings.Cut(address, "/")
-		if !MatchText(want, segment) {
-			return false
-		}
-	}
-	return !a
 }
 
 // MatchText reports whether a text without segments matches a glob, in which * stands
