@@ -3,8 +3,6 @@
 package kindrun_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 // planned is what tofu-controller and the plan gate do when a plan waits.
@@ -126,43 +124,14 @@ func TestApproval(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
-var errKilled = errors.New("killed")
-
-// dying is a client of an operator that is killed at a write: before it, or when it was
-// carried out and nobody heard of it.
+// dying is a client of an operator that is killed at a write.
 func (s *site) dying(nth int, after bool) (client.Client, func() int) {
 	s.t.Helper()
-	seen := 0
-	now := func(do func() error) error {
-		seen++
-		switch {
-		case seen < nth:
-			return do()
-		case seen == nth && after:
-			if err := do(); err != nil {
-				return err
-			}
-		}
-		return errKilled
-	}
-	config, err := client.NewWithWatch(cluster.Admin(s.t), client.Options{Scheme: s.Scheme()})
+	c, err := client.NewWithWatch(cluster.Admin(s.t), client.Options{Scheme: s.Scheme()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return interceptor.NewClient(config, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return now(func() error { return c.Create(ctx, o, opts...) })
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			return now(func() error { return c.Update(ctx, o, opts...) })
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			return now(func() error { return c.Patch(ctx, o, p, opts...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			return now(func() error { return c.Delete(ctx, o, opts...) })
-		},
-	}), func() int { return seen }
+	return rig.Dying(c, nth, after)
 }
 
 // TestKilled kills the operator at each of its writes, and another one goes on: an object

@@ -8,7 +8,10 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"testing"
+	"testing/fstest"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -96,18 +99,38 @@ func TestFluxInstallsAChart(t *testing.T) {
 	f.gone(t, repository)
 }
 
-// chart packs one, as `helm push` stores it.
+// chart is one as `helm push` stores it.
 func chart(t *testing.T) oci.Artifact {
 	t.Helper()
-	const config = `{"apiVersion":"v2","name":"hello","version":"1.0.0"}`
+	files := chartFiles("1.0.0")
+	about := oci.BytesBlob("application/vnd.cncf.helm.config.v1+json", files["Chart.yaml"].Data)
+	layer := oci.BytesBlob("application/vnd.cncf.helm.chart.content.v1.tar+gzip", pack(t, files))
+	m, err := oci.NewManifest(ocispec.Manifest{Config: about.Descriptor, Layers: []oci.Descriptor{layer.Descriptor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return oci.Artifact{Blobs: []oci.Blob{about, layer}, Root: m}
+}
+
+// chartFiles are those of the chart.
+func chartFiles(version string) fstest.MapFS {
+	return fstest.MapFS{
+		"Chart.yaml":           {Data: fmt.Appendf(nil, `{"apiVersion":"v2","name":"hello","version":%q}`, version)},
+		"templates/hello.yaml": {Data: []byte(template)},
+	}
+}
+
+// pack makes the archive of a chart, as `helm package` does.
+func pack(t *testing.T, files fstest.MapFS) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	for _, f := range []struct{ name, content string }{{"Chart.yaml", config}, {"templates/hello.yaml", template}} {
-		if err := w.WriteHeader(&tar.Header{Name: "hello/" + f.name, Mode: 0o644, Size: int64(len(f.content))}); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: "hello/" + name, Mode: 0o644, Size: int64(len(files[name].Data))}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(w, f.content); err != nil {
+		if _, err := w.Write(files[name].Data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,11 +139,5 @@ func chart(t *testing.T) oci.Artifact {
 			t.Fatal(err)
 		}
 	}
-	about := oci.BytesBlob("application/vnd.cncf.helm.config.v1+json", []byte(config))
-	layer := oci.BytesBlob("application/vnd.cncf.helm.chart.content.v1.tar+gzip", b.Bytes())
-	m, err := oci.NewManifest(ocispec.Manifest{Config: about.Descriptor, Layers: []oci.Descriptor{layer.Descriptor}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return oci.Artifact{Blobs: []oci.Blob{about, layer}, Root: m}
+	return b.Bytes()
 }

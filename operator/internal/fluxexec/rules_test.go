@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// TestNeverWritten looks for fields that mean something else than who reads the name
+// would think. None may be built, whatever a run asks for.
+func TestNeverWritten(t *testing.T) {
+	never := map[string]string{
+		"Terraform.spec.sourceRef.namespace":            "T2",
+		"OCIRepository.spec.ref.tag":                    "T3",
+		"OCIRepository.spec.ref.semver":                 "T3",
+		"Terraform.spec.force":                          "T4",
+		"Terraform.spec.vars.valueFrom":                 "T5",
+		"Terraform.spec.values":                         "T5",
+		"Terraform.spec.planOnly":                       "T8",
+		"Terraform.spec.fileMappings":                   "T10",
+		"Terraform.spec.backendConfigsFrom":             "T12",
+		"Terraform.spec.runnerPodTemplate.spec.envFrom": "T12",
+	}
+	for _, name := range []string{"small", "whole", "off", "compare"} {
+		objects, err := fluxexec.Build(run(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			var tree map[string]any
+			if err := json.Unmarshal(must(json.Marshal(o)), &tree); err != nil {
+				t.Fatal(err)
+			}
+			fields := 0
+			walk(fmt.Sprint(tree["kind"]), tree, func(path string) {
+				fields++
+				if trap := never[path]; trap != "" {
+					t.Errorf("%s has %s (%s)", name, path, trap)
+				}
+			})
+			if fields < 10 {
+				t.Errorf("%s has %d fields", name, fields)
+			}
+		}
+	}
+}
+
+// walk visits the path of each field; those of a list's members are the list's.
+func walk(path string, value any, visit func(path string)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, v := range value {
+			visit(path + "." + key)
+			walk(path+"."+key, v, visit)
+		}
+	case []any:
+		for _, v := range value {
+			walk(path, v, visit)
+		}
+	}
+}
+
+// TestNames (T9) takes the longest name that pods, Secrets and labels of it can have, and
+// none that a label of DNS cannot be.
+func TestNames(t *testing.T) {
+	for name, right := range map[string]bool{
+		strings.Repeat("a", 53): true, "a1-b": true,
+		strings.Repeat("a", 54): false, "1a": false, "a-": false, "a.b": false, "A": false, "a_b": false, "": false,
+	} {
+		s := run(t, "small")
+		s.Name = name
+		if _, err := fluxexec.Build(s); (err == nil) != right {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestModuleTooLarge (T14) wants a module that no runner takes refused before there is an
+// object.
+func TestModuleTooLarge(t *testing.T) {
+	for size, right := range map[int64]bool{0: true, fluxexec.MaxModule: true, fluxexec.MaxModule + 1: false} {
+		s := run(t, "small")
+		s.Module.Size = size
+		if objects, err := fluxexec.Build(s); (err == nil) != right || !right && (len(objects) > 0 || !strings.Contains(err.Error(), ".tfignore")) {
+			t.Errorf("%d bytes: %d objects, %v", size, len(objects), err)
+		}
+	}
+}
+
+// TestEnvironmentIsQuiet (T11) refuses what makes tofu talk where tofu-controller reads.
+func TestEnvironmentIsQuiet(t *testing.T) {
+	for name, right := range map[string]bool{
+		"AWS_REGION": true, "TF_VAR_name": true,
+		"TF_LOG": false, "TF_LOG_CORE": false, "TF_CLI_ARGS": false, "TF_CLI_ARGS_plan": false, "TF_CLI_CONFIG_FILE": false,
+		"TF_ENCRYPTION": false, "TF_HTTP_ADDRESS": false,
+	} {
+		s := run(t, "small")
+		s.Runner = &fluxexec.Runner{Env: []corev1.EnvVar{{Name: name, Value: "x"}}}
+		if _, err := fluxexec.Build(s); (err == nil) != right {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEncryption (T15) wants it to be of states and plans, by the environment of the
+// runner and of a Secret: no object has any of it.
+func TestEncryption(t *testing.T) {
+	s := run(t, "small")
+	s.Encryption = &fluxexec.SecretKey{Secret: "keys", Key: "config"}
+	objects, err := fluxexec.Build(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(must(json.Marshal(objects))); !strings.Contains(text, `{"name":"TF_ENCRYPTION","valueFrom":{"secretKeyRef":{"name":"keys","key":"config"}}}`) {
+		t.Errorf("built %s", text)
+	}
+}
+
+// TestOutputsGo (T7) deletes the outputs of a run that is gone, which nobody else would
+// here, and no Secret of that name that the run did not write.
+func TestOutputsGo(t *testing.T) {
+	for owner, goes := range map[string]bool{"greeting": true, "other": false, "": false} {
+		s := newSite(t, "small")
+		s.spec.OutputsSecret = "raw"
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.spec.Namespace, Name: "raw"}}
+		if owner != "" {
+			secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "infra.contrib.fluxcd.io/v1alpha2", Kind: "Terraform", Name: owner, UID: "gone"}}
+		}
+		if err := s.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		if gone, err := s.exec.Clean(t.Context(), s.spec); err != nil || !gone {
+			t.Errorf("gone %t: %v", gone, err)
+		}
+		if err := s.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); (client.IgnoreNotFound(err) == nil && err != nil) != goes {
+			t.Errorf("the Secret of %q: %v", owner, err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// ErrKilled is what a process that is killed at a write would not live to hear.
+var ErrKilled = errors.New("killed at a write")
+
+// Dying is the client of a process that is killed at its nth write of an object: before
+// it or, with after, when it was carried out and nobody heard of it. No write comes after
+// that. The func tells how many were tried.
+func Dying(c client.WithWatch, nth int, after bool) (client.WithWatch, func() int) {
+	tried := 0
+	write := func(do func() error) error {
+		tried++
+		switch {
+		case tried < nth:
+			return do()
+		case tried == nth && after:
+			return errors.Join(do(), ErrKilled)
+		}
+		return ErrKilled
+	}
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return write(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return write(func() error { return c.Update(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return write(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return write(func() error { return c.Apply(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return write(func() error { return c.Delete(ctx, o, opts...) })
+		},
+	}), func() int { return tried }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+)
+
+// TestExecutorInstallsFromAnIndex shows a chart of a Helm repository installed, as
+// another version of it once the release asks for that, and uninstalled.
+func TestExecutorInstallsFromAnIndex(t *testing.T) {
+	r := newReleased(t)
+	r.spec.Chart = helm.Chart{HTTP: &helm.HTTP{URL: chartIndex(t, "1.0.0", "1.1.0"), Chart: "hello", Version: "1.0.0"}}
+	r.installs("1.0.0", "hello")
+	r.spec.Chart.HTTP.Version = ">=1.0.0"
+	r.installs("1.1.0", "hello")
+	r.ends()
+	r.gone(t, r.made)
+}
+
+// TestExecutorInstallsFromGit shows a chart of a Git repository installed, of a branch
+// that moves, then of a commit, and uninstalled.
+func TestExecutorInstallsFromGit(t *testing.T) {
+	r := newReleased(t)
+	g := newGit(t)
+	g.commit(chartFiles("1.0.0"))
+	r.spec.Chart = helm.Chart{Git: &helm.Git{URL: g.url, Path: "charts/hello", Branch: "main"}}
+	r.spec.Interval.Duration = 2 * time.Second // tests do not wait for longer
+	r.installs("1.0.0", "hello")
+	g.commit(fstest.MapFS{"templates/hello.yaml": {Data: []byte(strings.Replace(template, "{text:", "{more: text, text:", 1))}})
+	until(t, "the branch has moved", func() (bool, any) {
+		r.read(t, r.made)
+		return r.made.Data["more"] == "text", r.made.Data
+	})
+	r.spec.Chart.Git.Branch, r.spec.Chart.Git.Commit = "", g.first
+	r.spec.Values = []byte(`{"text":"pinned"}`)
+	r.installs("1.0.0", "pinned")
+	until(t, "the commit is installed", func() (bool, any) {
+		r.read(t, r.made)
+		return r.made.Data["more"] == "", r.made.Data
+	})
+	r.ends()
+	r.gone(t, r.made)
+}
+
+// installs wants a version of the chart to be installed with a text.
+func (r *released) installs(version, text string) {
+	r.t.Helper()
+	until(r.t, "chart "+version+" is installed with "+text, func() (bool, any) {
+		r.reaches(fluxexec.Applied)
+		got, err := r.exec.Observe(r.t.Context(), r.spec)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.read(r.t, r.made)
+		have, _, _ := strings.Cut(got.AppliedRevision, "+") // the commit
+		return have == version && r.made.Data["text"] == text, got
+	})
+}
+
+// chartIndex serves a Helm repository with versions of the chart.
+func chartIndex(t *testing.T, versions ...string) string {
+	t.Helper()
+	index := bytes.NewBufferString("apiVersion: v1\nentries:\n  hello:\n")
+	mux := http.NewServeMux()
+	for _, v := range versions {
+		packed := pack(t, chartFiles(v))
+		fmt.Fprintf(index, "  - {apiVersion: v2, name: hello, version: %s, digest: %x, urls: [hello-%s.tgz], created: %q}\n",
+			v, sha256.Sum256(packed), v, "2026-11-01T00:00:00Z")
+		mux.HandleFunc("/hello-"+v+".tgz", func(w http.ResponseWriter, _ *http.Request) { w.Write(packed) })
+	}
+	mux.HandleFunc("/index.yaml", func(w http.ResponseWriter, _ *http.Request) { w.Write(index.Bytes()) })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// gitRepository is served over http by git itself.
+type gitRepository struct {
+	t          *testing.T
+	dir        string
+	url, first string // first commit
+}
+
+func newGit(t *testing.T) *gitRepository {
+	t.Helper()
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	g := &gitRepository{t: t, dir: filepath.Join(root, "web")}
+	if err := os.MkdirAll(filepath.Join(g.dir, "charts", "hello", "templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g.git("init", "-q", "-b", "main")
+	server := httptest.NewServer(&cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}})
+	t.Cleanup(server.Close)
+	g.url = server.URL + "/web/.git"
+	return g
+}
+
+func (g *gitRepository) git(args ...string) string {
+	g.t.Helper()
+	cmd := exec.CommandContext(g.t.Context(), "git", append([]string{"-C", g.dir, "-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		g.t.Fatalf("git %s: %v: %s", args[0], err, out)
+	}
+	return string(bytes.TrimSpace(out))
+}
+
+// commit writes files of the chart.
+func (g *gitRepository) commit(files fstest.MapFS) {
+	g.t.Helper()
+	for name, f := range files {
+		if err := os.WriteFile(filepath.Join(g.dir, "charts", "hello", name), f.Data, 0o600); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	g.git("add", ".")
+	g.git("commit", "-q", "-m", "release")
+	if g.first == "" {
+		g.first = g.git("rev-parse", "HEAD")
+	}
+}
