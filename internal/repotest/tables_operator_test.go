@@ -111,9 +111,15 @@ operator/internal/rig: a test package: real programs of a cluster
 	internal/depottest
 	internal/scratch
 	oci
+	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
+	operator/internal/kindrun
+	operator/internal/kindspec
 	operator/internal/plangate
+	operator/internal/runaccess
+	operator/internal/runhome
+	operator/internal/runtoken
 	statebackend
 	statebackend/httpbackend
 `

@@ -29,6 +29,8 @@ func AddToScheme(s *runtime.Scheme) error {
 const (
 	LabelManaged = "okara.dev/managed" // on what the operator made
 	LabelUID     = "okara.dev/uid"     // UID of the object that it was made for
+	LabelKind    = "okara.dev/kind"    // of that object, where it is of a generated kind
+	LabelObject  = "okara.dev/object"  // its name
 	LabelDepot   = "okara.dev/depot"   // name of the Depot that a Module or Provider was made for
 	LabelTenant  = "okara.dev/tenant"  // of a Namespace: the operator may read the Secrets that objects name
 

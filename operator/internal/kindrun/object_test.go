@@ -140,6 +140,10 @@ func TestStateStays(t *testing.T) {
 	if status, said := s.ask(old, http.MethodGet, ""); status != http.StatusConflict {
 		t.Errorf("the run of the object before is answered %d: %s", status, said)
 	}
+	s.controller(next, "True", "TerraformAppliedSucceed", "", map[string]any{"lastAppliedRevision": "1.4.0@" + digest, "lastPlannedRevision": "1.4.0@" + digest})
+	s.raw(next)
+	s.step(next) // what the object before showed gives way
+	s.says(next, true, v1alpha1.ReasonApplied)
 }
 
 // TestBroughtBack: an object whose state belongs to another one by now is suspended, and

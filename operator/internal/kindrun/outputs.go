@@ -66,7 +66,7 @@ func (x *one) publishOutputs(ctx context.Context, now fluxexec.Status) error {
 		}
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.secretName()}}
-	_, err = owned.Write(ctx, x.Client, s, x.o.GetUID(), func(s *corev1.Secret) error {
+	err = show(ctx, x, s, func(s *corev1.Secret) error {
 		for key, value := range x.def.Spec.Outputs.Labels {
 			s.Labels = with(s.Labels, key, value)
 		}
@@ -103,11 +103,10 @@ func (x *one) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.home(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	_, err := owned.Write(ctx, x.Client, m, x.o.GetUID(), func(m *corev1.ConfigMap) error {
+	return show(ctx, x, m, func(m *corev1.ConfigMap) error {
 		m.Data = map[string]string{planKey: from.Data[planKey]}
 		return nil
 	})
-	return err
 }
 
 // publishRole lets the readers of the definition read exactly these.
@@ -117,18 +116,42 @@ func (x *one) publishRole(ctx context.Context, secret, plan string) error {
 		return nil
 	}
 	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
-	if _, err := owned.Write(ctx, x.Client, r, x.o.GetUID(), func(r *rbacv1.Role) error {
+	if err := show(ctx, x, r, func(r *rbacv1.Role) error {
 		r.Labels, r.Rules = role.Labels, role.Rules
 		return nil
 	}); err != nil {
 		return err
 	}
 	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
-	_, err := owned.Write(ctx, x.Client, b, x.o.GetUID(), func(b *rbacv1.RoleBinding) error {
+	return show(ctx, x, b, func(b *rbacv1.RoleBinding) error {
 		b.Labels, b.RoleRef, b.Subjects = bound.Labels, bound.RoleRef, bound.Subjects
 		return nil
 	})
-	return err
+}
+
+// show writes something beside the object. What an object left that is gone makes room
+// for it: of a kind there is one of a name at a time.
+func show[T client.Object](ctx context.Context, x *one, o T, set func(T) error) error {
+	anew := o.DeepCopyObject().(T)
+	write := func(o T) error {
+		_, err := owned.Write(ctx, x.Client, o, x.o.GetUID(), func(o T) error {
+			if err := set(o); err != nil {
+				return err
+			}
+			o.SetLabels(with(with(o.GetLabels(), v1alpha1.LabelKind, x.o.GetKind()), v1alpha1.LabelObject, x.o.GetName()))
+			return nil
+		})
+		return err
+	}
+	err := write(o)
+	if _, managed := o.GetLabels()[v1alpha1.LabelManaged]; !isTaken(err) || !managed || o.GetLabels()[v1alpha1.LabelKind] != x.o.GetKind() || o.GetLabels()[v1alpha1.LabelObject] != x.o.GetName() {
+		return err
+	}
+	uid := o.GetUID()
+	if err := x.Client.Delete(ctx, o, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return write(anew)
 }
 
 // withdraw removes what users were shown.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -133,25 +133,7 @@ func (s *site) restart(c client.Client) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: readers, Gate: "https://gate.example.com/plan"})
-}
-
-// readers is what the group of the definition may read.
-func readers(_ *v1alpha1.ModuleKind, o metav1.Object, secret, plan string) (*rbacv1.Role, *rbacv1.RoleBinding) {
-	at := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: "okara-vpcs-" + o.GetName() + "-outputs"}
-	role := &rbacv1.Role{ObjectMeta: at}
-	for resource, name := range map[string]string{"secrets": secret, "configmaps": plan} {
-		if name != "" {
-			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: []string{"get"}})
-		}
-	}
-	if len(role.Rules) == 0 {
-		return nil, nil
-	}
-	return role, &rbacv1.RoleBinding{
-		ObjectMeta: at, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: at.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "tenant-acme"}},
-	}
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan"})
 }
 
 // want is what a definition and an object ask for.
@@ -292,6 +274,12 @@ func (s *site) applied(o *unstructured.Unstructured) {
 	s.t.Helper()
 	s.write(o, 1, resource)
 	s.controller(o, "True", "TerraformAppliedSucceed", "", map[string]any{"lastAppliedRevision": "1.4.0@" + digest, "lastPlannedRevision": "1.4.0@" + digest})
+	s.raw(o)
+}
+
+// raw is the Secret of outputs that tofu-controller writes.
+func (s *site) raw(o *unstructured.Unstructured) {
+	s.t.Helper()
 	raw := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: runs(o), Name: "vpc-prod-okara-raw", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "infra.contrib.fluxcd.io/v1alpha2", Kind: "Terraform", Name: "vpc-prod", UID: s.terraform(o).GetUID()},
 	}}, StringData: map[string]string{

@@ -113,7 +113,7 @@ func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[strin
 		}
 	}
 	maps.Copy(all, def.Spec.Run.Labels)
-	all[LabelKind], all[LabelObject] = def.Spec.Names.Kind, o.GetName()
+	all[v1alpha1.LabelKind], all[v1alpha1.LabelObject] = def.Spec.Names.Kind, o.GetName()
 	return all
 }
 

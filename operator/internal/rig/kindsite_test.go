@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// kindSite is an okara serve that takes the tokens of an operator, which carries out
+// objects of one kind.
+type kindSite struct {
+	flux
+	t       *testing.T
+	config  *rest.Config
+	tenant  string
+	okara   string // HOST:PORT
+	admin   string // token that may do everything there
+	module  depot.Published
+	def     *v1alpha1.ModuleKind
+	objects *kindrun.Objects
+}
+
+func newKindSite(t *testing.T) *kindSite {
+	t.Helper()
+	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu), tenant: cluster.Namespace(t, nil).Name}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.NewWithWatch(s.config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.flux = flux{c}
+	home := cluster.Namespace(t, nil).Name
+	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: home, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := issuer.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runtoken.IssuerConfigMap}}
+	s.read(t, keys)
+	tokens := s.token()
+	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runtoken.IssuerKey]))
+	registry := s.registry()
+	s.publish(registry)
+	s.define()
+	stores := map[string]*statebackend.Store{}
+	access, err := runaccess.New(runaccess.Options{
+		Client: c, Issuer: issuer, FrontEnd: &url.URL{Scheme: "http", Host: s.okara},
+		Stores: func(name string) (*statebackend.Store, error) {
+			if stores[name] == nil {
+				r, err := registry.Repo("state/" + name)
+				if err != nil {
+					return nil, err
+				}
+				stores[name] = statebackend.New(r, statebackend.Options{Tool: "test"})
+			}
+			return stores[name], nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole})
+	return s
+}
+
+// serveConfig is what the chart gives okara serve for runs.
+func serveConfig(t *testing.T, issuer, keys string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file, config := filepath.Join(dir, "jwks.json"), filepath.Join(dir, "okara.hcl")
+	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`
+issuer %[1]q {
+  audiences = ["okara"]
+  jwks_file = %[2]q
+}
+rule "states of runs" {
+  issuer = %[1]q
+  allow  = ["write:state:prod.{namespace}/{workspace}", "read:mirror:**"]
+}
+rule "modules of runs" {
+  issuer = %[1]q
+  allow  = ["read:module:{module...}"]
+}
+`, issuer, file)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// token makes the token of the operator for the registry.
+func (s *kindSite) token() (file string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	file = filepath.Join(dir, "tokens")
+	out, err := exec.CommandContext(s.t.Context(), okaraPath(), "token", "new", "operator", "admin:*:**", "write:state:**", "--token-file", file, "--write", filepath.Join(dir, "token")).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "token"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.admin = strings.TrimSpace(string(b))
+	return file
+}
+
+// registry is what the operator reads and writes as itself.
+func (s *kindSite) registry() *oci.Client {
+	s.t.Helper()
+	c, err := oci.New(s.okara, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{Username: "okara", Password: s.admin}, nil
+	}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// publish puts the module where okara serve has its modules.
+func (s *kindSite) publish(c *oci.Client) {
+	s.t.Helper()
+	var err error
+	s.module, err = depot.New(depot.Options{Client: c, Layout: addr.Layout{}}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(greeting)}},
+		depottest.MustModule(s.t, "acme/greeting/any", "1.0.0"), depot.ModuleOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// define makes the kind, by hand, and gives the namespace to tenants.
+func (s *kindSite) define() {
+	s.t.Helper()
+	s.def = &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "greetings"}}
+	s.def.Spec.Names = v1alpha1.KindNames{Kind: "Greeting", Plural: "greetings", Singular: "greeting"}
+	s.def.Spec.Run.Prefix = "greeting-"
+	s.def.Spec.Outputs = v1alpha1.KindOutputs{SecretName: "{name}-outputs", Include: []v1alpha1.InputName{"text", "list"}, Status: []v1alpha1.InputName{"text"}, Readers: []v1alpha1.KindReader{{Kind: "Group", Name: "tenant-acme"}}}
+	of := func(kind string, properties map[string]apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
+		return apiextensions.JSONSchemaProps{Type: kind, Properties: properties}
+	}
+	name := apiextensions.JSONSchemaProps{Type: "string", Pattern: "^[a-z]+$"}
+	status := apiextensions.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	root := of("object", map[string]apiextensions.JSONSchemaProps{"spec": of("object", map[string]apiextensions.JSONSchemaProps{"name": name}), "status": status})
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "greetings.apps.okara.dev"}, Spec: apiextensions.CustomResourceDefinitionSpec{
+		Group: "apps.okara.dev", Scope: apiextensions.NamespaceScoped, Names: apiextensions.CustomResourceDefinitionNames{Kind: "Greeting", Plural: "greetings", Singular: "greeting", ListKind: "GreetingList"},
+		Versions: []apiextensions.CustomResourceDefinitionVersion{{
+			Name: "v1alpha1", Served: true, Storage: true, Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &root},
+			Subresources: &apiextensions.CustomResourceSubresources{Status: &apiextensions.CustomResourceSubresourceStatus{}},
+		}},
+	}}
+	if err := s.Create(s.t.Context(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
+		s.t.Fatal(err)
+	}
+	until(s.t, "the kind is served", func() (bool, any) {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("apps.okara.dev/v1alpha1")
+		list.SetKind("GreetingList")
+		err := s.List(s.t.Context(), list)
+		return err == nil, err
+	})
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}}
+	s.change(s.t, ns, func() { metav1.SetMetaDataLabel(&ns.ObjectMeta, v1alpha1.LabelTenant, "") })
+}
+
+func (s *kindSite) want(_ *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
+	w := kindrun.Wanted{Address: "acme/greeting/any"}
+	w.Run.Module = fluxexec.Module{Repository: s.module.Repository, Digest: s.module.Digest, Version: "1.0.0", PlainHTTP: true}
+	w.Run.RetryInterval = metav1.Duration{Duration: 2 * time.Second}
+	name, err := json.Marshal(text(s.t, o, "spec", "name"))
+	w.Run.Variables = map[string]json.RawMessage{"name": name}
+	return w, err
+}
+
+func (s *kindSite) greet(name string) *unstructured.Unstructured {
+	s.t.Helper()
+	return object(s.t, fmt.Sprintf("apiVersion: apps.okara.dev/v1alpha1\nkind: Greeting\nmetadata: {namespace: %s, name: hello}\nspec: {name: %q}\n", s.tenant, name))
+}
+
+// carry carries an object out until something is so.
+func (s *kindSite) carry(o *unstructured.Unstructured, what string, is func() bool) {
+	s.t.Helper()
+	until(s.t, what, func() (bool, any) {
+		err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)
+		if err == nil {
+			_, err = s.objects.Reconcile(s.t.Context(), s.def, o)
+		}
+		if client.IgnoreNotFound(err) == nil {
+			err = client.IgnoreNotFound(s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o))
+		}
+		return is(), []any{err, o.Object["status"], s.terraform(o)}
+	})
+}
+
+func (s *kindSite) terraform(o *unstructured.Unstructured) any {
+	run := object(s.t, "apiVersion: infra.contrib.fluxcd.io/v1alpha2\nkind: Terraform\n")
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: "okara-run-" + string(o.GetUID()), Name: "greeting-hello"}, run); err != nil {
+		return err
+	}
+	return run.Object["status"]
+}
+
+func (s *kindSite) reason(o *unstructured.Unstructured) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" {
+			return fmt.Sprint(m["reason"])
+		}
+	}
+	return ""
+}
+
+// state runs a command of okara about the state of the object.
+func (s *kindSite) state(args ...string) string {
+	s.t.Helper()
+	okara := exec.CommandContext(s.t.Context(), okaraPath(), append([]string{"state"}, args...)...)
+	okara.Env = append(os.Environ(), "OKARA_REGISTRY="+s.okara, "OKARA_USERNAME=okara", "OKARA_PASSWORD="+s.admin)
+	out, err := okara.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("okara state %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// reads is what somebody of a group gets for the outputs.
+func (s *kindSite) reads(group string) error {
+	s.t.Helper()
+	config := rest.CopyConfig(s.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "eve", Groups: []string{group, "system:authenticated"}}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.Get(s.t.Context(), client.ObjectKey{Namespace: s.tenant, Name: "hello-outputs"}, &corev1.Secret{})
+}
+
+func (s *kindSite) set(o *unstructured.Unstructured, name string) {
+	s.t.Helper()
+	s.change(s.t, o, func() { o.Object["spec"] = map[string]any{"name": name} })
+}
+
+// gone reports whether an object is not there.
+func (s *kindSite) gone(o client.Object) bool {
+	s.t.Helper()
+	return apierrors.IsNotFound(s.Get(context.WithoutCancel(s.t.Context()), client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object)))
+}
+
+// pull is the state, by who may read all of them.
+func (s *kindSite) pull() string {
+	s.t.Helper()
+	_, state := s.ask(s.admin)
+	return state
+}
+
+// ask is the state of the object by a token, and how it was answered.
+func (s *kindSite) ask(token string) (status int, state string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.SetBasicAuth("okara", token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}

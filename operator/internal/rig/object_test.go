@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// TestRoundOfAnObject is the whole round: an object that is wrong is refused, one that is
+// right is applied with its state in okara serve, by a token of its own; its outputs are
+// for one group; and when it is deleted nothing is left.
+func TestRoundOfAnObject(t *testing.T) {
+	s := newKindSite(t)
+	if err := s.Create(t.Context(), s.greet("NOT SO")); !apierrors.IsInvalid(err) {
+		t.Errorf("a name that is none: %v", err)
+	}
+	o := s.greet("okara")
+	s.create(t, o)
+	s.carry(o, "it is applied", func() bool {
+		return s.reason(o) == v1alpha1.ReasonApplied && text(t, o, "status", "outputsSecret") != ""
+	})
+	if got := text(t, o, "status", "outputValues", "text"); got != "hello, okara" {
+		t.Errorf("the output is %q", got)
+	}
+	outputs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "hello-outputs"}}
+	s.read(t, outputs)
+	if len(outputs.Data) != 2 || string(outputs.Data["list"]) != `["a","b"]` {
+		t.Errorf("the outputs are %q", outputs.Data)
+	}
+	if err := s.reads("tenant-acme"); err != nil {
+		t.Errorf("who may read them: %v", err)
+	}
+	if err := s.reads("tenant-other"); !apierrors.IsForbidden(err) {
+		t.Errorf("who may not: %v", err)
+	}
+	where := s.okara + "/state/prod." + s.tenant
+	if got := s.state("list", where); !strings.Contains(got, "greetings.hello") {
+		t.Errorf("okara state list says %s", got)
+	}
+	if got := s.state("locks", where); strings.Contains(got, "greetings.hello") {
+		t.Errorf("okara state locks says %s", got)
+	}
+
+	s.set(o, "world")
+	s.carry(o, "the change is applied", func() bool { return text(t, o, "status", "outputValues", "text") == "hello, world" })
+	s.delete(t, o)
+	s.carry(o, "it is gone", func() bool { return s.gone(o) })
+	for _, left := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-" + string(o.GetUID())}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "hello-outputs"}},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "okara-greetings-hello-outputs"}},
+	} {
+		if !s.gone(left) {
+			t.Errorf("%T %s is left", left, left.GetName())
+		}
+	}
+	if got := s.state("list", where); strings.Contains(got, "greetings.hello") {
+		t.Errorf("okara state list says %s", got)
+	}
+}
+
+// TestObjectMadeAnew (A3): whose finalizers were stripped leaves its state behind, and
+// the next object of its name does not get it. What runs for the first one goes on to
+// own the state, until an administrator gives it to the second.
+func TestObjectMadeAnew(t *testing.T) {
+	s := newKindSite(t)
+	first := s.create(t, s.greet("first"))
+	s.carry(first, "it is applied", func() bool { return s.reason(first) == v1alpha1.ReasonApplied })
+	s.change(t, first, func() { first.SetFinalizers(nil) })
+	s.delete(t, first)
+	next := s.create(t, s.greet("next"))
+	s.carry(next, "it waits for an administrator", func() bool { return s.reason(next) == v1alpha1.ReasonStateExists })
+	if got := s.pull(); !strings.Contains(got, "hello, first") {
+		t.Errorf("the state is %s", got)
+	}
+	s.change(t, next, func() { next.SetAnnotations(map[string]string{v1alpha1.AnnotationAdopt: "true"}) })
+	s.carry(next, "it has the state", func() bool { return s.reason(next) == v1alpha1.ReasonApplied })
+	if got := s.pull(); !strings.Contains(got, "hello, next") || strings.Contains(got, `"serial": 1,`) {
+		t.Errorf("the state is %s", got)
+	}
+	run := object(t, "apiVersion: infra.contrib.fluxcd.io/v1alpha2\nkind: Terraform\n")
+	run.SetNamespace("okara-run-" + string(first.GetUID()))
+	run.SetName("greeting-hello")
+	s.change(t, run, func() {
+		run.SetAnnotations(map[string]string{"reconcile.fluxcd.io/requestedAt": "now"})
+		run.Object["spec"].(map[string]any)["vars"] = name("usurper")
+	})
+	until(t, "the first one is turned away", func() (bool, any) {
+		s.read(t, run)
+		b, err := json.Marshal(run.Object["status"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(b), "not this object's state") || strings.Contains(string(b), "409"), string(b)
+	})
+	if got := s.pull(); !strings.Contains(got, "hello, next") {
+		t.Errorf("the state is %s", got)
+	}
+	s.change(t, run, func() { run.Object["spec"].(map[string]any)["destroyResourcesOnDeletion"] = false })
+	s.delete(t, run)
+	s.delete(t, next)
+	s.carry(next, "it is gone", func() bool { return s.gone(next) })
+}
