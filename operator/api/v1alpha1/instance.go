@@ -90,7 +90,7 @@ type Owner struct {
 }
 
 // InstancePhase is where an instance is in its life.
-// +kubebuilder:validation:Enum=Requested;Planned;Provisioning;Updating;Available;Ready;Failed;Destroying;DestroyFailed;Rejected
+// +kubebuilder:validation:Enum=Requested;Planned;Provisioning;Updating;Available;Ready;Failed;Destroying;DestroyFailed;Destroyed;Orphaned;Rejected
 type InstancePhase string
 
 // InstanceStatus is what became of an instance.

@@ -54,7 +54,7 @@ func (k *desk) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 		return k.launch(o, r, handled)
 	case o.DeletionTimestamp != nil:
 		k.end(r)
-		return nil
+		return k.last(o, r, handled)
 	}
 	return k.changes(o, r, handled)
 }
@@ -176,9 +176,7 @@ func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alph
 	}
 	do(had.Request != handled.Request, who, instance.Retry{ID: r.ID})
 	do(had.Cancel != handled.Cancel, who, instance.Cancel{ID: r.ID})
-	if o.Annotations[v1alpha1.AnnotationAbandon] == o.Name && r.Phase.Live() {
-		do(true, instance.Actor{Admin: true}, instance.Orphan{ID: r.ID, Reason: "abandoned"})
-	}
+	do(abandoned(o, r), instance.Actor{Admin: true}, orphan(r))
 	handled.Refused = had.Refused
 	err := errors.Join(errs...)
 	if same(had, handled) {
@@ -189,6 +187,35 @@ func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alph
 		handled.Refused = err.Error()
 	}
 	return handled
+}
+
+// last does what may still be wished of an Instance that goes and cannot: to give it up,
+// or to try once more.
+func (k *desk) last(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+	if abandoned(o, r) {
+		_ = k.step(instance.Actor{Admin: true}, orphan(r)) // not while it is being destroyed
+	}
+	var next v1alpha1.Handled
+	if o.Status.Handled != nil {
+		next = *o.Status.Handled
+	}
+	if next.Request == handled.Request {
+		return nil
+	}
+	next.Request, next.Refused = handled.Request, ""
+	if err := k.step(actor(o.Spec.CreatedBy), instance.Retry{ID: r.ID}); err != nil {
+		next.Refused = err.Error()
+	}
+	return &next
+}
+
+// abandoned reports whether somebody gives an Instance up, by its name.
+func abandoned(o *v1alpha1.Instance, r *instance.Record) bool {
+	return o.Annotations[v1alpha1.AnnotationAbandon] == o.Name && r.Phase.Live()
+}
+
+func orphan(r *instance.Record) instance.Orphan {
+	return instance.Orphan{ID: r.ID, Reason: "abandoned"}
 }
 
 func same(a, b *v1alpha1.Handled) bool {

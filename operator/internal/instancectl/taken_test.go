@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// TestNameTaken: a namespace of our name that somebody made before is left alone, with
+// what is in it, and nothing runs there.
+func TestNameTaken(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	p := s.portal()
+	a, err := s.create(p, "anna", "sandbox/vpc", "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.Record.ID
+	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "vpc-" + id, Labels: map[string]string{"okara.dev/runs": ""}}}
+	if err := s.client.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	leader := s.leader(s.cached())
+	s.run(leader, "it fails", s.is(id, "Failed"))
+	if o := s.all()[id]; o.Status.Reason != "Namespace "+theirs.Name+" exists and is not okara's: delete or rename it" {
+		t.Errorf("it says %q", o.Status.Reason)
+	}
+	s.untouched(theirs)
+	if s.engine.left() != 0 || len(s.engine.did) != 0 {
+		t.Errorf("something ran: %v", s.engine.did)
+	}
+	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "it gave up", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.untouched(theirs)
+	o := s.all()[id]
+	o.Annotations = map[string]string{v1alpha1.AnnotationAbandon: id}
+	if err := s.client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "it is gone", func() bool { return s.all()[id] == nil })
+	s.untouched(theirs)
+}
+
+// untouched wants a namespace to be as it was made.
+func (s *site) untouched(theirs *corev1.Namespace) {
+	s.t.Helper()
+	now := &corev1.Namespace{}
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(theirs), now); err != nil || now.ResourceVersion != theirs.ResourceVersion {
+		s.t.Errorf("somebody else's namespace is %+v, %v", now.ObjectMeta, err)
+	}
+}
+
+// TestRetryOfTheEnd: one that could not be destroyed is tried again when somebody asks.
+func TestRetryOfTheEnd(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	leader, p := s.leader(s.cached()), s.portal()
+	a, err := s.create(p, "anna", "sandbox/vpc", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.Record.ID
+	s.run(leader, "it is ready", s.is(id, "Ready"))
+	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
+	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "it failed for good", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.engine.fails = nil
+	o := s.all()[id]
+	o.Annotations = map[string]string{v1alpha1.AnnotationRequest: "now"}
+	if err := s.client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
+}
