@@ -109,6 +109,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
+	operator/internal/kindctl
 	operator/internal/kindrun
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
@@ -124,11 +125,13 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
+	operator/internal/kindctl
 	operator/internal/kindrun
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
 	operator/internal/instancectl
+	operator/internal/kindctl
 	operator/internal/kindspec
 	operator/internal/reference
 k8s.io/apiserver: the words of its rules
@@ -140,10 +143,12 @@ k8s.io/client-go/util/csaupgrade: how a create becomes an apply
 k8s.io/client-go/util/retry: a write that another one was before
 	operator/internal/fluxobj
 k8s.io/client-go/tools/events: events of objects
+	operator/internal/kindctl
 	operator/internal/kindrun
 	operator/internal/instancectl
 	operator/internal/registryctl
 k8s.io/client-go/util/workqueue: when a failed object is tried again
+	operator/internal/kindctl
 	operator/internal/registryctl
 sigs.k8s.io/yaml: manifests, which are JSON written as YAML
 	operator/cmd/okara-operator
@@ -160,6 +165,7 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
+	operator/internal/kindctl
 	operator/internal/kindrun
 	operator/internal/runtoken
 `

@@ -44,6 +44,18 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/syntax
 	internal/web
 	operator/internal/instancectl
+operator/internal/kindctl: definitions become kinds; what runs their objects is passed in
+	internal/addr
+	internal/catalog
+	internal/prose
+	internal/signing
+	internal/trust
+	oci
+	oci/artifact
+	operator/api/v1alpha1
+	operator/internal/fluxexec
+	operator/internal/kindspec
+	operator/internal/owned
 operator/internal/kindspec: pure: a definition and a module become a kind, and its objects runs
 	internal/addr
 	oci/artifact

@@ -108,6 +108,7 @@ const (
 	ReasonSchemaNarrowed      = "SchemaNarrowed"
 	ReasonObjectsExist        = "ObjectsExist"
 	ReasonExecutorMissing     = "ExecutorMissing"
+	ReasonDigestMismatch      = "DigestMismatch"
 	ReasonUpgradeStopped      = "UpgradeStopped"
 	ReasonRunning             = "Running"
 	ReasonPlanned             = "Planned"

@@ -113,6 +113,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 			"version": text(128, ""), "digest": text(128, ""),
 		}),
 		"definition":          text(128, "What of the definition this object has; it changes with each change that the operator rolls out."),
+		"rollout":             text(192, "The change that it takes at the moment, or could not get through."),
 		"namespace":           text(63, "Namespace in which it runs."),
 		"updateAvailable":     text(128, "A newer version that the definition allows."),
 		"lastAppliedRevision": text(512, "Digest of the module that was applied last."),

@@ -62,6 +62,9 @@ func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured)
 	if err := (&filler{&w, def, o, r.Namespace}).fill(); err != nil {
 		return w, err
 	}
+	if asks := stringOf(o.Object["run"], "version"); asks != "" && asks != version.Version {
+		return w, fieldf("run.version", "version %s is not published, or the definition does not allow it: it allows %q", asks, def.Spec.Module.Version)
+	}
 	return w, own(&w.Run, o)
 }
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Objects carries objects out: [*kindrun.Objects].
+type Objects interface {
+	// Reconcile does the next steps for an object, and says when to look again.
+	Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error)
+}
+
+// Options say what definitions are made of.
+type Options struct {
+	Client    client.Client // reads what is there now, not a cache
+	Modules   Modules
+	Objects   Objects
+	Namespace string // of the operator, which has what objects had before
+	// Every is the time between two looks at the registry; 0: a minute.
+	Every time.Duration
+}
+
+// soon is when something is looked at again that the API server, or an object, is about
+// to do.
+const soon = time.Second
+
+// definitions makes kinds of ModuleKinds.
+type definitions struct {
+	Options
+	kinds  *kinds
+	events events.EventRecorder
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	made   map[string]made // by name; one worker
+}
+
+// Setup adds the controller of ModuleKinds to a manager. It starts and stops those of
+// their objects.
+func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Every == 0 {
+		o.Every = time.Minute
+	}
+	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}}
+	d.kinds = &kinds{
+		client: o.Client, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), objects: o.Objects, modules: o.Modules,
+		log:  func(err error, what, definition string) { mgr.GetLogger().Error(err, what, "definition", definition) },
+		told: d.wake, running: map[string]*kind{}, ready: make(chan struct{}),
+	}
+	if err := mgr.Add(manager.RunnableFunc(d.kinds.run)); err != nil {
+		return err
+	}
+	asked := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).Named("modulekinds").
+		For(&v1alpha1.ModuleKind{}, builder.WithPredicates(asked)).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			d.queue = q // before there is a worker
+			return nil
+		})).
+		Complete(d)
+}
+
+// wake looks at a definition soon, since something of its objects changed.
+func (d *definitions) wake(name string) {
+	d.queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}, soon)
+}
+
+// Reconcile looks at one definition.
+func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	before := &v1alpha1.ModuleKind{}
+	if err := d.Client.Get(ctx, req.NamespacedName, before); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if before.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(before, v1alpha1.FinalizerDefinition) {
+		return reconcile.Result{}, nil
+	}
+	if before.DeletionTimestamp == nil && controllerutil.AddFinalizer(before, v1alpha1.FinalizerDefinition) {
+		if err := d.Client.Update(ctx, before); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	def := before.DeepCopy()
+	var wrong error
+	if def.DeletionTimestamp != nil {
+		wrong = d.remove(ctx, def)
+	} else {
+		wrong = d.establish(ctx, def)
+	}
+	if ctx.Err() != nil {
+		return reconcile.Result{}, ctx.Err()
+	}
+	if def.DeletionTimestamp != nil && wrong == nil {
+		return reconcile.Result{}, d.release(ctx, def)
+	}
+	after, told := d.judge(def, wrong)
+	if !equality.Semantic.DeepEqual(before.Status, def.Status) {
+		if err := d.Client.Status().Patch(ctx, def, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if !told {
+		return reconcile.Result{}, wrong
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
+}
+
+// establish brings a definition as far as it can be brought, and returns what is in the
+// way.
+func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	n, wrong := d.current(ctx, def)
+	crd, err := d.serve(ctx, def, n)
+	if wrong == nil || err != nil && !isProblem(err) {
+		wrong = err
+	}
+	if crd == nil {
+		return wrong
+	}
+	if wrong == nil {
+		def.Status.Module = new(n.found.ResolvedModule) // of new objects
+	}
+	k, err := d.kinds.start(ctx, def)
+	if err != nil {
+		return err
+	}
+	if err := d.keep(ctx, def, k); err != nil {
+		return err
+	}
+	stopped, err := d.rollOut(ctx, def, k, n.versions)
+	switch {
+	case err != nil:
+		return err
+	case wrong != nil:
+		return wrong
+	}
+	return first(stopped, d.kinds.executor())
+}
+
+func first(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

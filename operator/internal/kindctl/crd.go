@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// page is how many objects are read at a time.
+const page = 500
+
+// serve makes the CRD and the roles of a kind as they should be. The CRD that is returned
+// is served; nil: none is, yet.
+func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now) (*apiextensions.CustomResourceDefinition, error) {
+	crd := &apiextensions.CustomResourceDefinition{}
+	err := d.Client.Get(ctx, client.ObjectKey{Name: kindspec.CRDName(def)}, crd)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, err
+	case err != nil && n.kind == nil:
+		return nil, nil
+	case err != nil:
+		crd = defaulted(n.kind)
+		owned.Mark(crd, def.UID)
+		if err := d.Client.Create(ctx, crd); err != nil {
+			return nil, err
+		}
+	case !owned.Ours(crd, def.UID):
+		return nil, &owned.TakenError{Kind: "CustomResourceDefinition", Key: client.ObjectKeyFromObject(crd)}
+	}
+	var wrong error
+	if n.kind != nil && crd.DeletionTimestamp == nil {
+		wrong = d.widen(ctx, n.kind, crd)
+	}
+	if err := d.roles(ctx, def); err != nil {
+		return nil, err
+	}
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensions.NamesAccepted && c.Status == apiextensions.ConditionFalse {
+			return nil, &problem{reason: v1alpha1.ReasonNameTaken, message: "another kind has a name of spec.names: " + c.Message, retry: true}
+		}
+		if c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue {
+			return crd, wrong
+		}
+	}
+	return nil, first(wrong, &problem{reason: v1alpha1.ReasonRunning, message: "the API server is taking up the kind", retry: true})
+}
+
+// defaulted is the CRD of a kind as the API server keeps it.
+func defaulted(k *kindspec.Kind) *apiextensions.CustomResourceDefinition {
+	crd := k.CRD()
+	apiextensions.SetObjectDefaults_CustomResourceDefinition(crd)
+	return crd
+}
+
+// widen gives a CRD the schema of a kind, unless an object would be invalid under it.
+func (d *definitions) widen(ctx context.Context, k *kindspec.Kind, crd *apiextensions.CustomResourceDefinition) error {
+	want := defaulted(k)
+	if equality.Semantic.DeepEqual(crd.Spec, want.Spec) {
+		return nil
+	}
+	if !equality.Semantic.DeepEqual(crd.Spec.Versions[0].Schema, want.Spec.Versions[0].Schema) {
+		if err := d.fits(ctx, k); err != nil {
+			return err
+		}
+	}
+	crd.Spec = want.Spec
+	return d.Client.Update(ctx, crd)
+}
+
+// fits is nil where each object is valid under a schema.
+func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
+	count, example := 0, ""
+	err := each(ctx, d.Client, k.Definition, func(o *unstructured.Unstructured) error {
+		if wrong := k.Invalid(o); len(wrong) > 0 && o.GetDeletionTimestamp() == nil {
+			if count++; count == 1 {
+				example = fmt.Sprintf("%s/%s: %v", o.GetNamespace(), o.GetName(), wrong[0])
+			}
+		}
+		return nil
+	})
+	if err != nil || count == 0 {
+		return err
+	}
+	noun := "objects"
+	if count == 1 {
+		noun = "object"
+	}
+	return &problem{reason: v1alpha1.ReasonSchemaNarrowed, message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(example, "\n", " "))}
+}
+
+// each reads all objects of a definition as they are now.
+func each(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do func(*unstructured.Unstructured) error) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kindspec.GroupVersionKind(def))
+	for more := true; more; more = list.GetContinue() != "" {
+		if err := c.List(ctx, list, client.Limit(page), client.Continue(list.GetContinue())); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// roles makes the ClusterRoles of a kind.
+func (d *definitions) roles(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	for _, want := range kindspec.ClusterRoles(def) {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
+		if _, err := owned.Write(ctx, d.Client, role, def.UID, func(r *rbacv1.ClusterRole) error {
+			r.Labels, r.Rules = want.Labels, want.Rules
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

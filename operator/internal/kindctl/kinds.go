@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+)
+
+const (
+	// atOnce is how many objects of a kind are carried out at a time.
+	atOnce = 8
+	// An object that could not be carried out is tried again after 1 s to 10 min, and all
+	// of a kind together 20 times a second.
+	minBackOff, maxBackOff   = time.Second, 10 * time.Minute
+	maxStarts, maxStartBurst = 20, 100
+)
+
+// terraforms are what objects run as.
+func terraforms() schema.GroupKind {
+	return schema.GroupKind{Group: "infra.contrib.fluxcd.io", Kind: "Terraform"}
+}
+
+// kinds are the definitions whose objects are watched.
+type kinds struct {
+	client  client.Client
+	cache   cache.Cache
+	mapper  meta.RESTMapper
+	objects Objects
+	modules Modules
+	log     func(err error, what, definition string)
+	told    func(definition string) // something of its objects changed
+
+	ready   chan struct{} // closed when base is there
+	base    context.Context
+	ending  sync.WaitGroup
+	mu      sync.Mutex // guards the field below
+	running map[string]*kind
+}
+
+// run lets kinds be watched until the context ends, and waits for what their objects do.
+func (s *kinds) run(ctx context.Context) error {
+	s.base = ctx
+	close(s.ready)
+	<-ctx.Done()
+	s.ending.Wait()
+	return nil
+}
+
+// of is the kind of a definition, nil while its objects are not watched.
+func (s *kinds) of(definition string) *kind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[definition]
+}
+
+// executor is nil where there is something that carries objects out.
+func (s *kinds) executor() error {
+	_, err := s.mapper.RESTMapping(terraforms())
+	if meta.IsNoMatchError(err) {
+		return &problem{reason: v1alpha1.ReasonExecutorMissing, message: "no CRD terraforms.infra.contrib.fluxcd.io: install tofu-controller 0.16 or newer", retry: true}
+	}
+	return err
+}
+
+// start watches the objects of a definition whose CRD is served, if nobody does yet.
+func (s *kinds) start(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, error) {
+	if k := s.of(def.Name); k != nil {
+		return k, k.follow()
+	}
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	k := &kind{kinds: s, name: def.Name, gvk: kindspec.GroupVersionKind(def), done: make(chan struct{}), known: map[string]client.ObjectKey{}}
+	limit := workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackOff, maxBackOff),
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(maxStarts, maxStartBurst)},
+	)
+	c, err := controller.NewUnmanaged("kind-"+def.Name, controller.Options{
+		Reconciler: k, MaxConcurrentReconciles: atOnce, RateLimiter: limit, SkipNameValidation: new(true),
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.controller = c
+	for _, from := range []source.Source{
+		source.Kind(s.cache, k.object(), k.handler()),
+		source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			k.queue = q
+			return nil
+		}),
+	} {
+		if err := c.Watch(from); err != nil {
+			return nil, err
+		}
+	}
+	under, cancel := context.WithCancel(s.base)
+	k.cancel = cancel
+	s.ending.Go(func() {
+		defer close(k.done)
+		if err := c.Start(under); err != nil {
+			s.log(err, "the objects of a kind are not watched any more", def.Name)
+		}
+	})
+	s.mu.Lock()
+	s.running[def.Name] = k
+	s.mu.Unlock()
+	return k, k.follow()
+}
+
+// stop ends the watch of a definition, and waits for what its objects do.
+func (s *kinds) stop(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	k := s.of(def.Name)
+	if k == nil {
+		return nil
+	}
+	k.cancel()
+	select {
+	case <-k.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	delete(s.running, def.Name)
+	s.mu.Unlock()
+	return s.cache.RemoveInformer(ctx, k.object())
+}
+
+// kind is a definition whose objects are watched.
+type kind struct {
+	*kinds
+	name       string // of the definition
+	gvk        schema.GroupVersionKind
+	controller controller.Controller
+	queue      workqueue.TypedRateLimitingInterface[reconcile.Request]
+	cancel     context.CancelFunc
+	done       chan struct{}
+
+	state sync.Mutex // guards the fields below
+	def   *v1alpha1.ModuleKind
+	now   string // name of its revision
+	all   map[string]revision
+	known map[string]client.ObjectKey // objects by UID
+	flux  bool                        // Terraforms are watched
+}
+
+func (k *kind) object() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(k.gvk)
+	return o
+}
+
+// each reads all objects that the watch has.
+func (k *kind) each(ctx context.Context, do func(*unstructured.Unstructured) error) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(k.gvk)
+	if err := k.cache.List(ctx, list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if err := do(&list.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handler carries an object out that somebody changed, and looks at the definition.
+func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, reconcile.Request] {
+	ask := func(o *unstructured.Unstructured, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+	}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
+			ask(e.Object, q)
+			k.told(k.name)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
+			if asked(e.ObjectOld, e.ObjectNew) {
+				ask(e.ObjectNew, q)
+			}
+			k.told(k.name)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], _ queue) {
+			k.state.Lock()
+			delete(k.known, string(e.Object.GetUID()))
+			k.state.Unlock()
+			k.told(k.name)
+		},
+	}
+}
+
+// asked reports whether an object is to be carried out again: more than its status
+// changed, or it got its turn.
+func asked(before, now *unstructured.Unstructured) bool {
+	a, b := before.GetAnnotations(), now.GetAnnotations()
+	return before.GetGeneration() != now.GetGeneration() || now.GetDeletionTimestamp() != nil || changeOf(before) != changeOf(now) ||
+		!sameMap(a, b) || !sameMap(before.GetLabels(), now.GetLabels())
+}
+
+func sameMap(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key, value := range a {
+		if other, ok := b[key]; !ok || other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// follow watches what objects run as, once there is such a kind.
+func (k *kind) follow() error {
+	k.state.Lock()
+	defer k.state.Unlock()
+	mapping, err := k.mapper.RESTMapping(terraforms())
+	if k.flux || meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(mapping.GroupVersionKind)
+	k.flux = true
+	return k.controller.Watch(source.Kind(k.cache, o, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
+		k.state.Lock()
+		defer k.state.Unlock()
+		key, ok := k.known[o.GetLabels()[v1alpha1.LabelUID]]
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: key}}
+	})))
+}
+
+// tell gives a kind its definition. A changed one may let objects go on that it refused.
+func (k *kind) tell(def *v1alpha1.ModuleKind, now string, all map[string]revision) {
+	k.state.Lock()
+	defer k.state.Unlock()
+	changed := k.def != nil && k.def.Generation != def.Generation
+	k.def, k.now, k.all = def.DeepCopy(), now, all
+	if !changed {
+		return
+	}
+	for _, key := range k.known {
+		k.queue.Add(reconcile.Request{NamespacedName: key})
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+)
+
+// made is what was made of a definition and a version, which is work for the processor.
+type made struct {
+	generation int64
+	found      Version
+	kind       *kindspec.Kind
+}
+
+// now is what a definition means now: kind is nil where that could not be found out.
+type now struct {
+	made
+	versions []addr.Version // that it allows, the highest first
+}
+
+// allowed are the versions that a definition allows, the highest first.
+func allowed(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]addr.Version, error) {
+	fits, err := addr.ParseConstraint(m.Version)
+	if err != nil {
+		return nil, &problem{reason: v1alpha1.ReasonInvalid, message: "spec.module.version: " + err.Error()}
+	}
+	all, err := modules.Versions(ctx, m)
+	if missing(err) {
+		return nil, &problem{reason: v1alpha1.ReasonModuleMissing, message: fmt.Sprintf("no version of module %s is published", nameOf(m)), retry: true}
+	}
+	return slices.DeleteFunc(all, func(v addr.Version) bool { return !fits.Allows(v) }), err
+}
+
+func nameOf(m v1alpha1.KindModule) string { return m.Address + m.Repository }
+
+// current finds out what a definition means now.
+func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind) (now, error) {
+	m := def.Spec.Module
+	versions, err := allowed(ctx, d.Modules, m)
+	if err != nil {
+		return now{}, err
+	}
+	n := now{versions: versions}
+	if len(versions) == 0 {
+		return n, &problem{reason: v1alpha1.ReasonVersionMissing, message: fmt.Sprintf("no version of module %s is %q", nameOf(m), m.Version), retry: true}
+	}
+	found, err := d.Modules.Version(ctx, m, versions[0])
+	if err != nil {
+		return n, err
+	}
+	if had := def.Status.Module; had != nil && had.Version == found.Version && had.Digest != found.Digest {
+		return n, &problem{reason: v1alpha1.ReasonDigestMismatch, message: fmt.Sprintf("tag %s is %s now, %s was resolved: not taken; see okara depot status", found.Version, found.Digest, had.Digest)}
+	}
+	if found.Size > fluxexec.MaxModule {
+		return n, &problem{reason: v1alpha1.ReasonModuleTooLarge, message: fmt.Sprintf("the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
+	}
+	if had, ok := d.made[def.Name]; ok && had.kind.Definition.UID == def.UID && had.generation == def.Generation && had.found.Digest == found.Digest {
+		n.made = had
+		return n, nil
+	}
+	kind, err := kindspec.New(def.DeepCopy(), found.Module)
+	if err != nil {
+		return n, err
+	}
+	n.made = made{def.Generation, found, kind}
+	d.made[def.Name] = n.made
+	return n, nil
+}

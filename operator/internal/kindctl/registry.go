@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+)
+
+// Version is a version of a module, with what it says of itself.
+type Version struct {
+	v1alpha1.ResolvedModule
+	Size   int64 // of the archive that runs, in bytes
+	Module kindspec.Module
+}
+
+// Modules is what the registry has. What it has not is an [oci.ErrNotFound], what nobody
+// of spec.module.verify signed a [trust.ErrUntrusted].
+type Modules interface {
+	// Versions are those of a module that are to be had, the highest first.
+	Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.Version, error)
+	Version(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (Version, error)
+}
+
+// Registry is one by its catalog, and for modules that are only a repository by requests.
+type Registry struct {
+	Catalog *catalog.Catalog
+	Client  *oci.Client
+}
+
+// Versions implements [Modules].
+func (r Registry) Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.Version, error) {
+	if m.Repository != "" {
+		return r.tags(ctx, m.Repository)
+	}
+	a, err := addr.ParseModule(m.Address)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.Catalog.Module(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(list.Listed), nil
+}
+
+func (r Registry) tags(ctx context.Context, repository string) ([]addr.Version, error) {
+	repo, err := r.Client.Repo(repository)
+	if err != nil {
+		return nil, err
+	}
+	var all []addr.Version
+	for tag, err := range repo.Tags(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if v, ok := addr.VersionFromTag(tag); ok {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b addr.Version) int { return b.Compare(a) })
+	return all, nil
+}
+
+// Version implements [Modules].
+func (r Registry) Version(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (Version, error) {
+	found, d, err := r.read(ctx, m, v)
+	if err != nil {
+		return Version{}, err
+	}
+	if found.Tar == nil {
+		return Version{}, fmt.Errorf("version %s has no archive that Flux takes: publish it again with okara", v)
+	}
+	if err := r.verify(ctx, m, found, v); err != nil {
+		return Version{}, err
+	}
+	out := Version{ResolvedModule: v1alpha1.ResolvedModule{Version: v.String(), Digest: found.Manifest.Digest.String()}, Size: found.Tar.Size}
+	if found.Description == nil {
+		return out, nil
+	}
+	out.Module, err = kindspec.Described(d, m.Path)
+	return out, err
+}
+
+func (r Registry) read(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (*catalog.ModuleVersion, artifact.ModuleDescription, error) {
+	if m.Repository != "" {
+		return r.readTag(ctx, m.Repository, v)
+	}
+	a, err := addr.ParseModule(m.Address)
+	if err != nil {
+		return nil, artifact.ModuleDescription{}, err
+	}
+	found, err := r.Catalog.ModuleVersion(ctx, a, v)
+	if err != nil {
+		return nil, artifact.ModuleDescription{}, err
+	}
+	d, err := r.Catalog.Description(ctx, found)
+	return found, d, err
+}
+
+// maxDescription bounds the description of a module, in bytes.
+const maxDescription = 4 << 20
+
+func (r Registry) readTag(ctx context.Context, repository string, v addr.Version) (*catalog.ModuleVersion, artifact.ModuleDescription, error) {
+	var d artifact.ModuleDescription
+	repo, err := r.Client.Repo(repository)
+	if err != nil {
+		return nil, d, err
+	}
+	raw, err := repo.Fetch(ctx, v.Tag())
+	if err != nil {
+		return nil, d, err
+	}
+	parsed, err := artifact.ParseModule(raw)
+	if err != nil {
+		return nil, d, fmt.Errorf("%s:%s: %w", repository, v.Tag(), err)
+	}
+	found := &catalog.ModuleVersion{ModuleManifest: parsed, Repository: repository}
+	if parsed.Description == nil {
+		return found, d, nil
+	}
+	b, err := repo.ReadBlob(ctx, *parsed.Description, maxDescription)
+	if err == nil {
+		err = json.Unmarshal(b, &d)
+	}
+	return found, d, err
+}
+
+// verify holds a version against the keys of a definition.
+func (r Registry) verify(ctx context.Context, m v1alpha1.KindModule, found *catalog.ModuleVersion, v addr.Version) error {
+	if m.Verify == nil {
+		return nil
+	}
+	var keys []*ecdsa.PublicKey
+	for i, text := range m.Verify.Keys {
+		key, err := signing.ParseCosignPublicKey([]byte(text))
+		if err != nil {
+			return &kindspec.FieldError{Path: fmt.Sprintf("spec.module.verify.keys[%d]", i), Message: err.Error()}
+		}
+		keys = append(keys, key)
+	}
+	repo, err := r.Client.Repo(found.Repository)
+	if err != nil {
+		return err
+	}
+	raw, err := repo.Fetch(ctx, found.Manifest.Digest.String())
+	if err != nil {
+		return err
+	}
+	_, err = trust.Verify(ctx, trust.Subject{
+		Repository: repo, Item: found.Address.Item(), Name: r.Catalog.Layout().Below(found.Repository), Version: v, Manifest: raw,
+	}, trust.Policy{Cosign: keys, Require: []string{trust.RequireCosign}, Lean: true, AllowYanked: true})
+	return err
+}
+
+// missing reports whether something is not in the registry.
+func missing(err error) bool { return errors.Is(err, oci.ErrNotFound) }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// remove takes the next steps to the end of a definition; nil: nothing is left but its
+// finalizer.
+func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kindspec.CRDName(def)}}
+	err := d.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err == nil && owned.Ours(crd, def.UID) {
+		return d.removeObjects(ctx, def, crd)
+	}
+	if err := d.kinds.stop(ctx, def); err != nil {
+		return err
+	}
+	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.store(def)}}
+	for _, role := range kindspec.ClusterRoles(def) {
+		all = append(all, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}})
+	}
+	for _, o := range all {
+		if _, err := owned.Delete(ctx, d.Client, o, def.UID); err != nil {
+			return err
+		}
+	}
+	delete(d.made, def.Name)
+	return nil
+}
+
+// removeObjects has the objects gone, and then their CRD. They are carried out until that
+// is absent.
+func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) error {
+	k, err := d.kinds.start(ctx, def)
+	if err != nil {
+		return err
+	}
+	if err := d.keep(ctx, def, k); err != nil {
+		return err
+	}
+	count := int32(0)
+	if err := each(ctx, d.Client, def, func(o *unstructured.Unstructured) error {
+		count++
+		if def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep || o.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		uid := o.GetUID()
+		return client.IgnoreNotFound(d.Client.Delete(ctx, o, client.Preconditions{UID: &uid}))
+	}); err != nil {
+		return err
+	}
+	def.Status.Objects = count
+	switch {
+	case count > 0 && def.Spec.Deletion.Orphan == v1alpha1.OrphanKeep:
+		return &problem{reason: v1alpha1.ReasonRunning, message: fmt.Sprintf("%d objects are left to people", count), retry: true}
+	case count > 0:
+		return &problem{reason: v1alpha1.ReasonObjectsExist, message: fmt.Sprintf("%d of its objects exist: delete them first, or set deletion.orphan to Keep, which leaves what they made to you", count), retry: true}
+	}
+	if crd.DeletionTimestamp == nil {
+		if _, err := owned.Delete(ctx, d.Client, crd, def.UID); err != nil {
+			return err
+		}
+	}
+	return &problem{reason: v1alpha1.ReasonRunning, message: "the kind is being removed", retry: true}
+}
+
+// release lets the API server remove a definition.
+func (d *definitions) release(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	controllerutil.RemoveFinalizer(def, v1alpha1.FinalizerDefinition)
+	return client.IgnoreNotFound(d.Client.Update(ctx, def))
+}

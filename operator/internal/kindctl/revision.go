@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// revision is what a run has of its definition, but for the version of the module.
+type revision struct {
+	Module   v1alpha1.KindModule           `json:"module"` // without version and keys
+	Values   map[string]apiextensions.JSON `json:"values,omitempty"`
+	Run      v1alpha1.KindRun              `json:"run,omitzero"`
+	Deletion v1alpha1.KindDeletion         `json:"deletion,omitzero"`
+	Outputs  v1alpha1.KindOutputs          `json:"outputs,omitzero"`
+}
+
+// revisionOf returns the revision of a definition, its bytes and its name.
+func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
+	s := def.Spec
+	s.Module.Version, s.Module.Verify = "", nil
+	r := revision{s.Module, s.Values, s.Run, s.Deletion, s.Outputs}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return r, "", "", err
+	}
+	sum := sha256.Sum256(b)
+	return r, string(b), hex.EncodeToString(sum[:8]), nil
+}
+
+// in is a definition as it was at a revision.
+func (r revision) in(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
+	was := def.DeepCopy()
+	was.Spec.Module, was.Spec.Values, was.Spec.Run, was.Spec.Deletion, was.Spec.Outputs = r.Module, r.Values, r.Run, r.Deletion, r.Outputs
+	return was
+}
+
+// store is the ConfigMap with the revisions of a definition.
+func (d *definitions) store(def *v1alpha1.ModuleKind) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: d.Namespace, Name: "okara-kind-" + def.Name}
+}
+
+// keep stores the revisions that objects have, and tells the kind.
+func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kind) error {
+	now, text, name, err := revisionOf(def)
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{name: true}
+	if err := k.each(ctx, func(o *unstructured.Unstructured) error {
+		used[changeOf(o).definition] = true
+		return nil
+	}); err != nil {
+		return err
+	}
+	all := map[string]revision{}
+	m := &corev1.ConfigMap{ObjectMeta: d.store(def)}
+	if _, err := owned.Write(ctx, d.Client, m, def.UID, func(m *corev1.ConfigMap) error {
+		if m.Data == nil {
+			m.Data = map[string]string{}
+		}
+		maps.DeleteFunc(m.Data, func(name, _ string) bool { return !used[name] })
+		m.Data[name] = text
+		for name, text := range m.Data {
+			var r revision
+			if err := json.Unmarshal([]byte(text), &r); err != nil {
+				return fmt.Errorf("ConfigMap %s: %s: %w", m.Name, name, err)
+			}
+			all[name] = r
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	all[name] = now
+	k.tell(def, name, all)
+	return nil
+}
+
+// orphaned is a definition whose objects leave what they made to people.
+func orphaned(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
+	if def.DeletionTimestamp == nil || def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep {
+		return def
+	}
+	kept := def.DeepCopy()
+	kept.Spec.Deletion.Destroy = new(false)
+	return kept
+}

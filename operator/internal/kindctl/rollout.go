@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/mod/semver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// wave is how far a change has come.
+type wave struct {
+	waiting []*unstructured.Unstructured // for their turn
+	turns   []change                     // of these
+	under   int                          // objects that are taking it
+	failed  string                       // the first that did not get through
+}
+
+// room is how many more objects may take it.
+func (w *wave) room(def *v1alpha1.ModuleKind) int {
+	if w.failed != "" {
+		return 0
+	}
+	return min(len(w.waiting), max(0, int(max(def.Spec.Upgrade.MaxConcurrent, 1))-w.under))
+}
+
+// rollOut gives the next objects what changed, and returns why no further one gets it.
+// The counts of the definition's status are made here, too.
+func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version) (stopped, err error) {
+	if def.Status.Module == nil {
+		return nil, nil
+	}
+	w, err := d.wave(ctx, def, k, versions, k.each)
+	if err == nil && w.room(def) > 0 { // the watch may not know yet who took it before
+		w, err = d.wave(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
+			return each(ctx, d.Client, def, do)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.room(def) {
+		if err := k.take(ctx, w.waiting[i], w.turns[i], w.turns[i].name(), under(w.waiting[i])); err != nil {
+			return nil, err
+		}
+	}
+	if w.failed == "" || len(w.waiting) == 0 {
+		return nil, nil
+	}
+	return &problem{reason: v1alpha1.ReasonUpgradeStopped, message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
+}
+
+// wave finds out how far what changed has come.
+func (d *definitions) wave(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*wave, error) {
+	w, count := &wave{}, 0
+	err := each(ctx, func(o *unstructured.Unstructured) error {
+		count++
+		if o.GetDeletionTimestamp() != nil || changeOf(o) == (change{}) {
+			return nil // it goes, or takes what is current by itself
+		}
+		return d.look(ctx, def, k, o, versions, w)
+	})
+	def.Status.Objects, def.Status.Outdated = int32(count), int32(len(w.waiting))
+	return w, err
+}
+
+// look adds an object to a wave.
+func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *wave) error {
+	is := changeOf(o)
+	next := change{k.revision(), is.module}
+	if len(versions) > 0 {
+		newest, err := d.newer(ctx, def, o, versions)
+		if err != nil {
+			return err
+		}
+		if newest.taken != nil {
+			next.module = *newest.taken
+		}
+		if err := k.note(ctx, o, newest.available); err != nil {
+			return err
+		}
+	}
+	switch {
+	case next != is:
+		w.waiting, w.turns = append(w.waiting, o.DeepCopy()), append(w.turns, next)
+	case field(o, "status", "rollout") != is.name():
+	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
+		w.failed = o.GetNamespace() + "/" + o.GetName()
+	case holds(o, v1alpha1.ConditionReady):
+		return k.take(ctx, o, is, "", nil) // it got through
+	default:
+		w.under++
+	}
+	return nil
+}
+
+// newer is what there is for an object that runs a version.
+type newer struct {
+	taken     *v1alpha1.ResolvedModule // by itself; nil: none
+	available string                   // the newest that somebody can ask for
+}
+
+// newer looks for newer versions than an object has.
+func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
+	is, err := addr.ParseVersion(changeOf(o).module.Version)
+	if err != nil || field(o, "run", "version") != "" {
+		return newer{}, nil
+	}
+	current, err := addr.ParseVersion(def.Status.Module.Version)
+	if err != nil {
+		return newer{}, nil
+	}
+	out := newer{}
+	for _, v := range versions {
+		if v.Compare(is) <= 0 {
+			break
+		}
+		if v.Compare(current) > 0 { // its schema is not the one of the kind
+			continue
+		}
+		if takes(def.Spec.Upgrade.Policy, is, v) {
+			found := *def.Status.Module
+			if v.Compare(current) != 0 {
+				resolved, err := d.Modules.Version(ctx, def.Spec.Module, v)
+				if err != nil {
+					return out, err
+				}
+				found = resolved.ResolvedModule
+			}
+			out.taken = &found
+			return out, nil
+		}
+		if out.available == "" {
+			out.available = v.String()
+		}
+	}
+	return out, nil
+}
+
+// takes reports whether objects take a newer version by themselves.
+func takes(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
+	a, b := "v"+is.String(), "v"+v.String()
+	switch policy {
+	case v1alpha1.UpgradeAny:
+		return true
+	case v1alpha1.UpgradeMinor:
+		return semver.Major(a) == semver.Major(b)
+	case v1alpha1.UpgradePatch:
+		return semver.MajorMinor(a) == semver.MajorMinor(b)
+	}
+	return false
+}
+
+// note writes into the status of an object that there is a newer version.
+func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available string) error {
+	if field(o, "status", "updateAvailable") == available {
+		return nil
+	}
+	if available == "" {
+		unstructured.RemoveNestedField(o.Object, "status", "updateAvailable")
+	} else if err := unstructured.SetNestedField(o.Object, available, "status", "updateAvailable"); err != nil {
+		return err
+	}
+	return k.client.Status().Update(ctx, o)
+}
+
+// under is the status of an object that takes a change, until somebody knows more.
+func under(o *unstructured.Unstructured) map[string]any {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	var conditions []any
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok && m["type"] != v1alpha1.ConditionReady && m["type"] != v1alpha1.ConditionReconciling && m["type"] != v1alpha1.ConditionStalled {
+			conditions = append(conditions, m)
+		}
+	}
+	for kind, status := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionReconciling: metav1.ConditionTrue} {
+		conditions = append(conditions, map[string]any{
+			"type": kind, "status": string(status), "reason": v1alpha1.ReasonRunning, "message": "it takes what changed", "observedGeneration": o.GetGeneration(),
+			"lastTransitionTime": metav1.Now().UTC().Format("2006-01-02T15:04:05Z"),
+		})
+	}
+	return map[string]any{"conditions": conditions, "phase": "Updating"}
+}
+
+// holds reports whether a condition of an object is true, as the object is now.
+func holds(o *unstructured.Unstructured, kind string) bool {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok && m["type"] == kind {
+			generation, _ := m["observedGeneration"].(int64)
+			return strings.EqualFold(stringOf(m["status"]), "true") && generation == o.GetGeneration()
+		}
+	}
+	return false
+}
+
+func stringOf(v any) string { s, _ := v.(string); return s }
+
+// revision is the name of what is current.
+func (k *kind) revision() string {
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.now
+}

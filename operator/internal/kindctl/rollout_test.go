@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// versions are those that the objects a, b, c and d run.
+func (s *site) versions(kind string) string {
+	s.t.Helper()
+	var all []string
+	for _, name := range []string{"a", "b", "c", "d"} {
+		o := s.object(kind, name, "")
+		s.read(o)
+		all = append(all, text(o, "status", "module", "version"))
+	}
+	return strings.Join(all, " ")
+}
+
+// four makes four objects of a kind, and waits until they are carried out.
+func (s *site) four(kind string) {
+	s.t.Helper()
+	for i, name := range []string{"a", "b", "c", "d"} {
+		s.create(s.object(kind, name, fmt.Sprintf("10.%d.0.0/16", i)))
+	}
+	s.until("all run", func() (bool, any) {
+		is := s.versions(kind)
+		return !strings.Contains(" "+is+" ", "  "), is
+	})
+}
+
+// TestWave (M11): an upgrade reaches as many objects at a time as the definition says,
+// and no further one after the first that fails. So does another change of the
+// definition; those that wait are carried out as they were.
+func TestWave(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("waves", "Wave", "{spec: {upgrade: {policy: Minor, maxConcurrent: 1}, run: {interval: 10m}}}")
+	s.ready(def)
+	s.four("Wave")
+
+	s.runs.fail("b", "Broken")
+	s.publish("1.1.0", network(""))
+	c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonUpgradeStopped)
+	if got := s.versions("Wave"); got != "1.1.0 1.1.0 1.0.0 1.0.0" || !strings.Contains(c.Message, s.tenant+"/b failed with the change, and 2 objects wait") {
+		t.Errorf("they run %s; %s", got, c.Message)
+	}
+	if s.read(def); def.Status.Outdated != 2 || def.Status.Module.Version != "1.1.0" {
+		t.Errorf("the status is %+v", def.Status)
+	}
+	fresh := s.object("Wave", "e", "10.9.0.0/16")
+	s.create(fresh)
+	s.until("a new one has the new version", func() (bool, any) {
+		s.read(fresh)
+		return text(fresh, "status", "module", "version") == "1.1.0", fresh
+	})
+
+	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Run.Interval = new(v1alpha1.Duration("1h")) })
+	s.until("the next change reaches one", func() (bool, any) {
+		by := s.runs.by("a")
+		return *by.Spec.Run.Interval == "1h", by
+	})
+	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonUpgradeStopped)
+	if by := s.runs.by("d"); *by.Spec.Run.Interval != "10m" {
+		t.Errorf("what waits is carried out every %s", *by.Spec.Run.Interval)
+	}
+
+	s.runs.fail("b", "")
+	s.ready(def)
+	s.until("the wave goes on", func() (bool, any) {
+		is := s.versions("Wave")
+		return is == "1.1.0 1.1.0 1.1.0 1.1.0", is
+	})
+	s.remove(def)
+}
+
+// TestVersions: what objects take by themselves says the policy; of others they tell, and
+// each may ask for one that the definition allows.
+func TestVersions(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("asks", "Ask", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}}}")
+	s.ready(def)
+	o := s.object("Ask", "one", "10.0.0.0/16")
+	s.create(o)
+	is := func(version, available string) {
+		t.Helper()
+		s.until("it runs "+version, func() (bool, any) {
+			s.read(o)
+			return text(o, "status", "module", "version") == version && text(o, "status", "updateAvailable") == available, o.Object["status"]
+		})
+	}
+	is("1.0.0", "")
+	s.publish("1.0.1", network(""))
+	is("1.0.1", "")
+	s.publish("2.0.0", network(""))
+	is("1.0.1", "2.0.0")
+	change(s, o, func(o *unstructured.Unstructured) { o.Object["run"] = map[string]any{"version": "2.0.0"} })
+	is("2.0.0", "")
+	change(s, o, func(o *unstructured.Unstructured) { o.Object["run"] = map[string]any{"version": "1.0.0"} })
+	is("1.0.0", "")
+	s.remove(def)
+}
+
+// TestNarrowed (M11): a schema under which an object would be invalid is not written, and
+// its version is not taken; a wider one is at once.
+func TestNarrowed(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("narrows", "Narrow", "{spec: {upgrade: {policy: Any}}}")
+	s.ready(def)
+	o := s.object("Narrow", "one", "10.0.0.0/16")
+	s.create(o)
+	s.until("it runs", func() (bool, any) { s.read(o); return text(o, "status", "module", "version") == "1.0.0", o })
+
+	s.publish("1.1.0", network("variable \"region\" {\n  type = string\n  nullable = false\n}"))
+	c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonSchemaNarrowed)
+	if want := "1 object would become invalid (" + s.tenant + "/one: spec.region: Required value"; !strings.HasPrefix(c.Message, want) {
+		t.Errorf("it says %s", c.Message)
+	}
+	s.read(o)
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "narrows.apps.okara.dev"}}
+	s.read(crd)
+	if _, there := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["region"]; there || text(o, "status", "module", "version") != "1.0.0" || def.Status.Module.Version != "1.0.0" {
+		t.Errorf("it was written; the object runs %v", o.Object["status"])
+	}
+	s.publish("1.2.0", network("variable \"region\" {\n  type = string\n  default = \"x\"\n}"))
+	s.ready(def)
+	s.until("the wider one is taken", func() (bool, any) {
+		s.read(o)
+		return text(o, "status", "module", "version") == "1.2.0", o
+	})
+	s.remove(def)
+}
+
+// TestMoved: a version whose tag was moved is not taken again.
+func TestMoved(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	was := s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("moves", "Move", "")
+	s.ready(def)
+	repo, err := s.registry.Repo("modules/net/vpc/aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publish("1.0.1-other", network("variable \"more\" { default = 1 }"))
+	m, err := repo.Fetch(t.Context(), "1.0.1-other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.PutTag(t.Context(), "1.0.0", m); err != nil {
+		t.Fatal(err)
+	}
+	c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonDigestMismatch)
+	if !strings.Contains(c.Message, was.Digest+" was resolved") || def.Status.Module.Digest != was.Digest {
+		t.Errorf("it says %s", c.Message)
+	}
+	s.remove(def)
+}
+
+// TestTaken leaves a CRD alone that somebody else made, and goes on when it is gone.
+func TestTaken(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	theirs := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "takens.apps.okara.dev"}}
+	theirs.Spec = apiextensions.CustomResourceDefinitionSpec{
+		Group: "apps.okara.dev", Scope: apiextensions.NamespaceScoped, Names: apiextensions.CustomResourceDefinitionNames{Kind: "Taken", Plural: "takens"},
+		Versions: []apiextensions.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object"}}}},
+	}
+	s.create(theirs)
+	s.start(nil)
+	def := s.define("takens", "Taken", "")
+	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonNameTaken)
+	if s.read(theirs); theirs.Spec.Versions[0].Name != "v1" {
+		t.Error("somebody else's CRD is written")
+	}
+	if err := s.Delete(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	s.ready(def)
+	s.remove(def)
+}
+
+// TestExecutorMissing: without tofu-controller there is the kind, and its definition says
+// what is missing until it comes.
+func TestExecutorMissing(t *testing.T) {
+	s := newSite(t)
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "terraforms.infra.contrib.fluxcd.io"}}
+	if err := s.Delete(t.Context(), crd); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	s.gone(crd)
+	s.until("it is not served", func() (bool, any) {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+		o.SetKind("Terraform")
+		o.SetNamespace(s.tenant)
+		o.SetName("none")
+		err := s.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+		return err != nil && !apierrors.IsServiceUnavailable(err), err
+	})
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("waits", "Wait", "")
+	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonExecutorMissing)
+	s.create(s.object("Wait", "one", "10.0.0.0/16"))
+	rig.InstallFlux(t, s.admin)
+	s.ready(def)
+	s.remove(def)
+}

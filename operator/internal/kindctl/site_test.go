@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindctl"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// patience bounds each wait. Slow machines need much of it; a test that passes does not.
+const patience = time.Minute
+
+// site is an operator that makes kinds, with the rights that the chart gives it. What
+// becomes of objects says the test.
+type site struct {
+	client.WithWatch // of an administrator
+	t                *testing.T
+	admin            *rest.Config
+	home, tenant     string
+	registry         *oci.Client
+	runs             runs
+	stop             func() // of the operator
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, admin: cluster.Admin(t), home: cluster.Namespace(t, nil).Name, tenant: cluster.Namespace(t, nil).Name, stop: func() {}}
+	rig.Install(t, s.admin)
+	c, err := client.NewWithWatch(s.admin, client.Options{Scheme: newScheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.WithWatch = c
+	if s.registry, err = oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.runs = runs{t: t, says: map[string]string{}, seen: map[string]*v1alpha1.ModuleKind{}, client: c}
+	return s
+}
+
+// start starts the operator; wrap changes its client.
+func (s *site) start(wrap func(client.Client) client.Client) {
+	s.t.Helper()
+	account := cluster.Account(s.t, s.home)
+	scheme := newScheme(s.t)
+	mgr, err := ctrl.NewManager(account, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := client.New(account, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if wrap != nil {
+		c = wrap(c)
+	}
+	if err := kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.home, Every: time.Second}); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.t.Cleanup(s.stop)
+}
+
+// fresh looks at the registry anew for each question.
+type fresh struct{ c *oci.Client }
+
+func (f fresh) now() kindctl.Registry {
+	return kindctl.Registry{Catalog: catalog.New(catalog.Options{Client: f.c}), Client: f.c}
+}
+
+func (f fresh) Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.Version, error) {
+	return f.now().Versions(ctx, m)
+}
+
+func (f fresh) Version(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (kindctl.Version, error) {
+	return f.now().Version(ctx, m, v)
+}
+
+// network is a module with a variable for each argument.
+func network(more string) string {
+	return "variable \"cidr\" {\n  type = string\n  nullable = false\n}\n" + more + "\noutput \"vpc_id\" { value = var.cidr }\n"
+}
+
+// publish puts a version of the module into the registry.
+func (s *site) publish(version, source string) depot.Published {
+	s.t.Helper()
+	p, err := depot.New(depot.Options{Client: s.registry}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(source)}}, depottest.MustModule(s.t, "net/vpc/aws", version), depot.ModuleOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// define makes a definition, and has it gone when the test ends.
+func (s *site) define(plural, kind, more string) *v1alpha1.ModuleKind {
+	s.t.Helper()
+	def := &v1alpha1.ModuleKind{}
+	for _, text := range []string{fmt.Sprintf(`
+metadata: {name: %[1]s}
+spec:
+  names: {kind: %[2]s, plural: %[1]s}
+  module: {address: net/vpc/aws, version: "~> 1.0"}
+  schema: {validations: [{rule: "isCIDR(self.cidr)", message: "no range of addresses"}]}
+`, plural, kind), more} {
+		if err := yaml.UnmarshalStrict([]byte(text), def); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.Create(s.t.Context(), def); err != nil {
+		s.t.Fatal(err)
+	}
+	return def
+}
+
+// change changes an object as it is now.
+func change[O client.Object](s *site, o O, how func(O)) {
+	s.t.Helper()
+	s.read(o)
+	before := o.DeepCopyObject().(client.Object)
+	how(o)
+	if err := s.Patch(s.t.Context(), o, client.MergeFrom(before)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) read(o client.Object) {
+	s.t.Helper()
+	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) there(o client.Object) bool {
+	s.t.Helper()
+	err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)
+	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+		s.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// until waits until something is so; what it looks at is told if that never comes.
+func (s *site) until(what string, is func() (bool, any)) {
+	s.t.Helper()
+	var last any
+	if err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		var ok bool
+		ok, last = is()
+		return ok, nil
+	}); err != nil {
+		s.t.Fatalf("never: %s: %+v", what, last)
+	}
+}
+
+// says waits until a definition is Ready, or not, for a reason.
+func (s *site) says(def *v1alpha1.ModuleKind, status metav1.ConditionStatus, reason string) *metav1.Condition {
+	s.t.Helper()
+	var c *metav1.Condition
+	s.until(fmt.Sprintf("%s is %s for %s", def.Name, status, reason), func() (bool, any) {
+		s.read(def)
+		c = meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady)
+		return c != nil && c.Status == status && c.Reason == reason && c.ObservedGeneration == def.Generation, def.Status
+	})
+	return c
+}
+
+func (s *site) ready(def *v1alpha1.ModuleKind) {
+	s.t.Helper()
+	s.says(def, metav1.ConditionTrue, v1alpha1.ReasonEstablished)
+}
+
+// object is one of a kind, which is not there yet.
+func (s *site) object(kind, name, cidr string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cidr": cidr}}}
+	o.SetAPIVersion("apps.okara.dev/v1alpha1")
+	o.SetKind(kind)
+	o.SetNamespace(s.tenant)
+	o.SetName(name)
+	return o
+}
+
+func (s *site) create(o client.Object) {
+	s.t.Helper()
+	if err := s.Create(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// remove deletes a definition with all that is left of it, and waits for that.
+func (s *site) remove(def *v1alpha1.ModuleKind) {
+	s.t.Helper()
+	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Deletion.Orphan = v1alpha1.OrphanKeep })
+	if err := s.Delete(s.t.Context(), def); client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
+	s.gone(def)
+}
+
+func (s *site) gone(o client.Object) {
+	s.t.Helper()
+	s.until(o.GetName()+" is gone", func() (bool, any) { return !s.there(o), o })
+}
+
+func text(o *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(o.Object, path...)
+	return s
+}
+
+// runs stand for what carries objects out: they say what the test wants, and leave at
+// once.
+type runs struct {
+	t      *testing.T
+	client client.Client
+
+	mu   sync.Mutex                      // guards the fields below
+	says map[string]string               // reason of Ready=False, by name of the object; "": Ready=True
+	seen map[string]*v1alpha1.ModuleKind // what each was carried out by last
+	made int                             // objects that got their finalizer
+}
+
+func (r *runs) fail(name, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.says[name] = reason
+}
+
+// by is what an object was carried out by last.
+func (r *runs) by(name string) *v1alpha1.ModuleKind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[name]
+}
+
+func (r *runs) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[o.GetName()] = def
+	o = o.DeepCopy()
+	if o.GetDeletionTimestamp() != nil {
+		if controllerutil.RemoveFinalizer(o, v1alpha1.FinalizerRun) {
+			return 0, client.IgnoreNotFound(r.client.Update(ctx, o))
+		}
+		return 0, nil
+	}
+	if controllerutil.AddFinalizer(o, v1alpha1.FinalizerRun) {
+		r.made++
+		if err := r.client.Update(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	kind, status, reason := "Stalled", "False", r.says[o.GetName()]
+	if reason == "" {
+		kind, status, reason = "Reconciling", "True", "Applied"
+	}
+	condition := func(kind, status string) map[string]any {
+		return map[string]any{"type": kind, "status": status, "reason": reason, "message": "", "observedGeneration": o.GetGeneration(), "lastTransitionTime": "2026-01-02T03:04:05Z"}
+	}
+	list := []any{condition("Ready", status)}
+	if kind == "Stalled" {
+		list = append(list, condition(kind, "True"))
+	}
+	was, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	if fmt.Sprint(was) == fmt.Sprint(list) {
+		return time.Second, nil
+	}
+	if err := unstructured.SetNestedSlice(o.Object, list, "status", "conditions"); err != nil {
+		return 0, err
+	}
+	return time.Second, r.client.Status().Update(ctx, o)
+}
