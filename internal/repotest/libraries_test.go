@@ -105,6 +105,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
 	operator/internal/instancectl
+	operator/internal/instancerun
 	operator/internal/kindspec
 	operator/internal/registryctl
 	operator/internal/runaccess
@@ -119,9 +120,10 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
+	operator/internal/instancerun
 	operator/internal/kindspec
-	operator/internal/plangate
 	operator/internal/owned
+	operator/internal/plangate
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
@@ -159,8 +161,9 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
-	operator/internal/plangate
+	operator/internal/instancerun
 	operator/internal/owned
+	operator/internal/plangate
 	operator/internal/portalserve
 	operator/internal/registryctl
 	operator/internal/runaccess

@@ -6,18 +6,25 @@ package repotest_test
 const allowedOperator = `
 operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
 	credentials
-	oci
 	internal/addr
+	internal/catalog
 	internal/depot
 	internal/httpserve
+	internal/stateview
 	internal/supply
 	internal/upstream
+	oci
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/instancectl
+	operator/internal/instancerun
 	operator/internal/plangate
 	operator/internal/portalserve
 	operator/internal/registryctl
+	operator/internal/runaccess
+	operator/internal/runhome
+	operator/internal/runtoken
+	statebackend
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
 	operator/internal/fluxobj
@@ -82,6 +89,20 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	internal/run
 	operator/api/v1alpha1
 	operator/internal/owned
+operator/internal/instancerun: attempts of instances by Flux, with their states in okara serve
+	oci
+	internal/addr
+	internal/catalog
+	internal/instance
+	internal/portal
+	internal/run
+	operator/api/v1alpha1
+	operator/internal/fluxexec
+	operator/internal/instancectl
+	operator/internal/owned
+	operator/internal/runaccess
+	operator/internal/runhome
+	operator/internal/runtoken
 operator/internal/owned: objects that are the operator's, told from those of others
 	operator/api/v1alpha1
 operator/internal/runaccess: what a run needs before it starts, and gives back
@@ -119,13 +140,17 @@ operator/internal/demo: a demonstration; it knows okara and the operator as proc
 operator/internal/rig: a test package: real programs of a cluster
 	internal/access
 	internal/addr
+	internal/catalog
 	internal/depot
 	internal/depottest
 	internal/scratch
+	internal/statefile
 	oci
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
+	operator/internal/instancectl
+	operator/internal/instancerun
 	operator/internal/kindrun
 	operator/internal/kindspec
 	operator/internal/plangate

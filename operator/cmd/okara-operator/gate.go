@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
 )
@@ -58,7 +57,7 @@ func (s *gateSite) start(mgr ctrl.Manager, namespace string, log *slog.Logger) e
 	if s.address == "" {
 		return nil
 	}
-	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	c, err := direct(mgr)
 	if err != nil {
 		return err
 	}

@@ -105,30 +105,39 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// open returns what the controllers need of the registry and of the origins.
-func (s *registrySite) open(log *slog.Logger) (registryctl.Options, error) {
+// reach is the registry, as the operator reaches it.
+type reach struct {
+	client *oci.Client
+	host   string
+	layout addr.Layout
+}
+
+// reach returns the registry. It makes no request.
+func (s *registrySite) reach(log *slog.Logger) (*reach, error) {
 	host, layout, err := s.layout()
 	if err != nil {
-		return registryctl.Options{}, err
+		return nil, err
 	}
 	transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: s.caFile})
 	if err != nil {
-		return registryctl.Options{}, err
+		return nil, err
 	}
 	own := credentials.New(credentials.Options{Getenv: os.Getenv, Logger: log})
 	c, err := oci.New(host, oci.Options{
 		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent(), Logger: log,
 	})
-	if err != nil {
-		return registryctl.Options{}, err
-	}
-	tenants, err := s.tenants(host, layout)
+	return &reach{client: c, host: host, layout: layout}, err
+}
+
+// open returns what the controllers need of the registry and of the origins.
+func (s *registrySite) open(r *reach) (registryctl.Options, error) {
+	tenants, err := s.tenants(r.host, r.layout)
 	if err != nil {
 		return registryctl.Options{}, err
 	}
 	return registryctl.Options{
 		Scanner: s.scanner,
-		Depot:   depot.New(depot.Options{Client: c, Layout: layout, TempDir: s.scratch}),
+		Depot:   depot.New(depot.Options{Client: r.client, Layout: r.layout, TempDir: s.scratch}),
 		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 			return tenants.Origins(ctx, secret, may)
 		},

@@ -28,7 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 const runLong = `Start the controllers of Depots, Modules, Providers, Versions and AccessRules. Of several
@@ -37,6 +39,9 @@ use: a file that DOCKER_CONFIG or REGISTRY_AUTH_FILE names, or a credential help
 
 What objects name as origins is asked only at public addresses. --allow-origin
 names hosts at private addresses that it may be, too.
+
+With --serve it also runs the Instances of one namespace, by tofu-controller, with their
+states in that okara serve.
 
 SIGTERM and Ctrl-C let it end what it does and give its lease back, with exit code
 0. It ends with 1 where it fails or loses its lease, with 2 where a flag is wrong.`
@@ -52,6 +57,7 @@ const runExample = `  # in a cluster
 type flags struct {
 	site       registrySite
 	gate       gateSite
+	runs       runSite
 	kubeconfig string
 	namespace  string
 	issuers    []string
@@ -76,6 +82,7 @@ func newRun() *cobra.Command {
 	}
 	f.site.add(cmd.Flags())
 	f.gate.add(cmd.Flags())
+	f.runs.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
 	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which has the lease, and whose objects may use every address (default that of its service account)")
 	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` whose tokens okara serve takes, as its configuration names it, which AccessRules may name (repeatable)")
@@ -93,6 +100,9 @@ func (f *flags) check() error {
 		return err
 	}
 	if err := f.gate.check(); err != nil {
+		return err
+	}
+	if err := f.runs.check(); err != nil {
 		return err
 	}
 	names := slices.Clone(f.watch)
@@ -126,10 +136,16 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options, err := f.site.open(slog.New(log))
+	registry, err := f.site.reach(slog.New(log))
 	if err != nil {
 		return err
 	}
+	options, err := f.site.open(registry)
+	if err != nil {
+		return err
+	}
+	clock := &instancectl.Clock{}
+	config.Wrap(clock.Watch)
 	options.Namespace, options.Issuers = f.namespace, f.issuers
 	mgr, err := f.manager(config)
 	if err != nil {
@@ -142,6 +158,11 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 		return &hintError{err, "install the kinds: kubectl apply --server-side -f charts/okara/crds"}
 	} else if err != nil {
 		return err
+	}
+	if f.runs.on() {
+		if err := f.startInstances(mgr, registry, clock, slog.New(log)); err != nil {
+			return err
+		}
 	}
 	return mgr.Start(ctx)
 }
@@ -174,15 +195,17 @@ const readyTimeout = 500 * time.Millisecond
 // manager makes what runs the controllers. A leader that ends gives its lease back.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := registryctl.AddToScheme(scheme); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, runhome.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
 	renew, retry := f.lease*2/3, f.lease/6
 	options := ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: f.metrics}, HealthProbeBindAddress: f.health,
 		LeaderElection: true, LeaderElectionID: "okara-operator", LeaderElectionNamespace: f.namespace, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &f.lease, RenewDeadline: &renew, RetryPeriod: &retry,
-		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: registryctl.Cached(f.namespace)},
+		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: f.runs.cached(registryctl.Cached(f.namespace))},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	}
 	for _, ns := range f.watch {

@@ -44,7 +44,7 @@ type Options struct {
 type Controller struct {
 	Options
 	client  client.Client // reads from a cache
-	live    client.Reader
+	live    client.Client // reads what is there now
 	machine *instance.Machine
 	catalog *Catalog
 	events  events.EventRecorder
@@ -53,7 +53,7 @@ type Controller struct {
 }
 
 // NewController returns a controller that does nothing until its [Controller.Pass].
-func NewController(c client.Client, live client.Reader, recorder events.EventRecorder, o Options) *Controller {
+func NewController(c, live client.Client, recorder events.EventRecorder, o Options) *Controller {
 	o.Places, o.Observe = cmp.Or(o.Places, defaultPlaces), cmp.Or(o.Observe, observeEvery)
 	if o.Clock == nil {
 		o.Clock = &Clock{}
@@ -63,9 +63,10 @@ func NewController(c client.Client, live client.Reader, recorder events.EventRec
 	}
 }
 
-// Setup adds the controllers of Templates and Instances to a manager.
-func Setup(mgr ctrl.Manager, o Options) error {
-	c := NewController(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("okara-operator"), o)
+// Setup adds the controllers of Templates and Instances to a manager. live reads what is
+// there now, not a cache.
+func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
+	c := NewController(mgr.GetClient(), live, mgr.GetEventRecorder("okara-operator"), o)
 	one := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
 	all := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		if object.GetNamespace() != o.Namespace {

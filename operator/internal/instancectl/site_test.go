@@ -75,7 +75,7 @@ func (s *site) newClient(reader client.Reader) client.Client {
 	}
 	o := client.Options{Scheme: scheme}
 	if reader != nil {
-		o.Cache = &client.CacheOptions{Reader: reader, DisableFor: []client.Object{&corev1.Namespace{}}}
+		o.Cache = &client.CacheOptions{Reader: reader}
 	}
 	c, err := client.New(s.config, o)
 	if err != nil {

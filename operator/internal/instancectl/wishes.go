@@ -231,7 +231,7 @@ func (k *desk) extend(r *instance.Record, who instance.Actor, until time.Time) e
 	if from.Before(k.now) {
 		from = k.now
 	}
-	by := until.Sub(from).Round(time.Second)
+	by := until.Sub(from.Truncate(time.Second)).Round(time.Second) // objects have whole seconds
 	if by <= 0 {
 		return fmt.Errorf("%s is before its end: delete the Instance to end it now", until.Format(time.RFC3339))
 	}

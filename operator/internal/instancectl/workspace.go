@@ -43,7 +43,7 @@ func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *ins
 		pooled = "true"
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := owned.Write(ctx, c.client, ns, o.UID, func(ns *corev1.Namespace) error {
+	_, err := owned.Write(ctx, c.live, ns, o.UID, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
 			return fmt.Errorf("namespace %s is going, and is made anew then", name)
 		}
@@ -63,7 +63,7 @@ func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *ins
 // removeWorkspace deletes the namespace of an instance, and reports whether it is gone.
 func (c *Controller) removeWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) (bool, error) {
 	ns := &corev1.Namespace{}
-	err := c.client.Get(ctx, client.ObjectKey{Name: name}, ns)
+	err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns)
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil
@@ -74,9 +74,9 @@ func (c *Controller) removeWorkspace(ctx context.Context, o *v1alpha1.Instance, 
 	}
 	if _, runs := ns.Labels[v1alpha1.LabelRuns]; runs && ns.DeletionTimestamp == nil {
 		delete(ns.Labels, v1alpha1.LabelRuns)
-		if err := c.client.Update(ctx, ns); err != nil {
+		if err := c.live.Update(ctx, ns); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
 	}
-	return owned.Delete(ctx, c.client, ns, o.UID)
+	return owned.Delete(ctx, c.live, ns, o.UID)
 }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/portalserve"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// runSite is how runs reach okara serve and its states, and which namespace has the
+// instances. Without a URL nothing is run.
+type runSite struct {
+	serve      string
+	cluster    string
+	pullSecret string
+	flux       string
+	config     string
+	instances  string
+}
+
+func (s *runSite) add(f *pflag.FlagSet) {
+	f.StringVar(&s.serve, "serve", "", "`URL` of okara serve, which keeps the states of runs; empty: nothing is run")
+	f.StringVar(&s.cluster, "cluster", "", "`NAME` of the cluster, which names its states and the issuer of its runs, okara-operator.NAME")
+	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret of the operator's namespace by which modules are pulled where they do not lie in okara serve")
+	f.StringVar(&s.flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
+	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the blocks instances and quota, which the portal reads, too")
+	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
+}
+
+func (s *runSite) on() bool { return s.serve != "" }
+
+// check says what is wrong with the flags.
+func (s *runSite) check() error {
+	if !s.on() {
+		if s.cluster != "" || s.pullSecret != "" || s.config != "" {
+			return usagef("--cluster, --pull-secret and --config are for runs: name okara serve with --serve URL")
+		}
+		return nil
+	}
+	if u, err := url.Parse(s.serve); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
+		return usagef("--serve %q is no https://HOST[:PORT]", s.serve)
+	}
+	if wrong := validation.IsDNS1123Label(s.cluster); len(wrong) > 0 {
+		return usagef("--cluster %q is no name of a cluster: it %s", s.cluster, wrong[0])
+	}
+	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
+		return usagef("--instances-namespace %q is no name of a namespace: it %s", s.instances, wrong[0])
+	}
+	return nil
+}
+
+// cached says which objects the cache of the operator has of instances.
+func (s *runSite) cached(all map[client.Object]cache.ByObject) map[client.Object]cache.ByObject {
+	if !s.on() {
+		return all
+	}
+	if all == nil {
+		all = map[client.Object]cache.ByObject{}
+	}
+	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.Approval{}} {
+		all[o] = cache.ByObject{Namespaces: map[string]cache.Config{s.instances: {}}}
+	}
+	return all
+}
+
+// settings are what the file says of all templates; nothing without one.
+func (s *runSite) settings() (instancectl.Settings, error) {
+	out := instancectl.Settings{Namespace: s.instances}
+	if s.config == "" {
+		return out, nil
+	}
+	file, err := portalserve.Read(s.config)
+	if err != nil {
+		return out, portalError(err)
+	}
+	about, err := file.Instance()
+	out.Defaults, out.Config, out.Limits = about.Defaults, about.Config, about.Limits
+	return out, portalError(err)
+}
+
+// direct is a client that reads what is there now.
+func direct(mgr ctrl.Manager) (client.Client, error) {
+	return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+}
+
+// access makes what prepares runs a part of a manager.
+func (f *flags) access(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Logger) (*runaccess.Access, error) {
+	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: f.namespace, Cluster: f.runs.cluster})
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(issuer); err != nil {
+		return nil, err
+	}
+	at, err := url.Parse(f.runs.serve)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: f.site.caFile})
+	if err != nil {
+		return nil, err
+	}
+	o := runaccess.Options{Client: c, Issuer: issuer, FrontEnd: at, Transport: transport, Stores: r.stores(log)}
+	if f.site.caFile != "" {
+		if o.CA, err = os.ReadFile(f.site.caFile); err != nil {
+			return nil, err
+		}
+	}
+	if f.runs.pullSecret != "" {
+		o.PullSecret = client.ObjectKey{Namespace: f.namespace, Name: f.runs.pullSecret}
+	}
+	return runaccess.New(o)
+}
+
+// stores opens states, each once: a store remembers the locks that it won.
+func (r *reach) stores(log *slog.Logger) func(name string) (*statebackend.Store, error) {
+	var mu sync.Mutex
+	all := map[string]*statebackend.Store{}
+	return func(name string) (*statebackend.Store, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if all[name] != nil {
+			return all[name], nil
+		}
+		s, err := stateview.Open(r.client, r.layout, name, statebackend.Options{Tool: userAgent(), Logger: log})
+		if err == nil {
+			all[name] = s
+		}
+		return s, err
+	}
+}
+
+// startInstances adds the controllers of Templates and Instances to a manager.
+func (f *flags) startInstances(mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
+	settings, err := f.runs.settings()
+	if err != nil {
+		return err
+	}
+	c, err := direct(mgr)
+	if err != nil {
+		return err
+	}
+	access, err := f.access(mgr, c, r, log)
+	if err != nil {
+		return err
+	}
+	terraform := instancerun.New(instancerun.Options{
+		Client: c, Flux: &fluxexec.Executor{Client: c, Live: c}, Access: access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
+		Instances: f.runs.instances, Operator: f.namespace, Tofu: f.runs.flux, Gate: f.gate.webhook(f.namespace),
+	})
+	modules := instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: r.client, Layout: r.layout, Logger: log})}
+	return instancectl.Setup(mgr, c, instancectl.Options{Settings: settings, Executor: terraform, Modules: modules, Clock: clock})
+}

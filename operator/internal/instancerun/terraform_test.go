@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancerun_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// front is an okara serve that says yes, and keeps a state as long as it has resources.
+type front struct {
+	resources bool
+	released  int
+}
+
+func (f *front) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, error) {
+	return runaccess.Ready{
+		State: fluxexec.State{Address: "https://okara.test/state/prod." + r.Namespace + "/" + r.Workspace, TokenSecret: r.Name + "-okara-run"}, Request: "1",
+	}, nil
+}
+
+func (f *front) Release(_ context.Context, r runaccess.Run, _ bool) error {
+	if f.resources {
+		return &runaccess.KeptError{State: "prod." + r.Namespace, Workspace: r.Workspace, Why: "it has resources"}
+	}
+	f.released++
+	return nil
+}
+
+func (f *front) Clean(context.Context, runaccess.Run) (bool, error) { return true, nil }
+
+// site is an API server without controllers: what these would write, tests do.
+type site struct {
+	t *testing.T
+	client.Client
+	front front
+	exec  *instancerun.Terraform
+	a     instancectl.Attempt
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	config := cluster.Admin(t)
+	rig.InstallFlux(t, config)
+	scheme := runtime.NewScheme()
+	if err := runhome.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{runhome.Account, "okara-operator-secrets"} {
+		if err := c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	s := &site{t: t, Client: c}
+	operator := cluster.Namespace(t, nil).Name
+	s.exec = instancerun.New(instancerun.Options{
+		Client: c, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict), Live: c}, Access: &s.front,
+		Registry: "registry.test", Instances: "okara-instances", Operator: operator, Gate: "https://gate.test/plan",
+	})
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "aws", Annotations: map[string]string{"okara.dev/use": "instances"}},
+		Data:       map[string][]byte{"AWS_REGION": []byte("eu"), "AWS_KEY": []byte("k")},
+	}
+	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "other"}}
+	for _, o := range []client.Object{secret, other} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.a = instancectl.Attempt{
+		Ref: instance.Ref{ID: "abcdefghjk", Kind: instance.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"}, UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b",
+		Namespace: cluster.Namespace(t, nil).Name, Template: &instance.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
+		Source:    instance.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)},
+		Variables: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)},
+	}
+	return s
+}
+
+// run asks for the attempt to go on, and wants a state.
+func (s *site) run(want run.State) run.Status {
+	s.t.Helper()
+	st, err := s.exec.Run(s.t.Context(), s.a)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if st.State != want {
+		s.t.Fatalf("%+v, want %s", st, want)
+	}
+	return st
+}
+
+func (s *site) destroy(want run.State) run.Status {
+	s.t.Helper()
+	st, err := s.exec.Destroy(s.t.Context(), s.a)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if st.State != want {
+		s.t.Fatalf("%+v, want %s", st, want)
+	}
+	return st
+}
+
+// terraform is the live one, nil if there is none.
+func (s *site) terraform() *unstructured.Unstructured {
+	s.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	o.SetKind("Terraform")
+	err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return o
+}
+
+// says writes a status as tofu-controller does.
+func (s *site) says(ready, reason string, more map[string]any) {
+	s.t.Helper()
+	o := s.terraform()
+	status := map[string]any{
+		"observedGeneration": o.GetGeneration(), "lastPlannedRevision": s.a.Source.Digest, "lastAppliedRevision": s.a.Source.Digest,
+		"lastHandledReconcileAt": o.GetAnnotations()["reconcile.fluxcd.io/requestedAt"],
+		"conditions": []any{map[string]any{
+			"type": "Ready", "status": ready, "reason": reason, "message": "it says so", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": o.GetGeneration(),
+		}},
+	}
+	maps.Copy(status, more)
+	o.Object["status"] = status
+	if err := s.Status().Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// finalize has the Terraform kept as tofu-controller keeps it, or let go.
+func (s *site) finalize(keep bool) {
+	s.t.Helper()
+	o := s.terraform()
+	o.SetFinalizers(nil)
+	if keep {
+		o.SetFinalizers([]string{"test.okara.dev/destroys"})
+	}
+	if err := s.Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestTerraform is an attempt from nothing to its outputs, and to its end.
+func TestTerraform(t *testing.T) {
+	s := newSite(t)
+	s.run(run.Running)
+	spec := fmt.Sprint(s.terraform().Object["spec"])
+	for _, want := range []string{"okara-runner", "instance.abcdefghjk", "okara-credential-aws", "AWS_REGION", "large", "auto"} {
+		if !strings.Contains(spec, want) {
+			t.Errorf("the Terraform does not say %q: %s", want, spec)
+		}
+	}
+	if strings.Contains(spec, "eu") && strings.Contains(spec, "value:k") {
+		t.Errorf("the Terraform has a credential: %s", spec)
+	}
+	generation := s.terraform().GetGeneration()
+	s.run(run.Running)
+	if got := s.terraform().GetGeneration(); got != generation {
+		t.Errorf("a second look changed it: %d", got)
+	}
+	s.says("False", "TFExecApplyFailed", map[string]any{"reconciliationFailures": int64(1)})
+	if st := s.run(run.Running); st.Waiting != instance.WaitRetry || st.Message != "it says so" {
+		t.Errorf("%+v", st)
+	}
+	outputs := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "abcdefghjk-okara-raw"},
+		Data:       map[string][]byte{"url": []byte("https://a.example.com"), "other": []byte("x")},
+	}
+	if err := s.Create(t.Context(), outputs); err != nil {
+		t.Fatal(err)
+	}
+	s.says("True", "NoDrift", nil)
+	st := s.run(run.Ended)
+	if st.Result.Outcome != instance.Done || len(st.Result.Outputs) != 1 || string(st.Result.Outputs["url"]) != `"https://a.example.com"` {
+		t.Errorf("%+v", st.Result)
+	}
+
+	s.finalize(true)
+	s.a.Kind, s.a.N, s.front.resources = instance.RunDestroy, 2, true
+	s.destroy(run.Running)
+	if s.terraform().GetDeletionTimestamp() == nil {
+		t.Error("it is not deleted")
+	}
+	s.says("False", "DestroyFailed", map[string]any{"reconciliationFailures": int64(3)})
+	if st := s.destroy(run.Ended); st.Result.Outcome != instance.RunFailed {
+		t.Errorf("%+v", st.Result)
+	}
+	s.finalize(false)
+	if st := s.destroy(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
+		t.Errorf("a state with resources: %+v", st.Result)
+	}
+	s.front.resources = false
+	for s.front.released == 0 {
+		st, err := s.exec.Destroy(t.Context(), s.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.State == run.Ended && st.Result.Outcome != instance.Done {
+			t.Fatalf("%+v", st.Result)
+		}
+	}
+}
+
+// TestTerraformPlans makes a plan that waits, and applies exactly that.
+func TestTerraformPlans(t *testing.T) {
+	s := newSite(t)
+	s.a.Kind = instance.RunPlan
+	s.run(run.Running)
+	s.says("Unknown", "TerraformPlannedWithChanges", map[string]any{"plan": map[string]any{"pending": "plan-1"}, "lastPlannedGeneration": s.terraform().GetGeneration()})
+	if st := s.run(run.Running); st.Waiting != fluxexec.PlanGateMissing {
+		t.Errorf("nobody saw it: %+v", st)
+	}
+	o := s.terraform()
+	gated, err := json.Marshal(fluxexec.Gated{Digest: strings.Repeat("b", 64), Generation: o.GetGeneration(), Adds: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := o.DeepCopy()
+	annotations := o.GetAnnotations()
+	annotations[fluxexec.AnnotationPlan] = string(gated)
+	o.SetAnnotations(annotations)
+	if err := s.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	st := s.run(run.Ended)
+	if st.Result.Plan != "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb" || st.Result.Counts.Add != 2 {
+		t.Errorf("%+v", st.Result)
+	}
+	s.a.Kind, s.a.Approved = instance.RunApply, "1.0.0-aaaaaaaaaa.cccccccccccc"
+	if st := s.run(run.Ended); st.Result.Outcome != instance.Stale {
+		t.Errorf("another plan: %+v", st.Result)
+	}
+	s.a.Approved = "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb"
+	s.run(run.Running)
+	if got, _, _ := unstructured.NestedString(s.terraform().Object, "spec", "approvePlan"); got != "plan-1" {
+		t.Errorf("approvePlan is %q", got)
+	}
+}
+
+// TestCredentialsAgree wants a Secret that does not say so to be left alone.
+func TestCredentialsAgree(t *testing.T) {
+	s := newSite(t)
+	s.a.Template.Credentials = []string{"other"}
+	if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "does not agree") {
+		t.Error(err)
+	}
+	if s.terraform() != nil {
+		t.Error("it runs")
+	}
+}
