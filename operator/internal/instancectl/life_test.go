@@ -60,7 +60,7 @@ func TestLife(t *testing.T) {
 
 	s.pass(13 * time.Hour)
 	s.run(leader, "its end came", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
-	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
+	s.gone(leader, id)
 }
 
 // TestMembers is N1 of kubernetes-tests.md: 50 claims on 5 members.
@@ -162,7 +162,7 @@ func TestExpiresAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pass(9 * time.Hour)
-	s.run(s.leader(s.cached()), "nothing is left", func() bool { return s.engine.left() == 0 })
+	s.gone(s.leader(s.cached()), a.Record.ID)
 }
 
 // TestDestroyFails keeps the phase and the object, and tries again.
@@ -191,5 +191,5 @@ func TestDestroyFails(t *testing.T) {
 	}
 	s.engine.fails = nil
 	s.pass(25 * time.Hour)
-	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
+	s.gone(leader, id)
 }

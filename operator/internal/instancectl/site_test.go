@@ -13,8 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -120,7 +122,7 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := c.Pass(s.t.Context()); err != nil && s.t.Context().Err() == nil {
-			s.t.Logf("pass: %v", err)
+			s.t.Errorf("pass: %v", err)
 		}
 		if until() {
 			return
@@ -128,6 +130,31 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 		if time.Now().After(end) {
 			s.t.Fatalf("it never came that %s: %v", what, s.phases())
 		}
+	}
+}
+
+// gone lets an operator work until nothing is left of an instance, with the namespaces of
+// a cluster ending as they do.
+func (s *site) gone(c *instancectl.Controller, id string) {
+	s.t.Helper()
+	home := s.all()[id].Status.Namespace
+	set, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(c, "nothing is left of "+id, func() bool {
+		ns, err := set.CoreV1().Namespaces().Get(s.t.Context(), home, metav1.GetOptions{})
+		if err == nil && ns.DeletionTimestamp != nil {
+			ns.Spec.Finalizers = nil
+			_, err = set.CoreV1().Namespaces().Finalize(s.t.Context(), ns, metav1.UpdateOptions{})
+		}
+		if client.IgnoreNotFound(err) != nil {
+			s.t.Log(err)
+		}
+		return apierrors.IsNotFound(err) && s.all()[id] == nil
+	})
+	if s.engine.left() != 0 {
+		s.t.Errorf("%d resources are left", s.engine.left())
 	}
 }
 
