@@ -23,9 +23,6 @@ type Clock struct {
 	latest time.Time     // that was told; time never goes back
 }
 
-// NewClock returns a clock over that of this machine.
-func NewClock(here func() time.Time) *Clock { return &Clock{here: here} }
-
 func (c *Clock) local() time.Time {
 	if c.here == nil {
 		return time.Now()

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
 // TestAccount is N2 of kubernetes-tests.md: with its own token the portal does all that
@@ -25,48 +24,79 @@ func TestAccount(t *testing.T) {
 		account = cluster.PortalAccount(t, namespace)
 		return account
 	})
-	s.template()
-	for s.ask("anna", "GET", "/api/v1/templates", "", 200)["count"] != 1.0 {
-	}
-	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc"}`, 202)
-	id, _ := made["id"].(string)
-	s.settle()
-	seen := s.until("anna", id, func(doc map[string]any) bool { return doc["plan"] != nil })
-	s.ask("anna", "POST", "/api/v1/instances/"+id+"/update", `{"name":"mine"}`, 200)
-	s.settle()
-	s.until("anna", id, func(doc map[string]any) bool { return doc["name"] == "mine" })
-	s.ask("anna", "POST", "/api/v1/instances/"+id+"/approve", `{"plan":"`+seen["plan"].(string)+`"}`, 403)
-	s.ask("ben", "POST", "/api/v1/instances/"+id+"/approve", `{"plan":"`+seen["plan"].(string)+`"}`, 200)
-	var approvals v1alpha1.ApprovalList
-	if err := s.client.List(t.Context(), &approvals, client.InNamespace(s.namespace)); err != nil || len(approvals.Items) != 1 ||
-		approvals.Items[0].Spec.Approver != "portal:okara:static#ben" || approvals.Items[0].Spec.Plan != v1alpha1.PlanRequest {
-		t.Errorf("%v %+v", err, approvals.Items)
-	}
-	s.settle()
-	s.ask("anna", "DELETE", "/api/v1/instances/"+id, "", 202)
+	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval = "request"; t.Protection = true })
+	s.template("sandbox.ready", func(t *v1alpha1.TemplateSpec) { t.Pool, t.Parameters = &v1alpha1.TemplatePool{Size: 1}, nil })
+	s.life()
+	s.claims()
 	s.nothingElse(account)
 }
 
-// settle has an operator look at what was written.
-func (s *site) settle() {
+// life is that of an instance that needs a yes, from its request to its end.
+func (s *site) life() {
 	s.t.Helper()
-	c := instancectl.NewController(s.client, s.client, nil, instancectl.Options{Settings: instancectl.Settings{Namespace: s.namespace}})
-	if _, err := c.Pass(s.t.Context()); err != nil {
-		s.t.Fatal(err)
+	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc"}`, 202)
+	at := "/api/v1/instances/" + made["id"].(string)
+	plan, _ := s.until(at, func(doc map[string]any) bool { return doc["plan"] != nil })["plan"].(string)
+	s.ask("anna", "POST", at+"/approve", `{"plan":"`+plan+`"}`, 403)
+	s.ask("ben", "POST", at+"/approve", `{"plan":"`+plan+`"}`, 200)
+	var approvals v1alpha1.ApprovalList
+	if err := s.client.List(s.t.Context(), &approvals, client.InNamespace(s.namespace)); err != nil || len(approvals.Items) != 1 ||
+		approvals.Items[0].Spec.Approver != "portal:okara:static#ben" || approvals.Items[0].Spec.Plan != v1alpha1.PlanRequest {
+		s.t.Errorf("%v %+v", err, approvals.Items)
 	}
+	ready := s.until(at, phase("ready"))
+	if link, _ := ready["connection"].(map[string]any); link["url"] != "https://"+made["id"].(string)+".example.com/" {
+		s.t.Errorf("connection: %v", ready["connection"])
+	}
+	s.ask("anna", "POST", at+"/update", `{"name":"mine"}`, 200)
+	s.until(at, func(doc map[string]any) bool { return doc["name"] == "mine" })
+	s.ask("anna", "POST", at+"/extend", `{}`, 200)
+	s.until(at, func(doc map[string]any) bool {
+		return doc["extends"] == 1.0 && doc["expires_at"] != ready["expires_at"]
+	})
+	s.ask("anna", "POST", at+"/protect", `{}`, 200)
+	s.until(at, func(doc map[string]any) bool { return doc["protected"] != nil })
+	s.ask("anna", "DELETE", at, "", 409)
+	s.ask("anna", "POST", at+"/unprotect", `{}`, 200)
+	s.until(at, func(doc map[string]any) bool { return doc["protected"] == nil })
+	s.ask("anna", "DELETE", at, "", 202)
+	s.until(at, func(doc map[string]any) bool { return doc["phase"] != "ready" })
 }
 
-// until asks for an instance until it is as wanted.
-func (s *site) until(who, id string, is func(map[string]any) bool) map[string]any {
+// claims takes the one that waits in a pool.
+func (s *site) claims() {
 	s.t.Helper()
-	for {
-		if doc := s.ask(who, "GET", "/api/v1/instances/"+id, "", 200); is(doc) {
-			return doc
-		}
-		if s.t.Context().Err() != nil {
-			s.t.Fatal("it never came")
-		}
+	s.wait("the pool is full", func() bool {
+		s.settle()
+		pool, _ := s.ask("anna", "GET", "/api/v1/templates/sandbox/ready", "", 200)["pool"].(map[string]any)
+		return pool["available"] == 1.0
+	})
+	claimed := s.ask("anna", "POST", "/api/v1/run/sandbox/ready", `{}`, 201)
+	if claimed["phase"] != "ready" || claimed["pooled"] != true {
+		s.t.Errorf("claimed: %v", claimed)
 	}
+	s.ask("anna", "GET", "/api/v1/run/sandbox/ready/status", "", 200)
+	s.ask("anna", "DELETE", "/api/v1/run/sandbox/ready", "", 202)
+}
+
+func phase(name string) func(map[string]any) bool {
+	return func(doc map[string]any) bool { return doc["phase"] == name }
+}
+
+// until has the operator work until an instance is as wanted, as anna sees it.
+func (s *site) until(at string, is func(map[string]any) bool) (doc map[string]any) {
+	s.t.Helper()
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("%s: %v", at, doc)
+		}
+	}()
+	s.wait(at+" is as wanted", func() bool {
+		s.settle()
+		doc = s.ask("anna", "GET", at, "", 200)
+		return is(doc)
+	})
+	return doc
 }
 
 // nothingElse asks the API server about every verb on every resource that it has.

@@ -16,7 +16,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,14 +43,17 @@ type site struct {
 	namespace string
 	file      string
 	portal    *portalserve.Portal
+	operator  *instancectl.Controller
 	url       string
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return s
 }
@@ -111,24 +116,50 @@ func (s *site) configure(more string, names ...string) {
 	}
 }
 
-// template makes a Template that the operator has looked at.
-func (s *site) template() {
+// template makes a Template that the operator has looked at, and the portal seen.
+func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) {
 	s.t.Helper()
-	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "sandbox.vpc"}, Spec: v1alpha1.TemplateSpec{
-		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, PerOwner: 2, TTL: &v1alpha1.TemplateTTL{Default: "8h", Extend: "1h"},
-		Parameters: []v1alpha1.TemplateParameter{{Name: "size"}}, Approval: "request",
+	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: v1alpha1.TemplateSpec{
+		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, PerOwner: 2, TTL: &v1alpha1.TemplateTTL{Default: "8h", Max: "24h", Extend: "1h", Extends: 2},
+		Parameters: []v1alpha1.TemplateParameter{{Name: "size"}}, Outputs: []string{"url"}, Connection: &v1alpha1.TemplateConnection{URL: "https://${outputs.url}/"},
 	}}
+	if change != nil {
+		change(&o.Spec)
+	}
 	if err := s.client.Create(s.t.Context(), o); err != nil {
 		s.t.Fatal(err)
 	}
 	o.Status = v1alpha1.TemplateStatus{
 		ObservedGeneration: o.Generation, Version: "1.0.0", Digest: "sha256:1", Versions: []v1alpha1.TemplateVersion{{Version: "1.0.0", Digest: "sha256:1"}},
-		Inputs:     &apiextensions.JSON{Raw: []byte(`{"properties":{"size":{"type":"string","default":"small"}}}`)},
+		Inputs: &apiextensions.JSON{Raw: []byte(`{"properties":{"size":{"type":"string","default":"small"}}}`)}, Outputs: map[string]bool{"url": false},
 		Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Synced", LastTransitionTime: metav1.Now()}},
 	}
 	if err := s.client.Status().Update(s.t.Context(), o); err != nil {
 		s.t.Fatal(err)
 	}
+	s.wait("the portal sees Template "+name, func() bool { return s.launches(strings.Replace(name, ".", "/", 1)) })
+}
+
+// wait waits for something that comes by itself.
+func (s *site) wait(what string, is func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("it never came that %s", what)
+		}
+	}
+}
+
+// launches reports whether the portal offers a template to anna, and she can launch it.
+func (s *site) launches(name string) bool {
+	s.t.Helper()
+	all, _ := s.ask("anna", "GET", "/api/v1/templates", "", 200)["templates"].([]any)
+	for _, one := range all {
+		if t, ok := one.(map[string]any); ok && t["name"] == name && t["invalid"] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // ask makes a request as somebody, and wants a status.
@@ -161,9 +192,7 @@ func (s *site) ask(who, method, path, body string, want int) map[string]any {
 // TestPortal launches by the API of okara serve, over objects.
 func TestPortal(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
-	s.template()
-	for s.ask("anna", "GET", "/api/v1/templates", "", 200)["count"] != 1.0 {
-	}
+	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval = "request" })
 	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc","name":"mine","parameters":{"size":"large"}}`, 202)
 	id, _ := made["id"].(string)
 	if made["phase"] != "requested" {

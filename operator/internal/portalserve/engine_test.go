@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalserve_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/client-go/tools/events"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// settle has an operator look at what was written, and do what that asks for.
+func (s *site) settle() {
+	s.t.Helper()
+	if s.operator == nil {
+		s.operator = instancectl.NewController(s.client, s.client, &events.FakeRecorder{}, instancectl.Options{
+			Settings: instancectl.Settings{Namespace: s.namespace}, Executor: engine{},
+		})
+	}
+	if _, err := s.operator.Pass(s.t.Context()); err != nil {
+		s.t.Log(err) // somebody else wrote at the same time: the next pass does it
+	}
+}
+
+// engine is an executor whose runs end at once; each makes an address.
+type engine struct{}
+
+func (engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {
+	url := json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))
+	return ended(instance.Result{Outcome: instance.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": url}})
+}
+
+func (engine) Destroy(context.Context, instancectl.Attempt) (run.Status, error) {
+	return ended(instance.Result{Outcome: instance.Done})
+}
+
+func (engine) Cancel(context.Context, instancectl.Attempt) error { return nil }
+
+func (engine) Release(context.Context, instancectl.Attempt) (bool, error) { return true, nil }
+
+func ended(r instance.Result) (run.Status, error) {
+	return run.Status{State: run.Ended, Result: r}, nil
+}
