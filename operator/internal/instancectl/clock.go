@@ -16,7 +16,7 @@ const clocksApart = 5 * time.Minute
 // Clock is the time of the API server, by the Date header of its answers. The zero value
 // is the clock of this machine until there was one.
 type Clock struct {
-	here func() time.Time // of this machine; nil: time.Now
+	Here func() time.Time // of this machine; nil: time.Now
 
 	mu     sync.Mutex
 	offset time.Duration // of the API server before this machine
@@ -24,10 +24,10 @@ type Clock struct {
 }
 
 func (c *Clock) local() time.Time {
-	if c.here == nil {
+	if c.Here == nil {
 		return time.Now()
 	}
-	return c.here()
+	return c.Here()
 }
 
 // Watch returns a transport that reads the time of what next answers.

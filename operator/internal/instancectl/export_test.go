@@ -5,7 +5,6 @@ package instancectl
 import (
 	"context"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -13,9 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
-
-// NewClock returns a clock over that of a machine.
-func NewClock(here func() time.Time) *Clock { return &Clock{here: here} }
 
 // registry has one module, net/vpc/aws.
 type registry struct{}

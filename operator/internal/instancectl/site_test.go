@@ -107,7 +107,7 @@ func (s *site) cached() client.Client {
 // leader is an operator that leads, with the client that it writes by.
 func (s *site) leader(c client.Client) *instancectl.Controller {
 	return instancectl.NewController(c, s.client, &events.FakeRecorder{}, instancectl.Options{
-		Settings: s.settings, Executor: s.engine, Clock: instancectl.NewClock(s.time), Places: 100, Observe: time.Hour,
+		Settings: s.settings, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
 	})
 }
 

@@ -172,7 +172,7 @@ func newPlatform(t *testing.T) *platform {
 		Client: p.Client, Flux: &fluxexec.Executor{Client: p.Client, Live: p.Client}, Access: p.states, Registry: host, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
 	})
 	if err := instancectl.Setup(mgr, p.Client, instancectl.Options{
-		Settings: instancectl.Settings{Namespace: p.ns}, Executor: terraform, Clock: instancectl.NewClock(p.time), Observe: 500 * time.Millisecond,
+		Settings: instancectl.Settings{Namespace: p.ns}, Executor: terraform, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
 		Modules: instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: addr.Layout{}})},
 	}); err != nil {
 		t.Fatal(err)
