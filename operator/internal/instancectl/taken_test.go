@@ -20,7 +20,7 @@ func TestNameTaken(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
 	p := s.portal()
-	a, err := s.create(p, "anna", "sandbox/vpc", "key")
+	a, err := s.create(p, "nina", "sandbox/vpc", "taken")
 	if err != nil {
 		t.Fatal(err)
 	}
