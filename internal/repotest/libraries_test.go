@@ -132,6 +132,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
+	operator/cmd/okara-operator
 	operator/internal/instancectl
 	operator/internal/kindctl
 	operator/internal/kindspec

@@ -18,6 +18,9 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/fluxexec
 	operator/internal/instancectl
 	operator/internal/instancerun
+	operator/internal/kindctl
+	operator/internal/kindrun
+	operator/internal/kindspec
 	operator/internal/plangate
 	operator/internal/portalserve
 	operator/internal/registryctl

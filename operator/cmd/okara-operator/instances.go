@@ -14,11 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
@@ -77,7 +75,7 @@ func (s *runSite) cached(all map[client.Object]cache.ByObject) map[client.Object
 	if all == nil {
 		all = map[client.Object]cache.ByObject{}
 	}
-	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.Approval{}} {
+	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}} {
 		all[o] = cache.ByObject{Namespaces: map[string]cache.Config{s.instances: {}}}
 	}
 	return all
@@ -151,23 +149,15 @@ func (r *reach) stores(log *slog.Logger) func(name string) (*statebackend.Store,
 }
 
 // startInstances adds the controllers of Templates and Instances to a manager.
-func (f *flags) startInstances(mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
+func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Clock) error {
 	settings, err := f.runs.settings()
 	if err != nil {
 		return err
 	}
-	c, err := direct(mgr)
-	if err != nil {
-		return err
-	}
-	access, err := f.access(mgr, c, r, log)
-	if err != nil {
-		return err
-	}
 	terraform := instancerun.New(instancerun.Options{
-		Client: c, Flux: &fluxexec.Executor{Client: c, Live: c}, Access: access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
+		Client: r.direct, Flux: r.flux, Access: r.access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
 		Instances: f.runs.instances, Operator: f.namespace, Tofu: f.runs.flux, Gate: f.gate.webhook(f.namespace),
 	})
-	modules := instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: r.client, Layout: r.layout, Logger: log})}
-	return instancectl.Setup(mgr, c, instancectl.Options{Settings: settings, Executor: terraform, Modules: modules, Clock: clock})
+	modules := instancerun.Modules{Catalog: r.list}
+	return instancectl.Setup(mgr, r.direct, instancectl.Options{Settings: settings, Executor: terraform, Modules: modules, Clock: clock})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,8 +41,9 @@ use: a file that DOCKER_CONFIG or REGISTRY_AUTH_FILE names, or a credential help
 What objects name as origins is asked only at public addresses. --allow-origin
 names hosts at private addresses that it may be, too.
 
-With --serve it also runs the Instances of one namespace, by tofu-controller, with their
-states in that okara serve.
+With --serve it also runs the Instances of one namespace, and without --watch the
+objects of the kinds that ModuleKinds make, by tofu-controller, with their states in
+that okara serve.
 
 SIGTERM and Ctrl-C let it end what it does and give its lease back, with exit code
 0. It ends with 1 where it fails or loses its lease, with 2 where a flag is wrong.`
@@ -160,7 +162,7 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 		return err
 	}
 	if f.runs.on() {
-		if err := f.startInstances(mgr, registry, clock, slog.New(log)); err != nil {
+		if err := f.startRuns(mgr, registry, clock, slog.New(log)); err != nil {
 			return err
 		}
 	}
@@ -195,7 +197,7 @@ const readyTimeout = 500 * time.Millisecond
 // manager makes what runs the controllers. A leader that ends gives its lease back.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, runhome.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, runhome.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
