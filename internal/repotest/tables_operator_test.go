@@ -139,7 +139,9 @@ operator/internal/demo: a demonstration; it knows okara and the operator as proc
 	internal/scratch
 	operator/api/v1alpha1
 	operator/internal/chart
+	operator/internal/fluxobj
 	operator/internal/rig
+	operator/internal/runtoken
 operator/internal/rig: a test package: real programs of a cluster
 	internal/access
 	internal/addr

@@ -78,7 +78,7 @@ func (w *world) installChart(ctx context.Context, admin *rest.Config) error {
 		return err
 	}
 	objects, err := chart.Objects(chart.Options{Dir: dir, Namespace: system, Values: map[string]any{
-		"registry": "registry.okara.test", "frontEnd": map[string]any{"hostname": "okara.test"},
+		"registry": "registry.okara.test", "frontEnd": map[string]any{"hostname": "okara.test"}, "runs": map[string]any{"enabled": true},
 	}})
 	if err != nil {
 		return err
@@ -159,6 +159,6 @@ func (w *world) startOperator() (err error) {
 	if w.server != nil {
 		args = append(args, "--ca-file", w.path("ca.pem"))
 	}
-	w.operator, err = w.start("operator", "okara-operator", args...)
+	w.operator, err = w.start("operator", "okara-operator", append(args, w.runs...)...)
 	return err
 }

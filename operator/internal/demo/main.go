@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,13 +31,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	run := demo
-	if modules := os.Getenv("OKARA_SCALE"); modules != "" {
-		n, err := strconv.Atoi(modules)
-		if err != nil || n < 1 {
-			fmt.Fprintln(os.Stderr, "OKARA_SCALE is no number of Modules:", modules)
+	if text := os.Getenv("OKARA_SCALE"); text != "" {
+		size, err := sizeOf(text)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "OKARA_SCALE:", err)
 			os.Exit(2)
 		}
-		run = func(ctx context.Context) error { return scale(ctx, n, scaleReleases) }
+		run = func(ctx context.Context) error { return scale(ctx, size, scaleReleases) }
 	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "\nthe demo stopped:", err)

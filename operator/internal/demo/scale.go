@@ -3,26 +3,20 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -31,19 +25,39 @@ import (
 // perNamespace is how many Modules a namespace has.
 const perNamespace = 100
 
-// fleet is a cluster with many Modules.
+// size is how many of what a cluster has.
+type size struct{ modules, instances int }
+
+// fleet is a cluster with many objects.
 type fleet struct {
 	*world
-	modules, releases int
-	client            client.Client
-	set               *kubernetes.Clientset
-	origins           string // HOST:PORT of the registry that the Modules copy from
+	size
+	releases int // versions of each Module
+	client   client.Client
+	set      *kubernetes.Clientset
+	origins  string // HOST:PORT of the registry that the Modules copy from
 }
 
-// scale has one operator work on many Modules, and prints what that costs beside what
-// it should. An idle hour is one run of each Module: its interval is an hour, and a
+// sizeOf reads MODULES or MODULES,INSTANCES.
+func sizeOf(text string) (s size, err error) {
+	numbers := strings.Split(text, ",")
+	for i, into := range []*int{&s.modules, &s.instances} {
+		if i < len(numbers) && err == nil {
+			*into, err = strconv.Atoi(numbers[i])
+		}
+	}
+	if err != nil || len(numbers) > 2 || min(s.modules, s.instances) < 0 || s.modules+s.instances == 0 {
+		return s, fmt.Errorf("%q is not MODULES,INSTANCES, 5000,1000 say", text)
+	}
+	return s, nil
+}
+
+// scale has one operator work on many objects, and prints what that costs beside what
+// it should. An idle hour of Modules is one run of each: its interval is an hour, and a
 // namespace whose annotation changes has all its Modules run at once, at whatever time.
-func scale(ctx context.Context, modules, releases int) (err error) {
+func scale(ctx context.Context, s size, releases int) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	w, err := newWorld()
 	if err != nil {
 		return err
@@ -53,15 +67,25 @@ func scale(ctx context.Context, modules, releases int) (err error) {
 	if w.metrics, err = freeAddress(); err != nil {
 		return err
 	}
-	f := &fleet{world: w, modules: modules, releases: releases}
-	for _, part := range []struct {
+	f := &fleet{world: w, size: s, releases: releases}
+	type part struct {
 		text string
 		run  func(context.Context) error
-	}{
-		{"A control plane, a registry, and another one with a module", f.prepare},
-		{fmt.Sprintf("%d Modules of %d versions each", modules, releases), f.fill},
-		{"An idle hour: each Module runs once, and nothing has changed", f.hour},
-	} {
+	}
+	parts := []part{{"A control plane, a registry, and another one with a module", f.prepare}}
+	if f.instances > 0 {
+		parts = append(parts, part{"Flux's kinds, and who says that what they ask for is done", f.prepareRuns})
+	}
+	parts = append(parts, part{"One operator", func(context.Context) error { return f.startOperator() }})
+	if f.modules > 0 {
+		parts = append(parts, part{fmt.Sprintf("%d Modules of %d versions each", f.modules, releases), f.fill},
+			part{"An idle hour: each Module runs once, and nothing has changed", f.hour})
+	}
+	if f.instances > 0 {
+		parts = append(parts, part{fmt.Sprintf("%d Instances", f.instances), f.launch},
+			part{"An idle hour of them: nothing is due", f.hourOfRuns})
+	}
+	for _, part := range parts {
 		step(part.text)
 		began := time.Now()
 		if err := part.run(ctx); err != nil {
@@ -85,7 +109,11 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 	if f.origins, err = f.serve("origin", "--no-ui"); err != nil {
 		return err
 	}
-	if f.front, err = f.serve("registry", "--no-ui"); err != nil {
+	config, err := f.frontConfig(ctx)
+	if err != nil {
+		return err
+	}
+	if f.front, err = f.serve("registry", "--no-ui", "--anonymous-write", "--config", config); err != nil {
 		return err
 	}
 	f.origin = f.origins
@@ -120,28 +148,17 @@ func (f *fleet) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.startOperator(); err != nil {
+	if err := each(ctx, f.modules, func(ctx context.Context, n int) error {
+		ns := f.namespace(n)
+		m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", n), Namespace: ns}}
+		m.Spec.Address, m.Spec.Source = fmt.Sprintf("%s/m%d/aws", ns, n), "oci://"+f.origins+"/modules/net/vpc/aws"
+		return f.client.Create(ctx, m)
+	}); err != nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(8)
-	for n := range f.modules {
-		g.Go(func() error {
-			ns := f.namespace(n)
-			m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", n), Namespace: ns}}
-			m.Spec.Address, m.Spec.Source = fmt.Sprintf("%s/m%d/aws", ns, n), "oci://"+f.origins+"/modules/net/vpc/aws"
-			return f.client.Create(gctx, m)
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return until(ctx, time.Hour, func() (bool, error) {
+	return f.await(ctx, f.modules, func(ctx context.Context) (ready int, why string, err error) {
 		var list v1alpha1.ModuleList
-		if err := f.client.List(ctx, &list); err != nil {
-			return false, err
-		}
-		ready, why := 0, ""
+		err = f.client.List(ctx, &list)
 		for _, m := range list.Items {
 			if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
 				ready++
@@ -149,23 +166,8 @@ func (f *fleet) fill(ctx context.Context) error {
 				why = c.Message
 			}
 		}
-		if why != "" {
-			fmt.Println("not ready:", why)
-		}
-		if ready < f.modules {
-			fmt.Printf("%s %d are ready\n", time.Now().Format(time.TimeOnly), ready)
-			time.Sleep(10 * time.Second)
-		}
-		return ready == f.modules, nil
+		return ready, why, err
 	})
-}
-
-// counts is what was asked of whom, and what the operator keeps.
-type counts struct {
-	registry, origin        float64
-	statusWrites, ourWrites float64
-	lists                   float64
-	heap, resident          float64
 }
 
 // hour has each Module run once more, and compares.
@@ -213,118 +215,4 @@ func (f *fleet) hour(ctx context.Context) error {
 		{"lists of objects of okara.dev", after.lists - before.lists, 0, 0},
 		{"writes of the lease, in an hour", float64(leases.Load()) * float64(time.Hour) / float64(window), 360, 400},
 	})
-}
-
-// figure is something measured, what it should be, and the most that it may be.
-type figure struct {
-	what                 string
-	value, target, bound float64
-}
-
-func table(all []figure) error {
-	bad := 0
-	fmt.Printf("%-40s %10s %10s %10s\n", "", "measured", "target", "at most")
-	for _, f := range all {
-		fmt.Printf("%-40s %10.1f %10.0f %10.0f\n", f.what, f.value, f.target, f.bound)
-		if f.value > f.bound {
-			bad++
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d figures are beyond what they may be", bad)
-	}
-	return nil
-}
-
-// leaseWrites counts how often the lease of the operator is written.
-func (f *fleet) leaseWrites(ctx context.Context) (n *atomic.Int64, stop func()) {
-	n = new(atomic.Int64)
-	w, err := f.set.CoordinationV1().Leases(system).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=okara-operator"})
-	if err != nil {
-		return n, func() {}
-	}
-	go func() {
-		for e := range w.ResultChan() {
-			if e.Type == "MODIFIED" {
-				n.Add(1)
-			}
-		}
-	}()
-	return n, w.Stop
-}
-
-// count reads the metrics of all.
-func (f *fleet) count(ctx context.Context) (counts, error) {
-	own, err1 := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
-	registry, err2 := scrape(ctx, http.DefaultClient, "http://"+f.front+"/metrics")
-	origin, err3 := scrape(ctx, http.DefaultClient, "http://"+f.origins+"/metrics")
-	kube, err4 := rest.HTTPClientFor(f.admin)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return counts{}, err
-	}
-	server, err := scrape(ctx, kube, f.admin.Host+"/metrics")
-	if err != nil {
-		return counts{}, err
-	}
-	const mib = 1 << 20
-	c := counts{
-		heap:     own.sum("go_memstats_heap_alloc_bytes") / mib,
-		resident: own.sum("process_resident_memory_bytes") / mib,
-		registry: registry.sum("okara_http_requests_total", `route="/v2/`),
-		origin:   origin.sum("okara_http_requests_total", `route="/v2/`),
-	}
-	for _, verb := range []string{"PUT", "PATCH", "POST", "DELETE", "APPLY"} {
-		ours := []string{`group="okara.dev"`, `verb="` + verb + `"`}
-		status := server.sum("apiserver_request_total", append(ours, `subresource="status"`)...)
-		c.statusWrites += status
-		c.ourWrites += server.sum("apiserver_request_total", ours...) - status
-	}
-	c.lists = server.sum("apiserver_request_total", `group="okara.dev"`, `verb="LIST"`)
-	return c, nil
-}
-
-// page is the text of metrics.
-type page []string
-
-// sample splits a line of metrics into the name with its labels, and the value.
-var sample = regexp.MustCompile(`^([a-z_]+)(\{.*\})? ([0-9.e+-]+)$`)
-
-// sum adds up the samples of a metric that have all of the labels.
-func (p page) sum(name string, labels ...string) (sum float64) {
-	for _, line := range p {
-		m := sample.FindStringSubmatch(line)
-		if m == nil || m[1] != name {
-			continue
-		}
-		has := true
-		for _, l := range labels {
-			has = has && strings.Contains(m[2], l)
-		}
-		if v, err := strconv.ParseFloat(m[3], 64); has && err == nil {
-			sum += v
-		}
-	}
-	return sum
-}
-
-func scrape(ctx context.Context, c *http.Client, url string) (page, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	var all page
-	s := bufio.NewScanner(resp.Body)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		all = append(all, s.Text())
-	}
-	return all, s.Err()
 }

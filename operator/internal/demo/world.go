@@ -47,8 +47,9 @@ type world struct {
 	git        string           // source of the module
 	front      string           // HOST:PORT of the registry and its front-end
 	operator   *process
-	lease      string // of the operator
-	metrics    string // HOST:PORT of it
+	lease      string   // of the operator
+	metrics    string   // HOST:PORT of it
+	runs       []string // flags of one that runs what objects ask for
 	processes  []*process
 	before     map[string]string
 }

@@ -9,11 +9,11 @@
 //	  audiences = ["okara"]
 //	  jwks_file = "/etc/okara/runs/jwks.json"
 //	}
-//	rule {
+//	rule "runs" {
 //	  issuer = "okara-operator.prod"
 //	  allow  = ["write:state:prod.{namespace}/{workspace}", "read:mirror:**"]
 //	}
-//	rule {
+//	rule "modules-of-runs" {
 //	  issuer = "okara-operator.prod"
 //	  allow  = ["read:module:{module...}"]
 //	}

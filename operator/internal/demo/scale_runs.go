@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+)
+
+const (
+	instancesNamespace = "okara-instances"
+	clusterName        = "scale"
+	terraformVersion   = "infra.contrib.fluxcd.io/v1alpha2"
+	// looks is how often the operator looks at all instances in an idle hour.
+	looks = 6
+)
+
+// prepareRuns makes what runs need: the kinds of Flux, a module, and somebody who says
+// that each Terraform was applied. No tofu runs.
+func (f *fleet) prepareRuns(ctx context.Context) error {
+	if err := rig.FluxKinds(ctx, f.admin); err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.path("app", "main.tf"), []byte("variable \"name\" {\n  type = string\n}\n"), 0o600); err != nil {
+		return err
+	}
+	if err := f.run(ctx, "okara", "publish", "module", f.path("app"), "sandbox/vpc/aws", "1.0.0", "--registry", f.front, "--quiet"); err != nil {
+		return err
+	}
+	f.runs = []string{"--serve", "http://" + f.front, "--cluster", clusterName}
+	return f.play(ctx)
+}
+
+// frontConfig has okara serve take the tokens of runs. The operator finds the keys that
+// are made here; okara serve reads the public ones, as of a ConfigMap in its pod.
+func (f *fleet) frontConfig(ctx context.Context) (string, error) {
+	c, err := client.New(f.admin, client.Options{})
+	if err != nil {
+		return "", err
+	}
+	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: system, Cluster: clusterName})
+	if err != nil {
+		return "", err
+	}
+	if err := issuer.Keep(ctx); err != nil {
+		return "", err
+	}
+	m, err := f.set.CoreV1().ConfigMaps(system).Get(ctx, runtoken.IssuerConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	keys, file := f.path("jwks.json"), f.path("serve.hcl")
+	text := fmt.Sprintf("issuer %[1]q {\n  audiences = [\"okara\"]\n  jwks_file = %[2]q\n}\n"+
+		"rule \"runs\" {\n  issuer = %[1]q\n  allow  = [\"write:state:%[3]s.{namespace}/{workspace}\"]\n}\n", issuer.Name(), keys, clusterName)
+	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runtoken.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
+}
+
+// play says of each Terraform what tofu-controller would, as long as ctx lives.
+func (f *fleet) play(ctx context.Context) error {
+	c, err := client.NewWithWatch(f.admin, client.Options{})
+	if err != nil {
+		return err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(terraformVersion)
+	list.SetKind("TerraformList")
+	w, err := c.Watch(ctx, list)
+	if err != nil {
+		return err
+	}
+	changed := make(chan *unstructured.Unstructured)
+	go func() {
+		defer close(changed)
+		for {
+			for e := range w.ResultChan() {
+				if o, is := e.Object.(*unstructured.Unstructured); is && (e.Type == watch.Added || e.Type == watch.Modified) {
+					changed <- o
+				}
+			}
+			if w, err = c.Watch(ctx, list); err != nil { // it ended by itself, or everything ends
+				return
+			}
+		}
+	}()
+	for range 8 {
+		go func() {
+			for o := range changed {
+				if err := applied(ctx, c, o); err != nil && ctx.Err() == nil {
+					fmt.Println("the status of a Terraform:", err)
+				}
+			}
+		}()
+	}
+	return nil
+}
+
+// applied writes the status of a Terraform whose run ended well.
+func applied(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+	asked := o.GetAnnotations()[fluxobj.AnnotationRequest]
+	seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	if handled := fluxobj.Text(o, "status", "lastHandledReconcileAt"); seen == o.GetGeneration() && handled == asked || o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion(fluxobj.SourceVersion)
+	source.SetKind(fluxobj.OCIKind)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), source); err != nil {
+		return err
+	}
+	revision := "1.0.0@" + fluxobj.Text(source, "spec", "ref", "digest")
+	o.Object["status"] = map[string]any{
+		"observedGeneration": o.GetGeneration(), "lastPlannedGeneration": o.GetGeneration(), "lastHandledReconcileAt": asked,
+		"lastPlannedRevision": revision, "lastAppliedRevision": revision,
+		"conditions": []any{map[string]any{
+			"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		}},
+	}
+	if err := c.Status().Update(ctx, o); !apierrors.IsConflict(err) { // then another event comes
+		return client.IgnoreNotFound(err)
+	}
+	return nil
+}
+
+// launch creates a Template and its Instances, each of another user, and waits until all
+// are Ready.
+func (f *fleet) launch(ctx context.Context) error {
+	who, err := f.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
+	t.Spec.Module = &v1alpha1.TemplateModule{Address: "sandbox/vpc/aws"}
+	t.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "name"}}
+	t.Spec.TTL = &v1alpha1.TemplateTTL{Default: "72h"}
+	if err := f.client.Create(ctx, t); err != nil {
+		return err
+	}
+	if err := each(ctx, f.instances, func(ctx context.Context, n int) error {
+		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(n)}}
+		o.Spec.Template, o.Spec.CreatedBy = "sandbox/vpc", who.Status.UserInfo.Username
+		o.Spec.Owner = &v1alpha1.Owner{Kind: "user", ID: fmt.Sprintf("user-%d", n)}
+		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
+		return f.client.Create(ctx, o)
+	}); err != nil {
+		return err
+	}
+	return f.await(ctx, f.instances, func(ctx context.Context) (ready int, why string, err error) {
+		var list v1alpha1.InstanceList
+		err = f.client.List(ctx, &list, client.InNamespace(instancesNamespace))
+		for _, o := range list.Items {
+			if o.Status.Phase == "Ready" {
+				ready++
+			} else if o.Status.Reason != "" {
+				why = string(o.Status.Phase) + ": " + o.Status.Reason
+			}
+		}
+		return ready, why, err
+	})
+}
+
+// instanceID is the nth name that an Instance can have.
+func instanceID(n int) string {
+	const letters = "abcdefghjkmnpqrstvwxyz"
+	id := []byte("aaaaaaaaaa")
+	for i := len(id) - 1; n > 0; i-- {
+		id[i], n = letters[n%len(letters)], n/len(letters)
+	}
+	return string(id)
+}
+
+// each does something n times, eight at a time.
+func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i := range n {
+		g.Go(func() error { return do(ctx, i) })
+	}
+	return g.Wait()
+}
+
+// await waits until n objects are ready, and says every ten seconds how many are.
+func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (ready int, why string, err error)) error {
+	return until(ctx, time.Hour, func() (bool, error) {
+		ready, why, err := look(ctx)
+		if err != nil || ready == n {
+			return ready == n, err
+		}
+		if why != "" {
+			fmt.Println("not ready:", why)
+		}
+		fmt.Printf("%s %d are ready\n", time.Now().Format(time.TimeOnly), ready)
+		time.Sleep(10 * time.Second)
+		return false, nil
+	})
+}
+
+// hourOfRuns has the operator look at all instances as often as it does in an hour in
+// which nobody asks for anything.
+func (f *fleet) hourOfRuns(ctx context.Context) error {
+	time.Sleep(5 * time.Second) // what events wake is done with
+	before, err := f.count(ctx)
+	if err != nil {
+		return err
+	}
+	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
+	for n := range looks {
+		last, err := f.passes(ctx)
+		if err != nil {
+			return err
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scale.okara.dev/look":"%d"}}}`, n)
+		if err := f.client.Patch(ctx, t, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return err
+		}
+		if err := until(ctx, 5*time.Minute, func() (bool, error) {
+			now, err := f.passes(ctx)
+			return now > last, err
+		}); err != nil {
+			return fmt.Errorf("the operator does not look at the instances: %w", err)
+		}
+	}
+	after, err := f.count(ctx)
+	if err != nil {
+		return err
+	}
+	number := float64(f.instances)
+	return table([]figure{
+		{"heap of the operator, MiB", after.heap, 256, 512},
+		{"memory of the operator, MiB", after.resident, 256, 512},
+		{"requests to the registry per object", (after.registry - before.registry) / number, 0, 1},
+		{"writes of statuses", after.statusWrites - before.statusWrites, 0, 0},
+		{"other writes of objects of okara.dev", after.ourWrites - before.ourWrites - looks, 0, 0},
+		{"writes of objects of Flux", after.fluxWrites - before.fluxWrites, 0, 0},
+		{"writes of Secrets, accounts and roles", after.homeWrites - before.homeWrites, 0, 0},
+		{"lists of objects of okara.dev", after.lists - before.lists, 0, 0},
+	})
+}
+
+// passes is how often the operator has looked at all instances.
+func (f *fleet) passes(ctx context.Context) (float64, error) {
+	own, err := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
+	return own.sum("controller_runtime_reconcile_total", `controller="instances"`), err
+}
