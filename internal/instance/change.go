@@ -215,6 +215,9 @@ func (w *work) update(e Update) (Answer, error) {
 	if r.Phase == DestroyFailed {
 		return w.destroyWith(r, e)
 	}
+	if w.differs(r, e.Template) {
+		return Answer{}, refuse(ErrPhase, "instance %s runs a module and its template now a chart, or the other way: launch another one", r.ID)
+	}
 	merged, err := r.merged(e.Parameters)
 	if err != nil {
 		return Answer{}, err
@@ -233,6 +236,12 @@ func (w *work) update(e Update) (Answer, error) {
 	}
 	w.renew(r, run, "an update follows")
 	return Answer{Status: 200, Record: r}, nil
+}
+
+// differs reports whether a template is for charts and an instance of a module, or the
+// other way: what made the one knows nothing of the other.
+func (w *work) differs(r *Record, t *Template) bool {
+	return t != nil && (t.Chart == nil) != (w.doc.template(r.Snapshot).Chart == nil)
 }
 
 // merged returns the parameters after an update; nil: as they are.
@@ -265,7 +274,7 @@ func (w *work) destroyWith(r *Record, e Update) (Answer, error) {
 	switch {
 	case !w.command.Actor.Admin:
 		return Answer{}, refuse(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
-	case e.Source == nil || len(e.Parameters) > 0:
+	case e.Source == nil || len(e.Parameters) > 0 || w.differs(r, e.Template):
 		return Answer{}, &FieldError{Path: "/version", Text: "a version of the module, and nothing else, is what destroys it"}
 	}
 	r = w.edit(r)

@@ -209,7 +209,7 @@ func (w *work) offer(e Offer) {
 	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || w.expired(r) {
 		return
 	}
-	same := e.Template == nil || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
+	same := e.Template == nil || w.differs(r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
 	was := r.condition(UpdateAvailable)
 	text := clip("version "+e.Source.Version, maxText)
 	switch {

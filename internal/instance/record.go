@@ -57,14 +57,15 @@ type Actor struct {
 	Admin   bool     `json:"-"` // of instances of this template
 }
 
-// Source is the module that is run, fixed by digest.
+// Source is the module that is run, fixed by digest, or the chart.
 type Source struct {
-	Module  string `json:"module"` // address, namespace/name/system
+	Module  string `json:"module"`          // address, namespace/name/system; "": there is a Chart
+	Chart   string `json:"chart,omitempty"` // URL of its repository
 	Version string `json:"version"`
-	Digest  string `json:"digest"`         // of the manifest
+	Digest  string `json:"digest"`         // of the manifest; of a chart in git sha1: and the commit
 	Archive string `json:"archive"`        // digest of the zip
 	Size    int64  `json:"size,omitempty"` // of the zip, bytes; 0: it is asked for
-	Path    string `json:"path,omitempty"` // below the archive
+	Path    string `json:"path,omitempty"` // below the archive; of a chart its name or folder, where the URL alone does not say it
 	Lock    string `json:"lock,omitempty"` // digest of the dependency lock file; "": none yet
 }
 

@@ -36,16 +36,22 @@ type Scope struct {
 
 // Render returns the variables of a run: the parameters and what inputs says,
 // which wins. The values are data for ever: nothing in them is read as HCL again.
+// Values of a chart have any depth: a parameter that inputs puts somewhere is there
+// and nowhere else.
 func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
-	out := map[string]json.RawMessage{}
-	for _, p := range t.Parameters {
-		if value, ok := s.Parameters[p.Name]; ok {
-			out[p.Name] = value
-		}
-	}
 	inputs, err := t.inputs()
 	if err != nil {
 		return nil, err
+	}
+	var placed []string
+	if t.Chart != nil {
+		placed = parametersIn(inputs)
+	}
+	out := map[string]json.RawMessage{}
+	for _, p := range t.Parameters {
+		if value, ok := s.Parameters[p.Name]; ok && !slices.Contains(placed, p.Name) {
+			out[p.Name] = value
+		}
 	}
 	s.Outputs = nil
 	v, err := s.evaluator(t)
@@ -60,6 +66,17 @@ func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 		out[name] = b
 	}
 	return out, nil
+}
+
+// parametersIn are the names of the parameters that inputs name.
+func parametersIn(inputs map[string]any) []string {
+	var all []string
+	for _, text := range stringsIn(inputs) {
+		if tree, err := parseTree(text); err == nil { // one that is wrong is an error when it is filled in
+			all = append(all, named(tree, nameParameters)...)
+		}
+	}
+	return all
 }
 
 // inputs are those of the template, decoded.

@@ -40,7 +40,7 @@ func (r *Record) weight() int {
 }
 
 func (r *Run) weight() int {
-	return 500 + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
+	return 500 + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
 }
 
 // weight is about how many bytes all records and templates take.
@@ -50,7 +50,7 @@ func (d *Document) weight() int {
 		n += r.weight()
 	}
 	for _, t := range d.Templates {
-		n += 2000 + len(t.Inputs) + len(t.Description)
+		n += 2000 + len(t.Inputs) + len(t.Chart) + len(t.Description)
 	}
 	return n
 }

@@ -19,13 +19,16 @@ type Template struct {
 	Enabled     bool   `json:"enabled"`
 	Visible     bool   `json:"visible"`
 
-	Module   ModuleRef `json:"module"`
-	Executor string    `json:"executor"` // local
-	Owner    string    `json:"owner"`    // user, group or claim:NAME
-	Groups   []string  `json:"groups,omitempty"`
-	PerOwner int       `json:"per_owner,omitempty"` // 0: no limit
-	Max      int       `json:"max,omitempty"`       // 0: no limit
-	Approval string    `json:"approval"`            // none, request or plan
+	Module ModuleRef `json:"module"`
+	// Chart, in place of a module, is a chart of Helm as its executor says where it is:
+	// an object, whose words are the executor's. nil: there is a module.
+	Chart    json.RawMessage `json:"chart,omitempty"`
+	Executor string          `json:"executor"` // local; on a cluster another one
+	Owner    string          `json:"owner"`    // user, group or claim:NAME
+	Groups   []string        `json:"groups,omitempty"`
+	PerOwner int             `json:"per_owner,omitempty"` // 0: no limit
+	Max      int             `json:"max,omitempty"`       // 0: no limit
+	Approval string          `json:"approval"`            // none, request or plan
 
 	TTL        *TTL            `json:"ttl,omitempty"`     // nil: no end
 	Endless    bool            `json:"endless,omitempty"` // the template says so itself: a default of the server does not count
@@ -48,6 +51,7 @@ type Template struct {
 // Values of a template's attributes.
 const (
 	ExecutorLocal = "local"
+	ExecutorHelm  = "flux-helm" // the one that takes charts; no okara serve has it
 
 	ApprovalNone    = "none"
 	ApprovalRequest = "request" // of each instance, before anything runs

@@ -14,7 +14,8 @@ type templateBlock struct {
 	Category    string          `hcl:"category,optional"`
 	Enabled     *bool           `hcl:"enabled"`
 	Visible     *bool           `hcl:"visible"`
-	Module      moduleBlock     `hcl:"module,block"`
+	Module      *moduleBlock    `hcl:"module,block"`
+	Chart       *hcl.Attribute  `hcl:"chart"`
 	Executor    *string         `hcl:"executor"`
 	Owner       *string         `hcl:"owner"`
 	Groups      []string        `hcl:"groups,optional"`

@@ -3,6 +3,7 @@
 package instance
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"path"
@@ -56,12 +57,7 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	if t.Category != "" && (path.Clean(t.Category) != t.Category || !simpleName(t.Category, "-_/") || t.Category[0] == '/') {
 		r.fail(here("category"), "category %q: names of a-z, 0-9 and -, with / between them", t.Category)
 	}
-	r.checkModule(t, b.Module)
-	executors := r.known.Executors
-	if executors == nil {
-		executors = []string{ExecutorLocal}
-	}
-	r.oneOf(here("executor"), "executor", t.Executor, executors...)
+	r.checkRun(t, b)
 	r.checkOwner(t, here)
 	r.count(here("per_owner"), "per_owner", t.PerOwner, maxCount)
 	r.count(here("max"), "max", t.Max, maxCount)
@@ -85,6 +81,49 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	r.checkPool(t, b)
 	r.checkRest(t, b)
 	r.checkParameters(t, b.Parameters)
+}
+
+// checkRun looks at what is run, and by what.
+func (r *templateReader) checkRun(t *Template, b templateBlock) {
+	executors := r.known.Executors
+	if executors == nil {
+		executors = []string{ExecutorLocal}
+	}
+	at := r.at(b.Body, "executor")
+	switch helm := t.Executor == ExecutorHelm; {
+	case !slices.Contains(executors, t.Executor):
+		r.oneOf(at, "executor", t.Executor, executors...)
+	case helm && (b.Chart == nil || b.Module != nil):
+		r.fail(at, "executor %s installs a chart: name that, and no module", ExecutorHelm)
+	case helm:
+		r.checkChart(t, b)
+	case b.Chart != nil:
+		r.fail(b.Chart.Range, "executor %s runs a module: charts are for %s, which okara-operator has", t.Executor, ExecutorHelm)
+	case b.Module == nil:
+		r.fail(b.Body.MissingItemRange(), "a block module is needed: it says what is run")
+	default:
+		r.checkModule(t, *b.Module)
+	}
+}
+
+// checkChart refuses what only modules have. What is in the chart is for the executor to
+// say.
+func (r *templateReader) checkChart(t *Template, b templateBlock) {
+	if !bytes.HasPrefix(t.Chart, []byte("{")) {
+		r.fail(b.Chart.Range, "chart is an object: it says where the chart is")
+	}
+	for _, f := range []struct {
+		name, why string
+		wrong     bool
+	}{
+		{"outputs", "a chart has none: let connection say how it is reached", len(t.Outputs) > 0},
+		{"approval", "a chart has no plan that somebody could approve: it is none or request", t.Approval == ApprovalPlan},
+		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == UpdateAuto},
+	} {
+		if f.wrong {
+			r.fail(r.at(b.Body, f.name), "%s: %s", f.name, f.why)
+		}
+	}
 }
 
 func (r *templateReader) checkModule(t *Template, b moduleBlock) {

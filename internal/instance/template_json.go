@@ -93,12 +93,17 @@ func (o object) list(name string, list []string) {
 }
 
 func (t *Template) body() object {
-	module := object{"address": t.Module.Address}
-	module.text("version", t.Module.Version)
-	module.text("path", t.Module.Path)
 	o := object{
-		"enabled": t.Enabled, "visible": t.Visible, "module": module, "executor": t.Executor, "owner": t.Owner,
+		"enabled": t.Enabled, "visible": t.Visible, "executor": t.Executor, "owner": t.Owner,
 		"approval": t.Approval, "retries": t.Retries, "update": t.Update, "timeout": t.Timeout.String(),
+	}
+	if t.Chart != nil {
+		o["chart"] = t.Chart
+	} else {
+		module := object{"address": t.Module.Address}
+		module.text("version", t.Module.Version)
+		module.text("path", t.Module.Path)
+		o["module"] = module
 	}
 	o.text("title", t.Title)
 	o.text("description", t.Description)

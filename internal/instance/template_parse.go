@@ -124,10 +124,15 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 	t := &Template{
 		Name: r.name, Title: b.Title, Description: b.Description, Icon: b.Icon, Category: b.Category,
 		Enabled: or(b.Enabled, true), Visible: or(b.Visible, true),
-		Module:   ModuleRef{Address: b.Module.Address, Version: b.Module.Version, Path: b.Module.Path},
 		Executor: or(b.Executor, ExecutorLocal), Owner: or(b.Owner, OwnerUser), Groups: b.Groups, PerOwner: b.PerOwner, Max: b.Max,
 		Approval: or(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials,
 		Timeout: time.Hour, Retries: or(b.Retries, defaultRetries), Protection: b.Protection, Update: or(b.Update, UpdateManual),
+	}
+	if m := b.Module; m != nil {
+		t.Module = ModuleRef{Address: m.Address, Version: m.Version, Path: m.Path}
+	}
+	if b.Chart != nil {
+		t.Chart = r.constant(b.Chart)
 	}
 	if b.Timeout != nil {
 		t.Timeout = r.duration(b.Body, "timeout", *b.Timeout)

@@ -210,6 +210,7 @@ func TestParseRefuses(t *testing.T) {
 		{"icon", `icon = "../x"`, "3", "icon"},
 		{"category", `category = "/x"`, "3", "category"},
 		{"executor", `executor = "flux-helm"`, "3", `executor "flux-helm" is not local`},
+		{"chart", `chart = { oci = { url = "oci://r.example.com/web" } }`, "3", "executor local runs a module: charts are for flux-helm"},
 		{"owner", `owner = "robot"`, "3", "user, group or claim:NAME"},
 		{"claim", `owner = "claim:"`, "3", "user, group or claim:NAME"},
 		{"groups", `groups = ["a"]`, "3", `owner = "group"`},

@@ -3,6 +3,7 @@
 package portal
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -86,7 +87,7 @@ func masked(r *instance.Record) map[string]json.RawMessage {
 func hidden() json.RawMessage { return json.RawMessage(`"` + portaldoc.Masked + `"`) }
 
 func sourceDoc(s instance.Source) portaldoc.Source {
-	return portaldoc.Source{Module: s.Module, Version: s.Version, Digest: s.Digest, Path: s.Path}
+	return portaldoc.Source{Module: cmp.Or(s.Module, s.Chart), Version: s.Version, Digest: s.Digest, Path: s.Path}
 }
 
 func ownerDoc(o instance.Owner) *portaldoc.Owner {

@@ -3,6 +3,7 @@
 package portal
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (s *server) entryDoc(c caller, d *instance.Document, e *Entry) portaldoc.Te
 	t := e.Template
 	doc := portaldoc.Template{
 		Name: t.Name, Title: t.Title, Description: t.Description, Icon: t.Icon, Category: t.Category, Enabled: t.Enabled, Visible: t.Visible, Digest: e.Digest,
-		Module: t.Module.Address, Version: t.Module.Version, Owner: t.Owner, Groups: t.Groups, PerOwner: t.PerOwner, Max: t.Max, Approval: t.Approval,
+		Module: cmp.Or(t.Module.Address, e.Source.Chart), Version: t.Module.Version, Owner: t.Owner, Groups: t.Groups, PerOwner: t.PerOwner, Max: t.Max, Approval: t.Approval,
 		Outputs: t.Outputs, Protection: t.Protection, Update: t.Update, Pool: poolDoc(d, t),
 	}
 	if l := t.TTL; l != nil {
