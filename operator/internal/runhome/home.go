@@ -49,6 +49,17 @@ type Home struct {
 	Account     string            // that runs modules; "": [Account]
 	Annotations map[string]string // of the account: a role at a cloud, say
 	Flux        string            // namespace of tofu-controller; "": flux-system
+	// Charts are installed: the account may edit the namespace, by the ClusterRole edit,
+	// and what it installs is reached from everywhere.
+	Charts bool
+}
+
+// role is the ClusterRole of the account, in the namespace.
+func (h Home) role() string {
+	if h.Charts {
+		return "edit"
+	}
+	return Account
 }
 
 // Furnish makes what a run needs in its namespace, as far as it is not there. What is
@@ -67,7 +78,7 @@ func (h Home) Furnish(ctx context.Context, c client.Client) error {
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta(Account)}
 	if _, err := owned.Write(ctx, c, binding, h.UID, func(b *rbacv1.RoleBinding) error {
-		b.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Account}
+		b.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.role()}
 		b.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: account.Name}}
 		return nil
 	}); err != nil {
@@ -76,6 +87,9 @@ func (h Home) Furnish(ctx context.Context, c client.Client) error {
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Account)}
 	_, err := owned.Write(ctx, c, policy, h.UID, func(p *networkingv1.NetworkPolicy) error {
 		p.Spec = policyOf(cmp.Or(h.Flux, defaultFlux))
+		if h.Charts { // who may come in is for the chart to say
+			p.Spec.PolicyTypes, p.Spec.Ingress = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, nil
+		}
 		return nil
 	})
 	return err

@@ -81,6 +81,26 @@ func TestFurnish(t *testing.T) {
 	}
 }
 
+// TestFurnishCharts: who installs charts may edit the namespace and nothing else, and what
+// he installs is reached.
+func TestFurnishCharts(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil).Name
+	home := runhome.Home{Name: ns, UID: "1", Charts: true}
+	if err := home.Furnish(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKey{Namespace: ns, Name: runhome.Account}
+	binding, policy := &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}
+	for _, o := range []client.Object{binding, policy} {
+		if err := c.Get(t.Context(), key, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 1 {
+		t.Errorf("made %+v, %+v", binding, policy.Spec)
+	}
+}
+
 // TestEnter: the Secrets of a namespace are the operator's where an administrator says so.
 func TestEnter(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil)

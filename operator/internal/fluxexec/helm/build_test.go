@@ -74,6 +74,7 @@ func TestBuildRefuses(t *testing.T) {
 		{"chart.git.url", "chart: {git: {url: 'ext::sh', path: a}}"},
 		{"chart.git.url", "chart: {git: {url: 'https://token@a.example.com', path: a}}"},
 		{"chart.git.path", "chart: {git: {url: 'https://a.example.com', path: ../a}}"},
+		{"chart.git.commit", "chart: {git: {url: 'https://a.example.com', commit: abc}}"},
 		{"chart.git", "chart: {git: {url: 'https://a.example.com', path: a, branch: b, tag: c}}"},
 	} {
 		s := release(t, "git")

@@ -14,4 +14,8 @@
 //   - H3: a suspended release goes without being uninstalled [TestExecutorKeepsRelease].
 //     That is how Spec.Keep works; else [Executor.Destroy] ends the suspension first.
 //   - H4: the HelmChart of a suspended release stays: [Executor.Clean] deletes it.
+//   - H5: what failed as often as it may is not tried again when somebody asks: each
+//     attempt resets what was counted.
+//
+// What a chart means now is for source-controller to say, too: [Executor.Resolve].
 package helm

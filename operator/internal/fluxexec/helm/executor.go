@@ -24,6 +24,10 @@ type Executor struct {
 	Live client.Reader
 }
 
+// annotationReset has helm-controller forget, with the request of the same value, what
+// failed before: another attempt begins anew (H5).
+const annotationReset = "reconcile.fluxcd.io/resetAt"
+
 // AccountError says that the account of a release is not there.
 type AccountError struct{ Namespace, Name string }
 
@@ -70,7 +74,9 @@ func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) 
 	if err != nil {
 		return changed, err
 	}
-	fluxobj.Annotate(release, fluxobj.AnnotationRequest, fluxobj.Request(s.Request, s.Attempt, source))
+	request := fluxobj.Request(s.Request, s.Attempt, source)
+	fluxobj.Annotate(release, fluxobj.AnnotationRequest, request)
+	fluxobj.Annotate(release, annotationReset, request)
 	_, wrote, err := c.Write(ctx, live, release)
 	return changed || wrote, err
 }
@@ -182,15 +188,25 @@ func Observe(s Spec, live *unstructured.Unstructured) fluxexec.Status {
 	case !fluxobj.Observed(live) || status.Attempt != s.Attempt:
 	case ready.True() && s.pinned(live):
 		status.Phase = fluxexec.Applied
+		if s.Drift == fluxexec.DriftReport && conditions["Drifted"].True() {
+			status.Phase, status.Message = fluxexec.Drifted, conditions["Drifted"].Message
+		}
 	case ready.False() && conditions["Stalled"].True():
 		status.Phase = fluxexec.Failed
 	}
 	return status
 }
 
-// pinned reports whether the release is of the digest that the Spec names, if any.
+// pinned reports whether the release is of the digest or the commit that the Spec names,
+// if any. What is in git has the first digits of its commit in the version of the chart.
 func (s *Spec) pinned(live *unstructured.Unstructured) bool {
-	return s.Chart.OCI == nil || s.Chart.OCI.Digest == "" || strings.HasSuffix(fluxobj.Text(live, "status", "lastAttemptedRevisionDigest"), s.Chart.OCI.Digest)
+	switch {
+	case s.Chart.OCI != nil && s.Chart.OCI.Digest != "":
+		return strings.HasSuffix(fluxobj.Text(live, "status", "lastAttemptedRevisionDigest"), s.Chart.OCI.Digest)
+	case s.Chart.Git != nil && s.Chart.Git.Commit != "":
+		return strings.Contains(fluxobj.Text(live, "status", "lastAttemptedRevision"), "+"+s.Chart.Git.Commit[:shortest])
+	}
+	return true
 }
 
 // installed is the version of the chart that was installed last.

@@ -101,6 +101,8 @@ func TestObserve(t *testing.T) {
 	}{
 		{fluxexec.Applied, sum, 2, []any{condition("Ready", "True")}},
 		{fluxexec.Running, sum, 1, []any{condition("Ready", "True")}},
+		{fluxexec.Applied, sum, 2, []any{condition("Ready", "True"), condition("Drifted", "False")}},
+		{fluxexec.Drifted, sum, 2, []any{condition("Ready", "True"), condition("Drifted", "True")}},
 		{fluxexec.Running, "sha256:00", 2, []any{condition("Ready", "True")}},
 		{fluxexec.Running, sum, 2, []any{condition("Ready", "False")}},
 		{fluxexec.Failed, sum, 2, []any{condition("Ready", "False"), condition("Stalled", "True")}},
@@ -115,6 +117,20 @@ func TestObserve(t *testing.T) {
 		s := release(t, "oci")
 		if got := helm.Observe(s, live); got.Phase != c.phase || got.AppliedRevision != "1.0.0" {
 			t.Errorf("%v is %+v", live.Object, got)
+		}
+	}
+}
+
+// TestObserveCommit wants the chart of the commit that is asked for, not the one before.
+func TestObserveCommit(t *testing.T) {
+	s := release(t, "git")
+	for revision, want := range map[string]fluxexec.Phase{"1.0.0+0123456789ab": fluxexec.Applied, "1.0.0+ba9876543210": fluxexec.Running} {
+		live := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"generation": int64(1)},
+			"status":   map[string]any{"observedGeneration": int64(1), "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}, "lastAttemptedRevision": revision},
+		}}
+		if got := helm.Observe(s, live); got.Phase != want {
+			t.Errorf("%s is %+v", revision, got)
 		}
 	}
 }

@@ -83,6 +83,17 @@ type chartSpec struct {
 	ReconcileStrategy string    `json:"reconcileStrategy,omitempty"`
 }
 
+// httpChart is a HelmChart, source-controller's v1.
+type httpChart struct {
+	fluxobj.Meta `json:",inline"`
+	Spec         httpChartSpec `json:"spec"`
+}
+
+type httpChartSpec struct {
+	chartSpec `json:",inline"`
+	Interval  metav1.Duration `json:"interval"`
+}
+
 type sourceRef struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`

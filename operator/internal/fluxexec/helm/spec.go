@@ -198,10 +198,17 @@ func (g *Git) check() error {
 	if path.IsAbs(g.Path) || g.Path != "" && g.Path != path.Clean(g.Path) || g.Path == ".." || strings.HasPrefix(g.Path, "../") {
 		return fieldf("chart.git.path", "%q does not stay inside of the repository", g.Path)
 	}
+	if g.Commit != "" && !isCommit(g.Commit) {
+		return fieldf("chart.git.commit", "%q is no commit in full", g.Commit)
+	}
 	if set(g.Branch, g.Tag, g.Semver, g.Commit) > 1 {
 		return fieldf("chart.git", "at most one of branch, tag, semver and commit")
 	}
 	return nil
+}
+
+func isCommit(text string) bool {
+	return len(text) == 40 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 func isURL(text string, schemes ...string) bool {
