@@ -20,7 +20,7 @@ import (
 func TestLife(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
-	leader, p := s.leader(s.cached()), s.portal()
+	leader, p := s.leader(), s.portal()
 	a, err := s.create(p, "anna", "sandbox/vpc", "key")
 	if err != nil || a.Status != 201 || a.Record.Phase != instance.Provisioning {
 		t.Fatalf("%v %+v", err, a)
@@ -69,7 +69,7 @@ func TestMembers(t *testing.T) {
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
 		o.Parameters, o.Pool = nil, &v1alpha1.TemplatePool{Size: 5, WhenEmpty: "refuse"}
 	})
-	leader := s.leader(s.cached())
+	leader := s.leader()
 	s.run(leader, "the pool is full", func() bool { return s.phases()["Available"] == 5 })
 	portals := []*instancectl.Store{s.portal(), s.portal()}
 	type claim struct {
@@ -125,7 +125,7 @@ func TestQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leader := s.leader(s.cached())
+	leader := s.leader()
 	s.run(leader, "all are judged", func() bool { n := s.phases(); return n["Ready"]+n["Rejected"] == 20 })
 	if n := s.phases(); n["Ready"] != 5 {
 		t.Errorf("%v", n)
@@ -143,7 +143,7 @@ func TestQuota(t *testing.T) {
 			if err := s.client.Delete(t.Context(), o); err != nil {
 				t.Error(err)
 			}
-			s.run(s.leader(s.cached()), "one goes", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
+			s.run(s.leader(), "one goes", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
 			break
 		}
 	}
@@ -157,19 +157,19 @@ func TestExpiresAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.run(s.leader(s.cached()), "it is ready", s.is(a.Record.ID, "Ready"))
+	s.run(s.leader(), "it is ready", s.is(a.Record.ID, "Ready"))
 	if err := s.client.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	s.pass(9 * time.Hour)
-	s.gone(s.leader(s.cached()), a.Record.ID)
+	s.gone(s.leader(), a.Record.ID)
 }
 
 // TestDestroyFails keeps the phase and the object, and tries again.
 func TestDestroyFails(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
-	leader, p := s.leader(s.cached()), s.portal()
+	leader, p := s.leader(), s.portal()
 	a, err := s.create(p, "anna", "sandbox/vpc", "")
 	if err != nil {
 		t.Fatal(err)

@@ -36,9 +36,9 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 // site is a namespace for instances with a clock of its own.
 type site struct {
 	t        *testing.T
-	config   *rest.Config
+	operator *rest.Config // has the chart's rights
 	settings instancectl.Settings
-	client   client.Client // without a cache
+	client   client.Client // an administrator's, without a cache
 	engine   *engine
 
 	mu  sync.Mutex
@@ -47,10 +47,11 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, config: cluster.Admin(t), engine: &engine{did: map[instance.Ref]int{}}, now: time.Now()}
-	rig.Install(t, s.config)
+	s := &site{t: t, engine: &engine{did: map[instance.Ref]int{}}, now: time.Now()}
+	rig.Install(t, cluster.Admin(t))
 	s.settings.Namespace = cluster.Namespace(t, nil).Name
-	s.client = s.newClient(nil)
+	s.operator = cluster.Account(t, cluster.Namespace(t, nil).Name)
+	s.client = s.newClient(cluster.Admin(t), nil)
 	return s
 }
 
@@ -67,7 +68,7 @@ func (s *site) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-func (s *site) newClient(reader client.Reader) client.Client {
+func (s *site) newClient(config *rest.Config, reader client.Reader) client.Client {
 	s.t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
@@ -79,7 +80,7 @@ func (s *site) newClient(reader client.Reader) client.Client {
 	if reader != nil {
 		o.Cache = &client.CacheOptions{Reader: reader}
 	}
-	c, err := client.New(s.config, o)
+	c, err := client.New(config, o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -87,9 +88,9 @@ func (s *site) newClient(reader client.Reader) client.Client {
 }
 
 // cached returns a client with a cache of its own, as each process has.
-func (s *site) cached() client.Client {
+func (s *site) cached(config *rest.Config) client.Client {
 	s.t.Helper()
-	c, err := cache.New(s.config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}})
+	c, err := cache.New(config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -101,19 +102,20 @@ func (s *site) cached() client.Client {
 			s.t.Fatal(err)
 		}
 	}
-	return s.newClient(c)
+	return s.newClient(config, c)
 }
 
-// leader is an operator that leads, with the client that it writes by.
-func (s *site) leader(c client.Client) *instancectl.Controller {
-	return instancectl.NewController(c, s.client, &events.FakeRecorder{}, instancectl.Options{
+// leader is an operator that leads.
+func (s *site) leader() *instancectl.Controller {
+	s.t.Helper()
+	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), &events.FakeRecorder{}, instancectl.Options{
 		Settings: s.settings, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
 	})
 }
 
 // portal is one process of the portal.
 func (s *site) portal() *instancectl.Store {
-	c := s.cached()
+	c := s.cached(cluster.Admin(s.t))
 	return instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.time)
 }
 
@@ -138,7 +140,7 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 func (s *site) gone(c *instancectl.Controller, id string) {
 	s.t.Helper()
 	home := s.all()[id].Status.Namespace
-	set, err := kubernetes.NewForConfig(s.config)
+	set, err := kubernetes.NewForConfig(cluster.Admin(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}

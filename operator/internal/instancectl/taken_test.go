@@ -29,7 +29,7 @@ func TestNameTaken(t *testing.T) {
 	if err := s.client.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	leader := s.leader(s.cached())
+	leader := s.leader()
 	s.run(leader, "it fails", s.is(id, "Failed"))
 	if o := s.all()[id]; o.Status.Reason != "Namespace "+theirs.Name+" exists and is not okara's: delete or rename it" {
 		t.Errorf("it says %q", o.Status.Reason)
@@ -65,7 +65,7 @@ func (s *site) untouched(theirs *corev1.Namespace) {
 func TestRetryOfTheEnd(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
-	leader, p := s.leader(s.cached()), s.portal()
+	leader, p := s.leader(), s.portal()
 	a, err := s.create(p, "anna", "sandbox/vpc", "")
 	if err != nil {
 		t.Fatal(err)

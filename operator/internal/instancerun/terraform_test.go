@@ -76,15 +76,17 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{runhome.Account, "okara-operator-secrets"} {
-		if err := c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
+	if err := c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: runhome.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
 	}
 	s := &site{t: t, Client: c}
 	operator := cluster.Namespace(t, nil).Name
+	own, err := client.New(cluster.Account(t, operator), client.Options{Scheme: scheme}) // has the chart's rights
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.exec = instancerun.New(instancerun.Options{
-		Client: c, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict), Live: c}, Access: &s.front,
+		Client: own, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(own, metav1.FieldValidationStrict), Live: own}, Access: &s.front,
 		Registry: "registry.test", Instances: "okara-instances", Operator: operator, Gate: "https://gate.test/plan",
 	})
 	secret := &corev1.Secret{
