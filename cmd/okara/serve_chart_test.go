@@ -20,7 +20,7 @@ func TestChartConfig(t *testing.T) {
 	key := strings.Repeat("ab", 32)
 	for name, text := range map[string]string{
 		"keys/archive.key": key, "keys/session.key": key, "keys/new.key": key, "keys/old.key": strings.Repeat("cd", 32),
-		"rules/rules.json": `{"rules":[]}`,
+		"rules/rules.json": `{"rules":[]}`, "runs/jwks.json": `{"keys":[{"kty":"EC","kid":"a","use":"sig","alg":"ES256","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`,
 	} {
 		put(t, filepath.Join(dir, name), text)
 	}

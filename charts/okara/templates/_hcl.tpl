@@ -32,11 +32,34 @@ archives {
 
 {{ include "okara.ui" $own }}
 {{- include "okara.issuers" $own.issuers }}
+{{- if and .Values.runs.enabled .Values.operator.enabled }}
+{{- include "okara.runs" .Values.runs.cluster }}
+{{- end }}
 {{- with $own.config }}
 
 {{ . | trim }}
 {{- end }}
 {{ end }}
+
+{{- /* The operator is the issuer of the tokens of runs. A rule, not the token, names the cluster. */}}
+{{- define "okara.runs" -}}
+{{- $issuer := printf "okara-operator.%s" . | include "okara.text" }}
+
+issuer {{ $issuer }} {
+  audiences = ["okara"]
+  jwks_file = "/etc/okara/runs/jwks.json"
+}
+
+rule "states of runs" {
+  issuer = {{ $issuer }}
+  allow  = ["write:state:{{ . }}.{namespace}/{workspace}", "read:mirror:**"]
+}
+
+rule "modules of runs" {
+  issuer = {{ $issuer }}
+  allow  = ["read:module:{module...}"]
+}
+{{- end }}
 
 {{- define "okara.issuers" -}}
 {{- range . }}
@@ -76,6 +99,7 @@ metrics_listen = ":9090"
 hostname       = {{ include "okara.text" $own.hostname }}
 public_url     = {{ include "okara.text" (printf "https://%s" $own.hostname) }}
 log_format     = "json"
+cluster        = {{ include "okara.text" .Values.runs.cluster }}
 {{- with $own.proxies }}
 proxies        = {{ include "okara.text" . }}
 {{- end }}
@@ -83,8 +107,10 @@ proxies        = {{ include "okara.text" . }}
 
 {{ include "okara.ui" $own }}
 {{- include "okara.issuers" $own.issuers }}
-{{- with $own.config }}
+{{- range list .Values.runs.config $own.config }}
+{{- with . }}
 
 {{ . | trim }}
+{{- end }}
 {{- end }}
 {{ end }}

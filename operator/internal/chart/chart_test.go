@@ -49,7 +49,7 @@ func options(t *testing.T, file string) chart.Options {
 // TestGolden compares what the chart makes of few and of many values with files, which
 // are written anew with OKARA_UPDATE=1.
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"few", "many"} {
+	for _, name := range []string{"few", "many", "scoped"} {
 		o := options(t, name+".values.yaml")
 		if name == "many" {
 			o.APIs = []string{"monitoring.coreos.com/v1"}
@@ -87,6 +87,9 @@ func TestValues(t *testing.T) {
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, operater: {}}", "operater"},
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com, memory: 512M}}", "memory"},
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, rbac: {scope: namespaces}}", "watch"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, runs: {enabled: true}}", "cluster"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, operator: {watch: [a]}, rbac: {scope: namespaces}, runs: {enabled: true, cluster: prod}}", "scope"},
+		{"{registry: r.example.com, frontEnd: {enabled: false}, runs: {enabled: true, cluster: prod}}", "serve"},
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com, ui: {session_key_files: []}}}", "session_key_files"},
 	} {
 		o := chart.Options{Dir: chartDir(), Namespace: system}
@@ -121,7 +124,7 @@ func TestCRDFile(t *testing.T) {
 // TestApply puts everything that the chart makes on a real API server, which refuses
 // fields that it does not know, and pods that a restricted namespace must not have.
 func TestApply(t *testing.T) {
-	for _, name := range []string{"few", "many"} {
+	for _, name := range []string{"few", "many", "scoped"} {
 		t.Run(name, func(t *testing.T) {
 			config := cluster.Admin(t)
 			set, err := kubernetes.NewForConfig(config)
@@ -151,7 +154,7 @@ func TestApply(t *testing.T) {
 					createPod(t, set, o)
 				}
 			}
-			if want := map[string]int{"few": 2, "many": 3}[name]; pods != want {
+			if want := map[string]int{"few": 2, "many": 3, "scoped": 2}[name]; pods != want {
 				t.Errorf("%d Deployments", pods)
 			}
 		})

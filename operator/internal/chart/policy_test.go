@@ -47,7 +47,7 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, set: set, system: cluster.Namespace(t, nil).Name, tenants: cluster.Namespace(t, nil).Name}
 	o := options(t, "few.values.yaml")
 	o.Namespace = s.system
-	o.Values["runs"], o.Values["portal"] = map[string]any{"enabled": true}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
+	o.Values["runs"], o.Values["portal"] = map[string]any{"enabled": true, "cluster": "prod"}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
 	objects, err := chart.Objects(o)
 	if err != nil {
 		t.Fatal(err)

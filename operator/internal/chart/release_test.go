@@ -109,7 +109,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the portal without a value: %v", err)
 	}
 	more := options(t, "few.values.yaml").Values
-	more["runs"], more["portal"] = map[string]any{"enabled": true}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
+	more["runs"], more["portal"] = map[string]any{"enabled": true, "cluster": "prod"}, map[string]any{"enabled": true, "hostname": "portal.example.com"}
 	more["frontEnd"].(map[string]any)["replicas"] = 3
 	if _, err := upgrade.RunWithContext(t.Context(), "okara", c, map[string]any{"registry": "r", "typo": true}); err == nil || !strings.Contains(err.Error(), "typo") {
 		t.Errorf("an upgrade to values that the schema refuses: %v", err)

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/seed-141914ff/okara/operator/internal/chart"
+	"github.com/seed-141914ff/okara/operator/internal/portalserve"
+)
+
+// TestChartFlags starts the operator and the portal with the flags and files that the
+// chart for Kubernetes gives them, as its golden files have them. Nothing but a cluster
+// may be missing.
+func TestChartFlags(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for name, want := range map[string]int{"few": 1, "many": 2, "scoped": 1} {
+		src, err := os.ReadFile(filepath.Join("..", "..", "internal", "chart", "testdata", name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := chart.Parse(string(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, files, started := t.TempDir(), map[string]string{}, 0
+		for _, o := range objects {
+			if o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), "okara-") {
+				var m corev1.ConfigMap
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &m); err != nil {
+					t.Fatal(err)
+				}
+				for file, text := range m.Data {
+					files[file] = filepath.Join(dir, file)
+					if err := os.WriteFile(files[file], []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		for file, path := range files {
+			settings, err := portalserve.Read(path)
+			if err == nil {
+				_, err = settings.Instance()
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, file, err)
+			}
+		}
+		for _, o := range objects {
+			if o.GetKind() != "Deployment" || o.GetName() == "okara" {
+				continue
+			}
+			var d appsv1.Deployment
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
+				t.Fatal(err)
+			}
+			started++
+			args := d.Spec.Template.Spec.Containers[0].Args
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "/etc/okara/config", dir)
+			}
+			code, out, errOut := command(t, append(args, "--kubeconfig=/dev/null")...)
+			if code != exitFailure || !strings.Contains(errOut, "no way to a cluster") {
+				t.Errorf("%s: %s %q: %d, %s%s", name, o.GetName(), args, code, out, errOut)
+			}
+		}
+		if started != want {
+			t.Errorf("%s: %d were started", name, started)
+		}
+	}
+}
