@@ -112,6 +112,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/runhome
 	operator/internal/kindctl
 	operator/internal/kindrun
+	operator/internal/preview
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
@@ -129,6 +130,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/runhome
 	operator/internal/kindctl
 	operator/internal/kindrun
+	operator/internal/preview
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1

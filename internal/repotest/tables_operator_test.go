@@ -6,14 +6,17 @@ package repotest_test
 const allowedOperator = `
 operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
 	credentials
+	oci
+	oci/artifact
 	internal/addr
+	internal/archive
 	internal/catalog
 	internal/depot
 	internal/httpserve
+	internal/moduledoc
 	internal/stateview
 	internal/supply
 	internal/upstream
-	oci
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/instancectl
@@ -23,11 +26,19 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/kindspec
 	operator/internal/plangate
 	operator/internal/portalserve
+	operator/internal/preview
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
 	operator/internal/runtoken
 	statebackend
+operator/internal/preview: what controllers would make, without a cluster
+	operator/internal/fluxexec
+	operator/internal/kindrun
+	operator/internal/kindspec
+	operator/internal/owned
+	operator/internal/runaccess
+	operator/internal/runhome
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
 	operator/internal/fluxobj

@@ -5,27 +5,40 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// maxRuns bounds a file of runs, in bytes. One object of a cluster has less.
+// maxRuns bounds a file, in bytes. One object of a cluster has less.
 const maxRuns = 4 << 20
 
-const renderLong = `Print what Flux needs to run modules of a registry: for each run an OCIRepository
-and a Terraform, which tofu-controller applies with its state in okara. FILE has runs
-as YAML documents; - is standard input. No cluster and no registry is asked.
+const renderLong = `Print what runs, definitions of kinds and their objects become. FILE has them as YAML
+documents; - is standard input. No cluster and no registry is asked, and no Secret is
+read.
 
-The Secrets that a run names are yours to make. Delete the Terraform first and wait
-until it is gone: without its source nothing is destroyed.`
+A run, a document without a kind, becomes an OCIRepository and a Terraform, which
+tofu-controller applies with its state in okara. The Secrets that it names are yours to
+make. Delete the Terraform first and wait until it is gone: without its source nothing
+is destroyed.
+
+A ModuleKind becomes the CRD and the roles of its kind. Its inputs are those of the module
+in the folder of --module, or of spec.schema.inline. An object of such a kind, in the same
+or another FILE, becomes what the operator would make for it: where it runs, Secrets
+without their values, objects of Flux, and who reads its outputs. The object is held
+against the schema as an API server would. That is to be read, and compared in a pull
+request, not to be applied.
+
+Exit codes: 0, 1 for a document that is wrong, and 2 for a wrong command line.`
 
 const renderExample = `  okara-operator render run.yaml | kubectl apply -f -
 
@@ -38,67 +51,141 @@ const renderExample = `  okara-operator render run.yaml | kubectl apply -f -
     pullSecret: registry
   variables: {cidr: 10.10.0.0/16}
   state: {address: https://okara.example.com/state/team-a/vpc, tokenSecret: okara}
-  outputsSecret: vpc-outputs`
+  outputsSecret: vpc-outputs
+
+  # a kind, and an object of it
+  okara-operator render vpcs.yaml prod.yaml --module ./vpc --version 1.4.0@sha256:14f2… \
+    --registry registry.example.com/platform --serve https://okara.example.com --cluster prod`
 
 func newRender() *cobra.Command {
-	return &cobra.Command{
-		Use: "render FILE", Short: "Print the objects of Flux that run a module", Long: renderLong, Example: renderExample,
+	var f renderFlags
+	cmd := &cobra.Command{
+		Use: "render FILE...", Short: "Print what runs, kinds and their objects become", Long: renderLong, Example: renderExample,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("render takes one file, or - for standard input")
+			if len(args) == 0 {
+				return usagef("render takes files, or - for standard input")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return render(args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+			if err := f.check(); err != nil {
+				return err
+			}
+			return f.render(args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
+	f.add(cmd.Flags())
+	return cmd
 }
 
-// render prints the objects of all runs of a file, or none.
-func render(name string, stdin io.Reader, out io.Writer) error {
-	src, err := readRuns(name, stdin)
+// document is one of a file. What has no kind is a run.
+type document struct {
+	at   string // FILE: document N
+	kind metav1.TypeMeta
+	text []byte
+}
+
+// render prints what all documents become, or nothing.
+func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) error {
+	var docs []document
+	for _, name := range files {
+		more, err := readDocuments(name, stdin)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, more...)
+	}
+	kinds, err := f.kinds(docs)
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(src)))
-	for n := 1; ; n++ {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = renderRun(&b, doc)
-		}
+	var all []any
+	for _, d := range docs {
+		objects, err := f.objects(d, kinds)
 		if err != nil {
-			return &hintError{fmt.Errorf("%s: run %d: %w", name, n, err), "`okara-operator render --help` shows a run"}
+			return wrongDocument(d, err)
 		}
+		all = append(all, objects...)
 	}
-	_, err = b.WriteTo(out)
-	return err
+	return f.print(all, out)
 }
 
-func renderRun(b *bytes.Buffer, doc []byte) error {
+// wrongDocument says which document an error is about, and what helps.
+func wrongDocument(d document, err error) error {
+	hint := "`okara-operator render --help` shows a run"
+	if e, ok := errors.AsType[*hintError](err); ok {
+		hint = e.hint
+	} else if d.kind.Kind != "" {
+		hint = "`okara-operator render --help` shows how kinds and objects are named"
+	}
+	return &hintError{fmt.Errorf("%s: %w", d.at, err), hint}
+}
+
+func renderRun(text []byte) ([]any, error) {
 	var s fluxexec.Spec
-	if err := yaml.UnmarshalStrict(doc, &s); err != nil {
-		return err
+	if err := yaml.UnmarshalStrict(text, &s); err != nil {
+		return nil, err
 	}
 	objects, err := fluxexec.Build(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var all []any
 	for _, o := range objects {
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// print prints objects as documents, or as one List.
+func (f *renderFlags) print(all []any, out io.Writer) error {
+	var b bytes.Buffer
+	if f.json {
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": append([]any{}, all...)}); err != nil {
+			return err
+		}
+	}
+	for _, o := range all {
+		if f.json {
+			break
+		}
 		text, err := yaml.Marshal(o)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b, "---\n%s", text)
+		fmt.Fprintf(&b, "---\n%s", text)
 	}
-	return nil
+	_, err := b.WriteTo(out)
+	return err
 }
 
-func readRuns(name string, stdin io.Reader) ([]byte, error) {
+func readDocuments(name string, stdin io.Reader) ([]document, error) {
+	src, err := readFile(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	var all []document
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(src)))
+	for n := 1; ; n++ {
+		text, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		d := document{at: fmt.Sprintf("%s: document %d", name, n), text: text}
+		if err == nil {
+			err = yaml.Unmarshal(text, &d.kind)
+		}
+		if err != nil {
+			return nil, wrongDocument(d, err)
+		}
+		all = append(all, d)
+	}
+}
+
+func readFile(name string, stdin io.Reader) ([]byte, error) {
 	from := stdin
 	if name != "-" {
 		f, err := os.Open(name)

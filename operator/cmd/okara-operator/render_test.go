@@ -3,8 +3,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,8 +23,8 @@ func TestRender(t *testing.T) {
 		code          int
 	}{
 		{renderFirst + renderSecond, "", exitOK},
-		{renderFirst + strings.Replace(renderSecond, "name: two", "name: two.x", 1), `run 2: name: "two.x" has to be a label of DNS`, exitFailure},
-		{renderFirst + "nmae: x\n", `run 1: error unmarshaling JSON: while decoding JSON: json: unknown field "nmae"`, exitFailure},
+		{renderFirst + strings.Replace(renderSecond, "name: two", "name: two.x", 1), `document 2: name: "two.x" has to be a label of DNS`, exitFailure},
+		{renderFirst + "nmae: x\n", `document 1: error unmarshaling JSON: while decoding JSON: json: unknown field "nmae"`, exitFailure},
 		{strings.Repeat("#", maxRuns+1), "has more than 4 MiB", exitFailure},
 	} {
 		file := filepath.Join(t.TempDir(), "runs.yaml")
@@ -34,9 +36,104 @@ func TestRender(t *testing.T) {
 			t.Errorf("%.60q: %d, %s%s", c.content, code, out, errOut)
 		}
 	}
-	for _, args := range [][]string{{"render"}, {"render", "a", "b"}, {"render", filepath.Join(t.TempDir(), "none")}} {
+	for _, args := range [][]string{{"render"}, {"render", "a", "b"}, {"render", "--module"}, {"render", filepath.Join(t.TempDir(), "none")}} {
 		if code, out, errOut := command(t, args...); code == exitOK || out != "" || errOut == "" {
 			t.Errorf("%q: %d, %s%s", args, code, out, errOut)
+		}
+	}
+}
+
+// kindArgs render a kind and an object of it.
+func kindArgs(more ...string) []string {
+	return append([]string{"render", "testdata/vpcs.yaml", "testdata/prod.yaml", "--module", "../../internal/kindspec/testdata/vpc"}, more...)
+}
+
+func siteArgs() []string {
+	return []string{
+		"--version", "1.4.0@sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b",
+		"--registry", "registry.example.com/platform", "--serve", "https://okara.example.com", "--cluster", "prod",
+	}
+}
+
+// TestRenderKind compares what a kind and an object of it become with a file, which
+// OKARA_UPDATE writes. kindspec has the CRD itself.
+func TestRenderKind(t *testing.T) {
+	code, out, errOut := command(t, kindArgs(siteArgs()...)...)
+	crd, rest, _ := strings.Cut(out, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n")
+	if code != exitOK || errOut != "" || !strings.Contains(crd, "name: vpcs.apps.okara.dev") {
+		t.Fatalf("%d, %s%.400s", code, errOut, out)
+	}
+	const golden = "testdata/kind.golden"
+	if os.Getenv("OKARA_UPDATE") != "" {
+		if err := os.WriteFile(golden, []byte(rest), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest != string(want) {
+		t.Errorf("it became\n%s", rest)
+	}
+
+	code, out, errOut = command(t, kindArgs(append(siteArgs(), "--json")...)...)
+	var list struct {
+		Kind  string
+		Items []struct{ Kind string }
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK || list.Kind != "List" || len(list.Items) != strings.Count(rest, "\n---\n")+2 {
+		t.Errorf("%d, %s: %v: a %s of %d objects", code, errOut, err, list.Kind, len(list.Items))
+	}
+}
+
+// TestRenderKindRefuses wants each mistake told with what helps, and nothing printed.
+func TestRenderKindRefuses(t *testing.T) {
+	without := func(flag string) []string {
+		args := siteArgs()
+		i := slices.Index(args, flag)
+		return slices.Delete(args, i, i+2)
+	}
+	written := func(change, to string) []string {
+		text, err := os.ReadFile("testdata/prod.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "object.yaml")
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change, to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := kindArgs(siteArgs()...)
+		args[2] = file
+		return args
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{kindArgs(without("--registry")...), "needs --registry", exitUsage},
+		{kindArgs(without("--serve")...), "needs --serve", exitUsage},
+		{kindArgs(without("--cluster")...), "needs --cluster", exitUsage},
+		{kindArgs(without("--version")...), "hint: name it by --version", exitFailure},
+		{append(siteArgs(), "render", "testdata/vpcs.yaml"), "hint: name the folder with its files by --module", exitFailure},
+		{append(siteArgs(), "render", "testdata/prod.yaml"), "no ModuleKind defines VPC", exitFailure},
+		{append(siteArgs(), "render", "testdata/vpcs.yaml", "testdata/vpcs.yaml", "--module", "../../internal/kindspec/testdata/vpc"), "defined twice", exitFailure},
+		{append(kindArgs(), "--version", "1.4.0"), "is no VERSION@DIGEST", exitUsage},
+		{append(kindArgs(), "--serve", "okara"), "is no https://", exitUsage},
+		{append(kindArgs(), "--registry", "https://r"), "r", exitUsage},
+		{append(kindArgs(), "--cluster", "A"), "is no name of a cluster", exitUsage},
+		{append(kindArgs(siteArgs()...), "--module", t.TempDir()), "modules/vpc", exitFailure},
+		{written("10.10.0.0/16", "[1]"), "spec.cidr", exitFailure},
+		{written("region:", "regoin:"), "spec.regoin", exitFailure},
+		{written("region: eu-central-1", ""), "spec.region", exitFailure},
+		{written(", namespace: tenant-acme", ""), "metadata.namespace", exitFailure},
+		{written("name: prod", "name: Prod"), "a name begins with a letter", exitFailure},
+		{written("apps.okara.dev/v1alpha1", "apps/v1"), "nothing that is rendered", exitFailure},
+	} {
+		code, out, errOut := command(t, c.args...)
+		if code != c.code || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "hint: ") {
+			t.Errorf("%q: %d, want %d and %q: %.200s%s", c.args, code, c.code, c.want, out, errOut)
 		}
 	}
 }

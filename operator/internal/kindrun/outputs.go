@@ -25,11 +25,13 @@ import (
 // planKey of a ConfigMap has the text of a plan.
 const planKey = "tfplan"
 
-// secretName is the Secret that users see, beside the object.
-func (x *one) secretName() string {
-	name := cmp.Or(x.def.Spec.Outputs.SecretName, "{singular}-{name}-outputs")
-	singular := cmp.Or(x.def.Spec.Names.Singular, strings.ToLower(x.def.Spec.Names.Kind))
-	return strings.NewReplacer("{name}", x.o.GetName(), "{singular}", singular).Replace(name)
+func (x *one) secretName() string { return OutputsSecret(x.def, x.o) }
+
+// OutputsSecret is the Secret that users see, beside the object.
+func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
+	name := cmp.Or(def.Spec.Outputs.SecretName, "{singular}-{name}-outputs")
+	singular := cmp.Or(def.Spec.Names.Singular, strings.ToLower(def.Spec.Names.Kind))
+	return strings.NewReplacer("{name}", o.GetName(), "{singular}", singular).Replace(name)
 }
 
 func (x *one) planName() string { return x.want.Run.Name + "-okara-plan" }

@@ -105,6 +105,10 @@ func (k *Kind) Invalid(o *unstructured.Unstructured) field.ErrorList {
 	return k.check.admit(runtime.DeepCopyJSON(o.Object))
 }
 
+// Admit makes of an object what the API server would, were it created now, and says what
+// it has against it, nil for a valid one. Unknown fields are dropped.
+func (k *Kind) Admit(o *unstructured.Unstructured) field.ErrorList { return k.check.admit(o.Object) }
+
 // validDefault reports whether a schema accepts its own default.
 func validDefault(props *apiextensions.JSONSchemaProps) bool {
 	in, err := internalProps(props)

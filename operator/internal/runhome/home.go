@@ -68,31 +68,57 @@ func (h Home) Furnish(ctx context.Context, c client.Client) error {
 	if err := bound(ctx, c, h.Name); err != nil {
 		return err
 	}
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
-	account := &corev1.ServiceAccount{ObjectMeta: meta(cmp.Or(h.Account, Account))}
-	if _, err := owned.Write(ctx, c, account, h.UID, func(a *corev1.ServiceAccount) error {
+	account, binding, policy := h.objects()
+	if _, err := owned.Write(ctx, c, &corev1.ServiceAccount{ObjectMeta: account.ObjectMeta}, h.UID, func(a *corev1.ServiceAccount) error {
 		a.Annotations = h.Annotations
 		return nil
 	}); err != nil {
 		return err
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: meta(Account)}
-	if _, err := owned.Write(ctx, c, binding, h.UID, func(b *rbacv1.RoleBinding) error {
-		b.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.role()}
-		b.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: account.Name}}
+	if _, err := owned.Write(ctx, c, &rbacv1.RoleBinding{ObjectMeta: binding.ObjectMeta}, h.UID, func(b *rbacv1.RoleBinding) error {
+		b.RoleRef, b.Subjects = binding.RoleRef, binding.Subjects
 		return nil
 	}); err != nil {
 		return err
 	}
-	policy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Account)}
-	_, err := owned.Write(ctx, c, policy, h.UID, func(p *networkingv1.NetworkPolicy) error {
-		p.Spec = policyOf(cmp.Or(h.Flux, defaultFlux))
-		if h.Charts { // who may come in is for the chart to say
-			p.Spec.PolicyTypes, p.Spec.Ingress = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, nil
-		}
+	_, err := owned.Write(ctx, c, &networkingv1.NetworkPolicy{ObjectMeta: policy.ObjectMeta}, h.UID, func(p *networkingv1.NetworkPolicy) error {
+		p.Spec = policy.Spec
 		return nil
 	})
 	return err
+}
+
+// Objects are the namespace and what [Home.Furnish] makes in it, but for the binding by
+// which the operator reaches its Secrets. It is pure.
+func (h Home) Objects() []client.Object {
+	account, binding, policy := h.objects()
+	account.Annotations = h.Annotations
+	account.TypeMeta = metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ServiceAccount"}
+	binding.TypeMeta = metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}
+	policy.TypeMeta = metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"}
+	all := []client.Object{&corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}},
+	}, account, binding, policy}
+	for _, o := range all {
+		owned.Mark(o, h.UID)
+	}
+	return all
+}
+
+func (h Home) objects() (account *corev1.ServiceAccount, binding *rbacv1.RoleBinding, policy *networkingv1.NetworkPolicy) {
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
+	account = &corev1.ServiceAccount{ObjectMeta: meta(cmp.Or(h.Account, Account))}
+	binding = &rbacv1.RoleBinding{
+		ObjectMeta: meta(Account),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.role()},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: account.Name}},
+	}
+	policy = &networkingv1.NetworkPolicy{ObjectMeta: meta(Account), Spec: policyOf(cmp.Or(h.Flux, defaultFlux))}
+	if h.Charts { // who may come in is for the chart to say
+		policy.Spec.PolicyTypes, policy.Spec.Ingress = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, nil
+	}
+	return account, binding, policy
 }
 
 // policyOf lets tofu-controller in, and everything out but to link-local addresses.

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/preview"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+)
+
+// renderFlags are what a cluster, an operator and a registry would say.
+type renderFlags struct {
+	registry  string
+	serve     string
+	cluster   string
+	namespace string
+	module    string
+	version   string
+	json      bool
+}
+
+func (f *renderFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that has the modules of kinds")
+	flags.StringVar(&f.serve, "serve", "", "`URL` of okara serve, which keeps the states of objects")
+	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster, which names their states")
+	flags.StringVar(&f.namespace, "namespace", "okara-system", "`NAMESPACE` of the operator, which has the Secrets that definitions name")
+	flags.StringVar(&f.module, "module", "", "`FOLDER` with the module of a ModuleKind, as okara publish takes it")
+	flags.StringVar(&f.version, "version", "", "`VERSION@DIGEST` of the module that objects run, where no status says it")
+	flags.BoolVar(&f.json, "json", false, "print one List as JSON")
+}
+
+func (f *renderFlags) check() error {
+	if f.registry != "" {
+		if _, _, err := (&registrySite{registry: f.registry}).layout(); err != nil {
+			return &usageError{err}
+		}
+	}
+	if f.serve != "" {
+		if u, err := url.Parse(f.serve); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
+			return usagef("--serve %q is no https://HOST[:PORT]", f.serve)
+		}
+	}
+	if f.cluster != "" && len(validation.IsDNS1123Label(f.cluster)) > 0 {
+		return usagef("--cluster %q is no name of a cluster", f.cluster)
+	}
+	if _, err := f.resolved(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// resolved is the version that objects run; nil: nobody said.
+func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
+	if f.version == "" {
+		return nil, nil
+	}
+	text, sum, _ := strings.Cut(f.version, "@")
+	v, err := addr.ParseVersion(text)
+	if d, wrong := digest.Parse(sum); err != nil || wrong != nil || d.Algorithm() != digest.SHA256 {
+		return nil, usagef("--version %q is no VERSION@DIGEST, 1.4.0@sha256:… say: okara publish and okara show print it", f.version)
+	}
+	return &v1alpha1.ResolvedModule{Version: v.String(), Digest: sum}, nil
+}
+
+// kinds are those that documents define, by the kind of their objects.
+func (f *renderFlags) kinds(docs []document) (map[string]*kindspec.Kind, error) {
+	all := map[string]*kindspec.Kind{}
+	for _, d := range docs {
+		if !isDefinition(d) {
+			continue
+		}
+		k, err := f.kind(d.text)
+		if err != nil {
+			return nil, wrongDocument(d, err)
+		}
+		name := k.GroupVersionKind().Kind
+		if all[name] != nil {
+			return nil, wrongDocument(d, fmt.Errorf("kind %s is defined twice", name))
+		}
+		all[name] = k
+	}
+	return all, nil
+}
+
+func isDefinition(d document) bool {
+	return d.kind.Kind == "ModuleKind" && d.kind.APIVersion == v1alpha1.GroupVersion().String()
+}
+
+func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
+	def := &v1alpha1.ModuleKind{}
+	if err := yaml.UnmarshalStrict(text, def); err != nil {
+		return nil, err
+	}
+	if version, _ := f.resolved(); version != nil { // checked before
+		def.Status.Module = version
+	}
+	if def.UID == "" {
+		def.UID = preview.UnknownUID
+	}
+	var m kindspec.Module
+	if f.module != "" {
+		d, err := describe(f.module)
+		if err != nil {
+			return nil, err
+		}
+		if m, err = kindspec.Described(d, def.Spec.Module.Path); err != nil {
+			return nil, err
+		}
+	} else if def.Spec.Schema.Inline == nil {
+		return nil, &hintError{fmt.Errorf("the inputs of module %s%s are not known", def.Spec.Module.Address, def.Spec.Module.Repository),
+			"name the folder with its files by --module, or write spec.schema.inline"}
+	}
+	return kindspec.New(def, m)
+}
+
+// describe is what okara publish would say of a module in a folder.
+func describe(dir string) (artifact.ModuleDescription, error) {
+	tree := os.DirFS(dir)
+	list, err := archive.List(context.Background(), tree, archive.Options{})
+	if err != nil {
+		return artifact.ModuleDescription{}, fmt.Errorf("--module %s: %w", dir, err)
+	}
+	v, err := moduledoc.New(tree, list)
+	if err != nil {
+		return artifact.ModuleDescription{}, fmt.Errorf("--module %s: %w", dir, err)
+	}
+	return v.Describe(addr.ModuleVersion{}, "."), nil
+}
+
+// objects are what a document becomes.
+func (f *renderFlags) objects(d document, kinds map[string]*kindspec.Kind) ([]any, error) {
+	switch {
+	case d.kind.Kind == "":
+		return renderRun(d.text)
+	case isDefinition(d):
+		var def v1alpha1.ModuleKind
+		if err := yaml.Unmarshal(d.text, &def); err != nil {
+			return nil, err
+		}
+		return preview.Definition(kinds[def.Spec.Names.Kind]), nil
+	case d.kind.APIVersion != kindspec.Group+"/"+kindspec.Version:
+		return nil, fmt.Errorf("%s %s is nothing that is rendered: runs, ModuleKinds and objects of their kinds are", d.kind.APIVersion, d.kind.Kind)
+	}
+	k := kinds[d.kind.Kind]
+	if k == nil {
+		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "name the file with its ModuleKind, too"}
+	}
+	site, err := f.site(k)
+	if err != nil {
+		return nil, err
+	}
+	var o unstructured.Unstructured
+	if err := yaml.Unmarshal(d.text, &o.Object); err != nil {
+		return nil, err
+	}
+	if o.GetNamespace() == "" {
+		return nil, fmt.Errorf("metadata.namespace: an object of %s has one", d.kind.Kind)
+	}
+	return site.Object(k, &o)
+}
+
+// site is what has to be known of an operator to render objects.
+func (f *renderFlags) site(k *kindspec.Kind) (preview.Site, error) {
+	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
+		if flag.value == "" {
+			return preview.Site{}, usagef("an object of %s needs --%s, as the operator has it", k.GroupVersionKind().Kind, flag.name)
+		}
+	}
+	if k.Definition.Status.Module == nil {
+		return preview.Site{}, &hintError{fmt.Errorf("no version of the module is chosen"), "name it by --version VERSION@DIGEST, which okara publish and okara show print"}
+	}
+	host, layout, err := (&registrySite{registry: f.registry}).layout()
+	if err != nil {
+		return preview.Site{}, err
+	}
+	at, err := url.Parse(strings.TrimSuffix(f.serve, "/"))
+	if err != nil {
+		return preview.Site{}, err
+	}
+	return preview.Site{
+		Registry: kindspec.Registry{Host: host, Layout: layout, Namespace: f.namespace},
+		Where:    runaccess.Where{FrontEnd: at, Cluster: f.cluster},
+	}, nil
+}
