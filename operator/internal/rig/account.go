@@ -21,7 +21,7 @@ import (
 // chart gives one that runs modules, and returns what connects to the cluster as it.
 func (c *Cluster) Account(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
-	return c.account(t, namespace, []string{"cluster", "runs", "kinds"}, []string{"secrets", "secretsOfRuns"})
+	return c.account(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
 }
 
 // RegistryAccount is [Cluster.Account] for one that fills a registry alone.
