@@ -41,8 +41,11 @@ type Status struct {
 	Lock    string // id of the lock of the state that is in the way
 
 	Plan *Plan // that waits; of Planned
-	// Failures are those since something changed last.
+	// Failures are those since something changed last, but for a destroy.
 	Failures int64
+	// FailedAt is when the last try of a destroy failed, RFC 3339; "": none has, or the
+	// next one goes on. tofu-controller does not count them.
+	FailedAt string
 	// AppliedRevision and PlannedRevision are tofu-controller's: TAG@DIGEST or DIGEST.
 	AppliedRevision string
 	PlannedRevision string
@@ -83,6 +86,9 @@ func Observe(s Spec, live *unstructured.Unstructured) Status {
 	switch {
 	case live.GetDeletionTimestamp() != nil:
 		status.Phase = Destroying
+		if ready.False() && ready.Generation == live.GetGeneration() {
+			status.FailedAt = ready.Since
+		}
 	case fluxobj.Suspended(live):
 		status.Phase = Suspended
 	case s.waits(live):

@@ -15,7 +15,8 @@ const AnnotationRequest = "reconcile.fluxcd.io/requestedAt"
 // Condition is one of a status. The zero value is one that is not there.
 type Condition struct {
 	Status, Reason, Message string
-	Generation              int64 // 0: not told
+	Generation              int64  // 0: not told
+	Since                   string // when Status changed last, RFC 3339
 }
 
 // True and False report what the condition says.
@@ -29,7 +30,7 @@ func Conditions(o *unstructured.Unstructured) map[string]Condition {
 	for _, one := range list {
 		m, _ := one.(map[string]any)
 		generation, _ := m["observedGeneration"].(int64)
-		all[word(m, "type")] = Condition{word(m, "status"), word(m, "reason"), word(m, "message"), generation}
+		all[word(m, "type")] = Condition{word(m, "status"), word(m, "reason"), word(m, "message"), generation, word(m, "lastTransitionTime")}
 	}
 	return all
 }

@@ -3,6 +3,7 @@
 package kindrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -21,8 +24,12 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// manyFailures of a destroy are enough to say that it does not go by itself.
-const manyFailures = 5
+const (
+	// manyFailures of a destroy are enough to say that it does not go by itself.
+	manyFailures = 5
+	// nextDestroy is when it is tried again all the same.
+	nextDestroy = 24 * time.Hour
+)
 
 // end takes the next step of the deletion of an object.
 func (x *one) end(ctx context.Context) (time.Duration, error) {
@@ -38,6 +45,7 @@ func (x *one) end(ctx context.Context) (time.Duration, error) {
 	if err != nil || !gone {
 		return pending, err
 	}
+	x.status.Destroy = nil
 	if mine && !x.want.Run.Keep {
 		err := x.Access.Release(ctx, x.access, true)
 		if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
@@ -53,7 +61,7 @@ func (x *one) end(ctx context.Context) (time.Duration, error) {
 // failed says that the infrastructure could not be destroyed.
 func (x *one) failed(why string) error {
 	x.status.Phase = phaseDestroyFailed
-	return &problem{reason: v1alpha1.ReasonDestroyFailed, message: why, after: time.Minute}
+	return &problem{reason: v1alpha1.ReasonDestroyFailed, message: why, after: time.Hour}
 }
 
 // destroy deletes the Terraform, and reports whether it is absent, and whether its state
@@ -82,12 +90,35 @@ func (x *one) destroy(ctx context.Context) (mine, gone bool, err error) {
 			return true, false, err
 		}
 	}
-	gone, err = x.Executor.Destroy(ctx, x.want.Run)
-	if err == nil && !gone && now.Failures >= manyFailures {
-		line, _, _ := strings.Cut(now.Message, "\n")
-		return !lost, false, x.failed(fmt.Sprintf("destroying failed %d times, and is tried again: %s", now.Failures, line))
+	if err := x.tries(ctx, now); err != nil {
+		return !lost, false, err
 	}
+	gone, err = x.Executor.Destroy(ctx, x.want.Run)
 	return !lost, gone, err
+}
+
+// tries counts those of a destroy that failed. After some it is over, until a day has gone
+// by, or somebody asks: tofu-controller would go on for ever.
+func (x *one) tries(ctx context.Context, now fluxexec.Status) error {
+	d := x.status.Destroy
+	if now.FailedAt != "" && (d == nil || now.FailedAt != d.FailedAt) {
+		if d == nil {
+			d = &destroyStatus{}
+		}
+		d.Failures, d.FailedAt = d.Failures+1, now.FailedAt
+		x.status.Destroy = d
+	}
+	if d == nil || d.Failures < manyFailures {
+		return nil
+	}
+	asked := x.o.GetAnnotations()[v1alpha1.AnnotationRequest]
+	at, err := time.Parse(time.RFC3339, d.FailedAt)
+	if err != nil || time.Since(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
+		x.status.Destroy, x.status.LastHandledRequest, x.status.Phase = &destroyStatus{FailedAt: d.FailedAt}, cmp.Or(asked, x.status.LastHandledRequest), phaseDestroying
+		return nil
+	}
+	line, _, _ := strings.Cut(now.Message, "\n")
+	return errors.Join(x.failed(fmt.Sprintf("destroying failed %d times, next in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
 func isTaken(err error) bool {
@@ -111,8 +142,7 @@ func (x *one) abandon(ctx context.Context) (time.Duration, error) {
 			uid := t.GetUID()
 			return pending, client.IgnoreNotFound(x.Client.Delete(ctx, t, client.Preconditions{UID: &uid}))
 		}
-		t.SetFinalizers(nil)
-		return pending, client.IgnoreNotFound(x.Client.Update(ctx, t))
+		return pending, client.IgnoreNotFound(x.Client.Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	}
 	x.tell("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
 	return x.clean(ctx)
@@ -120,13 +150,7 @@ func (x *one) abandon(ctx context.Context) (time.Duration, error) {
 
 // clean removes what is left in the cluster when the Terraform is absent.
 func (x *one) clean(ctx context.Context) (time.Duration, error) {
-	for _, step := range []func(context.Context) (bool, error){
-		x.withdraw,
-		func(ctx context.Context) (bool, error) { return x.Executor.Clean(ctx, x.want.Run) },
-		x.forget,
-		func(ctx context.Context) (bool, error) { return x.Access.Clean(ctx, x.access) },
-		x.leave,
-	} {
+	for _, step := range []func(context.Context) (bool, error){x.withdraw, x.empty, x.leave} {
 		gone, err := step(ctx)
 		if err != nil || !gone {
 			return time.Second, err
@@ -138,6 +162,31 @@ func (x *one) clean(ctx context.Context) (time.Duration, error) {
 		return 0, client.IgnoreNotFound(x.Client.Update(ctx, x.o))
 	}
 	return 0, nil
+}
+
+// empty removes what is in the namespace of the run. One that is going takes it along: the
+// operator may not even look any more.
+func (x *one) empty(ctx context.Context) (gone bool, err error) {
+	if x.dedicated() {
+		ns := &corev1.Namespace{}
+		err := x.Client.Get(ctx, client.ObjectKey{Name: x.home()}, ns)
+		if apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	for _, step := range []func(context.Context) (bool, error){
+		func(ctx context.Context) (bool, error) { return x.Executor.Clean(ctx, x.want.Run) },
+		x.forget,
+		func(ctx context.Context) (bool, error) { return x.Access.Clean(ctx, x.access) },
+	} {
+		if gone, err := step(ctx); err != nil || !gone {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // leave removes the namespace of the run, or its mark where others may run there still.

@@ -5,6 +5,7 @@ package kindrun
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ import (
 // settle makes the namespace of the run, and who runs in it.
 func (x *one) settle(ctx context.Context) error {
 	if x.shows() {
-		if err := runhome.Enter(ctx, x.Client, x.o.GetNamespace()); err != nil {
+		if err := x.enter(ctx); err != nil {
 			return err
 		}
 	}
@@ -44,6 +45,17 @@ func (x *one) settle(ctx context.Context) error {
 		Name: x.home(), UID: x.o.GetUID(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
 	}
 	return home.Furnish(ctx, x.Client)
+}
+
+// enter gives the operator the Secrets of the namespace of the object. The end of an
+// object goes on without: the namespace may be going, too.
+func (x *one) enter(ctx context.Context) error {
+	err := runhome.Enter(ctx, x.Client, x.o.GetNamespace())
+	_, unmarked := errors.AsType[*runhome.NotAllowedError](err)
+	if x.ends() && x.dedicated() && (unmarked || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
+		return nil
+	}
+	return err
 }
 
 // shows reports whether Secrets of the namespace of the object are read or written.
@@ -87,35 +99,57 @@ func (x *one) label(ctx context.Context, ns *corev1.Namespace, value any) error 
 func (x *one) copies(ctx context.Context) (versions string, err error) {
 	var all []string
 	for _, c := range x.want.Copies {
-		from := &corev1.Secret{}
-		err := x.Client.Get(ctx, c.From, from)
-		if apierrors.IsNotFound(err) {
-			return "", &problem{reason: v1alpha1.ReasonSecretMissing, message: fmt.Sprintf("Secret %s is not there", c.From.Name), after: pending, retry: true}
-		}
+		version, err := x.copy(ctx, c)
 		if err != nil {
 			return "", err
 		}
-		if !agrees(from, c.Use) {
-			return "", &problem{reason: v1alpha1.ReasonSecretNotAllowed, message: fmt.Sprintf("Secret %s does not agree: annotate it %s=%s", c.From.Name, v1alpha1.AnnotationUse, c.Use), after: pending}
-		}
-		data := map[string][]byte{}
-		for _, key := range c.Keys {
-			value, ok := from.Data[key]
-			if !ok {
-				return "", &problem{reason: v1alpha1.ReasonSecretMissing, message: fmt.Sprintf("Secret %s has no key %s", c.From.Name, key), after: pending, retry: true}
-			}
-			data[key] = value
-		}
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.home(), Name: c.Name}}
-		if _, err := owned.Write(ctx, x.Client, s, x.o.GetUID(), func(s *corev1.Secret) error {
-			s.Data = data
-			return nil
-		}); err != nil {
-			return "", err
-		}
-		all = append(all, s.ResourceVersion)
+		all = append(all, version)
 	}
 	return strings.Join(all, "."), nil
+}
+
+// copy brings one Secret. What destroys does with the copy that was there, where the
+// Secret itself went first.
+func (x *one) copy(ctx context.Context, c Copy) (version string, err error) {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.home(), Name: c.Name}}
+	data, err := x.values(ctx, c)
+	if _, lacks := errors.AsType[*problem](err); x.ends() && (lacks || apierrors.IsForbidden(err)) {
+		if x.Client.Get(ctx, client.ObjectKeyFromObject(s), s) == nil && owned.Ours(s, x.o.GetUID()) {
+			return s.ResourceVersion, nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = owned.Write(ctx, x.Client, s, x.o.GetUID(), func(s *corev1.Secret) error {
+		s.Data = data
+		return nil
+	})
+	return s.ResourceVersion, err
+}
+
+// values are those of the keys of a Secret that agrees to be read.
+func (x *one) values(ctx context.Context, c Copy) (map[string][]byte, error) {
+	from := &corev1.Secret{}
+	err := x.Client.Get(ctx, c.From, from)
+	if apierrors.IsNotFound(err) {
+		return nil, &problem{reason: v1alpha1.ReasonSecretMissing, message: fmt.Sprintf("Secret %s is not there", c.From.Name), after: pending, retry: true}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !agrees(from, c.Use) {
+		return nil, &problem{reason: v1alpha1.ReasonSecretNotAllowed, message: fmt.Sprintf("Secret %s does not agree: annotate it %s=%s", c.From.Name, v1alpha1.AnnotationUse, c.Use), after: pending}
+	}
+	data := map[string][]byte{}
+	for _, key := range c.Keys {
+		value, ok := from.Data[key]
+		if !ok {
+			return nil, &problem{reason: v1alpha1.ReasonSecretMissing, message: fmt.Sprintf("Secret %s has no key %s", c.From.Name, key), after: pending, retry: true}
+		}
+		data[key] = value
+	}
+	return data, nil
 }
 
 // agrees reports whether a Secret may be used for something.

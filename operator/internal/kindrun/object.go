@@ -92,12 +92,12 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 func (x *one) step(ctx context.Context) (time.Duration, error) {
 	x.status.Namespace = x.home()
 	want, err := x.Want(x.def, x.o)
-	if err != nil && x.o.GetDeletionTimestamp() == nil {
+	if err != nil && !x.ends() {
 		return 0, &problem{reason: v1alpha1.ReasonInvalid, message: err.Error()}
 	}
 	x.want = want
 	x.place()
-	if x.o.GetDeletionTimestamp() != nil {
+	if x.ends() {
 		return x.end(ctx)
 	}
 	return x.run(ctx)
@@ -105,6 +105,9 @@ func (x *one) step(ctx context.Context) (time.Duration, error) {
 
 // home is the namespace of the run.
 func (x *one) home() string { return homeOf(x.def, x.o) }
+
+// ends reports whether the object is being deleted.
+func (x *one) ends() bool { return x.o.GetDeletionTimestamp() != nil }
 
 func (x *one) dedicated() bool { return x.home() != x.o.GetNamespace() }
 

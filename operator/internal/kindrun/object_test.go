@@ -164,7 +164,7 @@ func TestBroughtBack(t *testing.T) {
 	s.controller(o, "False", "TFExecInitFailed", `error: HTTP 409: not this object's state: its owner is another`, nil)
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonStateNotOwned)
-	if suspended, _, _ := unstructured.NestedBool(s.terraform(o).Object, "spec", "suspend"); !suspended {
+	if !s.suspended(o) {
 		t.Error("it may run again")
 	}
 	if err := s.Delete(t.Context(), o); err != nil {
@@ -191,8 +191,9 @@ func TestBroughtBack(t *testing.T) {
 	}
 }
 
-// TestAbandon gives up what is outside, and keeps its state.
-func TestAbandon(t *testing.T) {
+// TestAbandon: a destroy that fails again and again waits for a day, or for somebody. An
+// administrator gives up what is outside, and keeps its state.
+func TestDestroyFails(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	s.step(o)
@@ -203,8 +204,29 @@ func TestAbandon(t *testing.T) {
 	for range 3 {
 		s.step(o)
 	}
-	s.controller(o, "False", "TFExecApplyFailed", "no credentials\nmore", map[string]any{"reconciliationFailures": int64(6)})
+	for n := range 5 {
+		s.says(o, false, v1alpha1.ReasonDestroying)
+		s.fails(o, n)
+		s.step(o)
+		s.step(o) // it is the same failure
+	}
+	s.says(o, false, v1alpha1.ReasonDestroyFailed)
+	if !s.suspended(o) {
+		t.Error("it is tried again")
+	}
+	o.SetAnnotations(map[string]string{v1alpha1.AnnotationRequest: "now"})
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
 	s.step(o)
+	s.says(o, false, v1alpha1.ReasonDestroying)
+	if s.suspended(o) {
+		t.Error("nobody tries, though somebody asked")
+	}
+	for n := range 5 {
+		s.fails(o, 5+n)
+		s.step(o)
+	}
 	s.says(o, false, v1alpha1.ReasonDestroyFailed)
 	if message := s.ready(o).Message; !strings.Contains(message, "no credentials") || strings.Contains(message, "more") {
 		t.Errorf("it says %q", message)

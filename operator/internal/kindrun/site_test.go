@@ -269,6 +269,24 @@ func (s *site) controller(o *unstructured.Unstructured, ready, reason, message s
 	}
 }
 
+// fails is what tofu-controller says when it cannot destroy.
+func (s *site) fails(o *unstructured.Unstructured, n int) {
+	s.t.Helper()
+	s.controller(o, "False", "ApplyFailed", "no credentials\nmore", nil)
+	t := s.terraform(o)
+	conditions := t.Object["status"].(map[string]any)["conditions"].([]any)
+	conditions[0].(map[string]any)["lastTransitionTime"] = time.Now().Add(time.Duration(n) * time.Second).UTC().Format(time.RFC3339)
+	if err := s.Status().Update(s.t.Context(), t); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) suspended(o *unstructured.Unstructured) bool {
+	s.t.Helper()
+	is, _, _ := unstructured.NestedBool(s.terraform(o).Object, "spec", "suspend")
+	return is
+}
+
 // applied is what tofu-controller does after a run that ended well.
 func (s *site) applied(o *unstructured.Unstructured) {
 	s.t.Helper()

@@ -50,6 +50,7 @@ type status struct {
 	LastPlannedRevision string                     `json:"lastPlannedRevision,omitempty"`
 	PendingApproval     bool                       `json:"pendingApproval"`
 	Plan                *planStatus                `json:"plan,omitempty"`
+	Destroy             *destroyStatus             `json:"destroy,omitempty"`
 	Outputs             []string                   `json:"outputs,omitempty"`
 	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
 	OutputsSecret       string                     `json:"outputsSecret,omitempty"`
@@ -59,6 +60,12 @@ type planStatus struct {
 	Pending   string `json:"pending,omitempty"`
 	Summary   string `json:"summary,omitempty"`
 	ConfigMap string `json:"configMap,omitempty"`
+}
+
+// destroyStatus are the tries to destroy what the object made.
+type destroyStatus struct {
+	Failures int    `json:"failures"`
+	FailedAt string `json:"failedAt"` // when the last one failed, RFC 3339
 }
 
 func readStatus(o *unstructured.Unstructured) (status, error) {
@@ -79,6 +86,10 @@ func (s status) clone() status {
 	if s.Plan != nil {
 		plan := *s.Plan
 		s.Plan = &plan
+	}
+	if s.Destroy != nil {
+		destroy := *s.Destroy
+		s.Destroy = &destroy
 	}
 	return s
 }
@@ -211,7 +222,7 @@ func (x *one) describe(ctx context.Context) error {
 	if is == nil {
 		is = map[string]any{}
 	}
-	for _, key := range []string{"plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision"} {
+	for _, key := range []string{"plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision", "destroy"} {
 		delete(is, key)
 	}
 	maps.Copy(is, runtime.DeepCopyJSON(numbers(to)))

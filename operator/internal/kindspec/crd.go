@@ -122,6 +122,9 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"plan": object("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
 			"pending": text(256, "What an Approval has to name."), "summary": text(1024, "What it would do."), "configMap": text(253, "ConfigMap with its text."),
 		}),
+		"destroy": object("Tries to destroy what it made.", map[string]apiextensions.JSONSchemaProps{
+			"failures": {Type: "integer", Format: "int32", Description: "Those that failed, one after the other."}, "failedAt": text(64, "When the last one did."),
+		}),
 		"outputs":       outputs,
 		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that everybody may see."},
 		"outputsSecret": text(253, "Secret beside this object that has the outputs."),

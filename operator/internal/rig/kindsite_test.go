@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -34,6 +36,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/plangate"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
@@ -47,14 +50,16 @@ type kindSite struct {
 	t       *testing.T
 	config  *rest.Config
 	tenant  string
-	okara   string // HOST:PORT
-	admin   string // token that may do everything there
+	past    *runtoken.Issuer // the operator's, whose tokens have expired
+	okara   string           // HOST:PORT
+	admin   string           // token that may do everything there
 	module  depot.Published
 	def     *v1alpha1.ModuleKind
 	objects *kindrun.Objects
 }
 
-func newKindSite(t *testing.T) *kindSite {
+// newKindSite has a module be a kind. The operator has the rights that the chart gives it.
+func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)) *kindSite {
 	t.Helper()
 	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu), tenant: cluster.Namespace(t, nil).Name}
 	scheme := runtime.NewScheme()
@@ -63,14 +68,24 @@ func newKindSite(t *testing.T) *kindSite {
 			t.Fatal(err)
 		}
 	}
-	c, err := client.NewWithWatch(s.config, client.Options{Scheme: scheme})
+	admin, err := client.NewWithWatch(s.config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.flux = flux{c}
+	s.flux = flux{admin}
+	Install(t, s.config)
 	home := cluster.Namespace(t, nil).Name
-	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: home, Cluster: "prod"})
+	c, err := client.New(cluster.Account(t, home), client.Options{Scheme: scheme})
 	if err != nil {
+		t.Fatal(err)
+	}
+	issue := runtoken.Options{Client: c, Namespace: home, Cluster: "prod"}
+	issuer, err := runtoken.New(issue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue.Now = func() time.Time { return time.Now().Add(-runtoken.Lifetime - time.Minute) }
+	if s.past, err = runtoken.New(issue); err != nil {
 		t.Fatal(err)
 	}
 	if err := issuer.Keep(t.Context()); err != nil {
@@ -81,8 +96,13 @@ func newKindSite(t *testing.T) *kindSite {
 	tokens := s.token()
 	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runtoken.IssuerKey]))
 	registry := s.registry()
-	s.publish(registry)
+	s.publish(registry, module)
 	s.define()
+	if how != nil {
+		how(&s.def.Spec)
+	}
+	gate := httptest.NewServer(plangate.New(admin, func() ([]byte, error) { return []byte("key"), nil }, slog.New(slog.DiscardHandler)))
+	t.Cleanup(gate.Close)
 	stores := map[string]*statebackend.Store{}
 	access, err := runaccess.New(runaccess.Options{
 		Client: c, Issuer: issuer, FrontEnd: &url.URL{Scheme: "http", Host: s.okara},
@@ -100,7 +120,7 @@ func newKindSite(t *testing.T) *kindSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole})
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: gate.URL + plangate.Path})
 	return s
 }
 
@@ -162,10 +182,10 @@ func (s *kindSite) registry() *oci.Client {
 }
 
 // publish puts the module where okara serve has its modules.
-func (s *kindSite) publish(c *oci.Client) {
+func (s *kindSite) publish(c *oci.Client, module string) {
 	s.t.Helper()
 	var err error
-	s.module, err = depot.New(depot.Options{Client: c, Layout: addr.Layout{}}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(greeting)}},
+	s.module, err = depot.New(depot.Options{Client: c, Layout: addr.Layout{}}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(module)}},
 		depottest.MustModule(s.t, "acme/greeting/any", "1.0.0"), depot.ModuleOptions{})
 	if err != nil {
 		s.t.Fatal(err)
@@ -206,9 +226,10 @@ func (s *kindSite) define() {
 	s.change(s.t, ns, func() { metav1.SetMetaDataLabel(&ns.ObjectMeta, v1alpha1.LabelTenant, "") })
 }
 
-func (s *kindSite) want(_ *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
+func (s *kindSite) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
 	w := kindrun.Wanted{Address: "acme/greeting/any"}
 	w.Run.Module = fluxexec.Module{Repository: s.module.Repository, Digest: s.module.Digest, Version: "1.0.0", PlainHTTP: true}
+	w.Run.Approval = fluxexec.Approval(def.Spec.Run.Approval)
 	w.Run.RetryInterval = metav1.Duration{Duration: 2 * time.Second}
 	name, err := json.Marshal(text(s.t, o, "spec", "name"))
 	w.Run.Variables = map[string]json.RawMessage{"name": name}
@@ -291,14 +312,14 @@ func (s *kindSite) gone(o client.Object) bool {
 // pull is the state, by who may read all of them.
 func (s *kindSite) pull() string {
 	s.t.Helper()
-	_, state := s.ask(s.admin)
+	_, state := s.ask(s.admin, http.MethodGet, "")
 	return state
 }
 
-// ask is the state of the object by a token, and how it was answered.
-func (s *kindSite) ask(token string) (status int, state string) {
+// ask is a request for the state of the object by a token, and how it was answered.
+func (s *kindSite) ask(token, method, body string) (status int, said string) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", nil)
+	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}

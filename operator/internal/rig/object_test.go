@@ -20,7 +20,7 @@ import (
 // right is applied with its state in okara serve, by a token of its own; its outputs are
 // for one group; and when it is deleted nothing is left.
 func TestRoundOfAnObject(t *testing.T) {
-	s := newKindSite(t)
+	s := newKindSite(t, greeting, nil)
 	if err := s.Create(t.Context(), s.greet("NOT SO")); !apierrors.IsInvalid(err) {
 		t.Errorf("a name that is none: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestRoundOfAnObject(t *testing.T) {
 // the next object of its name does not get it. What runs for the first one goes on to
 // own the state, until an administrator gives it to the second.
 func TestObjectMadeAnew(t *testing.T) {
-	s := newKindSite(t)
+	s := newKindSite(t, greeting, nil)
 	first := s.create(t, s.greet("first"))
 	s.carry(first, "it is applied", func() bool { return s.reason(first) == v1alpha1.ReasonApplied })
 	s.change(t, first, func() { first.SetFinalizers(nil) })
