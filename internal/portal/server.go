@@ -23,6 +23,7 @@ type Options struct {
 	Kit     *service.Kit
 	Store   Store
 	Catalog Catalog
+	Kinds   Kinds             // of the cluster; nil: there is none
 	Results Results           // what runs left behind; nil: 501 for logs, plans and reveal
 	Adopter *Adopter          // finds what the ledger lost; nil: 501
 	Machine *instance.Machine // that of the store, which says what limits there are
@@ -109,6 +110,8 @@ func (s *server) routes() http.Handler {
 	get("templates/{namespace}/{name}", to(s, s.templateIn, s.showTemplate))
 	post("templates/{namespace}/{name}/pause", to(s, s.pausableIn, s.pause))
 	post("templates/{namespace}/{name}/resume", to(s, s.pausableIn, s.resume))
+
+	get("kinds/{name}", to(s, s.kindIn, s.showKind))
 
 	post("instances", to(s, s.launcherIn, s.create))
 	get("instances", to(s, s.knownIn, s.listInstances))

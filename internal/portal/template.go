@@ -39,7 +39,13 @@ func (s *server) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
 			last = one.Name
 		}
 	}
-	if doc.Count == 0 {
+	if p.after == "" {
+		doc.Kinds = s.kinds(r.caller)
+		for i := range doc.Kinds {
+			doc.Kinds[i].Example = ""
+		}
+	}
+	if doc.Count == 0 && len(doc.Kinds) == 0 {
 		if err := r.nothing(); err != nil {
 			return err
 		}

@@ -6,8 +6,9 @@ import "encoding/json"
 
 // Templates is the answer to GET templates.
 type Templates struct {
-	Templates []Template `json:"templates"` // by name
-	Count     int        `json:"count"`     // of all, not only of this page
+	Templates []Template `json:"templates"`       // by name
+	Kinds     []Kind     `json:"kinds,omitempty"` // of a cluster; of the first page
+	Count     int        `json:"count"`           // of all templates, not only of this page
 	Next      string     `json:"next,omitempty"`
 }
 
