@@ -30,7 +30,7 @@ func sheets() map[string]sheet {
 	all := map[string]sheet{
 		"admin_templates": {adminTemplatesBody{}, nil}, "approvals": {approvalsBody{}, nil}, "audit": {auditBody{}, nil}, "compare": {compareBody{}, nil},
 		"depot": {depotBody{}, nil}, "doctor": {doctorBody{}, nil}, "downloads": {downloadsBody{}, nil}, "error": {errorBody{}, nil}, "first": {firstBody{}, nil},
-		"home": {homeBody{}, nil}, "instance": {instanceBody{}, nil}, "instance_reveal": {revealBody{}, nil}, "instance_run": {runBody{}, nil},
+		"home": {homeBody{}, nil}, "kind": {kindBody{}, nil}, "instance": {instanceBody{}, nil}, "instance_reveal": {revealBody{}, nil}, "instance_run": {runBody{}, nil},
 		"instance_verb": {verbBody{}, nil}, "instances": {instancesBody{}, nil}, "login": {loginBody{}, nil}, "login-token": {loginBody{}, func(b any) { b.(*loginBody).Issuer = "" }},
 		"me": {meBody{}, nil}, "namespace": {listBody{}, nil}, "search": {listBody{}, nil},
 		"run": {launchBody{}, everyKind}, "run-closed": {launchBody{}, nil},

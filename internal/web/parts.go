@@ -20,7 +20,7 @@ func (p Parts) segments() (off []string) {
 	}{
 		{p.Catalog, []string{"", "search", "modules", "providers", "mirror"}},
 		{p.States, []string{"states"}},
-		{p.Instances, []string{"templates", "run", "instances", "approvals", "admin"}},
+		{p.Instances, []string{"templates", "kinds", "run", "instances", "approvals", "admin"}},
 		{p.Depot, []string{"depot"}},
 		{p.Doctor, []string{"doctor"}},
 		{p.Audit, []string{"audit"}},

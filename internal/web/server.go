@@ -152,6 +152,7 @@ func (s *server) instanceRoutes(mux *http.ServeMux, show func(string, func(*requ
 
 	show("GET /ui/templates", s.templateList)
 	show("GET /ui/templates/{namespace}/{name}", s.templateShow)
+	show("GET /ui/kinds/{name}", s.kindShow)
 	show("GET /ui/run/{namespace}/{name}", s.launchShow)
 	send("/ui/run/{namespace}/{name}", s.launcher, s.launch)
 	show("GET /ui/instances", s.instanceList)

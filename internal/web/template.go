@@ -54,17 +54,23 @@ func (s *server) templateList(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := templatesBody{Total: doc.Count}
+	body := templatesBody{Total: doc.Count + len(doc.Kinds)}
 	if doc.Next != "" {
 		body.Next = "?after=" + url.QueryEscape(doc.Next)
 	}
 	by := map[string]*templateGroup{}
-	for _, t := range doc.Templates {
-		title := cmp.Or(clean(t.Category), "Other")
+	add := func(category string, c templateCard) {
+		title := cmp.Or(clean(category), "Other")
 		if by[title] == nil {
 			by[title] = &templateGroup{Title: title}
 		}
-		by[title].Cards = append(by[title].Cards, cardOf(t))
+		by[title].Cards = append(by[title].Cards, c)
+	}
+	for _, t := range doc.Templates {
+		add(t.Category, cardOf(t))
+	}
+	for _, k := range doc.Kinds {
+		add(k.Category, kindCard(k))
 	}
 	for _, title := range slices.Sorted(maps.Keys(by)) {
 		if title != "Other" {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// kindBody is a kind of the cluster, whose objects people write themselves.
+type kindBody struct {
+	templateCard
+	Invalid string
+	Lines   []fact
+	Example string // in YAML; "": there is none yet
+	Explain string // command
+}
+
+// kindCard is a kind among the templates. Nobody launches it here.
+func kindCard(k portaldoc.Kind) templateCard {
+	c := templateCard{
+		link: link{cmp.Or(clean(k.Title), clean(k.Kind)), "kinds/" + escapePath(k.Name)}, Name: clean(k.Kind), Description: clean(k.Description),
+		Marks: []mark{{"kind of the cluster", "plain"}}, Facts: []string{strings.TrimSpace(clean(k.Module + " " + k.Version))},
+	}
+	if k.Invalid != "" {
+		c.Marks = append(c.Marks, mark{"cannot be made", "bad"})
+	}
+	return c
+}
+
+func (s *server) kindShow(r *request) (*page, error) {
+	if err := s.listInstances(r); err != nil {
+		return nil, err
+	}
+	k, err := get[portaldoc.Kind](s, r, "kinds/"+escapePath(r.PathValue("name")), nil)
+	if err != nil {
+		return nil, err
+	}
+	body := kindBody{
+		templateCard: kindCard(k), Invalid: clean(k.Invalid), Example: clean(k.Example), Explain: "kubectl explain " + k.Name + ".spec",
+		Lines: []fact{{Name: "Kind", Text: clean(k.Kind)}, {Name: "API version", Text: clean(k.APIVersion)}, {Name: "Module", Text: strings.TrimSpace(clean(k.Module + " " + k.Version))}},
+	}
+	if len(k.Tags) > 0 {
+		body.Lines = append(body.Lines, fact{Name: "Tags", Text: clean(strings.Join(k.Tags, ", "))})
+	}
+	return &page{
+		Template: "kind.html", Title: body.Text, Crumbs: []link{{"Launch", "templates"}}, Command: "kubectl get " + k.Name, Body: body,
+	}, nil
+}
