@@ -11,6 +11,12 @@ import (
 // Group is the API group of all kinds of this package.
 const Group = "okara.dev"
 
+// Group and version of the kinds that ModuleKinds make.
+const (
+	KindsGroup   = "apps.okara.dev"
+	KindsVersion = "v1alpha1"
+)
+
 // GroupVersion is the version of this package.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: Group, Version: "v1alpha1"}

@@ -312,6 +312,11 @@ type ModuleKindStatus struct {
 	// +optional
 	Module *ResolvedModule `json:"module,omitempty"`
 
+	// An object of the kind to begin with, in YAML.
+	// +kubebuilder:validation:MaxLength=16384
+	// +optional
+	Example string `json:"example,omitempty"`
+
 	// Number of objects of the kind.
 	// +optional
 	Objects int32 `json:"objects,omitempty"`

@@ -133,6 +133,7 @@ func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) e
 	}
 	if wrong == nil {
 		def.Status.Module = new(n.found.ResolvedModule) // of new objects
+		def.Status.Example = n.kind.Example()
 	}
 	k, err := d.kinds.start(ctx, def)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestKind(t *testing.T) {
 	s.read(crd)
 	view := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-lifes-view"}}
 	s.read(view)
-	if view.Labels["rbac.authorization.k8s.io/aggregate-to-view"] != "true" || def.Status.Module.Version != "1.0.0" {
+	if view.Labels["rbac.authorization.k8s.io/aggregate-to-view"] != "true" || def.Status.Module.Version != "1.0.0" || !strings.Contains(def.Status.Example, "kind: "+def.Spec.Names.Kind) {
 		t.Errorf("the role is %+v, the status %+v", view, def.Status)
 	}
 

@@ -16,10 +16,10 @@ import (
 )
 
 // Group is the API group of the kinds that definitions make.
-const Group = "apps.okara.dev"
+const Group = v1alpha1.KindsGroup
 
 // Version is the one version of each kind.
-const Version = "v1alpha1"
+const Version = v1alpha1.KindsVersion
 
 // Module is what a version of a module says of itself.
 type Module struct {

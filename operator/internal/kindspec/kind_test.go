@@ -98,6 +98,20 @@ func TestCRD(t *testing.T) {
 	golden(t, "crd", mustKind(t, "").CRD())
 }
 
+// TestExample compares the object that users begin with, and wants it to be valid once it
+// has a range, which this kind asks for.
+func TestExample(t *testing.T) {
+	k := mustKind(t, "")
+	golden(t, "copy", strings.Split(k.Example(), "\n"))
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(k.Example()), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Invalid(o).ToAggregate(); err != nil {
+		t.Errorf("%v\n%s", err, k.Example())
+	}
+}
+
 // object is one of the example.
 func object(t testing.TB, change string) *unstructured.Unstructured {
 	t.Helper()

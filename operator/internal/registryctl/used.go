@@ -18,9 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// kindsGroup is the group of generated kinds.
-const kindsGroup = "apps.okara.dev"
-
 // used reports which versions of an entry something runs: retention keeps them as if
 // they were pinned. Nothing is read before retention asks, and then once. Where it cannot
 // be known, everything is used: what was removed would not come back.
@@ -79,7 +76,7 @@ func (r *entries) running(ctx context.Context) (map[string]bool, error) {
 // runningObjects adds what the objects of a generated kind run.
 func (r *entries) runningObjects(ctx context.Context, kind string, digests map[string]bool) error {
 	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: kindsGroup, Version: v1alpha1.GroupVersion().Version, Kind: kind + "List"})
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: kind + "List"})
 	for {
 		err := r.reader.List(ctx, &list, client.Limit(500), client.Continue(list.GetContinue()))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
