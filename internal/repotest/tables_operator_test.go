@@ -99,6 +99,7 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	internal/addr
 	internal/instance
 	internal/portal
+	internal/portaldoc
 	internal/prose
 	internal/run
 	operator/api/v1alpha1

@@ -92,7 +92,7 @@ func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}} {
+	for _, kind := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.ModuleKind{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind); meta.IsNoMatchError(err) {
 			return &hintError{err, "install the kinds: kubectl apply --server-side -f charts/okara/crds"}
 		} else if err != nil {

@@ -72,7 +72,7 @@ func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
 	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.configure(fmt.Sprintf("ui { session_key_files = [%q] }\n", key), "anna", "ben")
+	s.configure(fmt.Sprintf("ui { session_key_files = [%q] }\n", key), "anna", "ben", "clara")
 	config := as(s.namespace)
 	cached, err := cache.New(config, cache.Options{Scheme: scheme(t), DefaultNamespaces: map[string]cache.Config{s.namespace: {}}})
 	if err != nil {
@@ -81,7 +81,7 @@ func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	go func() { _ = cached.Start(ctx) }()
-	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}} {
+	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.ModuleKind{}} {
 		if _, err := cached.GetInformer(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -102,14 +102,17 @@ func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
 	return s
 }
 
-// configure writes the file: who is named may launch, and ben approves.
+// readable are the templates that somebody may see: clara sees all, and kinds.
+var readable = map[bool]string{false: "sandbox/*", true: "**"}
+
+// configure writes the file: who is named may launch and approve.
 func (s *site) configure(more string, names ...string) {
 	s.t.Helper()
 	var text strings.Builder
 	text.WriteString(more)
 	for _, name := range names {
-		fmt.Fprintf(&text, "token %q {\n sha256 = \"%x\"\n scopes = [\"use:instance:sandbox/*\", \"approve:instance:sandbox/*\", \"read:template:sandbox/*\"]\n}\n",
-			name, sha256.Sum256([]byte(tokenOf(name))))
+		fmt.Fprintf(&text, "token %q {\n sha256 = \"%x\"\n scopes = [\"use:instance:sandbox/*\", \"approve:instance:sandbox/*\", \"read:template:%s\"]\n}\n",
+			name, sha256.Sum256([]byte(tokenOf(name))), readable[name == "clara"])
 	}
 	if err := os.WriteFile(s.file, []byte(text.String()), 0o600); err != nil {
 		s.t.Fatal(err)

@@ -131,7 +131,7 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	kit := service.New(service.Options{Guard: guard, Logger: p.o.Logger})
 	store := instancectl.NewStore(p.o.Client, templates, settings, p.o.Clock.Now)
 	api, err := portal.New(portal.Options{
-		Kit: kit, Store: store, Catalog: templates, Machine: store.Machine(), Rate: about.Rate, GroupAge: about.GroupAge,
+		Kit: kit, Store: store, Catalog: templates, Kinds: instancectl.Kinds{Reader: p.o.Client}, Machine: store.Machine(), Rate: about.Rate, GroupAge: about.GroupAge,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Kinds are the ModuleKinds of the cluster, of a cache, as the portal shows them.
+type Kinds struct{ Reader client.Reader }
+
+// Kinds are those that are not being removed, by name.
+func (k Kinds) Kinds() []portaldoc.Kind {
+	var list v1alpha1.ModuleKindList
+	if err := k.Reader.List(context.Background(), &list); err != nil {
+		return nil // the cache has stopped
+	}
+	var all []portaldoc.Kind
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			all = append(all, kindDoc(&list.Items[i]))
+		}
+	}
+	slices.SortFunc(all, func(a, b portaldoc.Kind) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// kindDoc is a definition as the portal shows it. Where the operator has not made the
+// kind, it says why.
+func kindDoc(def *v1alpha1.ModuleKind) portaldoc.Kind {
+	s, d := &def.Spec, &def.Spec.Dashboard
+	out := portaldoc.Kind{
+		Name: def.Name, Kind: s.Names.Kind, APIVersion: v1alpha1.KindsGroup + "/" + v1alpha1.KindsVersion,
+		Title: d.Title, Description: d.Description, Icon: d.Icon, Category: d.Category, Tags: d.Tags,
+		Module: cmp.Or(s.Module.Address, s.Module.Repository), Version: s.Module.Version, Example: def.Status.Example,
+	}
+	if m := def.Status.Module; m != nil {
+		out.Version = m.Version
+	}
+	switch ready := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady); {
+	case def.Status.Example != "": // its CRD is there, whatever became of a change since
+	case ready == nil:
+		out.Invalid = "the operator has not looked at it yet"
+	case ready.Status != metav1.ConditionTrue:
+		out.Invalid = ready.Message
+	}
+	return out
+}
