@@ -72,10 +72,11 @@ func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
 // launch judges an Instance that somebody made or claimed.
 func (k *desk) launch(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	e, ok := k.templates.Current(o.Spec.Template)
-	if ok && e.Digest != "" && e.Problem != "" && r == nil {
-		return nil // it is looked at when the template is ready
-	}
 	switch {
+	case ok && e.Problem == problemUnseen && r == nil:
+		return nil // in a moment
+	case ok && e.Digest != "" && e.Problem != "" && r == nil:
+		return unheard(o, fmt.Sprintf("Template %s: %s", objectName(o.Spec.Template), e.Problem))
 	case o.Spec.Owner == nil:
 		return unheard(o, "owner and createdBy say whose it is: only the operator makes members of a pool")
 	case !ok || e.Digest == "":

@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -35,6 +37,21 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
+
+// siteModule is one that says where it is reached.
+const siteModule = `
+variable "name" {
+  type = string
+}
+
+resource "terraform_data" "site" {
+  input = "${var.name}.example.com"
+}
+
+output "text" {
+  value = terraform_data.site.output
+}
+`
 
 // stubborn is a module that is destroyed only once a file is there.
 const stubborn = `
@@ -139,7 +156,7 @@ func (p *platform) later(d time.Duration) {
 func newPlatform(t *testing.T) *platform {
 	t.Helper()
 	p := &platform{trial: newTrial(t), now: time.Now()}
-	p.states.url = p.state
+	p.states.url = strings.TrimSuffix(p.state, "/"+p.ns)
 	admin := cluster.Admin(t)
 	Install(t, admin)
 	scheme := runtime.NewScheme()
@@ -158,7 +175,7 @@ func newPlatform(t *testing.T) *platform {
 		}
 	}
 	mgr, err := ctrl.NewManager(admin, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Scheme: scheme, Logger: logr.FromSlogHandler(slog.NewTextHandler(t.Output(), nil)), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -168,12 +185,14 @@ func newPlatform(t *testing.T) *platform {
 	if err != nil {
 		t.Fatal(err)
 	}
+	layout := addr.Layout{Prefix: "p"} // as the trial has it
 	terraform := instancerun.New(instancerun.Options{
-		Client: p.Client, Flux: &fluxexec.Executor{Client: p.Client, Live: p.Client}, Access: p.states, Registry: host, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
+		Client: p.Client, Flux: &fluxexec.Executor{Client: p.Client, Live: p.Client}, Access: p.states, Registry: host, Layout: layout, PlainHTTP: true,
+		Instances: p.ns, Operator: p.ns,
 	})
 	if err := instancectl.Setup(mgr, p.Client, instancectl.Options{
 		Settings: instancectl.Settings{Namespace: p.ns}, Executor: terraform, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
-		Modules: instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: addr.Layout{}})},
+		Modules: instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +213,7 @@ func (p *platform) launch(name string) *v1alpha1.Instance {
 	p.t.Helper()
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "sandbox.greeting"}, Spec: v1alpha1.TemplateSpec{
 		Module: &v1alpha1.TemplateModule{Address: "acme/greeting/any"}, Outputs: []string{"text"}, TTL: &v1alpha1.TemplateTTL{Default: "8h"}, Timeout: "10m",
-		Parameters: []v1alpha1.TemplateParameter{{Name: "name"}}, Connection: &v1alpha1.TemplateConnection{URL: "https://example.com/${outputs.text}"},
+		Parameters: []v1alpha1.TemplateParameter{{Name: "name"}}, Connection: &v1alpha1.TemplateConnection{URL: "https://${outputs.text}/"},
 	}}
 	if err := p.Create(p.t.Context(), template); err != nil {
 		p.t.Fatal(err)
@@ -232,12 +251,15 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 // URL from an output, its end, and nothing that is left.
 func TestInstance(t *testing.T) {
 	p := newPlatform(t)
+	p.publish("1.1.0", siteModule)
 	o := p.launch("okara")
-	if o.Status.URL != "https://example.com/hello%2C%20okara" || !p.kept(o) {
+	if o.Status.URL != "https://okara.example.com/" || !p.kept(o) {
 		t.Errorf("%+v", o.Status)
 	}
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "sandbox.greeting"}}
-	p.trial.delete(t, template)
+	if err := p.Client.Delete(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}
 	p.later(9 * time.Hour)
 	for _, gone := range []client.Object{o, ns} {
