@@ -22,9 +22,9 @@ demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime
 demo-kube: build $(TOFU)
 	$(MAKE) -C operator etcd kube-apiserver
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && go run ./internal/demo
-scale-kube: build # one operator with many Modules: what it keeps, and what an idle hour asks of whom
-	$(MAKE) -C operator etcd kube-apiserver
-	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000 go run ./internal/demo
+scale-kube: build # one operator with many objects: what it keeps, and what an idle hour asks of whom
+	$(MAKE) -C operator etcd kube-apiserver controllers
+	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000,1000,1000 go run ./internal/demo
 test: tools
 	$(MAKE) -C operator etcd kube-apiserver crds
 	go test -timeout 30m ./...

@@ -78,7 +78,7 @@ func (w *world) installChart(ctx context.Context, admin *rest.Config) error {
 		return err
 	}
 	objects, err := chart.Objects(chart.Options{Dir: dir, Namespace: system, Values: map[string]any{
-		"registry": "registry.okara.test", "frontEnd": map[string]any{"hostname": "okara.test"}, "runs": map[string]any{"enabled": true},
+		"registry": "registry.okara.test", "frontEnd": map[string]any{"hostname": "okara.test"}, "runs": map[string]any{"enabled": true, "cluster": clusterName},
 	}})
 	if err != nil {
 		return err

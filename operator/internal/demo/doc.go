@@ -5,6 +5,6 @@
 // in the middle of its work, and tofu that installs what came of it. It knows okara and
 // the operator as processes, and leaves nothing behind.
 //
-// With OKARA_SCALE=MODULES,INSTANCES it has the operator work on so many instead, and
-// prints what an idle hour costs: make scale-kube.
+// With OKARA_SCALE=MODULES,INSTANCES,OBJECTS it has the operator work on so many instead,
+// and prints what an idle hour costs: make scale-kube.
 package main

@@ -26,7 +26,7 @@ import (
 const perNamespace = 100
 
 // size is how many of what a cluster has.
-type size struct{ modules, instances int }
+type size struct{ modules, instances, objects int }
 
 // fleet is a cluster with many objects.
 type fleet struct {
@@ -38,16 +38,16 @@ type fleet struct {
 	origins  string // HOST:PORT of the registry that the Modules copy from
 }
 
-// sizeOf reads MODULES or MODULES,INSTANCES.
+// sizeOf reads MODULES, MODULES,INSTANCES or MODULES,INSTANCES,OBJECTS.
 func sizeOf(text string) (s size, err error) {
 	numbers := strings.Split(text, ",")
-	for i, into := range []*int{&s.modules, &s.instances} {
+	for i, into := range []*int{&s.modules, &s.instances, &s.objects} {
 		if i < len(numbers) && err == nil {
 			*into, err = strconv.Atoi(numbers[i])
 		}
 	}
-	if err != nil || len(numbers) > 2 || min(s.modules, s.instances) < 0 || s.modules+s.instances == 0 {
-		return s, fmt.Errorf("%q is not MODULES,INSTANCES, 5000,1000 say", text)
+	if err != nil || len(numbers) > 3 || min(s.modules, s.instances, s.objects) < 0 || s.modules+s.instances+s.objects == 0 {
+		return s, fmt.Errorf("%q is not MODULES,INSTANCES,OBJECTS, 5000,1000,1000 say", text)
 	}
 	return s, nil
 }
@@ -73,7 +73,7 @@ func scale(ctx context.Context, s size, releases int) (err error) {
 		run  func(context.Context) error
 	}
 	parts := []part{{"A control plane, a registry, and another one with a module", f.prepare}}
-	if f.instances > 0 {
+	if f.instances+f.objects > 0 {
 		parts = append(parts, part{"Flux's kinds, and who says that what they ask for is done", f.prepareRuns})
 	}
 	parts = append(parts, part{"One operator", func(context.Context) error { return f.startOperator() }})
@@ -83,7 +83,11 @@ func scale(ctx context.Context, s size, releases int) (err error) {
 	}
 	if f.instances > 0 {
 		parts = append(parts, part{fmt.Sprintf("%d Instances", f.instances), f.launch},
-			part{"An idle hour of them: nothing is due", f.hourOfRuns})
+			part{"An idle hour of them: nothing is due", f.hourOfInstances})
+	}
+	if f.objects > 0 {
+		parts = append(parts, part{fmt.Sprintf("%d objects of a kind", f.objects), f.define},
+			part{"An idle hour of them: each runs once, and nothing has changed", f.hourOfObjects})
 	}
 	for _, part := range parts {
 		step(part.text)

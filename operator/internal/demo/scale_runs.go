@@ -213,50 +213,72 @@ func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (re
 	})
 }
 
-// hourOfRuns has the operator look at all instances as often as it does in an hour in
+// hourOfInstances has the operator look at all instances as often as it does in an hour in
 // which nobody asks for anything.
-func (f *fleet) hourOfRuns(ctx context.Context) error {
+func (f *fleet) hourOfInstances(ctx context.Context) error {
+	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
+	return f.idle(ctx, f.instances, counts{ourWrites: looks}, func() error {
+		for n := range looks {
+			if err := f.looked(ctx, "instances", 1, func() error { return touch(ctx, f.client, t, n) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// touch changes nothing of an object that means anything.
+func touch(ctx context.Context, c client.Client, o client.Object, n int) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scale.example.com/look":"%d"}}}`, n)
+	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch))
+}
+
+// looked does what a controller of the operator looks at, and waits until it has looked
+// so often.
+func (f *fleet) looked(ctx context.Context, controller string, often int, do func() error) error {
+	passes := func() (float64, error) {
+		own, err := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
+		return own.sum("controller_runtime_reconcile_total", `controller="`+controller+`"`), err
+	}
+	last, err := passes()
+	if err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if err := until(ctx, 10*time.Minute, func() (bool, error) {
+		now, err := passes()
+		return now >= last+float64(often), err
+	}); err != nil {
+		return fmt.Errorf("controller %s does not look: %w", controller, err)
+	}
+	return nil
+}
+
+// idle prints what was asked of whom while something happened that changes nothing, beside
+// what it may be, for n objects. own is what the test itself wrote.
+func (f *fleet) idle(ctx context.Context, n int, own counts, happen func() error) error {
 	time.Sleep(5 * time.Second) // what events wake is done with
 	before, err := f.count(ctx)
 	if err != nil {
 		return err
 	}
-	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
-	for n := range looks {
-		last, err := f.passes(ctx)
-		if err != nil {
-			return err
-		}
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scale.okara.dev/look":"%d"}}}`, n)
-		if err := f.client.Patch(ctx, t, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			return err
-		}
-		if err := until(ctx, 5*time.Minute, func() (bool, error) {
-			now, err := f.passes(ctx)
-			return now > last, err
-		}); err != nil {
-			return fmt.Errorf("the operator does not look at the instances: %w", err)
-		}
+	if err := happen(); err != nil {
+		return err
 	}
 	after, err := f.count(ctx)
 	if err != nil {
 		return err
 	}
-	number := float64(f.instances)
 	return table([]figure{
 		{"heap of the operator, MiB", after.heap, 256, 512},
 		{"memory of the operator, MiB", after.resident, 256, 512},
-		{"requests to the registry per object", (after.registry - before.registry) / number, 0, 1},
+		{"requests to the registry per object", (after.registry - before.registry) / float64(n), 0, 1},
 		{"writes of statuses", after.statusWrites - before.statusWrites, 0, 0},
-		{"other writes of objects of okara.dev", after.ourWrites - before.ourWrites - looks, 0, 0},
-		{"writes of objects of Flux", after.fluxWrites - before.fluxWrites, 0, 0},
+		{"other writes of objects of okara.dev", after.ourWrites - before.ourWrites - own.ourWrites, 0, 0},
+		{"writes of objects of Flux", after.fluxWrites - before.fluxWrites - own.fluxWrites, 0, 0},
 		{"writes of Secrets, accounts and roles", after.homeWrites - before.homeWrites, 0, 0},
 		{"lists of objects of okara.dev", after.lists - before.lists, 0, 0},
 	})
-}
-
-// passes is how often the operator has looked at all instances.
-func (f *fleet) passes(ctx context.Context) (float64, error) {
-	own, err := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
-	return own.sum("controller_runtime_reconcile_total", `controller="instances"`), err
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+// kindObjects are those of the kind that the test defines.
+func kindObjects(kind string) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("apps.okara.dev/v1alpha1")
+	list.SetKind(kind)
+	return list
+}
+
+// define makes a kind of a module and objects of it, and waits until all are Ready.
+func (f *fleet) define(ctx context.Context) error {
+	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
+	def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
+	def.Spec.Module = v1alpha1.KindModule{Address: "sandbox/vpc/aws", Version: "1.0.0"}
+	def.Spec.Run = v1alpha1.KindRun{Interval: new(v1alpha1.Duration("1h"))}
+	if err := f.client.Create(ctx, def); err != nil {
+		return err
+	}
+	if err := until(ctx, time.Minute, func() (bool, error) {
+		err := f.client.Get(ctx, client.ObjectKeyFromObject(def), def)
+		return meta.IsStatusConditionTrue(def.Status.Conditions, v1alpha1.ConditionReady), err
+	}); err != nil {
+		return fmt.Errorf("the kind is not there: %+v: %w", def.Status.Conditions, err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "objects"}}
+	if _, err := f.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := each(ctx, f.objects, func(ctx context.Context, n int) error {
+		name := fmt.Sprintf("o%d", n)
+		return f.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps.okara.dev/v1alpha1", "kind": "VPC",
+			"metadata": map[string]any{"namespace": ns.Name, "name": name}, "spec": map[string]any{"name": name},
+		}})
+	}); err != nil {
+		return err
+	}
+	return f.await(ctx, f.objects, func(ctx context.Context) (ready int, why string, err error) {
+		list := kindObjects("VPCList")
+		err = f.client.List(ctx, list)
+		for i := range list.Items {
+			o := &list.Items[i]
+			if fluxobj.Text(o, "status", "phase") == "Ready" {
+				ready++
+			} else if c := fluxobj.Conditions(o)["Ready"]; c.Message != "" {
+				why = c.Reason + ": " + c.Message
+			}
+		}
+		return ready, why, err
+	})
+}
+
+// hourOfObjects has tofu-controller say something of each Terraform, as it does after the
+// run of each hour, that is no news.
+func (f *fleet) hourOfObjects(ctx context.Context) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(terraformVersion)
+	list.SetKind("TerraformList")
+	if err := f.client.List(ctx, list, client.MatchingLabels{v1alpha1.LabelKind: "VPC"}); err != nil {
+		return err
+	}
+	if len(list.Items) != f.objects {
+		return fmt.Errorf("%d objects have %d Terraforms", f.objects, len(list.Items))
+	}
+	return f.idle(ctx, f.objects, counts{fluxWrites: float64(f.objects)}, func() error {
+		return f.looked(ctx, "kind-vpcs", f.objects, func() error {
+			return each(ctx, f.objects, func(ctx context.Context, n int) error { return touch(ctx, f.client, &list.Items[n], n) })
+		})
+	})
+}
