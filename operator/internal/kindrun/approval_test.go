@@ -127,11 +127,7 @@ func TestApproval(t *testing.T) {
 // dying is a client of an operator that is killed at a write.
 func (s *site) dying(nth int, after bool) (client.Client, func() int) {
 	s.t.Helper()
-	c, err := client.NewWithWatch(cluster.Admin(s.t), client.Options{Scheme: s.Scheme()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return rig.Dying(c, nth, after)
+	return rig.Dying(s.operator, nth, after)
 }
 
 // TestKilled kills the operator at each of its writes, and another one goes on: an object
@@ -153,7 +149,7 @@ func TestKilled(t *testing.T) {
 					}
 					killed = true
 				}
-				s.restart(s.Client)
+				s.restart(s.operator)
 				s.step(o)
 			}
 			step()

@@ -164,13 +164,13 @@ func (x *one) clean(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// empty removes what is in the namespace of the run. One that is going takes it along: the
-// operator may not even look any more.
+// empty removes what is in the namespace of the run. One that is going takes it along, and
+// in one of somebody else is nothing: the operator may not even look there.
 func (x *one) empty(ctx context.Context) (gone bool, err error) {
 	if x.dedicated() {
 		ns := &corev1.Namespace{}
 		err := x.Client.Get(ctx, client.ObjectKey{Name: x.home()}, ns)
-		if apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
+		if apierrors.IsNotFound(err) || err == nil && (ns.DeletionTimestamp != nil || !owned.Ours(ns, x.o.GetUID())) {
 			return true, nil
 		}
 		if err != nil {

@@ -43,15 +43,16 @@ const digest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f
 
 // site is an operator that carries out objects of one kind, without Flux: the test is.
 type site struct {
-	client.Client
-	t       *testing.T
-	states  *rig.States
-	issuer  *runtoken.Issuer
-	home    string // of the operator
-	tenant  string
-	def     *v1alpha1.ModuleKind
-	objects *kindrun.Objects
-	copies  []kindrun.Copy
+	client.Client // an administrator's
+	t             *testing.T
+	operator      client.WithWatch // has the chart's rights
+	states        *rig.States
+	issuer        *runtoken.Issuer
+	home          string // of the operator
+	tenant        string
+	def           *v1alpha1.ModuleKind
+	objects       *kindrun.Objects
+	copies        []kindrun.Copy
 }
 
 func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
@@ -70,13 +71,16 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 		t.Fatal(err)
 	}
 	s := &site{Client: c, t: t, home: cluster.Namespace(t, nil).Name}
+	if s.operator, err = client.NewWithWatch(cluster.Account(t, s.home), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
 	ns := cluster.Namespace(t, nil)
 	ns.Labels = map[string]string{v1alpha1.LabelTenant: ""}
 	if err := c.Update(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
 	s.tenant = ns.Name
-	if s.issuer, err = runtoken.New(runtoken.Options{Client: c, Namespace: s.home, Cluster: "prod"}); err != nil {
+	if s.issuer, err = runtoken.New(runtoken.Options{Client: s.operator, Namespace: s.home, Cluster: "prod"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.issuer.Keep(t.Context()); err != nil {
@@ -96,7 +100,7 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 		change(&s.def.Spec)
 	}
 	s.install()
-	s.restart(c)
+	s.restart(s.operator)
 	return s
 }
 
