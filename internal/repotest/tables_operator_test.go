@@ -19,6 +19,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/upstream
 	operator/api/v1alpha1
 	operator/internal/fluxexec
+	operator/internal/fluxexec/helm
 	operator/internal/instancectl
 	operator/internal/instancerun
 	operator/internal/kindctl
@@ -103,6 +104,7 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	internal/prose
 	internal/run
 	operator/api/v1alpha1
+	operator/internal/fluxobj
 	operator/internal/owned
 operator/internal/instancerun: attempts of instances by Flux, with their states in okara serve
 	oci
@@ -113,6 +115,7 @@ operator/internal/instancerun: attempts of instances by Flux, with their states 
 	internal/run
 	operator/api/v1alpha1
 	operator/internal/fluxexec
+	operator/internal/fluxexec/helm
 	operator/internal/instancectl
 	operator/internal/owned
 	operator/internal/runaccess

@@ -109,7 +109,7 @@ type TemplateSpec struct {
 	// +optional
 	Parameters []TemplateParameter `json:"parameters,omitempty"`
 
-	// Inputs of the module, or values of the chart, that the template sets.
+	// Inputs of the module, or values of the chart, that the template sets. A parameter that values of a chart name is there and nowhere else.
 	// +optional
 	Inputs map[string]apiextensions.JSON `json:"inputs,omitempty"`
 
@@ -124,7 +124,7 @@ type TemplateSpec struct {
 	// +optional
 	Connection *TemplateConnection `json:"connection,omitempty"`
 
-	// Secrets of the operator's namespace whose keys are environment variables of the runs.
+	// Secrets of the operator's namespace whose keys are environment variables of the runs. For a chart: whose key values.yaml is below the other values.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set

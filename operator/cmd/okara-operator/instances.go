@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
@@ -154,10 +155,13 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 	if err != nil {
 		return err
 	}
-	terraform := instancerun.New(instancerun.Options{
-		Client: r.direct, Flux: r.flux, Access: r.access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
+	options := instancerun.Options{
+		Client: r.direct, Flux: r.flux, Helm: &helm.Executor{Client: r.direct}, Access: r.access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
 		Instances: f.runs.instances, Operator: f.namespace, Tofu: f.runs.flux, Gate: f.gate.webhook(f.namespace),
+	}
+	return instancectl.Setup(mgr, r.direct, instancectl.Options{
+		Settings: settings, Clock: clock, Modules: instancerun.Modules{Catalog: r.list},
+		Charts:   instancerun.Charts{Helm: options.Helm, Registry: r.host, PlainHTTP: f.site.plainHTTP},
+		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
 	})
-	modules := instancerun.Modules{Catalog: r.list}
-	return instancectl.Setup(mgr, r.direct, instancectl.Options{Settings: settings, Executor: terraform, Modules: modules, Clock: clock})
 }

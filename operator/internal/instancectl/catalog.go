@@ -132,16 +132,19 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 	return versions, nil
 }
 
-// sourceOf is a version of the module as the status of a Template has it.
+// sourceOf is a version of the module or the chart as the status of a Template has it.
 func sourceOf(o *v1alpha1.Template, version string) (instance.Source, bool) {
-	if o.Spec.Module == nil {
-		return instance.Source{}, false
+	var s instance.Source
+	switch {
+	case o.Spec.Module != nil:
+		s.Module, s.Path = o.Spec.Module.Address, o.Spec.Module.Path
+	case o.Spec.Chart != nil:
+		s = ChartSource(o.Spec.Chart)
 	}
 	for _, v := range o.Status.Versions {
 		if v.Version == version {
-			return instance.Source{
-				Module: o.Spec.Module.Address, Version: v.Version, Digest: v.Digest, Archive: v.Archive, Size: v.Size, Path: o.Spec.Module.Path,
-			}, true
+			s.Version, s.Digest, s.Archive, s.Size = v.Version, v.Digest, v.Archive, v.Size
+			return s, s.Module != s.Chart
 		}
 	}
 	return instance.Source{}, false
@@ -188,7 +191,7 @@ func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
 	case ready.Status != "True":
 		e.Problem = ready.Message
 	case !ok || o.Status.Inputs == nil:
-		e.Problem = "its status names no version of the module"
+		e.Problem = "its status names no version of what is run"
 	}
 	if e.Problem != "" {
 		return e

@@ -34,6 +34,7 @@ type Options struct {
 	Settings
 	Executor Executor
 	Modules  Modules
+	Charts   Charts
 	Clock    *Clock
 	Places   int           // attempts at once; 0: 20
 	Observe  time.Duration // how often they are looked at; 0: 2 s

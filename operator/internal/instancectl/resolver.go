@@ -30,6 +30,8 @@ const (
 	maxVersions = 20
 	// resolveEvery is how often a Template is compared with what the registry has.
 	resolveEvery = time.Minute
+	// pendingEvery is how often one is looked at whose chart is being fetched.
+	pendingEvery = 2 * time.Second
 )
 
 // Modules is what the registry has.
@@ -40,6 +42,15 @@ type Modules interface {
 	// Versions are those that a template takes, the highest first, at most n.
 	Versions(ctx context.Context, ref instance.ModuleRef, n int) ([]instance.Source, error)
 }
+
+// Charts is what Flux knows of charts.
+type Charts interface {
+	// Resolve is what the chart of a Template means now. [ErrPending]: nobody knows yet.
+	Resolve(ctx context.Context, o *v1alpha1.Template) (instance.Source, error)
+}
+
+// ErrPending says that a chart is being looked for.
+var ErrPending = errors.New("pending")
 
 // resolver writes into the statuses of Templates which version they mean.
 type resolver struct {
@@ -67,13 +78,17 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err()
 	}
+	again := reconcile.Result{RequeueAfter: resolveEvery}
+	if errors.Is(wrong, ErrPending) {
+		again.RequeueAfter = pendingEvery
+	}
 	next.Status.ObservedGeneration = o.Generation
 	r.judge(next, wrong)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
-		return reconcile.Result{RequeueAfter: resolveEvery}, nil
+		return again, nil
 	}
 	err := r.Status().Patch(ctx, next, client.MergeFrom(&o))
-	return reconcile.Result{RequeueAfter: resolveEvery}, client.IgnoreNotFound(err)
+	return again, client.IgnoreNotFound(err)
 }
 
 // invalid is what stays wrong until somebody changes the Template or the module.
@@ -84,6 +99,9 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	t, err := readTemplate(o, r.known())
 	if err != nil {
 		return invalid{err}
+	}
+	if o.Spec.Chart != nil {
+		return r.resolveChart(ctx, o, t)
 	}
 	o.Status.Source = t.Module.Address
 	source, module, err := r.Modules.Resolve(ctx, t.Module)
@@ -111,8 +129,12 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	if !current {
 		s.Versions = append(s.Versions, versionOf(source))
 	}
-	whole := t.WithDefaults(r.Defaults)
-	s.Template, err = whole.Digest()
+	return r.digest(o, t)
+}
+
+// digest writes by what instances know a template.
+func (r *resolver) digest(o *v1alpha1.Template, t *instance.Template) (err error) {
+	o.Status.Template, err = t.WithDefaults(r.Defaults).Digest()
 	return err
 }
 
@@ -140,6 +162,8 @@ func (r *resolver) judge(o *v1alpha1.Template, wrong error) {
 	switch {
 	case stays:
 		reason = v1alpha1.ReasonInvalid
+	case isMissing(wrong):
+		reason = v1alpha1.ReasonExecutorMissing
 	case errors.Is(wrong, oci.ErrNotFound):
 		reason = v1alpha1.ReasonModuleMissing
 	}

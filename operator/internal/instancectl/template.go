@@ -38,7 +38,7 @@ func (b body) number(name string, n int32) {
 // readTemplate makes a template of an object, and checks it as a file of templates is
 // checked. The error names the field.
 func readTemplate(o *v1alpha1.Template, known instance.Known) (*instance.Template, error) {
-	known.Executors = []string{v1alpha1.ExecutorTerraform}
+	known.Executors = []string{v1alpha1.ExecutorTerraform, v1alpha1.ExecutorHelm}
 	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): templateBody(&o.Spec)}})
 	if err != nil {
 		return nil, err
@@ -84,6 +84,9 @@ func templateBody(s *v1alpha1.TemplateSpec) body {
 		module.text("version", m.Version)
 		module.text("path", m.Path)
 		b["module"] = module
+	}
+	if s.Chart != nil {
+		b["chart"] = s.Chart
 	}
 	templateBlocks(b, s)
 	return b

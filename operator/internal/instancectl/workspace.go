@@ -60,6 +60,18 @@ func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *ins
 	return err
 }
 
+// leaveWorkspace leaves the namespace of an instance to people.
+func (c *Controller) leaveWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) error {
+	ns := &corev1.Namespace{}
+	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !owned.Ours(ns, o.UID) {
+		return client.IgnoreNotFound(err)
+	}
+	for _, label := range []string{v1alpha1.LabelRuns, v1alpha1.LabelManaged, v1alpha1.LabelUID} {
+		delete(ns.Labels, label)
+	}
+	return client.IgnoreNotFound(c.live.Update(ctx, ns))
+}
+
 // removeWorkspace deletes the namespace of an instance, and reports whether it is gone.
 func (c *Controller) removeWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) (bool, error) {
 	ns := &corev1.Namespace{}

@@ -162,6 +162,9 @@ func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *instance.Re
 	if done, err := p.c.Executor.Release(ctx, a); err != nil || !done {
 		return false, err
 	}
+	if r.Phase == instance.Orphaned && r.Source.Chart != "" { // what it installed is in there
+		return true, p.c.leaveWorkspace(ctx, o, a.Namespace)
+	}
 	return p.c.removeWorkspace(ctx, o, a.Namespace)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -35,6 +36,7 @@ type Access interface {
 type Options struct {
 	Client    client.Client // reads what is there now, not a cache
 	Flux      *fluxexec.Executor
+	Helm      *helm.Executor
 	Access    Access
 	Registry  string      // HOST[:PORT] of modules
 	Layout    addr.Layout // of their repositories
@@ -64,7 +66,7 @@ func (x *Terraform) spec(a instancectl.Attempt) (fluxexec.Spec, error) {
 		return fluxexec.Spec{}, err
 	}
 	s := fluxexec.Spec{
-		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: fmt.Sprintf("%d-%d-%.8s", a.N, a.Ref.Attempt, a.Nonce),
+		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: attemptOf(a),
 		Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
 		Module: fluxexec.Module{
 			Repository: x.o.Registry + "/" + x.o.Layout.Module(m), Digest: a.Source.Digest, Version: a.Source.Version, Size: a.Source.Size, Path: a.Source.Path,
@@ -83,6 +85,11 @@ func (x *Terraform) spec(a instancectl.Attempt) (fluxexec.Spec, error) {
 		s.Approval, s.Gate = fluxexec.ApprovalManual, x.o.Gate
 	}
 	return s, nil
+}
+
+// attemptOf names an attempt in the objects of Flux.
+func attemptOf(a instancectl.Attempt) string {
+	return fmt.Sprintf("%d-%d-%.8s", a.N, a.Ref.Attempt, a.Nonce)
 }
 
 // access is the run of an instance as okara serve knows it.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// FoundChart is what charts are.
+type FoundChart struct {
+	Version, Digest string
+	Err             error
+}
+
+// Resolve tells it of each.
+func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (instance.Source, error) {
+	s := ChartSource(o.Spec.Chart)
+	s.Version, s.Digest = f.Version, f.Digest
+	return s, f.Err
+}
+
+// ResolvedChart has the controller of Templates look at one of a chart.
+func ResolvedChart(t *testing.T, c client.Client, o *v1alpha1.Template, found FoundChart) reconcile.Result {
+	t.Helper()
+	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found}}
+	again, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}

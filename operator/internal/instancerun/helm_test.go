@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancerun_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+)
+
+// installed is a chart on an API server without controllers.
+type installed struct {
+	*site
+	helm *helm.Executor
+	exec instancerun.Flux // hides that of a module
+}
+
+func newInstalled(t *testing.T) *installed {
+	t.Helper()
+	s := &installed{site: newSite(t)}
+	operator := cluster.Namespace(t, nil).Name
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "web", Annotations: map[string]string{"okara.dev/use": "instances"}},
+		Data:       map[string][]byte{"values.yaml": []byte("password: k")},
+	}
+	if err := s.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	own, err := client.New(cluster.Account(t, operator), client.Options{Scheme: s.Scheme()}) // has the chart's rights
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.helm = &helm.Executor{Client: client.WithFieldValidation(own, metav1.FieldValidationStrict)}
+	s.exec = instancerun.Flux{Charts: instancerun.NewHelm(instancerun.Options{
+		Client: own, Helm: s.helm,
+		Registry: "registry.test", PlainHTTP: true, Operator: operator,
+	})}
+	s.a.Template = &instance.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
+	s.a.Source = instance.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
+	s.a.Variables = map[string]json.RawMessage{"replicas": json.RawMessage(`2`)}
+	return s
+}
+
+// release is the live one, nil if there is none.
+func (s *installed) release() *unstructured.Unstructured {
+	s.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("helm.toolkit.fluxcd.io/v2")
+	o.SetKind("HelmRelease")
+	err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return o
+}
+
+// says writes a status as helm-controller does, with conditions TYPE=STATUS.
+func (s *installed) says(more map[string]any, conditions ...string) {
+	s.t.Helper()
+	o := s.release()
+	var list []any
+	for _, c := range conditions {
+		kind, status, _ := strings.Cut(c, "=")
+		list = append(list, map[string]any{"type": kind, "status": status, "reason": "Test", "message": "it says so", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+	}
+	status := map[string]any{
+		"observedGeneration": o.GetGeneration(), "lastHandledReconcileAt": o.GetAnnotations()["reconcile.fluxcd.io/requestedAt"],
+		"lastAttemptedRevisionDigest": s.a.Source.Digest, "conditions": list,
+	}
+	maps.Copy(status, more)
+	o.Object["status"] = status
+	if err := s.Status().Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *installed) goesOn(want run.State) run.Status {
+	s.t.Helper()
+	return s.status(want)(s.exec.Run(s.t.Context(), s.a))
+}
+
+func (s *installed) status(want run.State) func(run.Status, error) run.Status {
+	s.t.Helper()
+	return func(st run.Status, err error) run.Status {
+		s.t.Helper()
+		if err != nil || st.State != want {
+			s.t.Fatalf("%+v %v, want %s", st, err, want)
+		}
+		return st
+	}
+}
+
+// again is another attempt of a kind.
+func (s *installed) again(kind instance.RunKind) {
+	s.a.N++
+	s.a.Kind = kind
+}
+
+// TestHelm is a chart from nothing to its end: by an account that may edit one namespace,
+// failed and tried again, compared and repaired, and never deleted without its account.
+func TestHelm(t *testing.T) {
+	s := newInstalled(t)
+	s.goesOn(run.Running)
+	spec := fmt.Sprint(s.release().Object["spec"])
+	for _, want := range []string{"serviceAccountName:okara-runner", "replicas:2", "name:okara-credential-web", "mode:enabled", "timeout:15m0s", "targetNamespace:" + s.a.Namespace} {
+		if !strings.Contains(spec, want) {
+			t.Errorf("the HelmRelease does not say %q: %s", want, spec)
+		}
+	}
+	binding := &rbacv1.RoleBinding{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: runhome.Account}, binding); err != nil || binding.RoleRef.Name != "edit" {
+		t.Errorf("%v %+v", err, binding)
+	}
+	generation := s.release().GetGeneration()
+	s.says(map[string]any{"failures": int64(1)}, "Ready=False")
+	if st := s.goesOn(run.Running); st.Waiting != instance.WaitRetry || st.Message != "it says so" || s.release().GetGeneration() != generation {
+		t.Errorf("%+v", st)
+	}
+	s.says(nil, "Ready=False", "Stalled=True")
+	if st := s.goesOn(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Error != "it says so" {
+		t.Errorf("%+v", st)
+	}
+	s.again(instance.RunApply)
+	s.goesOn(run.Running)
+	if a := s.release().GetAnnotations(); a["reconcile.fluxcd.io/resetAt"] != a["reconcile.fluxcd.io/requestedAt"] {
+		t.Errorf("what failed is counted still: %v", a)
+	}
+	s.says(nil, "Ready=True", "Drifted=True") // of the attempt before: this one repairs
+	if st := s.goesOn(run.Ended); st.Result.Outcome != instance.Done {
+		t.Errorf("%+v", st)
+	}
+	for drifted, changed := range map[string]int{"Drifted=True": 1, "Drifted=False": 0} {
+		s.again(instance.RunDrift)
+		s.goesOn(run.Running)
+		s.says(nil, "Ready=True", drifted)
+		st := s.goesOn(run.Ended)
+		if c := st.Result.Counts; st.Result.Outcome != instance.Done || changed == 1 && (c == nil || c.Change != 1) || changed == 0 && c != nil {
+			t.Errorf("%s: %+v", drifted, st.Result)
+		}
+	}
+	s.ends()
+}
+
+// ends destroys it, though it fails at first, and its account is gone.
+func (s *installed) ends() {
+	s.t.Helper()
+	o := s.release()
+	o.SetFinalizers([]string{"test.okara.dev/uninstalls"})
+	if err := s.Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: runhome.Account}}
+	if err := s.Delete(s.t.Context(), account); err != nil {
+		s.t.Fatal(err)
+	}
+	s.again(instance.RunDestroy)
+	destroy := func(want run.State) run.Status {
+		s.t.Helper()
+		return s.status(want)(s.exec.Destroy(s.t.Context(), s.a))
+	}
+	destroy(run.Running)
+	if s.release().GetDeletionTimestamp() == nil {
+		s.t.Error("it is not deleted")
+	}
+	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(account), account); err != nil {
+		s.t.Errorf("it goes without its account: %v", err)
+	}
+	s.says(map[string]any{"failures": int64(3)}, "Ready=False")
+	if st := destroy(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Error != "it says so" {
+		s.t.Errorf("%+v", st)
+	}
+	o = s.release()
+	o.SetFinalizers(nil)
+	if err := s.Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	destroy(run.Running)
+	if st := destroy(run.Ended); st.Result.Outcome != instance.Done || st.Result.Resources != 0 {
+		s.t.Errorf("%+v", st)
+	}
+	s.gone("OCIRepository")
+}
+
+func (s *installed) gone(kind string) {
+	s.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	o.SetKind(kind)
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o); !apierrors.IsNotFound(err) {
+		s.t.Errorf("%s is left: %v", kind, err)
+	}
+}
+
+// TestHelmCancelled keeps an attempt from going on, and leaves what is installed to people
+// by a release that is suspended when it goes.
+func TestHelmCancelled(t *testing.T) {
+	s := newInstalled(t)
+	s.goesOn(run.Running)
+	if err := s.exec.Cancel(t.Context(), s.a); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.goesOn(run.Ended); st.Result.Outcome != instance.Cancelled {
+		t.Errorf("%+v", st)
+	}
+	s.again(instance.RunApply)
+	s.goesOn(run.Running)
+	o := s.release()
+	o.SetFinalizers([]string{"test.okara.dev/uninstalls"})
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.exec.Release(t.Context(), s.a); err != nil || done {
+		t.Fatalf("%t %v", done, err)
+	}
+	o = s.release()
+	if suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); !suspended || o.GetDeletionTimestamp() == nil {
+		t.Errorf("it would be uninstalled: %v", o.Object)
+	}
+	o.SetFinalizers(nil)
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		done, err := s.exec.Release(t.Context(), s.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done {
+			s.gone("OCIRepository")
+			return
+		}
+	}
+	t.Error("it does not end")
+}
+
+// TestCharts pins what source-controller found of each kind of chart, as attempts take it.
+func TestCharts(t *testing.T) {
+	s := newInstalled(t)
+	sum := "sha256:" + strings.Repeat("b", 64)
+	commit := strings.Repeat("c", 40)
+	for name, c := range map[string]struct {
+		chart v1alpha1.Chart
+		found instance.Source
+		kind  string
+		want  string
+	}{
+		"oci": {v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/web", Version: "1.x"}}, instance.Source{Version: "1.2.0", Digest: sum}, "OCIRepository", sum},
+		"helm": {
+			v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://charts.test", Name: "web", Version: "1.x"}}, instance.Source{Version: "1.2.0", Digest: sum}, "HelmRepository", "charts.test",
+		},
+		"git": {
+			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://git.test/web", Path: "charts/web", Branch: "main"}}, instance.Source{Version: "main", Digest: "sha1:" + commit}, "GitRepository", commit,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.a.ID, s.a.Template.Credentials = "abcdefgh"+name[:2], nil
+			s.a.Source = instancectl.ChartSource(&c.chart)
+			s.a.Source.Version, s.a.Source.Digest = c.found.Version, c.found.Digest
+			s.goesOn(run.Running)
+			o := &unstructured.Unstructured{}
+			o.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+			o.SetKind(c.kind)
+			if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o); err != nil || !strings.Contains(fmt.Sprint(o.Object["spec"]), c.want) {
+				t.Errorf("%v %v", err, o.Object["spec"])
+			}
+			if name == "helm" && !strings.Contains(fmt.Sprint(s.release().Object["spec"]), "version:1.2.0") {
+				t.Errorf("the release takes another version: %v", s.release().Object["spec"])
+			}
+		})
+	}
+}
+
+// TestChartsResolve has source-controller look for the chart of a Template.
+func TestChartsResolve(t *testing.T) {
+	s := newInstalled(t)
+	c := instancerun.Charts{Helm: s.helm, Registry: "registry.test", PlainHTTP: true}
+	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "lab.web", UID: "1", Generation: 1}, Spec: v1alpha1.TemplateSpec{
+		Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/charts/web", Version: "1.x"}},
+	}}
+	if _, err := c.Resolve(t.Context(), o); !errors.Is(err, instancectl.ErrPending) {
+		t.Fatal(err)
+	}
+	lookup := &unstructured.Unstructured{}
+	lookup.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	lookup.SetKind("OCIRepository")
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(o), lookup); err != nil {
+		t.Fatal(err)
+	}
+	if insecure, _, _ := unstructured.NestedBool(lookup.Object, "spec", "insecure"); !insecure || len(lookup.GetOwnerReferences()) != 1 {
+		t.Errorf("%v", lookup.Object)
+	}
+	sum := "sha256:" + strings.Repeat("b", 64)
+	lookup.Object["status"] = map[string]any{
+		"observedGeneration": lookup.GetGeneration(),
+		"conditions":         []any{map[string]any{"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+		"artifact": map[string]any{
+			"revision": "1.2.0@" + sum, "digest": sum, "path": "a", "url": "http://a.example.com/a", "lastUpdateTime": "2026-01-01T00:00:00Z",
+		},
+	}
+	if err := s.Status().Update(t.Context(), lookup); err != nil {
+		t.Fatal(err)
+	}
+	want := instance.Source{Chart: "oci://registry.test/charts/web", Version: "1.2.0", Digest: sum}
+	if got, err := c.Resolve(t.Context(), o); err != nil || got != want {
+		t.Errorf("%+v %v", got, err)
+	}
+}
