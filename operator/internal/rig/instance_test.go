@@ -32,6 +32,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
@@ -153,9 +154,10 @@ func (p *platform) later(d time.Duration) {
 	}
 }
 
-func newPlatform(t *testing.T) *platform {
+// newPlatform has the controller that carries instances out: Tofu or Helm.
+func newPlatform(t *testing.T, engine string) *platform {
 	t.Helper()
-	p := &platform{trial: newTrial(t), now: time.Now()}
+	p := &platform{trial: newTrialWith(t, engine), now: time.Now()}
 	p.states.url = strings.TrimSuffix(p.state, "/"+p.ns)
 	admin := cluster.Admin(t)
 	Install(t, admin)
@@ -186,13 +188,15 @@ func newPlatform(t *testing.T) *platform {
 		t.Fatal(err)
 	}
 	layout := addr.Layout{Prefix: "p"} // as the trial has it
-	terraform := instancerun.New(instancerun.Options{
-		Client: p.Client, Flux: &fluxexec.Executor{Client: p.Client, Live: p.Client}, Access: p.states, Registry: host, Layout: layout, PlainHTTP: true,
-		Instances: p.ns, Operator: p.ns,
-	})
+	options := instancerun.Options{
+		Client: p.Client, Flux: &fluxexec.Executor{Client: p.Client, Live: p.Client}, Helm: &helm.Executor{Client: p.Client}, Access: p.states,
+		Registry: host, Layout: layout, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
+	}
 	if err := instancectl.Setup(mgr, p.Client, instancectl.Options{
-		Settings: instancectl.Settings{Namespace: p.ns}, Executor: terraform, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
-		Modules: instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
+		Settings: instancectl.Settings{Namespace: p.ns}, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
+		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
+		Charts:   instancerun.Charts{Helm: options.Helm, Registry: host, PlainHTTP: true},
+		Modules:  instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +254,7 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 // TestInstance is N5 of kubernetes-tests.md: a Template, an instance that tofu made with a
 // URL from an output, its end, and nothing that is left.
 func TestInstance(t *testing.T) {
-	p := newPlatform(t)
+	p := newPlatform(t, Tofu)
 	p.publish("1.1.0", siteModule)
 	o := p.launch("okara")
 	if o.Status.URL != "https://okara.example.com/" || !p.kept(o) {
@@ -276,7 +280,7 @@ func TestInstance(t *testing.T) {
 // TestInstanceStays keeps the phase and the state of one that cannot be destroyed, until
 // it can.
 func TestInstanceStays(t *testing.T) {
-	p := newPlatform(t)
+	p := newPlatform(t, Tofu)
 	p.publish("2.0.0", stubborn)
 	file := filepath.Join(t.TempDir(), "go")
 	o := p.launch(file)

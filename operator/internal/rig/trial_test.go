@@ -56,7 +56,13 @@ type trial struct {
 
 func newTrial(t *testing.T) *trial {
 	t.Helper()
-	r := &trial{flux: newFlux(t, Manager, Source, Tofu), t: t, ns: cluster.Namespace(t, nil).Name}
+	return newTrialWith(t, Tofu)
+}
+
+// newTrialWith is a trial with another controller than that of modules.
+func newTrialWith(t *testing.T, engine string) *trial {
+	t.Helper()
+	r := &trial{flux: newFlux(t, Manager, Source, engine), t: t, ns: cluster.Namespace(t, nil).Name}
 	okara := serve(t)
 	r.depot, _ = depottest.NewDepot(t, okara, oci.Options{})
 	r.state = "http://" + okara + "/state/rig/" + r.ns

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// launchChart makes a Template of a chart, named by a range, and an instance that is ready.
+func (p *platform) launchChart() *v1alpha1.Instance {
+	p.t.Helper()
+	host, _, _ := strings.Cut(p.repository, "/")
+	c, err := oci.New(host, oci.Options{PlainHTTP: true})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	repo, packed := depottest.MustRepo(p.t, c, "charts/hello"), chart(p.t)
+	if _, err := repo.Push(p.t.Context(), packed); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := repo.PutTag(p.t.Context(), "1.0.0", packed.Root); err != nil {
+		p.t.Fatal(err)
+	}
+	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "lab.hello"}, Spec: v1alpha1.TemplateSpec{
+		Executor: v1alpha1.ExecutorHelm, Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://" + repo.String(), Version: "1.x"}}, Timeout: "10m",
+		TTL: &v1alpha1.TemplateTTL{Default: "8h", Extend: "2h"}, Drift: &v1alpha1.TemplateDrift{Every: "1h", Remediate: true},
+		Parameters: []v1alpha1.TemplateParameter{{Name: "motto"}}, Inputs: map[string]apiextensions.JSON{"text": {Raw: []byte(`"${parameters.motto}, ${id}"`)}},
+		Connection: &v1alpha1.TemplateConnection{URL: "https://${id}.example.com/"},
+	}}
+	if err := p.Create(p.t.Context(), template); err != nil {
+		p.t.Fatal(err)
+	}
+	o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "bcdefghjkm"}, Spec: v1alpha1.InstanceSpec{
+		Template: "lab/hello", Owner: &v1alpha1.Owner{Kind: "user", ID: "anna"}, CreatedBy: "anna",
+		Parameters: map[string]apiextensions.JSON{"motto": {Raw: []byte(`"hello"`)}},
+	}}
+	until(p.t, "the chart is found", func() (bool, any) {
+		err := p.Client.Get(p.t.Context(), client.ObjectKeyFromObject(template), template)
+		return err == nil && template.Status.Digest == packed.Root.Descriptor.Digest.String() && template.Status.Version == "1.0.0", []any{err, template.Status}
+	})
+	if err := p.Create(p.t.Context(), o); err != nil {
+		p.t.Fatal(err)
+	}
+	p.phase(o, "Ready")
+	return o
+}
+
+// TestInstanceOfChart is N4 of kubernetes-tests.md: a Template of a chart, an instance that
+// helm-controller installed, with a URL, repaired and extended, its end, and nothing that
+// is left.
+func TestInstanceOfChart(t *testing.T) {
+	p := newPlatform(t, Helm)
+	o := p.launchChart()
+	if o.Status.URL != "https://bcdefghjkm.example.com/" || o.Status.Module.Version != "1.0.0" {
+		t.Errorf("%+v", o.Status)
+	}
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: o.Status.Namespace, Name: o.Name}}
+	has := func(want string) func() (bool, any) {
+		return func() (bool, any) {
+			err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(made), made)
+			return err == nil && made.Data["text"] == want, []any{err, made.Data}
+		}
+	}
+	until(t, "the chart has its values", has("hello, bcdefghjkm"))
+	made.Data["text"] = "somebody's"
+	if err := p.Client.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	p.later(61 * time.Minute)
+	until(t, "it is repaired", has("hello, bcdefghjkm"))
+	p.phase(o, "Ready")
+
+	longer := metav1.NewTime(o.Status.ExpiresAt.Add(2 * time.Hour))
+	o.Spec.ExpiresAt = &longer
+	if err := p.Client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is extended", func() (bool, any) {
+		err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+		return err == nil && o.Status.ExpiresAt.Equal(&longer), []any{err, o.Status.ExpiresAt, o.Status.Handled}
+	})
+	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "lab.hello"}}
+	if err := p.Client.Delete(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	p.later(10 * time.Hour)
+	lookup := object(t, "{apiVersion: source.toolkit.fluxcd.io/v1, kind: OCIRepository, metadata: {name: lab.hello, namespace: "+p.ns+"}}")
+	for _, gone := range []client.Object{o, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}, made, lookup} {
+		until(t, "nothing is left", func() (bool, any) {
+			err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(gone), gone)
+			return apierrors.IsNotFound(err), gone
+		})
+	}
+}
