@@ -21,7 +21,7 @@ func sourceAt(version string) instance.Source {
 }
 
 func (registry) Resolve(context.Context, instance.ModuleRef) (instance.Source, instance.Module, error) {
-	inputs := `{"properties":{"size":{"type":"string","default":"small"},"name":{"type":"string","default":""},"key":{"type":"string","writeOnly":true,"default":""}}}`
+	inputs := `{"properties":{"size":{"type":"string","default":"small"},"name":{"type":"string","default":""},"key":{"type":"string","writeOnly":true,"default":""},"cidr":{"type":"string","default":""}}}`
 	return sourceAt("1.1.0"), instance.Module{Inputs: []byte(inputs), Outputs: map[string]bool{"url": false}}, nil
 }
 

@@ -135,29 +135,33 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 	}
 }
 
-// gone lets an operator work until nothing is left of an instance, with the namespaces of
-// a cluster ending as they do.
+// gone lets an operator work until nothing is left of an instance.
 func (s *site) gone(c *instancectl.Controller, id string) {
 	s.t.Helper()
 	home := s.all()[id].Status.Namespace
+	s.run(c, "nothing is left of "+id, func() bool { return s.ended(home) && s.all()[id] == nil })
+	if s.engine.left() != 0 {
+		s.t.Errorf("%d resources are left", s.engine.left())
+	}
+}
+
+// ended does with a namespace that is deleted what the namespace controller of a cluster
+// does, and reports whether it is gone.
+func (s *site) ended(name string) bool {
+	s.t.Helper()
 	set, err := kubernetes.NewForConfig(cluster.Admin(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.run(c, "nothing is left of "+id, func() bool {
-		ns, err := set.CoreV1().Namespaces().Get(s.t.Context(), home, metav1.GetOptions{})
-		if err == nil && ns.DeletionTimestamp != nil {
-			ns.Spec.Finalizers = nil
-			_, err = set.CoreV1().Namespaces().Finalize(s.t.Context(), ns, metav1.UpdateOptions{})
-		}
-		if client.IgnoreNotFound(err) != nil {
-			s.t.Log(err)
-		}
-		return apierrors.IsNotFound(err) && s.all()[id] == nil
-	})
-	if s.engine.left() != 0 {
-		s.t.Errorf("%d resources are left", s.engine.left())
+	ns, err := set.CoreV1().Namespaces().Get(s.t.Context(), name, metav1.GetOptions{})
+	if err == nil && ns.DeletionTimestamp != nil {
+		ns.Spec.Finalizers = nil
+		_, err = set.CoreV1().Namespaces().Finalize(s.t.Context(), ns, metav1.UpdateOptions{})
 	}
+	if client.IgnoreNotFound(err) != nil {
+		s.t.Log(err)
+	}
+	return apierrors.IsNotFound(err)
 }
 
 // template makes a Template that the operator has looked at.

@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,8 +19,11 @@ var ErrKilled = errors.New("killed at a write")
 // it or, with after, when it was carried out and nobody heard of it. No write comes after
 // that. The func tells how many were tried.
 func Dying(c client.WithWatch, nth int, after bool) (client.WithWatch, func() int) {
+	var mu sync.Mutex
 	tried := 0
 	write := func(do func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
 		tried++
 		switch {
 		case tried < nth:
@@ -45,5 +49,11 @@ func Dying(c client.WithWatch, nth int, after bool) (client.WithWatch, func() in
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return write(func() error { return c.Delete(ctx, o, opts...) })
 		},
-	}), func() int { return tried }
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			return write(func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	}), func() int { mu.Lock(); defer mu.Unlock(); return tried }
 }

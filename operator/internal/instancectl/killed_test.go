@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// mortals lets one operator after another lead until a condition holds, each of which is
+// killed at its nth write. It returns how many were.
+func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
+	s.t.Helper()
+	whole, err := client.NewWithWatch(s.operator, client.Options{Scheme: s.client.Scheme()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); !until(); {
+		c, tried := rig.Dying(whole, nth, after)
+		leader := instancectl.NewController(c, c, &events.FakeRecorder{}, instancectl.Options{
+			Settings: s.settings, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
+		})
+		for tried() < nth && !until() {
+			if _, err := leader.Pass(s.t.Context()); err != nil && !errors.Is(err, rig.ErrKilled) {
+				s.t.Errorf("pass: %v", err)
+			}
+			if time.Now().After(end) {
+				s.t.Fatalf("after %d deaths it never came: %v", deaths, s.phases())
+			}
+		}
+		if tried() >= nth {
+			deaths++
+		}
+	}
+	return deaths
+}
+
+// TestKilled (G1) kills operators at each write of an instance's life: one after each
+// write, of which it never hears, and one before each. The next one goes on, and nothing
+// is begun twice.
+func TestKilled(t *testing.T) {
+	for nth, after := range map[int]bool{1: true, 2: false} {
+		s := newSite(t)
+		s.template("sandbox.vpc", nil)
+		a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := a.Record.ID
+		deaths := s.mortals(nth, after, s.is(id, "Ready"))
+		s.pass(9 * time.Hour)
+		home := s.all()[id].Status.Namespace
+		deaths += s.mortals(nth, after, func() bool { return s.ended(home) && s.all()[id] == nil })
+		begun := map[instance.RunKind]int{}
+		for ref := range s.engine.did {
+			begun[ref.Kind]++
+		}
+		if len(begun) != 2 || begun[instance.RunApply] != 1 || begun[instance.RunDestroy] != 1 || s.engine.left() != 0 {
+			t.Errorf("killed at write %d: %v", nth, s.engine.did)
+		}
+		if deaths < 6 {
+			t.Errorf("killed at write %d: %d times only", nth, deaths)
+		}
+		t.Logf("killed at write %d, after it %t: %d times", nth, after, deaths)
+	}
+}
