@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/operator/internal/chart"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")
+
+// TestDocs gives the API server the objects that the pages show, and the chart the values.
+func TestDocs(t *testing.T) {
+	config := cluster.Admin(t)
+	rig.Install(t, config)
+	pages, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, values := 0, 0
+	for _, page := range pages {
+		src, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range yamlBlock.FindAllStringSubmatch(string(src), -1) {
+			text := block[1]
+			if strings.HasPrefix(text, "# values.yaml") {
+				values++
+				o := chart.Options{Dir: chartDir(), Namespace: system}
+				if err := yaml.UnmarshalStrict([]byte(text), &o.Values); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := chart.Render(o); err != nil {
+					t.Errorf("%s: %v", filepath.Base(page), err)
+				}
+				continue
+			}
+			list, err := chart.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range list {
+				if !strings.HasPrefix(o.GetAPIVersion(), "okara.dev/") {
+					continue // a generated kind, say
+				}
+				objects++
+				if o.GetKind() != "ModuleKind" {
+					o.SetNamespace(cluster.Namespace(t, nil).Name)
+				}
+				if err := chart.Create(t.Context(), config, []*unstructured.Unstructured{o}); err != nil {
+					t.Errorf("%s: %v", filepath.Base(page), err)
+				}
+			}
+		}
+	}
+	if objects < 3 || values == 0 {
+		t.Errorf("%d objects and %d values are shown", objects, values)
+	}
+}
