@@ -34,9 +34,13 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/runtoken
 	statebackend
 operator/internal/preview: what controllers would make, without a cluster
+	internal/instance
+	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/kindrun
 	operator/internal/kindspec
+	operator/internal/instancectl
+	operator/internal/instancerun
 	operator/internal/owned
 	operator/internal/runaccess
 	operator/internal/runhome

@@ -16,13 +16,14 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
 // maxRuns bounds a file, in bytes. One object of a cluster has less.
 const maxRuns = 4 << 20
 
-const renderLong = `Print what runs, definitions of kinds and their objects become. FILE has them as YAML
+const renderLong = `Print what runs, definitions of kinds, their objects and Instances become. FILE has them as YAML
 documents; - is standard input. No cluster and no registry is asked, and no Secret is
 read.
 
@@ -35,8 +36,9 @@ A ModuleKind becomes the CRD and the roles of its kind. Its inputs are those of 
 in the folder of --module, or of spec.schema.inline. An object of such a kind, in the same
 or another FILE, becomes what the operator would make for it: where it runs, Secrets
 without their values, objects of Flux, and who reads its outputs. The object is held
-against the schema as an API server would. That is to be read, and compared in a pull
-request, not to be applied.
+against the schema as an API server would. An Instance, with its Template, becomes what
+it is given at first, with the module of --module. All this is to be read, and compared in
+a pull request, not to be applied.
 
 Exit codes: 0, 1 for a document that is wrong, and 2 for a wrong command line.`
 
@@ -85,6 +87,11 @@ type document struct {
 	text []byte
 }
 
+// is reports whether a document is of a kind of okara.
+func (d document) is(kind string) bool {
+	return d.kind.Kind == kind && d.kind.APIVersion == v1alpha1.GroupVersion().String()
+}
+
 // render prints what all documents become, or nothing.
 func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) error {
 	var docs []document
@@ -95,13 +102,13 @@ func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) err
 		}
 		docs = append(docs, more...)
 	}
-	kinds, err := f.kinds(docs)
+	known, err := f.defined(docs)
 	if err != nil {
 		return err
 	}
 	var all []any
 	for _, d := range docs {
-		objects, err := f.objects(d, kinds)
+		objects, err := f.objects(d, known)
 		if err != nil {
 			return wrongDocument(d, err)
 		}

@@ -11,18 +11,15 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/preview"
-	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
 // renderFlags are what a cluster, an operator and a registry would say.
@@ -83,7 +80,7 @@ func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
 func (f *renderFlags) kinds(docs []document) (map[string]*kindspec.Kind, error) {
 	all := map[string]*kindspec.Kind{}
 	for _, d := range docs {
-		if !isDefinition(d) {
+		if !d.is("ModuleKind") {
 			continue
 		}
 		k, err := f.kind(d.text)
@@ -99,10 +96,6 @@ func (f *renderFlags) kinds(docs []document) (map[string]*kindspec.Kind, error) 
 	return all, nil
 }
 
-func isDefinition(d document) bool {
-	return d.kind.Kind == "ModuleKind" && d.kind.APIVersion == v1alpha1.GroupVersion().String()
-}
-
 func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 	def := &v1alpha1.ModuleKind{}
 	if err := yaml.UnmarshalStrict(text, def); err != nil {
@@ -115,87 +108,29 @@ func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 		def.UID = preview.UnknownUID
 	}
 	var m kindspec.Module
-	if f.module != "" {
-		d, err := describe(f.module)
-		if err != nil {
+	if f.module != "" || def.Spec.Schema.Inline == nil {
+		var err error
+		if m, err = f.describe(def.Spec.Module.Address+def.Spec.Module.Repository, def.Spec.Module.Path); err != nil {
 			return nil, err
 		}
-		if m, err = kindspec.Described(d, def.Spec.Module.Path); err != nil {
-			return nil, err
-		}
-	} else if def.Spec.Schema.Inline == nil {
-		return nil, &hintError{fmt.Errorf("the inputs of module %s%s are not known", def.Spec.Module.Address, def.Spec.Module.Repository),
-			"name the folder with its files by --module, or write spec.schema.inline"}
 	}
 	return kindspec.New(def, m)
 }
 
-// describe is what okara publish would say of a module in a folder.
-func describe(dir string) (artifact.ModuleDescription, error) {
-	tree := os.DirFS(dir)
+// describe is what okara publish would say of a module, whose folder --module names.
+func (f *renderFlags) describe(module, path string) (kindspec.Module, error) {
+	if f.module == "" {
+		return kindspec.Module{}, &hintError{fmt.Errorf("the inputs of module %s are not known", module),
+			"name the folder with its files by --module; a ModuleKind can have spec.schema.inline instead"}
+	}
+	tree := os.DirFS(f.module)
 	list, err := archive.List(context.Background(), tree, archive.Options{})
 	if err != nil {
-		return artifact.ModuleDescription{}, fmt.Errorf("--module %s: %w", dir, err)
+		return kindspec.Module{}, fmt.Errorf("--module %s: %w", f.module, err)
 	}
 	v, err := moduledoc.New(tree, list)
 	if err != nil {
-		return artifact.ModuleDescription{}, fmt.Errorf("--module %s: %w", dir, err)
+		return kindspec.Module{}, fmt.Errorf("--module %s: %w", f.module, err)
 	}
-	return v.Describe(addr.ModuleVersion{}, "."), nil
-}
-
-// objects are what a document becomes.
-func (f *renderFlags) objects(d document, kinds map[string]*kindspec.Kind) ([]any, error) {
-	switch {
-	case d.kind.Kind == "":
-		return renderRun(d.text)
-	case isDefinition(d):
-		var def v1alpha1.ModuleKind
-		if err := yaml.Unmarshal(d.text, &def); err != nil {
-			return nil, err
-		}
-		return preview.Definition(kinds[def.Spec.Names.Kind]), nil
-	case d.kind.APIVersion != kindspec.Group+"/"+kindspec.Version:
-		return nil, fmt.Errorf("%s %s is nothing that is rendered: runs, ModuleKinds and objects of their kinds are", d.kind.APIVersion, d.kind.Kind)
-	}
-	k := kinds[d.kind.Kind]
-	if k == nil {
-		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "name the file with its ModuleKind, too"}
-	}
-	site, err := f.site(k)
-	if err != nil {
-		return nil, err
-	}
-	var o unstructured.Unstructured
-	if err := yaml.Unmarshal(d.text, &o.Object); err != nil {
-		return nil, err
-	}
-	if o.GetNamespace() == "" {
-		return nil, fmt.Errorf("metadata.namespace: an object of %s has one", d.kind.Kind)
-	}
-	return site.Object(k, &o)
-}
-
-// site is what has to be known of an operator to render objects.
-func (f *renderFlags) site(k *kindspec.Kind) (preview.Site, error) {
-	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
-		if flag.value == "" {
-			return preview.Site{}, usagef("an object of %s needs --%s, as the operator has it", k.GroupVersionKind().Kind, flag.name)
-		}
-	}
-	if k.Definition.Status.Module == nil {
-		return preview.Site{}, &hintError{fmt.Errorf("no version of the module is chosen"), "name it by --version VERSION@DIGEST, which okara publish and okara show print"}
-	}
-	host, layout, err := (&registrySite{registry: f.registry}).layout()
-	if err != nil {
-		return preview.Site{}, err
-	}
-	at, err := url.Parse(strings.TrimSuffix(f.serve, "/"))
-	if err != nil {
-		return preview.Site{}, err
-	}
-	return preview.Site{
-		Registry: kindspec.Registry{Host: host, Layout: layout, Namespace: f.namespace},
-		Where:    runaccess.Where{FrontEnd: at, Cluster: f.cluster},
-	}, nil
+	return kindspec.Described(v.Describe(addr.ModuleVersion{}, "."), path)
 }

@@ -63,19 +63,7 @@ func TestRenderKind(t *testing.T) {
 	if code != exitOK || errOut != "" || !strings.Contains(crd, "name: vpcs.apps.okara.dev") {
 		t.Fatalf("%d, %s%.400s", code, errOut, out)
 	}
-	const golden = "testdata/kind.golden"
-	if os.Getenv("OKARA_UPDATE") != "" {
-		if err := os.WriteFile(golden, []byte(rest), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rest != string(want) {
-		t.Errorf("it became\n%s", rest)
-	}
+	golden(t, "kind", rest)
 
 	code, out, errOut = command(t, kindArgs(append(siteArgs(), "--json")...)...)
 	var list struct {
@@ -84,6 +72,52 @@ func TestRenderKind(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK || list.Kind != "List" || len(list.Items) != strings.Count(rest, "\n---\n")+2 {
 		t.Errorf("%d, %s: %v: a %s of %d objects", code, errOut, err, list.Kind, len(list.Items))
+	}
+}
+
+// TestRenderInstance compares what an Instance becomes with a file.
+func TestRenderInstance(t *testing.T) {
+	args := append([]string{"render", "testdata/instance.yaml", "--module", "../../internal/kindspec/testdata/vpc"}, siteArgs()...)
+	code, out, errOut := command(t, args...)
+	if code != exitOK || errOut != "" {
+		t.Fatalf("%d, %s", code, errOut)
+	}
+	golden(t, "instance", out)
+	text, err := os.ReadFile("testdata/instance.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ change, to, want string }{
+		{"template: sandbox/vpc", "template: sandbox/other", "template \"sandbox/other\" is not there"},
+		{"name: cidr", "name: other", "parameter other"},
+		{"region-${id}", "region-${nothing}", "nothing"},
+		{"address: net/vpc/aws", "address: vpc", "vpc"},
+	} {
+		args[1] = filepath.Join(t.TempDir(), "instance.yaml")
+		if err := os.WriteFile(args[1], []byte(strings.Replace(string(text), c.change, c.to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errOut := command(t, args...); code != exitFailure || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "hint: ") {
+			t.Errorf("%s: %d, %s%s", c.to, code, out, errOut)
+		}
+	}
+}
+
+// golden compares a text with a file; OKARA_UPDATE writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if os.Getenv("OKARA_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("it became\n%s", got)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,10 +40,6 @@ func ownerLabel(o instance.Owner) string {
 // workspace makes sure of the namespace of an instance. One that somebody else made is a
 // [*owned.TakenError].
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *instance.Record, name string) error {
-	pooled := "false"
-	if r.Pooled {
-		pooled = "true"
-	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := owned.Write(ctx, c.live, ns, o.UID, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
@@ -50,11 +48,7 @@ func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *ins
 		if ns.Labels == nil {
 			ns.Labels = map[string]string{}
 		}
-		ns.Labels[v1alpha1.LabelRuns] = ""
-		ns.Labels[v1alpha1.LabelOwner] = ownerLabel(r.Owner)
-		ns.Labels[v1alpha1.LabelTemplate] = objectName(r.Template)
-		ns.Labels[v1alpha1.LabelInstance] = r.ID
-		ns.Labels[v1alpha1.LabelPooled] = pooled
+		maps.Copy(ns.Labels, workspaceLabels(r))
 		return nil
 	})
 	return err
@@ -70,6 +64,14 @@ func (c *Controller) leaveWorkspace(ctx context.Context, o *v1alpha1.Instance, n
 		delete(ns.Labels, label)
 	}
 	return client.IgnoreNotFound(c.live.Update(ctx, ns))
+}
+
+// workspaceLabels are those of the namespace of an instance.
+func workspaceLabels(r *instance.Record) map[string]string {
+	return map[string]string{
+		v1alpha1.LabelRuns: "", v1alpha1.LabelOwner: ownerLabel(r.Owner), v1alpha1.LabelTemplate: objectName(r.Template),
+		v1alpha1.LabelInstance: r.ID, v1alpha1.LabelPooled: strconv.FormatBool(r.Pooled),
+	}
 }
 
 // removeWorkspace deletes the namespace of an instance, and reports whether it is gone.

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/preview"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+)
+
+// defined is what documents define.
+type defined struct {
+	kinds     map[string]*kindspec.Kind // by the kind of their objects
+	templates map[string]*v1alpha1.Template
+}
+
+func (f *renderFlags) defined(docs []document) (d defined, err error) {
+	if d.kinds, err = f.kinds(docs); err != nil {
+		return d, err
+	}
+	d.templates = map[string]*v1alpha1.Template{}
+	for _, one := range docs {
+		if !one.is("Template") {
+			continue
+		}
+		t := &v1alpha1.Template{}
+		if err := yaml.UnmarshalStrict(one.text, t); err != nil {
+			return d, wrongDocument(one, err)
+		}
+		t.Spec.Executor = cmp.Or(t.Spec.Executor, v1alpha1.ExecutorTerraform) // as the API server does
+		if d.templates[t.Name] != nil {
+			return d, wrongDocument(one, fmt.Errorf("Template %s is there twice", t.Name))
+		}
+		d.templates[t.Name] = t
+	}
+	return d, nil
+}
+
+// objects are what a document becomes. A Template becomes nothing by itself.
+func (f *renderFlags) objects(d document, all defined) ([]any, error) {
+	switch {
+	case d.kind.Kind == "":
+		return renderRun(d.text)
+	case d.is("Template"):
+		return nil, nil
+	case d.is("ModuleKind"):
+		var def v1alpha1.ModuleKind
+		if err := yaml.Unmarshal(d.text, &def); err != nil {
+			return nil, err
+		}
+		return preview.Definition(all.kinds[def.Spec.Names.Kind]), nil
+	case d.is("Instance"):
+		return f.instance(d, all.templates)
+	case d.kind.APIVersion == kindspec.Group+"/"+kindspec.Version:
+		return f.object(d, all.kinds[d.kind.Kind])
+	}
+	return nil, fmt.Errorf("%s %s is nothing that is rendered: runs, ModuleKinds, objects of their kinds, Templates and Instances are", d.kind.APIVersion, d.kind.Kind)
+}
+
+// object is what an object of a kind becomes.
+func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
+	if k == nil {
+		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "name the file with its ModuleKind, too"}
+	}
+	site, err := f.site(d.kind.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if k.Definition.Status.Module == nil {
+		return nil, noVersion()
+	}
+	var o unstructured.Unstructured
+	if err := yaml.Unmarshal(d.text, &o.Object); err != nil {
+		return nil, err
+	}
+	if o.GetNamespace() == "" {
+		return nil, fmt.Errorf("metadata.namespace: an object of %s has one", d.kind.Kind)
+	}
+	return site.Object(k, &o)
+}
+
+// instance is what an Instance becomes.
+func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Template) ([]any, error) {
+	var o v1alpha1.Instance
+	if err := yaml.UnmarshalStrict(d.text, &o); err != nil {
+		return nil, err
+	}
+	t := templates[strings.Replace(o.Spec.Template, "/", ".", 1)]
+	if t == nil {
+		return nil, &hintError{fmt.Errorf("template %q is not there", o.Spec.Template), "name the file with its Template, too"}
+	}
+	if t.Spec.Module == nil {
+		return nil, fmt.Errorf("template %s installs a chart, and modules are rendered", o.Spec.Template)
+	}
+	site, err := f.site("Instance")
+	if err != nil {
+		return nil, err
+	}
+	version, err := f.resolved()
+	if err != nil {
+		return nil, err
+	}
+	if version == nil {
+		return nil, noVersion()
+	}
+	m, err := f.describe(t.Spec.Module.Address, t.Spec.Module.Path)
+	if err != nil {
+		return nil, err
+	}
+	if o.Namespace == "" {
+		o.Namespace = instancesNamespace
+	}
+	return site.Instance(t, &o, *version, m)
+}
+
+func noVersion() error {
+	return &hintError{fmt.Errorf("no version of the module is chosen"), "name it by --version VERSION@DIGEST, which okara publish and okara show print"}
+}
+
+// site is what has to be known of an operator to render objects.
+func (f *renderFlags) site(kind string) (preview.Site, error) {
+	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
+		if flag.value == "" {
+			return preview.Site{}, usagef("an object of %s needs --%s, as the operator has it", kind, flag.name)
+		}
+	}
+	host, layout, err := (&registrySite{registry: f.registry}).layout()
+	if err != nil {
+		return preview.Site{}, err
+	}
+	at, err := url.Parse(strings.TrimSuffix(f.serve, "/"))
+	if err != nil {
+		return preview.Site{}, err
+	}
+	return preview.Site{
+		Registry: kindspec.Registry{Host: host, Layout: layout, Namespace: f.namespace},
+		Where:    runaccess.Where{FrontEnd: at, Cluster: f.cluster},
+	}, nil
+}
