@@ -30,30 +30,26 @@ import (
 // installed is a chart on an API server without controllers.
 type installed struct {
 	*site
-	helm *helm.Executor
-	exec instancerun.Flux // hides that of a module
+	own      client.WithWatch // has the chart's rights
+	operator string           // namespace
+	exec     instancerun.Flux // hides that of a module
 }
 
 func newInstalled(t *testing.T) *installed {
 	t.Helper()
-	s := &installed{site: newSite(t)}
-	operator := cluster.Namespace(t, nil).Name
+	s := &installed{site: newSite(t), operator: cluster.Namespace(t, nil).Name}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "web", Annotations: map[string]string{"okara.dev/use": "instances"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: "web", Annotations: map[string]string{"okara.dev/use": "instances"}},
 		Data:       map[string][]byte{"values.yaml": []byte("password: k")},
 	}
 	if err := s.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	own, err := client.New(cluster.Account(t, operator), client.Options{Scheme: s.Scheme()}) // has the chart's rights
-	if err != nil {
+	var err error
+	if s.own, err = client.NewWithWatch(cluster.Account(t, s.operator), client.Options{Scheme: s.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	s.helm = &helm.Executor{Client: client.WithFieldValidation(own, metav1.FieldValidationStrict)}
-	s.exec = instancerun.Flux{Charts: instancerun.NewHelm(instancerun.Options{
-		Client: own, Helm: s.helm,
-		Registry: "registry.test", PlainHTTP: true, Operator: operator,
-	})}
+	s.exec = s.by(s.own)
 	s.a.Template = &instance.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
 	s.a.Source = instance.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
 	s.a.Variables = map[string]json.RawMessage{"replicas": json.RawMessage(`2`)}
@@ -295,7 +291,7 @@ func TestCharts(t *testing.T) {
 // TestChartsResolve has source-controller look for the chart of a Template.
 func TestChartsResolve(t *testing.T) {
 	s := newInstalled(t)
-	c := instancerun.Charts{Helm: s.helm, Registry: "registry.test", PlainHTTP: true}
+	c := instancerun.Charts{Helm: &helm.Executor{Client: s.own}, Registry: "registry.test", PlainHTTP: true}
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "lab.web", UID: "1", Generation: 1}, Spec: v1alpha1.TemplateSpec{
 		Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/charts/web", Version: "1.x"}},
 	}}
