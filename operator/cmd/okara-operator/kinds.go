@@ -41,16 +41,23 @@ func (f *flags) startRuns(mgr ctrl.Manager, r *reach, clock *instancectl.Clock, 
 	if err := f.startInstances(mgr, runs, clock); err != nil || len(f.watch) > 0 {
 		return err
 	}
-	return f.startKinds(mgr, runs)
+	return f.startKinds(mgr, runs, log)
 }
 
 // startKinds adds the controller of ModuleKinds to a manager.
-func (f *flags) startKinds(mgr ctrl.Manager, r runsOf) error {
+func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
 	at := kindspec.Registry{Host: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP, Namespace: f.namespace}
 	objects := kindrun.New(kindrun.Options{
 		Client: r.direct, Access: r.access, Executor: r.flux, Want: at.Wanted, Readers: kindspec.OutputsRole,
 		Gate: f.gate.webhook(f.namespace), FluxNamespace: f.runs.flux, Events: mgr.GetEventRecorder("okara-operator"),
 	})
+	sweeps, err := newSweeper(r.direct, objects, log)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(sweeps); err != nil {
+		return err
+	}
 	return kindctl.Setup(mgr, kindctl.Options{
 		Client: r.direct, Modules: kindctl.Registry{Catalog: r.list, Client: r.client}, Objects: objects, Namespace: f.namespace,
 	})

@@ -86,12 +86,12 @@ func (x *one) mark(ctx context.Context) error {
 }
 
 // label sets the label of runs on a namespace; nil takes it away.
-func (x *one) label(ctx context.Context, ns *corev1.Namespace, value any) error {
+func (c *Objects) label(ctx context.Context, ns *corev1.Namespace, value any) error {
 	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelRuns: value}}})
 	if err != nil {
 		return err
 	}
-	return x.Client.Patch(ctx, ns, client.RawPatch(types.MergePatchType, b))
+	return c.Client.Patch(ctx, ns, client.RawPatch(types.MergePatchType, b))
 }
 
 // copies brings the Secrets that the run reads into its namespace, and returns what

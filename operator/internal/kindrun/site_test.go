@@ -145,6 +145,7 @@ func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kin
 	w := kindrun.Wanted{Address: "net/vpc/aws", Copies: s.copies}
 	w.Run.Module = fluxexec.Module{Repository: "registry.example.com/modules/net/vpc/aws", Digest: digest, Version: "1.4.0"}
 	w.Run.Variables = map[string]json.RawMessage{}
+	w.Run.Labels = map[string]string{v1alpha1.LabelKind: o.GetKind(), v1alpha1.LabelObject: o.GetName()}
 	w.Run.Approval = fluxexec.Approval(def.Spec.Run.Approval)
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 	for name, value := range spec {

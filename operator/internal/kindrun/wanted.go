@@ -34,7 +34,7 @@ func homeOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	if def.Spec.Run.Namespace == v1alpha1.NamespaceObject {
 		return o.GetNamespace()
 	}
-	return "okara-run-" + string(o.GetUID())
+	return homePrefix + string(o.GetUID())
 }
 
 // Place fills in what depends on where the object runs, and returns the run as what

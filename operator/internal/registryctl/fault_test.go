@@ -77,7 +77,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 	s := newNet(t)
 	for name, source := range map[string]string{
 		"ours": "oci://" + s.fill + "/p/modules/theirs/vpc/aws", "ssh": "git::ssh://git@example.com/a/b.git",
-		"http": "git::http://example.com/a/b.git", "private": "git::https://169.254.169.254/a/b.git", "registry": "oci://169.254.169.254/a/b",
+		"file": "git::file:///etc", "path": "./modules/vpc", "ext": "git::ext::sh -c id", "http": "git::http://example.com/a/b.git", "private": "git::https://169.254.169.254/a/b.git", "registry": "oci://169.254.169.254/a/b",
 	} {
 		m := s.module(s.ns, name, func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.Source = "net/"+name+"/aws", source })
 		s.until(name+" refused", func() (bool, any) { s.read(m); return stalled(m), m.Status })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,6 +85,10 @@ func TestAccessRules(t *testing.T) {
 		if name == "wider" {
 			s.told(r, v1alpha1.ReasonAddressNotAllowed)
 		}
+	}
+	state := &v1alpha1.AccessRule{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "state"}, Spec: v1alpha1.AccessRuleSpec{Groups: []string{"people"}, Allow: []v1alpha1.Right{"write:state:prod.net/**"}}}
+	if err := s.Create(t.Context(), state); !apierrors.IsInvalid(err) {
+		t.Errorf("a right for states: %v", err)
 	}
 	unknown := s.rule(s.ns, "unknown", func(r *v1alpha1.AccessRuleSpec) { r.Issuer = "https://else.example.com" }, own)
 	s.says(unknown, false, v1alpha1.ReasonIssuerUnknown)

@@ -229,6 +229,7 @@ func (s *kindSite) define() {
 func (s *kindSite) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
 	w := kindrun.Wanted{Address: "acme/greeting/any"}
 	w.Run.Module = fluxexec.Module{Repository: s.module.Repository, Digest: s.module.Digest, Version: "1.0.0", PlainHTTP: true}
+	w.Run.Labels = map[string]string{v1alpha1.LabelKind: o.GetKind(), v1alpha1.LabelObject: o.GetName()}
 	w.Run.Approval = fluxexec.Approval(def.Spec.Run.Approval)
 	w.Run.RetryInterval = metav1.Duration{Duration: 2 * time.Second}
 	name, err := json.Marshal(text(s.t, o, "spec", "name"))

@@ -4,6 +4,7 @@ package rig
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -106,7 +108,14 @@ func TestObjectMadeAnew(t *testing.T) {
 	if got := s.pull(); !strings.Contains(got, "hello, next") {
 		t.Errorf("the state is %s", got)
 	}
-	s.change(t, run, func() { run.Object["spec"].(map[string]any)["destroyResourcesOnDeletion"] = false })
+	orphans, err := s.objects.Sweep(t.Context(), []v1alpha1.ModuleKind{*s.def})
+	s.read(t, run)
+	if suspended, _, _ := unstructured.NestedBool(run.Object, "spec", "suspend"); err != nil || !suspended || !slices.Contains(orphans, client.ObjectKeyFromObject(run)) {
+		t.Errorf("a sweep finds %v, %v; suspended %v", orphans, err, suspended)
+	}
+	s.change(t, run, func() {
+		run.Object["spec"].(map[string]any)["destroyResourcesOnDeletion"], run.Object["spec"].(map[string]any)["suspend"] = false, false
+	})
 	s.delete(t, run)
 	s.delete(t, next)
 	s.carry(next, "it is gone", func() bool { return s.gone(next) })

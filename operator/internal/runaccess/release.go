@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -111,4 +114,40 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 		err = unlockErr
 	}
 	return err
+}
+
+// Unowned counts the states of the runs of a namespace that have resources, or of which
+// nobody can tell, and whose object is gone by its UID.
+func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {
+	s, err := a.o.Stores(a.StateName(namespace))
+	if err != nil {
+		return 0, err
+	}
+	l, err := s.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	all, err := l.Workspaces(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, w := range all {
+		if w.Live() == nil {
+			continue
+		}
+		uid, run := strings.CutPrefix(w.Live().Owner, runtoken.Subject(namespace, ""))
+		if !run || live(types.UID(uid)) {
+			continue
+		}
+		r := Run{Run: runtoken.Run{Namespace: namespace, UID: types.UID(uid), Workspace: w.Name}}
+		state, err := a.state(ctx, r)
+		if err != nil {
+			return 0, err
+		}
+		if a.empty(r, state, false) != nil {
+			n++
+		}
+	}
+	return n, nil
 }

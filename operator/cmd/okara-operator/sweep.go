@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+)
+
+const (
+	sweepEvery = time.Hour
+	countEvery = 24 // sweeps
+)
+
+// sweeper looks for what objects left that are gone. The replica that leads does.
+type sweeper struct {
+	direct  client.Client
+	objects *kindrun.Objects
+	unowned prometheus.Gauge
+	log     *slog.Logger
+}
+
+// newSweeper makes one with its metric, which is one of the process.
+func newSweeper(c client.Client, objects *kindrun.Objects, log *slog.Logger) (*sweeper, error) {
+	s := &sweeper{c, objects, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "okara_states_unowned", Help: "States of runs that have resources and whose object is gone. Counted daily; nobody destroys them.",
+	}), log}
+	return s, metrics.Registry.Register(s.unowned)
+}
+
+// NeedLeaderElection is true: one replica is enough.
+func (*sweeper) NeedLeaderElection() bool { return true }
+
+// Start sweeps until the context ends.
+func (s *sweeper) Start(ctx context.Context) error {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for n := 0; ; n++ {
+		s.sweep(ctx, n%countEvery == 0)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+func (s *sweeper) sweep(ctx context.Context, count bool) {
+	var defs v1alpha1.ModuleKindList
+	if err := s.direct.List(ctx, &defs); err != nil {
+		s.log.Error("looking for what objects left", "error", err)
+		return
+	}
+	orphans, err := s.objects.Sweep(ctx, defs.Items)
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("looking for what objects left", "error", err)
+	}
+	for _, o := range orphans {
+		s.log.Warn("a Terraform runs for an object that is gone: it is suspended; to destroy what it made, set spec.suspend to false and delete it", "namespace", o.Namespace, "name", o.Name)
+	}
+	if !count {
+		return
+	}
+	n, err := s.objects.Unowned(ctx, defs.Items)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Error("counting states without an object", "error", err)
+		}
+		return
+	}
+	s.unowned.Set(float64(n))
+}

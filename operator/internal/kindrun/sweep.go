@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+)
+
+// homePrefix begins the names of namespaces that are a run's alone.
+const homePrefix = "okara-run-"
+
+func terraforms() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "infra.contrib.fluxcd.io", Version: "v1alpha2", Kind: "Terraform"}
+}
+
+func namespaces() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Namespace") }
+
+// leftovers is what there is in a cluster beside the objects that it was made for.
+type leftovers struct {
+	*Objects
+	runs, sources, homes []metav1.PartialObjectMetadata
+
+	live  map[types.UID]bool        // objects
+	kinds map[string]bool           // of definitions
+	at    map[client.ObjectKey]bool // Terraforms, whoever made them
+	busy  map[string]bool           // namespaces that have one
+}
+
+// Sweep removes what objects that are gone left behind, where no Terraform names it: their
+// finalizers were stripped, or a backup brought it back. A Terraform whose object is gone
+// is suspended and returned, never deleted: that would destroy what it made. defs are all
+// definitions; what is of another kind is left alone.
+func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
+	l := &leftovers{Objects: c}
+	if err := l.look(ctx, defs); err != nil {
+		if meta.IsNoMatchError(err) {
+			err = nil // without Flux there are no runs
+		}
+		return nil, err
+	}
+	var all error
+	for _, o := range l.runs {
+		if !l.gone(&o) || o.DeletionTimestamp != nil {
+			continue
+		}
+		orphans = append(orphans, client.ObjectKeyFromObject(&o))
+		all = errors.Join(all, c.Executor.Cancel(ctx, fluxexec.Spec{Namespace: o.Namespace, Name: o.Name, UID: uidOf(&o)}))
+	}
+	for _, o := range l.sources {
+		if l.gone(&o) && !l.at[client.ObjectKeyFromObject(&o)] && !strings.HasPrefix(o.Namespace, homePrefix) {
+			all = errors.Join(all, l.drop(ctx, &o))
+		}
+	}
+	for _, o := range l.homes {
+		if l.gone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, homePrefix) && o.DeletionTimestamp == nil {
+			all = errors.Join(all, l.raze(ctx, o.Name, uidOf(&o)))
+		}
+	}
+	return orphans, all
+}
+
+// look reads what there is: the objects last, since what is made meanwhile is none of what
+// they left.
+func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err error) {
+	ours := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID}
+	ofKinds := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID, v1alpha1.LabelKind, v1alpha1.LabelObject}
+	every, err := l.list(ctx, terraforms())
+	if err != nil {
+		return err
+	}
+	if l.runs, err = l.list(ctx, terraforms(), ofKinds); err != nil {
+		return err
+	}
+	if l.sources, err = l.list(ctx, schema.FromAPIVersionAndKind(fluxobj.SourceVersion, fluxobj.OCIKind), ofKinds); err != nil {
+		return err
+	}
+	if l.homes, err = l.list(ctx, namespaces(), ours); err != nil {
+		return err
+	}
+	l.at, l.busy = map[client.ObjectKey]bool{}, map[string]bool{}
+	for _, o := range every {
+		l.at[client.ObjectKeyFromObject(&o)], l.busy[o.Namespace] = true, true
+	}
+	l.kinds = map[string]bool{}
+	for _, def := range defs {
+		l.kinds[def.Spec.Names.Kind] = true
+	}
+	l.live, err = l.objects(ctx, defs)
+	return err
+}
+
+func (c *Objects) list(ctx context.Context, kind schema.GroupVersionKind, how ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	kind.Kind += "List"
+	list.SetGroupVersionKind(kind)
+	err := c.Client.List(ctx, list, how...)
+	return list.Items, err
+}
+
+// objects are those of kinds, and Instances.
+func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (map[types.UID]bool, error) {
+	all := map[types.UID]bool{}
+	kinds := []schema.GroupVersionKind{v1alpha1.GroupVersion().WithKind("Instance")}
+	for _, def := range defs {
+		kinds = append(kinds, schema.GroupVersionKind{Group: "apps.okara.dev", Version: "v1alpha1", Kind: def.Spec.Names.Kind})
+	}
+	for _, kind := range kinds {
+		list, err := c.list(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range list {
+			all[o.UID] = true
+		}
+	}
+	return all, nil
+}
+
+func uidOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alpha1.LabelUID]) }
+
+// gone reports whether the object is not there that something was made for.
+func (l *leftovers) gone(o client.Object) bool {
+	kind, ofKind := o.GetLabels()[v1alpha1.LabelKind]
+	return uidOf(o) != "" && !l.live[uidOf(o)] && (!ofKind || l.kinds[kind])
+}
+
+// drop removes a source beside an object that is gone, and what its run read.
+func (l *leftovers) drop(ctx context.Context, source client.Object) error {
+	run := runaccess.Run{Run: runtoken.Run{UID: uidOf(source)}, Home: source.GetNamespace(), Name: source.GetName()}
+	if _, err := l.Access.Clean(ctx, run); err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	_, err := l.Executor.Clean(ctx, fluxexec.Spec{Namespace: run.Home, Name: run.Name, UID: run.UID})
+	return err
+}
+
+// raze removes a namespace that was a run's alone.
+func (l *leftovers) raze(ctx context.Context, name string, uid types.UID) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := l.label(ctx, ns, nil); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	_, err := owned.Delete(ctx, l.Client, ns, uid)
+	return err
+}
+
+// Unowned counts the states of runs, of all namespaces that there are, that have resources
+// and whose object is gone. Nobody destroys those.
+func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int, error) {
+	all, err := c.list(ctx, namespaces())
+	if err != nil {
+		return 0, err
+	}
+	live, err := c.objects(ctx, defs)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, ns := range all {
+		in, err := c.Access.Unowned(ctx, ns.Name, func(uid types.UID) bool { return live[uid] })
+		if err != nil {
+			return 0, err
+		}
+		n += in
+	}
+	return n, nil
+}

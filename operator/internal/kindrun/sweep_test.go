@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// sweep returns whether the Terraform of an object is an orphan, and how many states are.
+func (s *site) sweep(o *unstructured.Unstructured) (orphan bool, states int) {
+	s.t.Helper()
+	orphans, err := s.objects.Sweep(s.t.Context(), []v1alpha1.ModuleKind{*s.def})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if states, err = s.objects.Unowned(s.t.Context(), []v1alpha1.ModuleKind{*s.def}); err != nil {
+		s.t.Fatal(err)
+	}
+	return slices.Contains(orphans, client.ObjectKey{Namespace: runs(o), Name: "vpc-prod"}), states
+}
+
+// TestSweep: what runs for an object that is gone is suspended, and told; what such an
+// object leaves goes with its Terraform. The state stays, and is counted.
+func TestSweep(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	if orphan, states := s.sweep(o); orphan || states != 0 || s.suspended(o) {
+		t.Errorf("an object that is there: %v, %d states", orphan, states)
+	}
+	o.SetFinalizers(nil)
+	if err := s.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if orphan, states := s.sweep(o); !orphan || states != 1 || !s.suspended(o) {
+		t.Errorf("one that is gone: %v, %d states, suspended %v", orphan, states, s.suspended(o))
+	}
+	if ns := (&corev1.Namespace{}); !s.there(ns, "", runs(o)) || ns.DeletionTimestamp != nil {
+		t.Error("the namespace of a Terraform is deleted")
+	}
+	run := s.terraform(o)
+	run.SetFinalizers(nil)
+	if err := s.Update(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if orphan, states := s.sweep(o); orphan || states != 1 {
+		t.Errorf("without a Terraform: %v, %d states", orphan, states)
+	}
+	s.emptied(o)
+	if s.there(&corev1.Namespace{}, "", runs(o)) {
+		t.Error("the namespace is left")
+	}
+}
+
+// TestSweepBeside: beside objects the source of a run goes, and what the run read; not
+// those of an object that is there, nor of somebody else.
+func TestSweepBeside(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	made := map[string]bool{}
+	for name, labels := range map[string]map[string]string{
+		"gone":  {v1alpha1.LabelManaged: "", v1alpha1.LabelUID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", v1alpha1.LabelKind: "VPC", v1alpha1.LabelObject: "old"},
+		"there": {v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(o.GetUID()), v1alpha1.LabelKind: "VPC", v1alpha1.LabelObject: "prod"},
+		"other": {v1alpha1.LabelUID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", v1alpha1.LabelKind: "VPC", v1alpha1.LabelObject: "old"},
+	} {
+		source := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"url": "oci://example.com/a", "interval": "24h"}}}
+		source.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+		source.SetKind("OCIRepository")
+		source.SetNamespace(s.tenant)
+		source.SetName(name)
+		source.SetLabels(labels)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name + "-okara-run", Labels: labels}}
+		for _, o := range []client.Object{source, secret} {
+			if err := s.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made[name] = name != "gone"
+	}
+	for range 2 {
+		s.sweep(o)
+	}
+	for name, stays := range made {
+		source := &unstructured.Unstructured{}
+		source.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+		source.SetKind("OCIRepository")
+		if s.there(source, s.tenant, name) != stays || s.there(&corev1.Secret{}, s.tenant, name+"-okara-run") != stays {
+			t.Errorf("%s stays: %v, want %v", name, !stays, stays)
+		}
+	}
+}
