@@ -67,7 +67,8 @@ interop: tools $(OTHERS) $(TRIVY) $(COSIGN) $(KO)
 	cd internal/conformance && go test -count=1 ./...
 interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
-	cd operator && OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
+	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && \
+		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
 mutants: # one guard after another is taken from the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/instance
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./internal/instance

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+)
+
+// page are the files that a page of the documentation shows, by name.
+func page(t *testing.T, name string) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(Root(), "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```[a-z]+ ([a-z.]+)\n(.*?)```\n").FindAllStringSubmatch(string(b), -1) {
+		files[m[1]] = m[2]
+	}
+	return files
+}
+
+// newOperatorSite is an okara serve, and an okara-operator with the rights of the chart
+// which runs modules with their states in it.
+func newOperatorSite(t *testing.T) *kindSite {
+	t.Helper()
+	operator := filepath.Join(Root(), "bin", "okara-operator")
+	if _, err := os.Stat(operator); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("okara-operator is not built: make interop-kube builds it")
+	}
+	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu)}
+	Install(t, s.config)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.NewWithWatch(s.config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.flux = flux{c}
+	home := cluster.Namespace(t, nil).Name
+	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: home, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := issuer.Keep(t.Context()); err != nil { // the chart brings the keys to okara serve
+		t.Fatal(err)
+	}
+	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runtoken.IssuerConfigMap}}
+	s.read(t, keys)
+	tokens := s.token()
+	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runtoken.IssuerKey]))
+	s.operate(operator, home)
+	return s
+}
+
+// operate starts the operator.
+func (s *kindSite) operate(path, home string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := WriteConfig(kubeconfig, cluster.Account(s.t, home)); err != nil {
+		s.t.Fatal(err)
+	}
+	login, err := json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": s.admin}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), login, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	p, err := launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", home, "--registry", s.okara, "--plain-http",
+		"--serve", "http://"+s.okara, "--cluster", "prod", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		p.kill()
+		if s.t.Failed() {
+			s.t.Log(p.tail())
+		}
+	})
+}
+
+// apply makes an object of a page.
+func (s *kindSite) apply(file string) *unstructured.Unstructured {
+	s.t.Helper()
+	return s.create(s.t, object(s.t, file))
+}
+
+// comes waits until the condition Ready of an object has a reason.
+func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
+	s.t.Helper()
+	until(s.t, o.GetName()+" is "+reason, func() (bool, any) {
+		s.read(s.t, o)
+		return s.reason(o) == reason, o.Object["status"]
+	})
+}
+
+// TestRoundOfAKind is the page docs/kinds.md with the real programs: the definition is
+// applied, what is no range is refused before anything is made, what is one is run; one
+// group reads its outputs; its state is one of okara serve, and nothing is left of it, nor
+// of the kind.
+func TestRoundOfAKind(t *testing.T) {
+	s, files := newOperatorSite(t), page(t, "kinds.md")
+	if _, err := depot.New(depot.Options{Client: s.registry()}).PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(files["main.tf"])}},
+		depottest.MustModule(t, "net/vpc/aws", "1.4.0"), depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	def := s.apply(files["kind.yaml"])
+	s.comes(def, v1alpha1.ReasonEstablished)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant-acme", Labels: map[string]string{v1alpha1.LabelTenant: ""}}}
+	if err := s.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	s.tenant = ns.Name
+
+	wrong := object(t, strings.Replace(files["vpc.yaml"], "10.10.0.0/16", "ten", 1))
+	if err := s.Create(t.Context(), wrong); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "cidr is no range") {
+		t.Errorf("what is no range is %v", err)
+	}
+	runs := &corev1.NamespaceList{}
+	if err := s.List(t.Context(), runs, client.HasLabels{v1alpha1.LabelRuns}); err != nil || len(runs.Items) > 0 {
+		t.Errorf("something runs for it: %v, %v", runs.Items, err)
+	}
+
+	o := s.apply(files["vpc.yaml"])
+	s.comes(o, v1alpha1.ReasonApplied)
+	id := text(t, o, "status", "outputValues", "vpc_id")
+	if !strings.HasPrefix(id, "vpc-") || text(t, o, "status", "module", "version") != "1.4.0" || text(t, o, "status", "outputsSecret") != "prod-outputs" {
+		t.Errorf("the status is %v", o.Object["status"])
+	}
+	s.outputs(id)
+	where := s.okara + "/state/prod.tenant-acme"
+	if got := s.state("list", where); !strings.Contains(got, "vpcs.prod") {
+		t.Errorf("okara state list says %s", got)
+	}
+	if got := s.state("locks", where); strings.Contains(got, "vpcs.prod") {
+		t.Errorf("okara state locks says %s", got)
+	}
+	fixed := o.DeepCopy()
+	fixed.Object["spec"].(map[string]any)["cidr"] = "10.11.0.0/16"
+	if err := s.Update(t.Context(), fixed); !apierrors.IsInvalid(err) {
+		t.Errorf("another cidr is %v", err)
+	}
+
+	s.delete(t, o)
+	s.flux.gone(t, o)
+	for _, left := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-" + string(o.GetUID())}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "prod-outputs"}},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: "okara-vpcs-prod-outputs"}},
+	} {
+		if !s.gone(left) {
+			t.Errorf("%T %s is left", left, left.GetName())
+		}
+	}
+	if got := s.state("list", where); strings.Contains(got, "vpcs.prod") {
+		t.Errorf("okara state list says %s", got)
+	}
+	s.delete(t, def)
+	s.flux.gone(t, def)
+	if !s.gone(&apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "vpcs.apps.okara.dev"}}) {
+		t.Error("the kind is left")
+	}
+}
+
+// outputs wants the outputs to be there for the group that the definition names, alone.
+func (s *kindSite) outputs(id string) {
+	s.t.Helper()
+	for group, may := range map[string]bool{"tenant-acme": true, "tenant-other": false} {
+		config := rest.CopyConfig(s.config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "eve", Groups: []string{group, "system:authenticated"}}
+		c, err := client.New(config, client.Options{})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		secret := &corev1.Secret{}
+		err = c.Get(s.t.Context(), client.ObjectKey{Namespace: s.tenant, Name: "prod-outputs"}, secret)
+		got := fmt.Sprintf("%s %s", secret.Data["vpc_id"], secret.Data["subnet_ids"])
+		if may && (err != nil || got != id+` ["subnet-eu-central-1a","subnet-eu-central-1b"]`) || !may && !apierrors.IsForbidden(err) {
+			s.t.Errorf("%s gets %s, %v", group, got, err)
+		}
+	}
+}
