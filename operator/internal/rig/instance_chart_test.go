@@ -62,6 +62,7 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 // is left.
 func TestInstanceOfChart(t *testing.T) {
 	p := newPlatform(t, Helm)
+	t.Cleanup(p.operate(p.Client))
 	o := p.launchChart()
 	if o.Status.URL != "https://bcdefghjkm.example.com/" || o.Status.Module.Version != "1.0.0" {
 		t.Errorf("%+v", o.Status)

@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -176,40 +178,78 @@ func newPlatform(t *testing.T, engine string) *platform {
 			t.Fatal(err)
 		}
 	}
-	mgr, err := ctrl.NewManager(admin, ctrl.Options{
-		Scheme: scheme, Logger: logr.FromSlogHandler(slog.NewTextHandler(t.Output(), nil)), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+	return p
+}
+
+// operate starts an operator, and returns how to stop it.
+func (p *platform) operate(c client.Client) (stop func()) {
+	p.t.Helper()
+	mgr, err := ctrl.NewManager(cluster.Admin(p.t), ctrl.Options{
+		Scheme: p.Scheme(), Logger: logr.FromSlogHandler(slog.NewTextHandler(p.t.Output(), nil)), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}, NewClient: func(*rest.Config, client.Options) (client.Client, error) { return c, nil },
 	})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	host, _, _ := strings.Cut(p.repository, "/")
 	registry, err := oci.New(host, oci.Options{PlainHTTP: true})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	layout := addr.Layout{Prefix: "p"} // as the trial has it
 	options := instancerun.Options{
-		Client: p.Client, Flux: &fluxexec.Executor{Client: p.Client, Live: p.Client}, Helm: &helm.Executor{Client: p.Client}, Access: p.states,
+		Client: c, Flux: &fluxexec.Executor{Client: c, Live: c}, Helm: &helm.Executor{Client: c}, Access: p.states,
 		Registry: host, Layout: layout, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
 	}
-	if err := instancectl.Setup(mgr, p.Client, instancectl.Options{
+	if err := instancectl.Setup(mgr, c, instancectl.Options{
 		Settings: instancectl.Settings{Namespace: p.ns}, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
 		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
 		Charts:   instancerun.Charts{Helm: options.Helm, Registry: host, PlainHTTP: true},
 		Modules:  instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
 	}); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	return func() {
+		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			p.t.Error(err)
 		}
-	})
-	return p
+	}
+}
+
+// mortals lets one operator after another lead until the test ends. The first is killed
+// after its first write, the second before its second one, and so on: each gets further,
+// as it repeats what was done already. The func stops them, and returns how many were
+// killed.
+func (p *platform) mortals() (stop func() int) {
+	p.t.Helper()
+	whole, err := client.NewWithWatch(cluster.Admin(p.t), client.Options{Scheme: p.Scheme()})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	over, deaths := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		defer func() { deaths <- n }()
+		for {
+			c, tried := Dying(whole, n+1, n%2 == 0)
+			end := p.operate(c)
+			for tried() <= n {
+				select {
+				case <-over:
+					end()
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			end()
+			n++
+		}
+	}()
+	return func() int { close(over); return <-deaths }
 }
 
 // launch makes a Template of the published module, and an instance of it that is ready.
@@ -255,6 +295,7 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 // URL from an output, its end, and nothing that is left.
 func TestInstance(t *testing.T) {
 	p := newPlatform(t, Tofu)
+	t.Cleanup(p.operate(p.Client))
 	p.publish("1.1.0", siteModule)
 	o := p.launch("okara")
 	if o.Status.URL != "https://okara.example.com/" || !p.kept(o) {
@@ -264,16 +305,42 @@ func TestInstance(t *testing.T) {
 	if err := p.Client.Delete(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
+	p.expires(o)
+}
+
+// expires lets the time of an instance be over, and waits until nothing is left.
+func (p *platform) expires(o *v1alpha1.Instance) {
+	p.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}
 	p.later(9 * time.Hour)
 	for _, gone := range []client.Object{o, ns} {
-		until(t, "nothing is left", func() (bool, any) {
-			err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(gone), gone)
+		until(p.t, "nothing is left", func() (bool, any) {
+			err := p.Client.Get(p.t.Context(), client.ObjectKeyFromObject(gone), gone)
 			return apierrors.IsNotFound(err), gone
 		})
 	}
 	if p.kept(o) {
-		t.Error("its state is left")
+		p.t.Error("its state is left")
+	}
+}
+
+// TestInstanceKilled (G1) kills operators all through the life of an instance: tofu
+// applies it once, and nothing is left of it in the end.
+func TestInstanceKilled(t *testing.T) {
+	p := newPlatform(t, Tofu)
+	p.publish("1.1.0", siteModule)
+	stop := p.mortals()
+	o := p.launch("okara")
+	state, err := p.states.ask(t.Context(), http.MethodGet, p.states.url+"/instance."+o.Name)
+	var applied struct{ Serial int }
+	if err != nil || json.Unmarshal(state, &applied) != nil || applied.Serial != 1 {
+		t.Errorf("%v: %.200s", err, state)
+	}
+	p.expires(o)
+	if n := stop(); n < 4 {
+		t.Errorf("%d operators were killed", n)
+	} else {
+		t.Logf("%d operators were killed", n)
 	}
 }
 
@@ -281,6 +348,7 @@ func TestInstance(t *testing.T) {
 // it can.
 func TestInstanceStays(t *testing.T) {
 	p := newPlatform(t, Tofu)
+	t.Cleanup(p.operate(p.Client))
 	p.publish("2.0.0", stubborn)
 	file := filepath.Join(t.TempDir(), "go")
 	o := p.launch(file)
