@@ -189,4 +189,7 @@ func TestChartDocs(t *testing.T) {
 	if !meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("%+v", o.Status.Conditions)
 	}
+	if _, _, err := s.settings.Preview(o, &v1alpha1.Instance{}, instance.Source{}, instance.Module{}); err == nil || !strings.Contains(err.Error(), "installs a chart") {
+		t.Errorf("it is rendered: %v", err)
+	}
 }

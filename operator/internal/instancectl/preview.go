@@ -3,6 +3,8 @@
 package instancectl
 
 import (
+	"fmt"
+
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -14,6 +16,9 @@ func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, ver
 	t, err := readTemplate(template, s.known())
 	if err != nil {
 		return a, nil, err
+	}
+	if t.Chart != nil {
+		return a, nil, fmt.Errorf("Template %s installs a chart: only instances of modules are rendered", template.Name)
 	}
 	t = t.WithDefaults(s.Defaults)
 	if err := t.CheckExpressions(s.known()); err != nil {
