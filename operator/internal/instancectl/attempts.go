@@ -109,8 +109,8 @@ func final(err error) bool {
 func (p *pass) attemptOf(r *instance.Record) (Attempt, error) {
 	n, o := r.Run, p.byName[r.ID]
 	a := Attempt{
-		Ref:    instance.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
-		UID:    o.UID,
+		Ref: instance.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		UID: o.UID, Started: n.StartedAt,
 		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &instance.Template{},
 	}
 	snapshot := r.Snapshot

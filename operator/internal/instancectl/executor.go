@@ -5,6 +5,7 @@ package instancectl
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,7 +17,8 @@ import (
 type Attempt struct {
 	instance.Ref
 	UID       types.UID // of the Instance
-	Namespace string    // of what the instance makes in the cluster; it is there
+	Started   time.Time
+	Namespace string // of what the instance makes in the cluster; it is there
 	Template  *instance.Template
 	Source    instance.Source
 	Variables map[string]json.RawMessage

@@ -149,6 +149,9 @@ func (x *Helm) end(ctx context.Context, a instancectl.Attempt, keep bool) (run.S
 	return ended(instance.Result{Outcome: instance.Done}), nil
 }
 
+// endTries is how often helm-controller may fail to uninstall before an attempt has failed.
+const endTries = 3
+
 // ending tells how a release goes that is deleted. One that cannot be uninstalled fails the
 // attempt; helm-controller goes on trying, and the next attempt looks again.
 func ending(st fluxexec.Status) run.Status {

@@ -56,9 +56,6 @@ func New(o Options) *Terraform { return &Terraform{o} }
 // never is between two runs of a Terraform that nobody asked for.
 const never = 30 * 24 * time.Hour
 
-// endTries is how often tofu-controller may fail to destroy before an attempt has failed.
-const endTries = 3
-
 // spec is what Flux is to run.
 func (x *Terraform) spec(a instancectl.Attempt) (fluxexec.Spec, error) {
 	m, err := addr.ParseModule(a.Source.Module)
@@ -250,7 +247,7 @@ func (x *Terraform) end(ctx context.Context, a instancectl.Attempt, keep bool) (
 		}
 		s.Keep = keep
 		if gone, err := x.o.Flux.Destroy(ctx, s); err != nil || !gone {
-			return x.ending(ctx, s, before), err
+			return x.ending(ctx, a, s), err
 		}
 	}
 	access := x.access(a, s)
@@ -274,14 +271,15 @@ func (x *Terraform) end(ctx context.Context, a instancectl.Attempt, keep bool) (
 	return ended(instance.Result{Outcome: instance.Done}), nil
 }
 
-// ending tells how a Terraform goes that is deleted. One that cannot destroy what it made
-// fails the attempt; the Terraform stays, and the next attempt asks it once more.
-func (x *Terraform) ending(ctx context.Context, s fluxexec.Spec, before fluxexec.Status) run.Status {
+// ending tells how a Terraform goes that is deleted. One that failed to destroy since the
+// attempt began fails it; the Terraform stays, and the next attempt looks again.
+func (x *Terraform) ending(ctx context.Context, a instancectl.Attempt, s fluxexec.Spec) run.Status {
 	st, err := x.o.Flux.Observe(ctx, s)
 	if err != nil {
 		return run.Status{State: run.Running}
 	}
-	if before.Phase == fluxexec.Destroying && st.Phase == fluxexec.Destroying && st.Failures >= endTries {
+	// A condition has whole seconds.
+	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
 		return ended(instance.Result{Outcome: instance.RunFailed, Error: st.Message, Resources: -1, State: true})
 	}
 	if st.Reason == fluxexec.StateLocked {

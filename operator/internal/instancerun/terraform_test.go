@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -221,10 +222,13 @@ func TestTerraform(t *testing.T) {
 	if s.terraform().GetDeletionTimestamp() == nil {
 		t.Error("it is not deleted")
 	}
-	s.says("False", "DestroyFailed", map[string]any{"reconciliationFailures": int64(3)})
+	s.says("False", "DestroyFailed", nil)
 	if st := s.destroy(run.Ended); st.Result.Outcome != instance.RunFailed {
 		t.Errorf("%+v", st.Result)
 	}
+	s.a.Attempt, s.a.Started = 2, time.Now().Add(time.Minute)
+	s.destroy(run.Running) // it failed before this attempt
+	s.a.Started = time.Now()
 	s.finalize(false)
 	if st := s.destroy(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
 		t.Errorf("a state with resources: %+v", st.Result)
