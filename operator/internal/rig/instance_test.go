@@ -154,6 +154,7 @@ func (p *platform) later(d time.Duration) {
 			p.t.Fatal(err)
 		}
 	}
+	time.Sleep(2 * time.Second) // who writes all the time keeps the operator from writing
 }
 
 // newPlatform has the controller that carries instances out: Tofu or Helm.
