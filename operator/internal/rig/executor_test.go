@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
@@ -38,7 +39,8 @@ func TestExecutor(t *testing.T) {
 	if changed, err := e.exec.Apply(t.Context(), e.spec); err != nil || changed {
 		t.Errorf("it was written though nothing changed: %v", err)
 	}
-	if err := e.exec.Cancel(t.Context(), e.spec); err != nil {
+	// tofu-controller writes meanwhile, and a controller comes again.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Cancel(t.Context(), e.spec) }); err != nil {
 		t.Fatal(err)
 	}
 	source := e.object("source.toolkit.fluxcd.io/v1", "OCIRepository")

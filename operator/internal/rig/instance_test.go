@@ -174,10 +174,9 @@ func newPlatform(t *testing.T, engine string) *platform {
 	if p.Client, err = client.New(admin, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{runhome.Account, "okara-operator-secrets"} {
-		if err := p.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
+	cluster.Account(t, p.ns) // its roles are for all tests, whichever comes first
+	if err := p.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: runhome.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
 	}
 	return p
 }
