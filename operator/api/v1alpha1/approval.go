@@ -3,6 +3,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,6 +17,9 @@ const (
 	DecisionApprove Decision = "Approve"
 	DecisionReject  Decision = "Reject"
 )
+
+// ApprovalLife is how long an Approval is kept.
+const ApprovalLife = 30 * 24 * time.Hour
 
 // PlanRequest is the plan of an approval that lets a request through, before anything
 // was planned.

@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
-
-// approvalsStay is how long an Approval is kept.
-const approvalsStay = 30 * 24 * time.Hour
 
 // decide does what Approvals say, the oldest first.
 func (p *pass) decide() {
@@ -94,7 +90,7 @@ func outcome(a *v1alpha1.Approval, r *instance.Record) *v1alpha1.ApprovalStatus 
 
 // approval writes what became of an Approval. After its time it goes.
 func (p *pass) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
-	if a.CreationTimestamp.Add(approvalsStay).Before(p.desk.now) {
+	if a.CreationTimestamp.Add(v1alpha1.ApprovalLife).Before(p.desk.now) {
 		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))
 	}
 	s, ok := p.decided[a.Name]

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +19,6 @@ import (
 
 // approvalIndex is the index of Approvals by target.
 const approvalIndex = "okara.dev/approval"
-
-// approvalLife is how long the Approval of a Version is kept once it was carried out.
-const approvalLife = 30 * 24 * time.Hour
 
 func approvalOf(o client.Object) []string {
 	a, ok := o.(*v1alpha1.Approval)
@@ -85,7 +81,7 @@ func (r *entries) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *
 	switch {
 	case !a.DeletionTimestamp.IsZero():
 		return false, nil
-	case a.Status.Result != "" && r.Now().Sub(a.CreationTimestamp.Time) > approvalLife:
+	case a.Status.Result != "" && r.Now().Sub(a.CreationTimestamp.Time) > v1alpha1.ApprovalLife:
 		return false, client.IgnoreNotFound(r.Delete(ctx, a, client.Preconditions{UID: &a.UID}))
 	case a.Status.Result != "":
 		return false, nil
