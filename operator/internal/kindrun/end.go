@@ -113,7 +113,7 @@ func (x *one) tries(ctx context.Context, now fluxexec.Status) error {
 	}
 	asked := x.o.GetAnnotations()[v1alpha1.AnnotationRequest]
 	at, err := time.Parse(time.RFC3339, d.FailedAt)
-	if err != nil || time.Since(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
+	if err != nil || x.now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
 		x.status.Destroy, x.status.LastHandledRequest, x.status.Phase = &destroyStatus{FailedAt: d.FailedAt}, cmp.Or(asked, x.status.LastHandledRequest), phaseDestroying
 		return nil
 	}

@@ -39,6 +39,7 @@ type Options struct {
 	// FluxNamespace has tofu-controller, which alone reaches runners; "": flux-system.
 	FluxNamespace string
 	Events        events.EventRecorder
+	Now           func() time.Time // nil: time.Now
 }
 
 // Objects carries objects out. It is safe for concurrent use, on different objects.
@@ -46,6 +47,13 @@ type Objects struct{ Options }
 
 // New returns what carries objects out.
 func New(o Options) *Objects { return &Objects{o} }
+
+func (c *Objects) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
 
 // pending is how soon something is looked at that is under way.
 const pending = 5 * time.Second
@@ -165,6 +173,10 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 // supply prepares what the run reads: its state and token, and copies of Secrets.
 func (x *one) supply(ctx context.Context) error {
 	ready, err := x.Access.Prepare(ctx, x.access)
+	if _, exists := errors.AsType[*runaccess.StateExistsError](err); exists && x.adoptsAll(ctx) {
+		x.access.Adopt = true
+		ready, err = x.Access.Prepare(ctx, x.access)
+	}
 	if err != nil {
 		return err
 	}
@@ -176,6 +188,15 @@ func (x *one) supply(ctx context.Context) error {
 	x.want.Run.Request = strings.Join([]string{x.o.GetAnnotations()[v1alpha1.AnnotationRequest], ready.Request, versions}, "/")
 	x.renew = ready.Renew
 	return nil
+}
+
+// adoptsAll reports whether the namespace of the object says that its objects may have
+// states that exist. Only an administrator can say so.
+func (x *one) adoptsAll(ctx context.Context) bool {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(namespaces())
+	err := x.Client.Get(ctx, client.ObjectKey{Name: x.o.GetNamespace()}, ns)
+	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
 }
 
 func (x *one) interval() time.Duration {
@@ -219,7 +240,7 @@ func verdictOf(err error) (*problem, bool) {
 		return p, true
 	}
 	if e, ok := errors.AsType[*runaccess.StateExistsError](err); ok {
-		return &problem{reason: v1alpha1.ReasonStateExists, message: e.Error()}, true
+		return &problem{reason: v1alpha1.ReasonStateExists, message: e.Error(), after: time.Minute}, true
 	}
 	if e, ok := errors.AsType[*runaccess.NotOwnerError](err); ok {
 		return &problem{reason: v1alpha1.ReasonStateNotOwned, message: e.Error()}, true

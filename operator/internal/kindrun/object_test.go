@@ -95,6 +95,11 @@ func TestObjectRuns(t *testing.T) {
 // destroy, by a finalizer that somebody stripped. The next object of the name waits for
 // an administrator.
 func TestStateStays(t *testing.T) {
+	t.Run("object", func(t *testing.T) { stateStays(t, false) })
+	t.Run("namespace", func(t *testing.T) { stateStays(t, true) })
+}
+
+func stateStays(t *testing.T, byNamespace bool) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	s.step(o)
@@ -128,8 +133,13 @@ func TestStateStays(t *testing.T) {
 	if s.there(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "infra.contrib.fluxcd.io/v1alpha2", "kind": "Terraform"}}, runs(next), "vpc-prod") {
 		t.Error("an object without a state runs")
 	}
-	next.SetAnnotations(map[string]string{v1alpha1.AnnotationAdopt: "true"})
-	if err := s.Update(t.Context(), next); err != nil {
+	gives := client.Object(next)
+	if byNamespace {
+		gives = &corev1.Namespace{}
+		s.read(gives, "", s.tenant)
+	}
+	gives.SetAnnotations(map[string]string{v1alpha1.AnnotationAdopt: "true"})
+	if err := s.Update(t.Context(), gives); err != nil {
 		t.Fatal(err)
 	}
 	s.step(next)

@@ -45,9 +45,13 @@ type leftovers struct {
 
 // Sweep removes what objects that are gone left behind, where no Terraform names it: their
 // finalizers were stripped, or a backup brought it back. A Terraform whose object is gone
-// is suspended and returned, never deleted: that would destroy what it made. defs are all
+// is suspended and returned, never deleted: that would destroy what it made. Approvals of
+// objects go when they have had their time, [v1alpha1.ApprovalLife]. defs are all
 // definitions; what is of another kind is left alone.
 func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
+	if err := c.forgetApprovals(ctx); err != nil {
+		return nil, err
+	}
 	l := &leftovers{Objects: c}
 	if err := l.look(ctx, defs); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -74,6 +78,24 @@ func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphan
 		}
 	}
 	return orphans, all
+}
+
+// forgetApprovals removes those of objects that have had their time. Those of Instances
+// and Versions go where these are looked after.
+func (c *Objects) forgetApprovals(ctx context.Context) error {
+	var list v1alpha1.ApprovalList
+	if err := c.Client.List(ctx, &list); err != nil {
+		return err
+	}
+	var all error
+	for i := range list.Items {
+		a := &list.Items[i]
+		if kind := a.Spec.Target.Kind; kind == "Instance" || kind == "Version" || c.now().Sub(a.CreationTimestamp.Time) < v1alpha1.ApprovalLife {
+			continue
+		}
+		all = errors.Join(all, client.IgnoreNotFound(c.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})))
+	}
+	return all
 }
 
 // look reads what there is: the objects last, since what is made meanwhile is none of what

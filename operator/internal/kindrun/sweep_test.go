@@ -5,6 +5,7 @@ package kindrun_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +74,7 @@ func TestSweep(t *testing.T) {
 func TestSweepBeside(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
+	s.step(o) // the operator may read Secrets of the namespace from now on
 	made := map[string]bool{}
 	for name, labels := range map[string]map[string]string{
 		"gone":  {v1alpha1.LabelManaged: "", v1alpha1.LabelUID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", v1alpha1.LabelKind: "VPC", v1alpha1.LabelObject: "old"},
@@ -102,6 +104,37 @@ func TestSweepBeside(t *testing.T) {
 		source.SetKind("OCIRepository")
 		if s.there(source, s.tenant, name) != stays || s.there(&corev1.Secret{}, s.tenant, name+"-okara-run") != stays {
 			t.Errorf("%s stays: %v, want %v", name, !stays, stays)
+		}
+	}
+}
+
+// TestSweepApprovals: Approvals of objects go after 30 days, whatever became of them;
+// those of Instances and Versions go elsewhere.
+func TestSweepApprovals(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	now := time.Now()
+	s.objects.Now = func() time.Time { return now }
+	for name, kind := range map[string]string{"object": "VPC", "instance": "Instance", "version": "Version"} {
+		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}}
+		a.Spec.Target, a.Spec.Plan, a.Spec.Approver = v1alpha1.ApprovalTarget{Kind: kind, Name: "prod"}, "1.4.0-a.b", "alice"
+		if err := s.Create(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		wait  time.Duration
+		there bool
+	}{{29 * 24 * time.Hour, true}, {25 * time.Hour, false}} {
+		now = now.Add(step.wait)
+		s.sweep(o)
+		if got := s.there(&v1alpha1.Approval{}, s.tenant, "object"); got != step.there {
+			t.Errorf("after %s more the Approval is there: %v", step.wait, got)
+		}
+	}
+	for _, name := range []string{"instance", "version"} {
+		if !s.there(&v1alpha1.Approval{}, s.tenant, name) {
+			t.Errorf("the Approval of an %s is gone", name)
 		}
 	}
 }
