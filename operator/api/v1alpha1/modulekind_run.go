@@ -5,6 +5,7 @@ package v1alpha1
 import corev1 "k8s.io/api/core/v1"
 
 // KindRun says how the module runs for each object.
+// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__) && has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="prefix and namespace cannot change, since objects run under these names: make another ModuleKind"
 type KindRun struct {
 	// What the names of the objects of Flux begin with. An object's own name follows, and both together have at most 53 characters.
 	// +kubebuilder:validation:MaxLength=30

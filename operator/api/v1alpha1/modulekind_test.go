@@ -86,6 +86,20 @@ func TestModuleKinds(t *testing.T) {
 	if err := c.Update(t.Context(), whole); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "make another ModuleKind") {
 		t.Errorf("other names: %v", err)
 	}
+	for name, change := range map[string]func(*v1alpha1.KindRun){
+		"a prefix":          func(r *v1alpha1.KindRun) { r.Prefix = "b-" },
+		"another namespace": func(r *v1alpha1.KindRun) { r.Namespace = v1alpha1.NamespaceObject },
+	} {
+		next := small.DeepCopy()
+		change(&next.Spec.Run)
+		if err := c.Update(t.Context(), next); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "objects run under these names") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	small.Spec.Run.Interval = new(v1alpha1.Duration("1h"))
+	if err := c.Update(t.Context(), small); err != nil {
+		t.Errorf("another interval: %v", err)
+	}
 }
 
 // TestModuleKindsRefused wants each rule to refuse what it is about.
