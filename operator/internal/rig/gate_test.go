@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/util/retry"
+
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
 )
@@ -104,7 +106,8 @@ func TestGateHolds(t *testing.T) {
 
 func (e *executed) approve(plan string) {
 	e.t.Helper()
-	if err := e.exec.Approve(e.t.Context(), e.spec, plan); err != nil {
+	// tofu-controller writes meanwhile, and a controller comes again.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Approve(e.t.Context(), e.spec, plan) }); err != nil {
 		e.t.Fatal(err)
 	}
 }

@@ -233,6 +233,11 @@ func TestTrapGate(t *testing.T) {
 			"testExpression": "${{ .passed }}", "errorMessageTemplate": "refused",
 		}}
 	})
+	until(t, "the gate saw a plan", func() (bool, any) { // before, the source may not be there
+		mu.Lock()
+		defer mu.Unlock()
+		return plans > 0, plans
+	})
 	r.says(t, terraform, "Ready", "False")
 	if r.applied() {
 		t.Error("it was applied against the gate")
