@@ -65,7 +65,9 @@ func (x *one) failed(why string) error {
 }
 
 // destroy deletes the Terraform, and reports whether it is absent, and whether its state
-// is the object's: if not, nothing is destroyed.
+// is the object's: if not, nothing is destroyed, and it goes without a run. A run would
+// be turned away, and begins only once its source is there, which a backup of the cluster
+// does not bring back.
 func (x *one) destroy(ctx context.Context) (mine, gone bool, err error) {
 	now, err := x.Executor.Observe(ctx, x.want.Run)
 	if err != nil && !isTaken(err) {
@@ -81,20 +83,22 @@ func (x *one) destroy(ctx context.Context) (mine, gone bool, err error) {
 	_, lost := errors.AsType[*runaccess.NotOwnerError](err)
 	switch {
 	case lost:
-		x.want.Run.Keep = true
-		x.want.Run.State.Address = x.Access.Address(x.access) // it is no run without one
+		if err := x.Executor.Cancel(ctx, x.want.Run); err != nil {
+			return false, false, err
+		}
+		gone, err = x.drop(ctx)
+		return false, gone, err
 	case err != nil:
 		return true, false, err
-	default:
-		if err := x.supply(ctx); err != nil {
-			return true, false, err
-		}
+	}
+	if err := x.supply(ctx); err != nil {
+		return true, false, err
 	}
 	if err := x.tries(ctx, now); err != nil {
-		return !lost, false, err
+		return true, false, err
 	}
 	gone, err = x.Executor.Destroy(ctx, x.want.Run)
-	return !lost, gone, err
+	return true, gone, err
 }
 
 // tries counts those of a destroy that failed. After some it is over, until a day has gone
@@ -129,23 +133,27 @@ func isTaken(err error) bool {
 // abandon gives up what was made outside: the Terraform goes without a run, and the
 // state stays.
 func (x *one) abandon(ctx context.Context) (time.Duration, error) {
-	x.want.Run.Keep = true
-	t := &unstructured.Unstructured{}
-	t.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
-	t.SetKind("Terraform")
-	err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.want.Run.Namespace, Name: x.want.Run.Name}, t)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return 0, err
-	case err == nil && owned.Ours(t, x.o.GetUID()):
-		if t.GetDeletionTimestamp() == nil {
-			uid := t.GetUID()
-			return pending, client.IgnoreNotFound(x.Client.Delete(ctx, t, client.Preconditions{UID: &uid}))
-		}
-		return pending, client.IgnoreNotFound(x.Client.Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	if gone, err := x.drop(ctx); err != nil || !gone {
+		return pending, err
 	}
 	x.tell("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
 	return x.clean(ctx)
+}
+
+// drop deletes the Terraform without a run, and reports whether it is absent.
+func (x *one) drop(ctx context.Context) (gone bool, err error) {
+	t := &unstructured.Unstructured{}
+	t.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	t.SetKind("Terraform")
+	err = x.Client.Get(ctx, client.ObjectKey{Namespace: x.want.Run.Namespace, Name: x.want.Run.Name}, t)
+	if err != nil || !owned.Ours(t, x.o.GetUID()) {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	if t.GetDeletionTimestamp() == nil {
+		uid := t.GetUID()
+		return false, client.IgnoreNotFound(x.Client.Delete(ctx, t, client.Preconditions{UID: &uid}))
+	}
+	return false, client.IgnoreNotFound(x.Client.Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
 // clean removes what is left in the cluster when the Terraform is absent.

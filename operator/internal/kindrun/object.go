@@ -206,8 +206,9 @@ func (x *one) interval() time.Duration {
 	return 10 * time.Minute
 }
 
-// turnedAway is what okara serve answers a run that does not own its state.
-const turnedAway = "not this object's state"
+// turnedAway is in what OpenTofu says of the answer of okara serve to a run that does not
+// own its state: it shows the code alone, not the text.
+const turnedAway = " 409"
 
 // owned makes sure of the state where okara serve turned the run away, and keeps another
 // run from beginning where it is not the object's.
