@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -39,9 +40,10 @@ const startTimeout = 4 * time.Minute
 type Cluster struct {
 	server, manager, source, helm, tofu started
 
-	dir    string
-	admin  *rest.Config
-	ending []func()
+	dir     string
+	remove  func() error // the folder
+	admin   *rest.Config
+	running []*process // in the order of their start
 }
 
 // started is what starts once, if at all.
@@ -101,11 +103,9 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	var remove func() error
-	if c.dir, remove, err = scratch.Dir(""); err != nil {
+	if c.dir, c.remove, err = scratch.Dir(""); err != nil {
 		return err
 	}
-	c.ending = append(c.ending, func() { _ = remove() }) // what stays is in the folder of temporary files
 	etcdURL, err := c.startEtcd(etcd)
 	if err != nil {
 		return err
@@ -122,15 +122,24 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 		return "", err
 	}
 	client, peer := "http://"+port[0], "http://"+port[1]
-	p, err := launch(c.dir, path, nil,
-		"--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+	return client, c.run(path, nil, func(p *process) error { return p.answers(http.DefaultClient, client+"/health") },
+		"--data-dir", c.data(), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+}
+
+// data is the folder of etcd.
+func (c *Cluster) data() string { return filepath.Join(c.dir, "etcd") }
+
+// run starts a program of the cluster, and waits until it is ready.
+func (c *Cluster) run(path string, env []string, ready func(*process) error, args ...string) error {
+	p, err := launch(c.dir, path, env, args...)
 	if err != nil {
-		return "", err
+		return err
 	}
-	c.ending = append(c.ending, p.kill)
-	return client, p.answers(http.DefaultClient, client+"/health")
+	p.ready = ready
+	c.running = append(c.running, p)
+	return ready(p)
 }
 
 func (c *Cluster) startServer(path, etcdURL string) error {
@@ -152,20 +161,15 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		return err
 	}
 	certs := filepath.Join(c.dir, "certs")
-	p, err := launch(c.dir, path, nil,
-		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
-		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
-		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
-		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--anonymous-auth=false")
-	if err != nil {
-		return err
-	}
-	c.ending = append(c.ending, p.kill)
 	c.admin = &rest.Config{
 		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no bound of our own: tests wait for what happens
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "apiserver.crt")},
 	}
-	return p.answersTLS(c.admin, "/readyz")
+	return c.run(path, nil, func(p *process) error { return p.answersTLS(c.admin, "/readyz") },
+		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
+		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
+		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
+		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--anonymous-auth=false")
 }
 
 // write makes a file that only this user reads.
@@ -188,10 +192,12 @@ func newKey() ([]byte, error) {
 }
 
 func (c *Cluster) stop() {
-	for len(c.ending) > 0 {
-		last := len(c.ending) - 1
-		c.ending[last]()
-		c.ending = c.ending[:last]
+	for _, p := range slices.Backward(c.running) {
+		p.kill()
+	}
+	c.running = nil
+	if c.remove != nil {
+		_ = c.remove() // what stays is in the folder of temporary files
 	}
 }
 

@@ -80,17 +80,13 @@ func (c *Cluster) startManager() error {
 		return err
 	}
 	certs := filepath.Join(c.dir, "manager-certs")
-	p, err := launch(c.dir, path, nil, "--kubeconfig", c.kubeconfig(), "--leader-elect=false",
-		"--controllers", "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,serviceaccount-controller",
-		"--bind-address", "127.0.0.1", "--secure-port", number, "--cert-dir", certs)
-	if err != nil {
-		return err
-	}
-	c.ending = append(c.ending, p.kill)
-	return p.answersTLS(&rest.Config{
+	at := &rest.Config{
 		Host:            "https://" + port[0],
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "kube-controller-manager.crt")},
-	}, "/healthz")
+	}
+	return c.run(path, nil, func(p *process) error { return p.answersTLS(at, "/healthz") }, "--kubeconfig", c.kubeconfig(), "--leader-elect=false",
+		"--controllers", "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,serviceaccount-controller",
+		"--bind-address", "127.0.0.1", "--secure-port", number, "--cert-dir", certs)
 }
 
 func (c *Cluster) startSource() error {
@@ -129,12 +125,8 @@ func (c *Cluster) startFlux(name string, env []string, args ...string) error {
 		return err
 	}
 	env = append(env, "KUBECONFIG="+c.kubeconfig(), "HOME="+c.dir, "TMPDIR="+c.dir, "RUNTIME_NAMESPACE="+fluxNamespace)
-	p, err := launch(c.dir, path, env, append(args, "--health-addr", port[0], "--metrics-addr", "0")...)
-	if err != nil {
-		return err
-	}
-	c.ending = append(c.ending, p.kill)
-	return p.answers(http.DefaultClient, "http://"+port[0]+"/readyz")
+	return c.run(path, env, func(p *process) error { return p.answers(http.DefaultClient, "http://"+port[0]+"/readyz") },
+		append(args, "--health-addr", port[0], "--metrics-addr", "0")...)
 }
 
 // makeRunner makes room for the part of tofu-controller that runs tofu.

@@ -39,31 +39,42 @@ func Root() string {
 
 // process is a program that runs.
 type process struct {
+	path  string
+	env   []string // nil: that of the tests
+	args  []string
+	log   string // file of what it writes
+	ready func(*process) error
+
 	cmd   *exec.Cmd
-	log   string        // file of what it writes
 	ended chan struct{} // closed when it has
 }
 
 // launch starts a program that writes its log below dir. Without an environment it has
 // that of the tests.
 func launch(dir, path string, env []string, args ...string) (*process, error) {
-	name := filepath.Base(path)
-	log, err := os.Create(filepath.Join(dir, name+".log"))
+	p := &process{path: path, env: env, args: args, log: filepath.Join(dir, filepath.Base(path)+".log")}
+	return p, p.start()
+}
+
+// start starts the program, or starts it again once it was killed.
+func (p *process) start() error {
+	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
-	p := &process{cmd: exec.Command(path, args...), log: log.Name(), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.Env, p.cmd.SysProcAttr = env, dieWithParent()
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+	cmd, ended := exec.Command(p.path, p.args...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env, cmd.SysProcAttr = p.env, dieWithParent()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", filepath.Base(p.path), err)
 	}
+	p.cmd, p.ended = cmd, ended
 	go func() {
-		_ = p.cmd.Wait() // how it ended is in its log
-		close(p.ended)
+		_ = cmd.Wait() // how it ended is in its log
+		close(ended)
 	}()
-	return p, nil
+	return nil
 }
 
 func (p *process) kill() {
@@ -78,9 +89,9 @@ func (p *process) wait(done func() bool) error {
 	for !done() {
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s has ended: %s", filepath.Base(p.cmd.Path), p.tail())
+			return fmt.Errorf("%s has ended: %s", filepath.Base(p.path), p.tail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %s", filepath.Base(p.cmd.Path), p.tail())
+			return fmt.Errorf("%s does not answer: %s", filepath.Base(p.path), p.tail())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

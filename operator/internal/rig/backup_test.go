@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// diary is a module that writes down in a file when it is made and destroyed, the latter
+// once another file is there.
+func diary(file, may string) string {
+	return fmt.Sprintf(`
+variable "name" {
+  type = string
+}
+
+resource "terraform_data" "entry" {
+  input = var.name
+
+  provisioner "local-exec" {
+    command = "echo made >> %[1]s"
+  }
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "test -e %[2]s && echo destroyed >> %[1]s"
+  }
+}
+
+output "text" {
+  value = terraform_data.entry.output
+}
+`, file, may)
+}
+
+// lived is a site whose module keeps a diary.
+type lived struct {
+	*kindSite
+	diary, may string // files
+}
+
+func newLived(t *testing.T) *lived {
+	t.Helper()
+	l := &lived{diary: filepath.Join(t.TempDir(), "diary"), may: filepath.Join(t.TempDir(), "may")}
+	l.kindSite = newKindSite(t, diary(l.diary, l.may), nil)
+	return l
+}
+
+// wrote is what happened outside of the cluster: the diary, the versions of the state and
+// its text.
+func (l *lived) wrote() string {
+	l.t.Helper()
+	b, err := os.ReadFile(l.diary)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	code, state := l.ask(l.admin, http.MethodGet, "")
+	history := l.state("history", l.okara+"/state/prod."+l.tenant, "-w", "greetings.hello", "--json")
+	return fmt.Sprint(strings.Fields(string(b)), code, state, history)
+}
+
+// same wants nothing to have happened outside of the cluster.
+func (l *lived) same(since string) {
+	l.t.Helper()
+	if now := l.wrote(); now != since {
+		l.t.Errorf("there was\n%s\nnow there is\n%s", since, now)
+	}
+	if locks := l.state("locks", l.okara+"/state/prod."+l.tenant); strings.Contains(locks, "greetings.hello") {
+		l.t.Errorf("okara state locks says %s", locks)
+	}
+}
+
+// comes wants an object to have come back, be changed as it may, not to run, for why, and
+// to go without a trace.
+func (l *lived) comes(o *unstructured.Unstructured, why string) {
+	l.t.Helper()
+	since := l.wrote()
+	l.set(o, "back")
+	l.carry(o, "it is told", func() bool { return l.reason(o) == v1alpha1.ReasonStateNotOwned })
+	if said := fmt.Sprint(o.Object["status"]); !strings.Contains(said, why) {
+		l.t.Errorf("it says %s", said)
+	}
+	run := object(l.t, "apiVersion: infra.contrib.fluxcd.io/v1alpha2\nkind: Terraform\n")
+	run.SetNamespace("okara-run-" + string(o.GetUID()))
+	run.SetName("greeting-hello")
+	l.read(l.t, run)
+	if suspended, _, _ := unstructured.NestedBool(run.Object, "spec", "suspend"); !suspended || text(l.t, run, "status", "plan", "pending") != "" {
+		l.t.Errorf("it may run: %v", run.Object)
+	}
+	l.same(since)
+	l.delete(l.t, o)
+	l.goes(o)
+	l.same(since)
+}
+
+func (l *lived) applied(name string) *unstructured.Unstructured {
+	l.t.Helper()
+	o := l.create(l.t, l.greet(name))
+	l.carry(o, "it is applied", func() bool { return l.reason(o) == v1alpha1.ReasonApplied })
+	return o
+}
+
+// goes waits until an object that is being deleted is gone.
+func (l *lived) goes(o *unstructured.Unstructured) {
+	l.t.Helper()
+	if l.gone(o) {
+		l.t.Fatal("it is not there")
+	}
+	l.carry(o, "it is gone", func() bool { return l.gone(o) })
+}
+
+// TestClusterBroughtBack (A3) puts backups of etcd back from before, during and after the
+// destroy of an object. What comes back neither plans nor writes, whether its state was
+// deleted or is that of the next object of its name, which nobody knows any more; what
+// was destroyed is not destroyed twice.
+func TestClusterBroughtBack(t *testing.T) {
+	l := newLived(t)
+	first := l.applied("first")
+	before := cluster.Backup(t)
+	l.delete(t, first)
+	l.carry(first, "its destroy fails", func() bool { return strings.Contains(fmt.Sprint(l.terraform(first)), "exit status 1") })
+	during := cluster.Backup(t)
+	if err := os.WriteFile(l.may, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.goes(first)
+	after := cluster.Backup(t)
+
+	destroyed := l.wrote()
+	if !strings.HasPrefix(destroyed, "[made destroyed]") {
+		t.Fatal(destroyed)
+	}
+	during()
+	l.goes(first)
+	l.same(destroyed)
+	before()
+	l.comes(first, "was deleted")
+
+	after()
+	next := l.applied("next")
+	owner := fmt.Sprintf("belongs to run:%s/%s", l.tenant, next.GetUID())
+	kept := l.wrote()
+	if !strings.HasPrefix(kept, "[made destroyed made]") {
+		t.Fatal(kept)
+	}
+	during()
+	l.goes(first)
+	l.same(kept)
+	before()
+	l.comes(first, owner)
+	after()
+	third := l.create(t, l.greet("third"))
+	l.carry(third, "it waits for an administrator", func() bool { return l.reason(third) == v1alpha1.ReasonStateExists })
+	if n, err := l.objects.Unowned(t.Context(), []v1alpha1.ModuleKind{*l.def}); n != 1 || err != nil {
+		t.Errorf("%d states are nobody's: %v", n, err)
+	}
+	l.delete(t, third)
+	l.goes(third)
+	l.same(kept)
+}
