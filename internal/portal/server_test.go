@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
@@ -65,6 +66,11 @@ type asked struct {
 	nobody, stranger, anna, ben, reader, approver, admin int
 }
 
+// vpcs is the one kind of a cluster.
+type vpcs struct{}
+
+func (vpcs) Kinds() []portaldoc.Kind { return []portaldoc.Kind{{Name: "vpcs", Kind: "VPC"}} }
+
 // TestMatrix asks for every route as every caller. What each may is a row.
 func TestMatrix(t *testing.T) {
 	rows := []asked{
@@ -72,6 +78,8 @@ func TestMatrix(t *testing.T) {
 		{"GET", "templates/lab/vpc", "", 401, 404, 200, 200, 404, 404, 200},
 		{"GET", "templates/lab/none", "", 401, 404, 404, 404, 404, 404, 404},
 		{"GET", "templates/other/vpc", "", 401, 404, 404, 404, 404, 404, 200},
+		{"GET", "kinds/vpcs", "", 401, 404, 404, 404, 404, 404, 200},
+		{"GET", "kinds/none", "", 401, 404, 404, 404, 404, 404, 404},
 		{"POST", "templates/lab/vpc/pause", "{}", 401, 404, 403, 403, 404, 404, 200},
 		{"POST", "templates/lab/vpc/resume", "{}", 401, 404, 403, 403, 404, 404, 200},
 		{"POST", "instances", `{"template":"lab/vpc"}`, 401, 403, 201, 201, 403, 403, 201},
@@ -118,7 +126,7 @@ func TestMatrix(t *testing.T) {
 		}
 		got := map[string]int{}
 		for who := range want {
-			s := portaltest.NewServer(t, nil)
+			s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Kinds = vpcs{} })
 			s.Results.Append("the log\n")
 			s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"secret"`), Sensitive: true}})
 			all := people(t, s)
