@@ -169,6 +169,25 @@ func (e *Executor) Destroy(ctx context.Context, s Spec) (gone bool, err error) {
 	return false, nil
 }
 
+// Drop takes the next step to the end of a Terraform without a run: what it made outside
+// stays. It reports whether the Terraform is gone. One that is suspended is not finalised
+// by tofu-controller (T13), whose finalizer goes then.
+func (e *Executor) Drop(ctx context.Context, s Spec) (gone bool, err error) {
+	c := e.as(&s)
+	live, err := c.Get(ctx, terraformVersion, terraformKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
+	switch {
+	case fluxobj.IsTaken(err):
+		return true, nil
+	case err != nil || live == nil:
+		return err == nil, err
+	case !fluxobj.Suspended(live):
+		return false, c.Change(ctx, live, map[string]any{"spec": map[string]any{"suspend": true, "approvePlan": taken(live)}})
+	case live.GetDeletionTimestamp() == nil:
+		return false, c.Remove(ctx, live)
+	}
+	return false, client.IgnoreNotFound(c.Change(ctx, live, map[string]any{"metadata": map[string]any{"finalizers": nil}}))
+}
+
 // ending is what has to be changed of a Terraform before the next step of its end; nil:
 // nothing.
 func (s *Spec) ending(live, source *unstructured.Unstructured) map[string]any {

@@ -65,6 +65,10 @@ type Plan struct {
 	ConfigMap  string // its key tfplan has it as text; a long one is in several, by labels
 }
 
+// TurnedAway reports whether okara serve refused the run its state, as far as OpenTofu
+// tells: it shows the code of the answer alone, 409, not the text.
+func (s Status) TurnedAway() bool { return strings.Contains(s.Message, " 409") }
+
 // Observe reads the status of a live Terraform, nil if there is none.
 func Observe(s Spec, live *unstructured.Unstructured) Status {
 	if live == nil {

@@ -28,6 +28,7 @@ import (
 // Access prepares what runs need and gives it back: [*runaccess.Access].
 type Access interface {
 	Prepare(ctx context.Context, r runaccess.Run) (runaccess.Ready, error)
+	Check(ctx context.Context, r runaccess.Run) error
 	Release(ctx context.Context, r runaccess.Run, destroyed bool) error
 	Clean(ctx context.Context, r runaccess.Run) (gone bool, err error)
 }
@@ -131,10 +132,36 @@ func (x *Terraform) Run(ctx context.Context, a instancectl.Attempt) (run.Status,
 	if err != nil {
 		return run.Status{}, err
 	}
+	if st.TurnedAway() {
+		if lost, err := x.lost(ctx, a, s); lost != nil || err != nil {
+			return x.brought(ctx, s, lost, err)
+		}
+	}
 	if st.Phase == fluxexec.Planned && a.Approved != "" {
 		return x.approve(ctx, s, a)
 	}
 	return x.status(ctx, s, a, st)
+}
+
+// lost is why the state of an instance is not its own any more: a backup of the cluster
+// brought the instance back. nil: it is.
+func (x *Terraform) lost(ctx context.Context, a instancectl.Attempt, s fluxexec.Spec) (*runaccess.NotOwnerError, error) {
+	err := x.o.Access.Check(ctx, x.access(a, s))
+	if lost, ok := errors.AsType[*runaccess.NotOwnerError](err); ok {
+		return lost, nil
+	}
+	return nil, err
+}
+
+// brought ends an attempt of an instance that was brought back, and begins no other run.
+func (x *Terraform) brought(ctx context.Context, s fluxexec.Spec, lost *runaccess.NotOwnerError, err error) (run.Status, error) {
+	if err == nil {
+		err = x.o.Flux.Cancel(ctx, s)
+	}
+	if err != nil {
+		return run.Status{}, err
+	}
+	return ended(instance.Result{Outcome: instance.RunFailed, Error: lost.Error(), Resources: -1, State: true}), nil
 }
 
 // cancelled reports whether an attempt was asked to end early: then it stays suspended.
@@ -242,12 +269,8 @@ func (x *Terraform) end(ctx context.Context, a instancectl.Attempt, keep bool) (
 		return run.Status{}, err
 	}
 	if before.Phase != fluxexec.Absent {
-		if s, err = x.prepare(ctx, a); err != nil {
-			return run.Status{}, err
-		}
-		s.Keep = keep
-		if gone, err := x.o.Flux.Destroy(ctx, s); err != nil || !gone {
-			return x.ending(ctx, a, s), err
+		if st, err := x.finish(ctx, a, s, keep); st.State != run.Gone || err != nil {
+			return st, err
 		}
 	}
 	access := x.access(a, s)
@@ -269,6 +292,30 @@ func (x *Terraform) end(ctx context.Context, a instancectl.Attempt, keep bool) (
 		return run.Status{State: run.Running}, err
 	}
 	return ended(instance.Result{Outcome: instance.Done}), nil
+}
+
+// finish takes the next step to the end of a Terraform that is there; [run.Gone]: it is
+// not any more. Where its state is another's by now, nothing is destroyed.
+func (x *Terraform) finish(ctx context.Context, a instancectl.Attempt, s fluxexec.Spec, keep bool) (run.Status, error) {
+	lost, err := x.lost(ctx, a, s)
+	if err != nil {
+		return run.Status{}, err
+	}
+	if lost != nil {
+		gone, err := x.o.Flux.Drop(ctx, s)
+		if err != nil || !gone {
+			return run.Status{State: run.Running}, err
+		}
+		return run.Status{State: run.Gone}, nil
+	}
+	if s, err = x.prepare(ctx, a); err != nil {
+		return run.Status{}, err
+	}
+	s.Keep = keep
+	if gone, err := x.o.Flux.Destroy(ctx, s); err != nil || !gone {
+		return x.ending(ctx, a, s), err
+	}
+	return run.Status{State: run.Gone}, nil
 }
 
 // ending tells how a Terraform goes that is deleted. One that failed to destroy since the

@@ -37,7 +37,15 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 // front is an okara serve that says yes, and keeps a state as long as it has resources.
 type front struct {
 	resources bool
+	lost      bool // the state is another's
 	released  int
+}
+
+func (f *front) Check(_ context.Context, r runaccess.Run) error {
+	if f.lost {
+		return &runaccess.NotOwnerError{State: "prod." + r.Namespace, Workspace: r.Workspace, Owner: "run:okara-instances/other"}
+	}
+	return nil
 }
 
 func (f *front) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, error) {
@@ -46,7 +54,10 @@ func (f *front) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, er
 	}, nil
 }
 
-func (f *front) Release(_ context.Context, r runaccess.Run, _ bool) error {
+func (f *front) Release(ctx context.Context, r runaccess.Run, _ bool) error {
+	if f.lost {
+		return f.Check(ctx, r)
+	}
 	if f.resources {
 		return &runaccess.KeptError{State: "prod." + r.Namespace, Workspace: r.Workspace, Why: "it has resources"}
 	}
@@ -243,6 +254,43 @@ func TestTerraform(t *testing.T) {
 			t.Fatalf("%+v", st.Result)
 		}
 	}
+}
+
+// TestTerraformBroughtBack: an instance whose state is another's by now, as a backup of the
+// cluster brings one back, runs no more, and its end destroys nothing.
+func TestTerraformBroughtBack(t *testing.T) {
+	s := newSite(t)
+	s.run(run.Running)
+	s.finalize(true)
+	s.front.lost = true
+	s.says("False", "TFExecInitFailed", map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": "False", "reason": "TFExecInitFailed", "message": "Unexpected HTTP response code 409", "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}})
+	if st := s.run(run.Ended); st.Result.Outcome != instance.RunFailed || !strings.Contains(st.Result.Error, "belongs to run:okara-instances/other") {
+		t.Errorf("%+v", st.Result)
+	}
+	if suspended, _, _ := unstructured.NestedBool(s.terraform().Object, "spec", "suspend"); !suspended {
+		t.Error("another run may begin")
+	}
+	s.a.Kind, s.a.N = instance.RunDestroy, 2
+	for range 10 {
+		st, err := s.exec.Destroy(t.Context(), s.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := s.terraform(); o != nil {
+			if suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); !suspended {
+				t.Fatal("it is destroyed")
+			}
+		}
+		if st.State == run.Ended {
+			if st.Result.Outcome != instance.Done || s.terraform() != nil || s.front.released != 0 {
+				t.Errorf("%+v, released %d", st.Result, s.front.released)
+			}
+			return
+		}
+	}
+	t.Error("it does not end")
 }
 
 // TestTerraformPlans makes a plan that waits, and applies exactly that.

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -83,10 +82,7 @@ func (x *one) destroy(ctx context.Context) (mine, gone bool, err error) {
 	_, lost := errors.AsType[*runaccess.NotOwnerError](err)
 	switch {
 	case lost:
-		if err := x.Executor.Cancel(ctx, x.want.Run); err != nil {
-			return false, false, err
-		}
-		gone, err = x.drop(ctx)
+		gone, err = x.Executor.Drop(ctx, x.want.Run)
 		return false, gone, err
 	case err != nil:
 		return true, false, err
@@ -133,27 +129,11 @@ func isTaken(err error) bool {
 // abandon gives up what was made outside: the Terraform goes without a run, and the
 // state stays.
 func (x *one) abandon(ctx context.Context) (time.Duration, error) {
-	if gone, err := x.drop(ctx); err != nil || !gone {
+	if gone, err := x.Executor.Drop(ctx, x.want.Run); err != nil || !gone {
 		return pending, err
 	}
 	x.tell("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
 	return x.clean(ctx)
-}
-
-// drop deletes the Terraform without a run, and reports whether it is absent.
-func (x *one) drop(ctx context.Context) (gone bool, err error) {
-	t := &unstructured.Unstructured{}
-	t.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
-	t.SetKind("Terraform")
-	err = x.Client.Get(ctx, client.ObjectKey{Namespace: x.want.Run.Namespace, Name: x.want.Run.Name}, t)
-	if err != nil || !owned.Ours(t, x.o.GetUID()) {
-		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
-	}
-	if t.GetDeletionTimestamp() == nil {
-		uid := t.GetUID()
-		return false, client.IgnoreNotFound(x.Client.Delete(ctx, t, client.Preconditions{UID: &uid}))
-	}
-	return false, client.IgnoreNotFound(x.Client.Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
 // clean removes what is left in the cluster when the Terraform is absent.

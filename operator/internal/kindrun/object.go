@@ -206,14 +206,10 @@ func (x *one) interval() time.Duration {
 	return 10 * time.Minute
 }
 
-// turnedAway is in what OpenTofu says of the answer of okara serve to a run that does not
-// own its state: it shows the code alone, not the text.
-const turnedAway = " 409"
-
 // owned makes sure of the state where okara serve turned the run away, and keeps another
 // run from beginning where it is not the object's.
 func (x *one) owned(ctx context.Context, now fluxexec.Status) error {
-	if !strings.Contains(now.Message, turnedAway) {
+	if !now.TurnedAway() {
 		return nil
 	}
 	err := x.Access.Check(ctx, x.access)

@@ -97,6 +97,8 @@ func (s states) Release(ctx context.Context, r runaccess.Run, _ bool) error {
 	return err
 }
 
+func (states) Check(context.Context, runaccess.Run) error { return nil }
+
 func (states) Clean(context.Context, runaccess.Run) (bool, error) { return true, nil }
 
 func (states) ask(ctx context.Context, method, at string) ([]byte, error) {
