@@ -23,12 +23,12 @@ demo-kube: build $(TOFU)
 	$(MAKE) -C operator etcd kube-apiserver
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && go run ./internal/demo
 scale-kube: build # one operator with many objects: what it keeps, and what an idle hour asks of whom
-	$(MAKE) -C operator etcd kube-apiserver controllers
+	$(MAKE) -C operator etcd kube-apiserver crds
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000,1000,1000 go run ./internal/demo
 test: tools
 	$(MAKE) -C operator etcd kube-apiserver crds
 	go test -timeout 30m ./...
-	for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done
+	export OKARA_TEST_BUILT=1; for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done
 build:
 	go build -o bin/okara ./cmd/okara
 image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara bundle load --images

@@ -117,7 +117,7 @@ func (c *Cluster) startFlux(name string, env []string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	if err := install(context.Background(), c.admin, filepath.Join(filepath.Dir(path), "crds")); err != nil {
+	if err := installOf(context.Background(), c.admin, name); err != nil {
 		return err
 	}
 	port, err := freePorts(1)
