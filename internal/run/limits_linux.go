@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,33 +27,14 @@ type ExecOptions struct {
 	Processes int   // and threads, of the user
 }
 
-// Exec limits this process, gives up its user, and becomes another program. It
+// Exec gives up the user of this process, limits it, and becomes another program. It
 // returns only if it cannot.
+//
+// The limits hold for this program too until it is the other one. Go ends a program whose
+// runtime gets no memory or no thread, so nothing may go on beside what follows.
 func Exec(o ExecOptions, line, env []string) error {
-	limits := []struct {
-		what  string
-		which int
-		value uint64
-		set   bool
-	}{
-		{"core files", unix.RLIMIT_CORE, 0, true},
-		{"the size of files", unix.RLIMIT_FSIZE, uint64(o.FileSize), o.FileSize > 0},
-		{"memory", unix.RLIMIT_DATA, uint64(o.Memory), o.Memory > 0},
-		{"processes", unix.RLIMIT_NPROC, uint64(o.Processes), o.Processes > 0},
-	}
-	for _, l := range limits {
-		if !l.set {
-			continue
-		}
-		var now unix.Rlimit
-		if err := unix.Getrlimit(l.which, &now); err != nil {
-			return fmt.Errorf("limiting %s: %w", l.what, err)
-		}
-		value := min(l.value, now.Max) // nobody but root may raise it
-		if err := unix.Setrlimit(l.which, &unix.Rlimit{Cur: value, Max: value}); err != nil {
-			return fmt.Errorf("limiting %s: %w", l.what, err)
-		}
-	}
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(1)
 	if o.UID > 0 {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(o.GID, o.GID, o.GID), syscall.Setresuid(o.UID, o.UID, o.UID)); err != nil {
 			return fmt.Errorf("becoming user %d: %w", o.UID, err)
@@ -63,6 +46,29 @@ func Exec(o ExecOptions, line, env []string) error {
 		}
 		env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "PWD=") })
 		env = append(env, "PWD="+o.Dir)
+	}
+	for _, l := range []struct {
+		what  string
+		which int
+		value uint64
+		set   bool
+	}{
+		{"core files", unix.RLIMIT_CORE, 0, true},
+		{"the size of files", unix.RLIMIT_FSIZE, uint64(o.FileSize), o.FileSize > 0},
+		{"processes", unix.RLIMIT_NPROC, uint64(o.Processes), o.Processes > 0},
+		{"memory", unix.RLIMIT_DATA, uint64(o.Memory), o.Memory > 0},
+	} {
+		if !l.set {
+			continue
+		}
+		var now unix.Rlimit
+		if err := unix.Getrlimit(l.which, &now); err != nil {
+			return fmt.Errorf("limiting %s: %w", l.what, err)
+		}
+		value := min(l.value, now.Max) // nobody but root may raise it
+		if err := unix.Setrlimit(l.which, &unix.Rlimit{Cur: value, Max: value}); err != nil {
+			return fmt.Errorf("limiting %s: %w", l.what, err)
+		}
 	}
 	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
 }
