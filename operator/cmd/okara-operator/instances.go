@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"log/slog"
 	"net/url"
 	"os"
@@ -56,14 +57,25 @@ func (s *runSite) check() error {
 		}
 		return nil
 	}
-	if u, err := url.Parse(s.serve); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
-		return usagef("--serve %q is no https://HOST[:PORT]", s.serve)
-	}
-	if wrong := validation.IsDNS1123Label(s.cluster); len(wrong) > 0 {
-		return usagef("--cluster %q is no name of a cluster: it %s", s.cluster, wrong[0])
+	if err := cmp.Or(checkServe(s.serve), checkCluster(s.cluster)); err != nil {
+		return err
 	}
 	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
 		return usagef("--instances-namespace %q is no name of a namespace: it %s", s.instances, wrong[0])
+	}
+	return nil
+}
+
+func checkServe(server string) error {
+	if u, err := url.Parse(server); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
+		return usagef("--serve %q is no https://HOST[:PORT]", server)
+	}
+	return nil
+}
+
+func checkCluster(name string) error {
+	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+		return usagef("--cluster %q is no name of a cluster: it %s", name, wrong[0])
 	}
 	return nil
 }

@@ -5,13 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -50,12 +48,14 @@ func (f *renderFlags) check() error {
 		}
 	}
 	if f.serve != "" {
-		if u, err := url.Parse(f.serve); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
-			return usagef("--serve %q is no https://HOST[:PORT]", f.serve)
+		if err := checkServe(f.serve); err != nil {
+			return err
 		}
 	}
-	if f.cluster != "" && len(validation.IsDNS1123Label(f.cluster)) > 0 {
-		return usagef("--cluster %q is no name of a cluster", f.cluster)
+	if f.cluster != "" {
+		if err := checkCluster(f.cluster); err != nil {
+			return err
+		}
 	}
 	if _, err := f.resolved(); err != nil {
 		return err
