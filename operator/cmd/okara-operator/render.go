@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,6 +102,9 @@ func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) err
 			return err
 		}
 		docs = append(docs, more...)
+	}
+	if len(docs) == 0 {
+		return &hintError{fmt.Errorf("no document is in %s", strings.Join(files, ", ")), "`okara-operator render --help` shows what is rendered"}
 	}
 	known, err := f.defined(docs)
 	if err != nil {

@@ -153,6 +153,7 @@ func TestRenderKindRefuses(t *testing.T) {
 		{append(siteArgs(), "render", "testdata/vpcs.yaml"), "hint: name the folder with its files by --module", exitFailure},
 		{append(siteArgs(), "render", "testdata/prod.yaml"), "no ModuleKind defines VPC", exitFailure},
 		{append(siteArgs(), "render", "testdata/vpcs.yaml", "testdata/vpcs.yaml", "--module", "../../internal/kindspec/testdata/vpc"), "defined twice", exitFailure},
+		{[]string{"render", os.DevNull}, "no document is in " + os.DevNull, exitFailure},
 		{append(kindArgs(), "--version", "1.4.0"), "is no VERSION@DIGEST", exitUsage},
 		{append(kindArgs(), "--serve", "okara"), "is no https://", exitUsage},
 		{append(kindArgs(), "--registry", "https://r"), "r", exitUsage},
