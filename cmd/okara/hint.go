@@ -90,8 +90,8 @@ func wrongScheme(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// unavailableHint tells a registry that answered badly from one that was not
-// reached.
+// unavailableHint tells a registry or a front-end that answered badly from one that
+// was not reached.
 func unavailableHint(err error) string {
 	if r, ok := errors.AsType[*oci.ResponseError](err); ok {
 		return answerHint(r.Status, r.Message)
@@ -107,21 +107,27 @@ func unavailableHint(err error) string {
 	)
 	name, isName := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
+	frontEnd := hasType[*publishclient.UnreachableError](err)
 	switch {
 	case errors.As(err, &authority):
-		return "name the CA that signed the registry's certificate with --ca-file"
+		return "name the CA that signed its certificate with --ca-file"
 	case errors.As(err, &wrong), errors.As(err, &invalid):
-		return "the registry's certificate is not good for this host or this time; check the host name and the clock"
-	case errors.As(err, &record):
+		return "its certificate is not good for this host or this time; check the host name and the clock"
+	case errors.As(err, &record) && !frontEnd:
 		return "for a registry without TLS add --plain-http"
 	case isAny(err, syscall.ECONNREFUSED):
-		return "nothing listens there; check the port, and that the registry runs"
+		return "nothing listens there; check the port, and that the server runs"
+	case isName && frontEnd:
+		return "check the server's name"
 	case isName && !strings.Contains(name.Name, "."):
 		return fmt.Sprintf("check the host name: %q was taken for one; a repository begins with its registry, such as registry.example.com/%s", name.Name, name.Name)
 	case isName:
 		return "check the host name"
 	case isNet && timeout.Timeout():
 		return "nothing answered in time; check the host name, the network and the proxy"
+	}
+	if frontEnd {
+		return "check the server, its port and the network; for a private CA add --ca-file"
 	}
 	return "check the host name, the port and the network; for a registry without TLS add --plain-http, for a private CA --ca-file"
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -25,6 +26,7 @@ func TestHints(t *testing.T) {
 		return fmt.Errorf("push: %w: %w", oci.ErrUnavailable, &oci.ResponseError{Status: status, Message: message})
 	}
 	cause := func(err error) error { return fmt.Errorf("push: %w: %w", oci.ErrUnavailable, err) }
+	server := func(err error) error { return &publishclient.UnreachableError{Method: "GET", Err: err} }
 	for _, c := range []struct {
 		name string
 		err  error
@@ -41,6 +43,9 @@ func TestHints(t *testing.T) {
 		{"rate limit", fmt.Errorf("pull: %w", oci.ErrRateLimited), "wait"},
 		{"refused", cause(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "nothing listens there"},
 		{"unknown host", cause(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}), "check the host name"},
+		{"repository for a host", cause(&net.DNSError{Name: "x"}), "begins with its registry"},
+		{"unknown server", server(&net.DNSError{Name: "x"}), "check the server's name"},
+		{"no server there", server(io.ErrUnexpectedEOF), "check the server, its port"},
 		{"time-out", cause(os.ErrDeadlineExceeded), "in time"},
 		{"private CA", cause(x509.UnknownAuthorityError{}), "--ca-file"},
 		{"wrong certificate", cause(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "x"}), "certificate"},

@@ -215,13 +215,26 @@ func broken(r *http.Request, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s %s: %w", r.Method, where(r.URL), err)
 	}
-	return fmt.Errorf("%s %s: %w: %w", r.Method, where(r.URL), oci.ErrUnavailable, err)
+	return &UnreachableError{Method: r.Method, URL: where(r.URL), Err: err}
 }
 
 // where prints a URL without its query and user.
 func where(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
+
+// UnreachableError says that a server gave no answer. By [errors.Is] it is
+// [oci.ErrUnavailable], too.
+type UnreachableError struct {
+	Method, URL string
+	Err         error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("%s %s: the server gave no answer: %v", e.Method, e.URL, e.Err)
+}
+
+func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }
 
 // Error is a refusal of the server. By [errors.Is] it is the error of package
 // oci that fits.
