@@ -15,6 +15,10 @@ TAG     := devel
 NESTED  := internal/e2e internal/conformance operator
 TESTS   := test-internal/e2e test-. test-operator test-internal/conformance
 
+# Compilers and linters collect garbage less often: a sixth less work, and more memory.
+lint tools: export GOGC := 400
+lint tools: export GOMEMLIMIT := 3GiB
+
 .PHONY: build image tools generate test $(TESTS) lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
