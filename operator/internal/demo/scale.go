@@ -199,7 +199,7 @@ func (f *fleet) hour(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("the origin was asked %.0f times by %d Modules: %w", after.origin-before.origin, f.modules, err)
 	}
-	for time.Since(began) < 30*time.Second { // of the lease
+	for time.Since(began) < 2*time.Minute { // long enough to count writes of the lease
 		time.Sleep(time.Second)
 	}
 	window := time.Since(began)
