@@ -11,12 +11,19 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// acquirer takes a lock. Its phases name the reply it waits for.
+// acquirer takes a lock, or takes part in one that its client holds through another
+// process already. Its phases name the reply it waits for.
+//
+// Claims of one id are those of one client, made by the processes that answered its
+// requests. An acquirer never ends one of them to make its own: whoever asks for
+// another lock must see at least one of them as long as the client holds.
 type acquirer struct {
 	lockID   string
 	base     uint32        // random; with the attempt it makes claims unique
+	resume   bool          // only if the id holds the lock already
 	takeOver bool          // end whatever live claim is there
 	overdue  overdue       // end these
+	patience int           // how often to begin anew, at most [maxAnew]
 	settle   time.Duration // after this time a list shows a finished push
 	snapshot bool          // a list is the state at one instant
 	can      abilities
@@ -24,7 +31,10 @@ type acquirer struct {
 
 	phase   acquirePhase
 	claim   claimID // of the current attempt
+	root    claimID // resume: the claim by which the client won
 	attempt uint32
+	moved   int  // how often numbers moved on under a claim
+	anewed  int  // how often it began anew
 	seen    view // the last list
 	marked  bool // locked-W was there before we came
 	doomed  []claimID
@@ -32,6 +42,7 @@ type acquirer struct {
 	repeats int
 	settled bool // the settling wait is over
 	release releaser
+	then    afterClaim
 	result  acquired
 }
 
@@ -40,17 +51,30 @@ type acquired struct {
 	won    bool
 	held   bool    // by somebody else:
 	by     claimID // this claim, or an older tool's marker if zero
+	ended  bool    // resume: the id does not hold the lock, or not any more
 	newest int64   // won: the highest version
 	next   int64   // won: the first number to write
 	sealed bool
+	joined bool // won beside older claims of the id: until next is written, they may write below
 	err    error
 }
+
+// afterClaim is what to do when the own claim has ended.
+type afterClaim uint8
+
+const (
+	afterEnd    afterClaim = iota
+	afterClaims            // claim again, by the last list
+	afterAnew              // begin anew, by a new list
+	afterRefuse            // end the other claims of the id
+)
 
 type acquirePhase uint8
 
 const (
 	phaseStart acquirePhase = iota
 	phaseLook
+	phaseRoot
 	phaseMarker
 	phaseOvertake
 	phaseClaim
@@ -64,15 +88,21 @@ const (
 	phaseMark
 	phaseWithdraw
 	phaseBury
+	phaseAnew
 	phaseEnd
 )
 
-// maxAttempts bounds the claims of one acquirer; more than one is needed only
-// when version numbers moved on in between.
-const maxAttempts = 5
-
-// maxRelists bounds how often the smallest of several live claims looks again.
-const maxRelists = 4
+const (
+	// maxAttempts bounds the claims that an acquirer makes because version numbers
+	// moved on in between.
+	maxAttempts = 5
+	// maxRelists bounds how often the smallest of several live claims looks again.
+	maxRelists = 4
+	// maxAnew bounds how often an acquirer begins anew: after a claim that the registry
+	// did not take, or beside another process that answers for the same client. With
+	// its waits that is some ten seconds.
+	maxAnew = 7
+)
 
 var errCrowded = errors.New("version numbers kept moving")
 
@@ -83,6 +113,7 @@ type passing string
 const (
 	errStaleList = passing("the registry's tag list does not show its own writes")
 	errOvertaken = passing("the lock was taken over while it was being acquired")
+	errBeside    = passing("other servers answer requests under the same lock at this moment")
 )
 
 func (e passing) Error() string        { return string(e) }
@@ -96,6 +127,8 @@ func (a *acquirer) next(r reply) request {
 		return a.list(phaseLook)
 	case phaseLook:
 		return a.looked(r)
+	case phaseRoot:
+		return a.readRoot(r)
 	case phaseMarker:
 		return a.readMarker(r)
 	case phaseOvertake:
@@ -123,6 +156,8 @@ func (a *acquirer) next(r reply) request {
 		return a.withdrew(r)
 	case phaseBury:
 		return a.buried(r)
+	case phaseAnew:
+		return a.list(phaseLook)
 	}
 	return request{op: opDone}
 }
@@ -138,22 +173,26 @@ func (a *acquirer) end(res acquired) request {
 }
 
 // looked decides on the first list: held, to be overtaken, or free. It writes
-// nothing while somebody else holds, so that polling does no harm.
+// nothing while somebody else holds, so that polling does no harm. Where a claim of
+// our own id is live, that one may hold, or nobody yet: this is decided with a claim.
 func (a *acquirer) looked(r reply) request {
 	if r.status != statusDone {
-		return a.end(acquired{err: r.err})
+		return a.end(acquired{err: errors.Join(a.result.err, r.err)})
 	}
 	a.seen, a.marked, a.settle = r.view, r.view.marker, r.settle
+	a.doomed, a.result = nil, acquired{}
+	ours := a.siblings(r.view)
+	if a.resume {
+		return a.join(ours)
+	}
 	for _, c := range r.view.live() {
-		if a.ignores(c) {
-			continue
-		}
-		if !a.mayEnd(c) {
+		switch {
+		case a.ignores(c) || a.ours(c) && !a.takeOver && !a.rules.oldClaimFirst:
+		case a.mayEnd(c):
+			a.doomed = append(a.doomed, c)
+		case len(ours) == 0:
 			return a.end(acquired{held: true, by: c})
 		}
-		// A claim under our lock id that this process did not win may be held by
-		// another process, which must be fenced.
-		a.doomed = append(a.doomed, c)
 	}
 	if r.promoted {
 		// What still arrives from the old primary must stay below, as if a lock
@@ -172,14 +211,18 @@ func (a *acquirer) readMarker(r reply) request {
 	case r.status != statusDone && r.status != statusMissing:
 		return a.end(acquired{err: r.err})
 	case r.status == statusDone && r.owner == ownerForeign:
-		return a.end(acquired{held: true})
+		a.result = acquired{held: true}
+		return a.refuse()
 	}
 	return a.overtake()
 }
 
-// overtake ends the doomed claims one by one, then claims.
+// overtake ends the doomed claims one by one. Then it claims, or ends as it was refused.
 func (a *acquirer) overtake() request {
 	if len(a.doomed) == 0 {
+		if a.result.held {
+			return a.end(a.result)
+		}
 		return a.makeClaim()
 	}
 	a.phase = phaseOvertake
@@ -187,6 +230,9 @@ func (a *acquirer) overtake() request {
 		return request{op: opUntagClaim, claim: a.doomed[0]}
 	}
 	reason := cmp.Or(a.overdue[a.doomed[0]], artifact.ReasonForced)
+	if a.result.held {
+		reason = artifact.ReasonRefused
+	}
 	forced := !a.rules.ghostClean || reason != artifact.ReasonGhost
 	return request{op: opPutTombstone, claim: a.doomed[0], forced: forced, reason: reason}
 }
@@ -207,38 +253,76 @@ func (a *acquirer) overtook(r reply) request {
 
 // makeClaim picks the number from the last list and writes the claim.
 func (a *acquirer) makeClaim() request {
-	if a.attempt++; a.attempt > maxAttempts {
-		return a.end(acquired{err: errCrowded})
-	}
+	a.attempt++
+	a.claim = claimID{fence: a.first(), x: artifact.ClaimX(a.lockID, a.base+a.attempt)}
+	a.phase, a.waits, a.settled = phaseClaim, 0, false
+	return request{op: opPutClaim, claim: a.claim, root: a.root}
+}
+
+// first is the first number above all that the claims in the last list may write.
+func (a *acquirer) first() int64 {
 	first := a.seen.newest + 1
 	if !a.rules.noJump {
 		first = max(first, a.seen.floor())
 	}
-	a.claim = claimID{fence: first, x: artifact.ClaimX(a.lockID, a.base+a.attempt)}
-	a.phase, a.waits, a.settled = phaseClaim, 0, false
-	return request{op: opPutClaim, claim: a.claim}
+	if a.rules.lowFence {
+		return first
+	}
+	for _, c := range a.siblings(a.seen) {
+		first = max(first, c.fence+jump)
+	}
+	return first
 }
 
 func (a *acquirer) claimed(r reply) request {
-	switch r.status {
-	case statusDone:
+	switch {
+	case r.status == statusDone && a.resume && a.rules.commitFirst:
+		return a.win()
+	case r.status == statusDone:
 		return a.list(phaseCheck)
-	case statusUncertain:
+	case r.status == statusUncertain:
 		// The claim may arrive at any time: it has to be dead by then.
-		return a.bury(acquired{err: r.err})
+		return a.bury(afterAnew, acquired{err: r.err})
+	case oci.Passing(r.err):
+		return a.anew(acquired{err: r.err}, r.after)
 	}
 	return a.end(acquired{err: r.err})
 }
 
+// anew begins again from the first list, after a pause of least at the least; res is
+// the outcome when that was done often enough.
+func (a *acquirer) anew(res acquired, least time.Duration) request {
+	p, ok := backoff(a.anewed)
+	if !ok || a.anewed >= a.patience {
+		return a.end(res)
+	}
+	a.anewed++
+	a.phase, a.result, a.claim, a.repeats = phaseAnew, res, claimID{}, 0
+	p.least = max(p.least, least)
+	p.most = 2 * p.least // so that two processes do not meet again
+	return request{op: opWait, wait: p}
+}
+
 // checked decides on a list after the claim: the lock is won if every other
-// claim has ended and no number can be written by anybody else.
+// claim has ended and no number can be written by anybody else. Who takes part in a
+// lock need not look at claims of other ids: the root of it is live, so none of
+// them has won, and none can.
 func (a *acquirer) checked(r reply) request {
 	if r.status != statusDone {
-		return a.withdraw(acquired{err: r.err})
+		return a.withdraw(afterEnd, acquired{err: r.err})
 	}
 	a.seen = r.view
 	if next, decided := a.unfit(r.view); decided {
 		return next
+	}
+	if a.resume && !r.view.alive(a.root) && !a.rules.noRootCheck {
+		return a.withdraw(afterAnew, acquired{err: errBeside}) // ended, or won by more than one claim
+	}
+	if a.beside(r.view) {
+		return a.withdraw(afterAnew, acquired{err: errBeside})
+	}
+	if a.resume {
+		return a.alone()
 	}
 	if rivals := a.rivals(r.view); len(rivals) > 0 && !a.rules.noRivalCheck {
 		return a.contend(r.view, rivals)
@@ -255,9 +339,9 @@ func (a *acquirer) checked(r reply) request {
 func (a *acquirer) readMarkerAgain(r reply) request {
 	switch {
 	case r.status != statusDone && r.status != statusMissing:
-		return a.withdraw(acquired{err: r.err})
+		return a.withdraw(afterEnd, acquired{err: r.err})
 	case r.status == statusDone && r.owner == ownerForeign:
-		return a.withdraw(acquired{held: true})
+		return a.withdraw(afterRefuse, acquired{held: true})
 	}
 	a.marked = true
 	return a.alone()
@@ -267,11 +351,11 @@ func (a *acquirer) readMarkerAgain(r reply) request {
 func (a *acquirer) alone() request {
 	switch {
 	case a.outnumbered(a.seen):
-		return a.withdraw(acquired{})
+		return a.withdraw(afterClaims, acquired{})
 	case a.settle > 0 && !a.settled:
 		a.phase = phaseSettle
 		return request{op: opWait, wait: pause{a.settle, a.settle}}
-	case a.snapshot || a.rules.noConfirm:
+	case a.snapshot || a.resume || a.rules.noConfirm:
 		return a.win()
 	}
 	return a.list(phaseConfirm)
@@ -282,7 +366,7 @@ func (a *acquirer) alone() request {
 // last version, and the claims after it had left.
 func (a *acquirer) confirmed(r reply) request {
 	if r.status != statusDone {
-		return a.withdraw(acquired{err: r.err})
+		return a.withdraw(afterEnd, acquired{err: r.err})
 	}
 	a.seen.newest = max(a.seen.newest, r.view.newest)
 	for c, how := range r.view.ended {
@@ -292,7 +376,7 @@ func (a *acquirer) confirmed(r reply) request {
 		return next
 	}
 	if a.outnumbered(a.seen) {
-		return a.withdraw(acquired{})
+		return a.withdraw(afterClaims, acquired{})
 	}
 	return a.win()
 }
@@ -300,6 +384,8 @@ func (a *acquirer) confirmed(r reply) request {
 // unfit handles a list that shows our claim ended, or not at all.
 func (a *acquirer) unfit(v view) (request, bool) {
 	switch {
+	case v.ended[a.claim] != 0 && a.resume:
+		return a.anew(acquired{err: errOvertaken}, 0), true
 	case v.ended[a.claim] != 0:
 		return a.end(acquired{err: errOvertaken}), true
 	case v.has(a.claim) || a.rules.ownClaimMissing:
@@ -307,7 +393,7 @@ func (a *acquirer) unfit(v view) (request, bool) {
 	}
 	p, ok := backoff(a.waits)
 	if !ok {
-		return a.bury(acquired{err: errStaleList}), true
+		return a.bury(afterEnd, acquired{err: errStaleList}), true
 	}
 	a.waits++
 	return a.pause(p), true
@@ -323,7 +409,7 @@ func (a *acquirer) pause(p pause) request {
 func (a *acquirer) rivals(v view) []claimID {
 	var rivals []claimID
 	for _, c := range v.live() {
-		if c != a.claim && !a.ignores(c) {
+		if c != a.claim && !a.ignores(c) && !a.ours(c) {
 			rivals = append(rivals, c)
 		}
 	}
@@ -335,19 +421,25 @@ func (a *acquirer) outnumbered(v view) bool {
 }
 
 // contend lets the smallest of several live claims look again while the others
-// leave, so that one of them gets through.
+// leave, so that one of them gets through. Beside older claims of our id everybody
+// is waited for: one of these may hold, and then all others leave.
 func (a *acquirer) contend(v view, rivals []claimID) request {
+	ours := len(a.siblings(v)) > 0
 	smallest := compareClaims(a.claim, rivals[0]) < 0
 	rivalWon := v.marker && !a.marked
-	if a.repeats++; !smallest || rivalWon || a.repeats > maxRelists {
-		return a.withdraw(acquired{held: true, by: rivals[0]})
+	if a.repeats++; !ours && (!smallest || rivalWon) || a.repeats > maxRelists {
+		return a.withdraw(afterRefuse, acquired{held: true, by: rivals[0]})
 	}
 	return a.pause(contentionWait())
 }
 
 func (a *acquirer) win() request {
 	a.result, a.repeats = acquired{won: true, newest: a.seen.newest, next: a.claim.fence}, 0
-	if a.seen.floor() > a.seen.newest && !a.rules.noSeal {
+	a.result.joined = len(a.siblings(a.seen)) > 0
+	switch {
+	case a.resume:
+		return a.end(a.result)
+	case a.seen.floor() > a.seen.newest && !a.rules.noSeal:
 		return a.seal()
 	}
 	return a.mark()
@@ -380,7 +472,7 @@ func (a *acquirer) sealSeen(r reply) request {
 	case r.view.newest < a.claim.fence:
 		return a.buryForced(acquired{err: errStaleList})
 	}
-	a.result = acquired{won: true, newest: a.claim.fence, next: a.claim.fence + 1, sealed: true}
+	a.result = acquired{won: true, newest: a.claim.fence, next: a.claim.fence + 1, sealed: true, joined: a.result.joined}
 	return a.mark()
 }
 
@@ -389,10 +481,9 @@ func (a *acquirer) mark() request {
 	return request{op: opPutMarker, claim: a.claim}
 }
 
-// withdraw ends our claim, which has written nothing, and then ends with res;
-// the zero res means to claim again.
-func (a *acquirer) withdraw(res acquired) request {
-	a.phase, a.result = phaseWithdraw, res
+// withdraw ends our claim, which has written nothing.
+func (a *acquirer) withdraw(then afterClaim, res acquired) request {
+	a.phase, a.then, a.result = phaseWithdraw, then, res
 	a.release = releaser{claim: a.claim, can: a.can, rules: a.rules}
 	return a.withdrew(reply{})
 }
@@ -403,22 +494,37 @@ func (a *acquirer) withdrew(r reply) request {
 		return req
 	}
 	a.can = a.release.can
-	if a.result.err == nil && !a.result.held && a.release.err == nil {
-		a.repeats = 0
-		return a.makeClaim()
+	return a.over(a.release.err)
+}
+
+// over goes on when our claim has ended; with an error it may still be live.
+func (a *acquirer) over(err error) request {
+	a.seen = a.seen.without(a.claim)
+	a.claim, a.repeats = claimID{}, 0
+	switch {
+	case err != nil:
+		a.result.err = errors.Join(a.result.err, err)
+	case a.then == afterClaims:
+		if a.moved++; a.moved < maxAttempts {
+			return a.makeClaim()
+		}
+		a.result.err = errCrowded
+	case a.then == afterAnew:
+		return a.anew(a.result, 0)
+	case a.then == afterRefuse:
+		return a.refuse()
 	}
-	a.result.err = errors.Join(a.result.err, a.release.err)
 	return a.end(a.result)
 }
 
 // bury ends our claim by a tombstone, whether or not it ever arrived.
-func (a *acquirer) bury(res acquired) request {
-	a.phase, a.result, a.repeats = phaseBury, res, 0
+func (a *acquirer) bury(then afterClaim, res acquired) request {
+	a.phase, a.then, a.result, a.repeats = phaseBury, then, res, 0
 	return request{op: opPutTombstone, claim: a.claim, reason: artifact.ReasonUncertain}
 }
 
 func (a *acquirer) buryForced(res acquired) request {
-	req := a.bury(res)
+	req := a.bury(afterEnd, res)
 	req.forced = true
 	a.release.forced = true
 	return req
@@ -429,7 +535,7 @@ func (a *acquirer) buried(r reply) request {
 		return request{op: opPutTombstone, claim: a.claim, forced: a.release.forced, reason: artifact.ReasonUncertain}
 	}
 	if r.status != statusDone {
-		a.result.err = errors.Join(a.result.err, r.err)
+		return a.over(r.err)
 	}
-	return a.end(a.result)
+	return a.over(nil)
 }

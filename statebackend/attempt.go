@@ -17,16 +17,19 @@ import (
 const lockTime = 30 * time.Second
 
 // Lock takes the lock of a workspace. If somebody else holds it, the error is a
-// *LockedError and nothing was written. A lock of the same id that this process
-// holds already is returned again; one that another process holds is taken
-// over, for the caller is the same run in another place.
+// *LockedError, and no claim of the id is left. A lock of the same id that this
+// process holds is returned again. One that another process may hold is taken beside
+// it, for the caller is the same client in another place: the claim of that process
+// stays, and its writes come below. An id that was released here within the last hour
+// is ErrLockEnded, where it is a UUID: no client takes a lock under one twice, so the
+// request is a late duplicate.
 func (s *Store) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
 	return s.lock(ctx, workspace, info, terms{})
 }
 
 // LockWhen is Lock where fit allows it: it is asked about the list that Lock makes
 // anyway, before anything is written, and an error of it ends the attempt. A lock of
-// the same id that this process holds is returned without a list, and so unasked.
+// the same id that this process holds is returned unasked.
 func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	return s.lock(ctx, workspace, info, terms{fit: fit})
 }
@@ -75,17 +78,22 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	}
 	defer done()
 	if l, ok := s.Holding(workspace, info.ID); ok && !on.takeOver {
-		if !l.isLost() {
-			return l, nil
+		err := l.Check(ctx) // another process may have ended it
+		if !errors.Is(err, ErrLockLost) {
+			return l, err
 		}
-		s.locks.forget(l)
+		s.locks.drop(l)
+	}
+	if s.locks.wasEnded(workspace, info.ID, s.o.Now()) {
+		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, artifact.ShownID(info.ID), ErrLockEnded)
 	}
 	over := overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
 		x.locks, x.takes, x.fit, x.known = true, on.takeOver, on.fit, on.known
 		on.known = nil
-		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: on.takeOver, overdue: over, can: s.findings.abilities(), rules: s.rules}
+		a := s.acquirer(info.ID)
+		a.takeOver, a.overdue = on.takeOver, over
 		x.run(ctx, a)
 		s.findings.learn(a.can)
 		if a.result.won {
@@ -97,10 +105,12 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 		case !ok:
 			s.sightings.failed(workspace)
 			return nil, err
-		case try == maxTries:
+		case try == maxTries+len(over):
 			return nil, err
 		case e.expired:
 			over[a.result.by] = artifact.ReasonExpired
+		case e.orphan:
+			over[a.result.by] = artifact.ReasonOrphan
 		case e.ghost:
 			x.warnGhost(ctx, a.result.by)
 			over[a.result.by] = artifact.ReasonGhost
@@ -110,13 +120,17 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	}
 }
 
+func (s *Store) acquirer(id string) *acquirer {
+	return &acquirer{lockID: id, base: rand.Uint32(), patience: maxAnew, can: s.findings.abilities(), rules: s.rules}
+}
+
 // maxTries bounds how often an attempt starts anew because the lock that was
 // in its way was released before it could be read.
 const maxTries = 4
 
 // won makes the lock that an acquirer won.
 func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
-	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
+	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next, joined: a.result.joined, shared: a.result.joined && !a.result.sealed}
 	l.none = l.newest == 0 && !x.seen.pointer
 	if a.result.sealed {
 		sealed, err := artifact.ParseState(x.sealed)
@@ -126,7 +140,7 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 		l.head = &sealed
 	}
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
-		l.startBeats(ctx)
+		l.startBeats(ctx, a.root)
 	}
 	x.s.locks.keep(l)
 	x.s.sightings.forget(x.workspace)
@@ -171,6 +185,8 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 		}
 		g := x.s.sightings.read(x.workspace, c, l, x.date)
 		e.Held, e.expired = l.Info, g.expired(l, x.s.o.Now(), x.s.rules)
+		root, joined := x.rootOf(l)
+		e.orphan = joined && !x.seen.alive(root)
 	}
 	if !e.Held.Created.IsZero() {
 		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))
@@ -178,43 +194,7 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 	return e
 }
 
-func (l *Lock) isLost() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost || l.released
-}
-
 // Holding returns the lock of that id if this process won it. It sends nothing.
 func (s *Store) Holding(workspace, id string) (*Lock, bool) {
 	return s.locks.find(workspace, id)
-}
-
-// Resume returns the lock that an earlier request took under this id. If
-// another process took it, that one is fenced and the lock acquired anew under
-// the same id. Without such a lock the error is ErrLockEnded where a tombstone says
-// that it was ended, else a *LockedError where others hold, else ErrNotHeld.
-func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
-	if l, ok := s.Holding(workspace, id); ok {
-		return l, nil
-	}
-	x := s.session(workspace, LockInfo{})
-	v, err := x.list(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, err)
-	}
-	how, c := v.standing(id, claimID{}, 0)
-	if how != standsHeld {
-		return nil, x.refusal(ctx, id, how, c)
-	}
-	return s.Lock(ctx, workspace, x.infoOf(ctx, c, id))
-}
-
-// infoOf reads the lock information of a claim to carry it on.
-func (x *session) infoOf(ctx context.Context, c claimID, id string) LockInfo {
-	info := x.lockedBy(ctx, c).Held
-	if info.ID != artifact.ShownID(id) {
-		info = LockInfo{}
-	}
-	info.ID = id
-	return info
 }

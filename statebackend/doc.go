@@ -58,6 +58,10 @@
 // Either way one of them saw the other and lost. A claim that a list does not
 // show although it was pushed means that the list is old: it is asked again.
 //
+// A claim that the registry did not take is not the end of an attempt: where it says so
+// (429, no connection) the attempt begins anew, and where nobody knows (5xx, no answer)
+// after a tombstone for that claim, which may yet arrive.
+//
 // Some registries list a directory key by key. Such a list may read the version
 // tags before the last holder wrote its last version, and the claims after it
 // had left. So the winner lists once more and looks at the version numbers only.
@@ -143,12 +147,42 @@
 // a run that saw the workspace before is told, by the list that its lock makes
 // ([Store.LockWhen]), and does not take "no state" for a new workspace.
 //
-// # Locks of others by id
+// # A lock that a client holds through servers
 //
-// Requests of one run may reach several servers. [Store.Check] asks with one LIST
-// whether the lock of an id is held, wherever it was won; [Store.Resume] takes it over
-// where another process won it. Both tell [ErrLockEnded] from [ErrNotHeld]. A list that
-// is old may still say yes: what counts is what Put finds.
+// A client of the http backend or of tfe.v2 holds a lock by its id; its requests reach
+// any of several servers, and these stop and start in between. From the answer to LOCK
+// until the client sends UNLOCK, or somebody ends its lock by force, or its lease is
+// over, nobody else is told that he holds. Fencing alone does not give that: it keeps
+// a late write out of the state, while the client changes infrastructure.
+//
+// A server that has not won the lock itself joins it ([Store.Resume]): it lists, reads
+// the oldest live claim of the id, pushes a claim of its own that names that one as its
+// root, and lists again. It has joined if the root is live still and no other process
+// joins at this moment with numbers as high. Its numbers begin above all that the older
+// claims may write, so from its first write on these come below and their processes
+// find that out, and join in turn. No claim of an id is ended before its lock is.
+//
+// Why nobody else wins: the root is live from before the answer to LOCK until the end,
+// so every deciding list of somebody else shows it. Why two do not join with the same
+// numbers: of their two second lists the later one shows both claims. The end of a
+// lock ends all claims of its id and lists until none is live: who joined saw the root
+// live after having pushed its claim, so the list that shows the end of the root shows
+// that claim. A claim whose root has ended was left by a server that died meanwhile; it
+// holds nothing, and whoever finds it in his way ends it. Who joined and wrote nothing
+// leaves as if by force, since an older claim may still write below.
+//
+// LOCK of an id that has a live claim cannot know whether that one had won. It takes
+// part like anybody else, beside it and above it. If it is refused it ends all claims
+// of the id, for its client is told no. A LOCK that comes after UNLOCK, as when a proxy
+// repeats it, would make a claim that nobody releases: a released id that is a UUID is
+// remembered for an hour and refused in this process. In others it locks until
+// [Store.ForceUnlock].
+//
+// [Store.Check] asks with one LIST whether the lock of an id is held, wherever it was
+// won. [Store.Resumed] runs a request under a lock and joins it again where another
+// server has written since. Both tell [ErrLockEnded] from [ErrNotHeld]. A list that is
+// old may still say yes: what counts is what Put finds. To join costs four requests:
+// LIST, GET of the claim, PUT of a claim, LIST.
 //
 // # What the requests are
 //
@@ -163,9 +197,10 @@
 // The protocol is three small machines without input or output, in acquire.go,
 // save.go and release.go, and one to unlock by force. The tests run those
 // machines, not a copy: TestExplore tries every order of events of two and
-// three clients, TestSimulate 100,000 random schedules with lost, late and
-// repeated requests, torn and old lists, crashes and takeovers. For each rule
-// there is a mutant without it that both must refute. TestFaultAtEachRequest
+// three clients, TestExploreServers of two clients whose requests reach any of two
+// servers that stop and start without memory, TestSimulate 100,000 random schedules
+// of both with lost, late and repeated requests, torn and old lists, crashes and
+// takeovers. For each rule there is a mutant without it that must be refuted. TestFaultAtEachRequest
 // breaks each request of an apply on a real registry, and other tests kill and
 // stop real processes. The folder models has the same protocol in Promela with
 // a mutant per rule; `make models` checks it with spin.

@@ -62,6 +62,7 @@ type LockedError struct {
 	gone    bool // nobody in particular holds it
 	expired bool // its lease is over
 	ghost   bool // it was unreadable for long enough
+	orphan  bool // it took part in a lock that has ended
 }
 
 func (e *LockedError) Error() string {

@@ -211,16 +211,17 @@ func TestContentionDuringPut(t *testing.T) {
 }
 
 // The tools repeat LOCK and UNLOCK, and a balancer sends them to another
-// replica: the lock moves there, and the first replica is fenced.
+// replica: the lock moves there, and once that has written the first is fenced.
 func TestRepeatedRequestsReachAnotherReplica(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 		la := mustLock(t, a, "prod", "run")
 		lb := mustLock(t, b, "prod", "run")
-		if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) {
+		mustPut(t, la, []byte("a"))
+		mustPut(t, lb, []byte("b"))
+		if _, err := la.Put(t.Context(), []byte("late")); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("put of the first replica: %v", err)
 		}
-		mustPut(t, lb, []byte("b"))
 		if err := a.ForceUnlock(t.Context(), "prod", "run"); err != nil {
 			t.Errorf("unlock by the other replica: %v", err)
 		}

@@ -10,15 +10,19 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// forcer ends the claims of a lock id that may be another process's. It never
-// deletes: a claim that is gone, but whose holder still runs, would leave no
-// trace from which the next holder knows to skip numbers.
+// forcer ends all claims of a lock id, whoever made them. It never deletes: a claim
+// that is gone, but whose holder still runs, would leave no trace from which the next
+// holder knows to skip numbers.
 type forcer struct {
 	lockID string
+	sealed int64 // claims below this number end cleanly: above them was written
 	rules  rules
 
 	phase   forcePhase
 	doomed  []claimID
+	over    map[claimID]bool // have their tombstone
+	rounds  int
+	waits   int
 	repeats int
 	marked  bool // locked-W is to be turned
 	result  forced
@@ -40,16 +44,19 @@ const (
 	forceEnding
 	forceMarker
 	forceMarked
+	forceWaited
 	forceEnd
 )
+
+// maxRounds bounds how often a forcer finds claims that were made since it looked.
+const maxRounds = 10
 
 // next takes the reply to the last request and returns the next one. After
 // opDone, result is set.
 func (f *forcer) next(r reply) request {
 	switch f.phase {
-	case forceStart:
-		f.phase = forceListed
-		return request{op: opList}
+	case forceStart, forceWaited:
+		return f.list()
 	case forceListed:
 		return f.listed(r)
 	case forceEnding:
@@ -65,35 +72,78 @@ func (f *forcer) end() request {
 	return request{op: opDone}
 }
 
+func (f *forcer) list() request {
+	f.phase = forceListed
+	return request{op: opList}
+}
+
+// listed looks for claims of the id until a list shows none that is live. A process
+// that takes part in the lock saw an older claim of it live after it had made its
+// own; so the list that shows the end of the older one shows that one too.
 func (f *forcer) listed(r reply) request {
 	if r.status != statusDone {
 		f.result.err = r.err
 		return f.end()
 	}
+	f.doomed, f.result.held = nil, nil
+	stale := false
 	for _, c := range r.view.live() {
-		if artifact.ClaimOf(c.x, f.lockID) || c.x == f.lockID { // x, where a claim cannot be read
+		switch ours := artifact.ClaimOf(c.x, f.lockID) || c.x == f.lockID; { // x, where a claim cannot be read
+		case f.over[c]:
+			stale = true
+		case ours:
 			f.doomed = append(f.doomed, c)
-		} else {
+		default:
 			f.result.held = append(f.result.held, c)
 		}
 	}
 	f.marked = r.view.marker
 	switch {
 	case len(f.doomed) > 0:
-		return f.endNext()
-	case f.marked:
+		return f.endAll()
+	case stale:
+		return f.wait()
+	case f.result.ended && f.marked && len(f.result.held) == 0:
+		f.phase = forceMarked
+		return request{op: opPutUnlocked}
+	case f.marked && !f.result.ended:
 		f.phase = forceMarker
 		return request{op: opReadMarker}
 	}
 	return f.end()
 }
 
+// endAll ends what the last list showed.
+func (f *forcer) endAll() request {
+	if f.rounds++; f.rounds > maxRounds {
+		f.result.err = errBeside
+		return f.end()
+	}
+	return f.endNext()
+}
+
+// wait is before a list that does not show the tombstones yet is asked again.
+func (f *forcer) wait() request {
+	p, ok := backoff(f.waits)
+	if !ok {
+		f.result.err = errStaleList
+		return f.end()
+	}
+	f.waits++
+	f.phase = forceWaited
+	return request{op: opWait, wait: p}
+}
+
 func (f *forcer) endNext() request {
 	f.phase = forceEnding
-	if f.rules.forceDeletes {
-		return request{op: opUntagClaim, claim: f.doomed[0]}
+	c := f.doomed[0]
+	switch {
+	case f.rules.forceDeletes:
+		return request{op: opUntagClaim, claim: c}
+	case c.fence < f.sealed:
+		return request{op: opPutTombstone, claim: c, reason: artifact.ReasonReleased}
 	}
-	return request{op: opPutTombstone, claim: f.doomed[0], forced: true, reason: artifact.ReasonForced}
+	return request{op: opPutTombstone, claim: c, forced: true, reason: artifact.ReasonForced}
 }
 
 func (f *forcer) ended(r reply) request {
@@ -104,23 +154,31 @@ func (f *forcer) ended(r reply) request {
 		f.result.err = r.err
 		return f.end()
 	}
-	f.doomed, f.repeats, f.result.ended = f.doomed[1:], 0, true
-	if len(f.doomed) > 0 {
-		return f.endNext()
+	if f.over == nil {
+		f.over = map[claimID]bool{}
 	}
-	if !f.marked {
+	f.over[f.doomed[0]] = true
+	f.doomed, f.repeats, f.result.ended = f.doomed[1:], 0, true
+	switch {
+	case len(f.doomed) > 0:
+		return f.endNext()
+	case f.rules.oneList:
 		return f.end()
 	}
-	f.phase = forceMarked
-	return request{op: opPutUnlocked}
+	return f.list()
 }
 
 // ForceUnlock ends the lock of that id, whoever holds it; the holder's next
 // write is refused and kept as a version. If another lock is held, the error is
 // a *LockedError; if none is, oci.ErrNotFound.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
+	return s.endLock(ctx, workspace, id, 0)
+}
+
+// endLock ends all claims of an id; those below the number sealed cleanly.
+func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) error {
 	x := s.session(workspace, LockInfo{})
-	f := &forcer{lockID: id, rules: s.rules}
+	f := &forcer{lockID: id, sealed: sealed, rules: s.rules}
 	x.run(ctx, f)
 	res := f.result
 	switch {
@@ -128,7 +186,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 		return fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.err)
 	case res.ended:
 		if l, ok := s.Holding(workspace, id); ok {
-			s.locks.forget(l)
+			s.locks.drop(l)
 		}
 		return nil
 	case res.asked && x.foreign.Info.ID == artifact.ShownID(id):

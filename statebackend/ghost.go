@@ -41,7 +41,7 @@ type overdue map[claimID]artifact.LockReason
 // mayEnd tells whether the acquirer may end a live claim.
 func (a *acquirer) mayEnd(c claimID) bool {
 	_, over := a.overdue[c]
-	return a.takeOver || over || artifact.ClaimOf(c.x, a.lockID)
+	return a.takeOver || over || a.rules.oldClaimFirst && a.ours(c)
 }
 
 // ignores is the mutant that goes past a ghost.

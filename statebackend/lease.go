@@ -24,6 +24,7 @@ const (
 type beats struct {
 	x     *session
 	claim claimID
+	root  claimID
 	ttl   time.Duration
 	stop  func()
 	done  sync.WaitGroup
@@ -64,9 +65,9 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startBeats renews the claim every third of the lease until stopped. The time
 // of a beat is that of the registry: the Date header of the last list.
-func (l *Lock) startBeats(ctx context.Context) {
+func (l *Lock) startBeats(ctx context.Context, root claimID) {
 	stopped := make(chan struct{})
-	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
+	b := &beats{x: l.x.clone(), claim: l.claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	l.beats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
@@ -100,7 +101,7 @@ func (b *beats) beat(ctx context.Context) bool {
 		}
 	}
 	b.sent++
-	r := b.x.perform(ctx, request{op: opPutClaim, claim: b.claim})
+	r := b.x.perform(ctx, request{op: opPutClaim, claim: b.claim, root: b.root})
 	b.uncertain = b.uncertain || r.status == statusUncertain
 	ours, err := b.look(ctx)
 	if err == nil && ours && r.status == statusDone {

@@ -33,6 +33,8 @@ type Lock struct {
 	wrote     bool
 	none      bool // the list by which the lock was won has neither versions nor state-W
 	uncertain bool // a write may still arrive
+	joined    bool // it has claims of other processes beside it
+	shared    bool // these may still write below next
 	lost      bool
 	released  bool
 	owner     string // whom the record named when somebody asked; "": nobody did
@@ -145,7 +147,7 @@ func (l *Lock) settled(ctx context.Context, m artifact.StateManifest, res saved)
 		l.s.o.Logger.WarnContext(ctx, "the state was stored, but state-"+l.x.fragment+" could not be moved to it; the next lock repairs this",
 			"repository", l.s.repo.String(), "version", m.N, "error", res.err)
 	}
-	l.wrote, l.newest, l.head = true, m.N, &m
+	l.wrote, l.shared, l.newest, l.head = true, false, m.N, &m
 	v := newVersion(m)
 	v.Current = true
 	l.s.remember(l.x.line, v)
@@ -195,9 +197,34 @@ func (l *Lock) overtaken(ctx context.Context, kept int64) error {
 	return lostError(l.s.repo.String(), l.x.workspace, kept, by)
 }
 
-// Unlock releases the lock. It may be called again, with no effect. An error
-// means that the workspace may still look locked.
+// Unlock releases the lock, with what other processes of the client made under its id
+// before it was won here. It may be called again, with no effect. An error means that
+// the workspace may still look locked.
 func (l *Lock) Unlock(ctx context.Context) error {
+	sealed := l.sealed()
+	if err := l.unlock(ctx); err != nil || !l.joined {
+		return err
+	}
+	err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed)
+	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, oci.ErrNotFound) {
+		return nil // somebody has ended them already
+	}
+	return err
+}
+
+// sealed is the number below which nothing that other processes of the client write
+// can count any more; 0 where that is not known.
+func (l *Lock) sealed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shared && !l.s.rules.noSeal || l.lost || l.uncertain {
+		return 0
+	}
+	return l.claim.fence
+}
+
+// unlock ends the own claim.
+func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
@@ -208,7 +235,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.prune(ctx)
 	}
 	e := &releaser{
-		claim: l.claim, forced: l.uncertain || l.lost, marked: !l.lost,
+		claim: l.claim, forced: l.uncertain || l.lost || l.shared && !l.s.rules.noSeal, marked: !l.lost,
 		can: l.s.findings.abilities(), rules: l.s.rules,
 	}
 	if b := l.beats; b != nil {

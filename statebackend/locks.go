@@ -3,9 +3,11 @@
 package statebackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -75,7 +77,8 @@ func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
 	return nil, err
 }
 
-// lockTags returns the claims without a tombstone, and the markers.
+// lockTags returns the claims without a tombstone, and the markers. Of the claims of
+// one id, which a lock has that moved from server to server, it is the oldest one.
 func lockTags(tags []string) []artifact.StateTag {
 	var list []artifact.StateTag
 	ended := endings(tags)
@@ -85,7 +88,19 @@ func lockTags(tags []string) []artifact.StateTag {
 			list = append(list, t)
 		}
 	}
-	return list
+	slices.SortFunc(list, func(a, b artifact.StateTag) int {
+		return cmp.Or(strings.Compare(a.Fragment, b.Fragment), cmp.Compare(a.N, b.N), strings.Compare(a.X, b.X))
+	})
+	known := map[[2]string]bool{}
+	return slices.DeleteFunc(list, func(t artifact.StateTag) bool {
+		if t.Kind != artifact.LockClaim {
+			return false
+		}
+		key := [2]string{t.Fragment, artifact.IDOfClaim(t.X)}
+		again := known[key]
+		known[key] = true
+		return again
+	})
 }
 
 // heldBy reads a claim or a marker; false if that is no lock.

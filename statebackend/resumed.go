@@ -8,46 +8,104 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// Resume returns the lock that an earlier request of the same client took under this
+// id, also where another process answered it. That process is fenced by numbers above
+// all that it may write, while the claim by which the client won stays live: from
+// LOCK to UNLOCK nobody else gets the lock, whichever processes answer in between.
+//
+// Without such a lock the error is ErrLockEnded where a tombstone says that it was
+// ended, else a *LockedError where others hold, else ErrNotHeld. Any other error
+// leaves the lock as it was.
+func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
+	if l, ok := s.Holding(workspace, id); ok {
+		return l, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	done, err := s.locks.begin(ctx, workspace, id)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, err)
+	}
+	defer done()
+	if l, ok := s.Holding(workspace, id); ok {
+		return l, nil
+	}
+	x := s.session(workspace, LockInfo{ID: id})
+	x.locks = true
+	a := s.acquirer(id)
+	a.resume = true
+	x.run(ctx, a)
+	s.findings.learn(a.can)
+	switch res := a.result; {
+	case res.won:
+		return x.won(ctx, a)
+	case res.ended:
+		how, c := x.seen.over(id).standing(id, claimID{}, 0)
+		return nil, x.refusal(ctx, id, how, c)
+	default:
+		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, res.err)
+	}
+}
+
+// over is the view in which nothing is live of an id.
+func (v view) over(id string) view {
+	for _, c := range v.live() {
+		if artifact.ClaimOf(c.x, id) {
+			v = v.with(c, endedClean)
+		}
+	}
+	return v
+}
+
+// maxResumes bounds how often a request takes its lock back from other processes
+// that answer requests of the same client at the same time.
+const maxResumes = 4
+
 // Resumed runs do under the lock of an earlier request of the same client, for
-// servers that keep nothing between requests. Another process that answered a
-// request in between has taken the lock over; then it is taken over again, once,
-// and do runs anew. The errors of [Store.Resume] are returned as they are, so
-// that who never held the lock is told from who lost it.
+// servers that keep nothing between requests. Where another process has answered in
+// between, the lock that is known here writes nothing any more: it is resumed, and do
+// runs anew. The errors of [Store.Resume] are returned as they are, so that who never
+// held the lock is told from who lost it.
 func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock) error) error {
 	l, err := s.Resume(ctx, workspace, id)
 	if err != nil {
 		return err
 	}
-	err = do(l)
-	if !errors.Is(err, ErrLockLost) {
-		return err
+	for range maxResumes {
+		if err = do(l); !errors.Is(err, ErrLockLost) {
+			return err
+		}
+		s.locks.drop(l) // its claim stays, it is the client's
+		var resumeErr error
+		if l, resumeErr = s.Resume(ctx, workspace, id); resumeErr != nil {
+			return err // it was not this client: err tells who it was and where the bytes are
+		}
 	}
-	if unlockErr := l.Unlock(ctx); unlockErr != nil {
-		return fmt.Errorf("%w; forgetting the lock: %w", err, unlockErr)
-	}
-	l, resumeErr := s.Resume(ctx, workspace, id)
-	if resumeErr != nil {
-		return err // it was not this client: err tells who it was and where the bytes are
-	}
-	return do(l)
+	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, errBeside)
 }
 
-// Release ends a lock for its owner: cleanly if this process won it, and then by
-// force whatever another process did under the same id. If nothing of it is left
-// it is released, also where somebody else holds the workspace after a lock that
-// was won here. A lock that was not is then a [*LockedError].
+// Release ends a lock for its owner, with all claims that other processes made under
+// its id: cleanly if this process won it and wrote above them, else by force. If
+// nothing of it is left it is released, also where somebody else holds the workspace
+// after a lock that was won here. A lock that was not is then a [*LockedError].
 func (s *Store) Release(ctx context.Context, workspace, id string) error {
 	l, mine := s.Holding(workspace, id)
+	sealed := int64(0)
 	if mine {
-		if err := l.Unlock(ctx); err != nil {
+		sealed = l.sealed()
+		if err := l.unlock(ctx); err != nil {
 			return err
 		}
 	}
-	err := s.ForceUnlock(ctx, workspace, id)
+	err := s.endLock(ctx, workspace, id, sealed)
 	if _, locked := errors.AsType[*LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
-		return nil
+		err = nil
+	}
+	if err == nil {
+		s.locks.end(workspace, id, s.o.Now())
 	}
 	return err
 }

@@ -79,6 +79,8 @@ func (x *session) perform(ctx context.Context, req request) reply {
 		r.promoted = x.copy == copyPromoted
 	case opReadMarker:
 		r.owner, r.err = x.readMarker(ctx)
+	case opReadClaim:
+		r.joined, r.err = x.readClaim(ctx, req.claim)
 	case opReadPointer:
 		r.owner, r.err = x.readPointer(ctx, req.n)
 	case opWait:
@@ -87,6 +89,9 @@ func (x *session) perform(ctx context.Context, req request) reply {
 		r.err = x.write(ctx, req)
 	}
 	r.status = statusOf(r.err)
+	if e, ok := errors.AsType[*oci.ResponseError](r.err); ok {
+		r.after = e.RetryAfter
+	}
 	return r
 }
 
@@ -206,7 +211,7 @@ func (x *session) write(ctx context.Context, req request) error {
 	}
 	switch req.op {
 	case opPutClaim:
-		m, err := x.claim(req.claim)
+		m, err := x.claim(req.claim, req.root)
 		if err != nil {
 			return err
 		}
@@ -279,7 +284,7 @@ func definite(err error) error {
 	return oci.ErrUnavailable
 }
 
-func (x *session) claim(c claimID) (oci.Manifest, error) {
+func (x *session) claim(c, root claimID) (oci.Manifest, error) {
 	x.undated = x.date.IsZero()
 	info := x.info
 	if say := x.s.o.Claim; say != nil {
@@ -288,12 +293,45 @@ func (x *session) claim(c claimID) (oci.Manifest, error) {
 	}
 	m, err := artifact.NewLockManifest(artifact.LockManifest{
 		Kind: artifact.KindClaim, Workspace: x.workspace, Info: info, Fence: c.fence, Nonce: c.x,
-		Beat: x.beatTime(), TTL: x.s.o.LockTTL,
+		Beat: x.beatTime(), TTL: x.s.o.LockTTL, Root: x.rootTag(root),
 	})
 	if err == nil {
 		x.claims[c] = m
 	}
 	return m, err
+}
+
+// rootTag is the tag of a claim that another one joins; "" for the zero claim.
+func (x *session) rootTag(root claimID) string {
+	if root == (claimID{}) {
+		return ""
+	}
+	return x.claimTag(root)
+}
+
+// rootOf is the claim that another one joined, if it says so.
+func (x *session) rootOf(l artifact.LockManifest) (root claimID, joined bool) {
+	t, ok := artifact.ParseStateTag(l.Root)
+	if !ok || t.Kind != artifact.LockClaim || t.Fragment != x.fragment {
+		return claimID{}, false
+	}
+	return claimID{fence: t.N, x: t.X}, true
+}
+
+// readClaim takes who holds from a claim of our id, and tells whether that claim
+// joined another one.
+func (x *session) readClaim(ctx context.Context, c claimID) (joined bool, err error) {
+	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
+	if err != nil {
+		return false, err
+	}
+	id := x.info.ID
+	if l.Info.ID == artifact.ShownID(id) {
+		x.info = l.Info
+		x.info.ID = id
+	}
+	_, joined = x.rootOf(l)
+	return joined, nil
 }
 
 // beatTime is the registry's time, where a lease needs it.

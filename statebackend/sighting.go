@@ -3,6 +3,7 @@
 package statebackend
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -74,13 +75,17 @@ func (g sighting) expired(l artifact.LockManifest, clock time.Time, r rules) boo
 	return date.Sub(l.Beat) > l.TTL+leaseGrace && (seen || r.leaseUnseen)
 }
 
-// sightings keeps one sighting per workspace, across the attempts of a process:
-// a server answers each LOCK at once, and the client that polls it makes the
-// time pass.
+// sightings keeps what was seen of the claims of each workspace, across the attempts
+// of a process: a server answers each LOCK at once, and the client that polls it
+// makes the time pass. A lock that moved from server to server has several claims,
+// and is over when each of them is.
 type sightings struct {
 	mu   sync.Mutex // guards last
-	last map[string]sighting
+	last map[string]map[claimID]sighting
 }
+
+// maxSightings bounds what is kept of one workspace.
+const maxSightings = 64
 
 // missing notes a 404 for a claim that the list of that date shows.
 func (s *sightings) missing(workspace string, c claimID, date time.Time) sighting {
@@ -91,9 +96,13 @@ func (s *sightings) missing(workspace string, c claimID, date time.Time) sightin
 func (s *sightings) read(workspace string, c claimID, l artifact.LockManifest, date time.Time) sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.last[workspace].again(c, l, time.Now(), date)
-	s.last[workspace] = g
-	return g
+	seen := s.last[workspace]
+	if seen == nil || len(seen) >= maxSightings {
+		seen = map[claimID]sighting{}
+		s.last[workspace] = seen
+	}
+	seen[c] = seen[c].again(c, l, time.Now(), date)
+	return seen[c]
 }
 
 // failed says that the registry did not answer: what was seen of a lease counts
@@ -101,9 +110,7 @@ func (s *sightings) read(workspace string, c claimID, l artifact.LockManifest, d
 func (s *sightings) failed(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last[workspace].beat != "" {
-		delete(s.last, workspace)
-	}
+	maps.DeleteFunc(s.last[workspace], func(_ claimID, g sighting) bool { return g.beat != "" })
 }
 
 // forget drops what was noted about a workspace whose lock is free.

@@ -21,6 +21,7 @@ const (
 	opDone         op = iota
 	opList            // list the tags
 	opReadMarker      // read locked-W
+	opReadClaim       // read who holds by a claim, and whether it joined another
 	opPutClaim        // write the claim, exactly once
 	opPutTombstone    // end the claim
 	opPutSeal         // copy version head to version n
@@ -39,6 +40,7 @@ const (
 type request struct {
 	op     op
 	claim  claimID
+	root   claimID             // opPutClaim: the claim by which its client won before; zero: none
 	n      int64               // version
 	head   int64               // opPutSeal: the version to copy, 0: none
 	forced bool                // opPutTombstone
@@ -66,6 +68,8 @@ type reply struct {
 	view     view          // opList
 	settle   time.Duration // opList: how long a list may lag behind
 	promoted bool          // opList: the repository was a replica until now
+	joined   bool          // opReadClaim: it took part in a lock that another claim won
+	after    time.Duration // how long to wait before asking again, as the registry says
 	owner    owner         // opReadMarker, opReadPointer
 	err      error         // why status is not statusDone
 }
@@ -98,6 +102,12 @@ type rules struct {
 	ghostClean      bool // end a ghost without a jump
 	leaseUnseen     bool // end a lease by the registry's Date alone
 	checkEnded      bool // Check overlooks a tombstone of the own claim
+	oldClaimFirst   bool // end the older claims of a client before a new one is made
+	noRootCheck     bool // take part in a lock without seeing that it is still held
+	commitFirst     bool // take part in a lock before the list
+	lowFence        bool // take part with numbers that older claims may write
+	leaveSiblings   bool // refuse a client and leave its older claims
+	oneList         bool // end a client's claims without looking for later ones
 }
 
 // backoff returns the i-th wait for a list to show what was written; about ten

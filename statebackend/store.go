@@ -76,7 +76,7 @@ func New(r *oci.Repo, o Options) *Store {
 	s := &Store{
 		vault:     vault{records{repo: r, o: o}},
 		locks:     holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
-		sightings: sightings{last: map[string]sighting{}},
+		sightings: sightings{last: map[string]map[claimID]sighting{}},
 		seen:      memo{kept: map[string]remembered{}},
 
 		maxWorkspaces: maxWorkspaces,

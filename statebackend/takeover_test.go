@@ -125,7 +125,7 @@ func TestResume(t *testing.T) {
 		if _, err := a.Resume(t.Context(), "dev", "run"); !errors.Is(err, statebackend.ErrNotHeld) || !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrLockEnded) {
 			t.Errorf("nobody's id: %v", err)
 		}
-		// What was forced when b took over is still there.
+		// The claim of a has a tombstone.
 		if _, err := newStore(t, host, nil, statebackend.Options{}).Resume(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockEnded) || !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrNotHeld) {
 			t.Errorf("an id that ended: %v", err)
 		}

@@ -91,6 +91,15 @@ func (v view) live() []claimID {
 	return live
 }
 
+// alive tells whether a claim is listed and has no tombstone.
+func (v view) alive(c claimID) bool { return v.has(c) && v.ended[c] == 0 }
+
+// without returns the view in which a claim is not listed. The receiver keeps its own.
+func (v view) without(c claimID) view {
+	v.claims = slices.DeleteFunc(slices.Clone(v.claims), func(other claimID) bool { return other == c })
+	return v
+}
+
 // floor is the first number that no overtaken claim can write; 0 without one.
 func (v view) floor() int64 {
 	var floor int64

@@ -43,6 +43,7 @@ const (
 type setup struct {
 	lists      lists
 	ownWrites  bool // listPrefix: a list shows at least its reader's last write
+	whole      bool // listByKey: at once
 	descending bool // listByKey: the order of reading
 	chunks     bool // listByKey: in three parts; else key by key
 	deletes    deletes
@@ -56,8 +57,16 @@ type setup struct {
 	forces     int // budget: force-unlocks of a holder
 	ghosts     int // budget: claims that are listed before they can be read
 	ticks      int // budget: thirds of a lease that pass; with any, locks have leases
-	sameID     bool
 	rules      rules
+
+	// Of a world of people, which has no clients of its own:
+	persons  int
+	servers  int
+	causal   bool // listPrefix: a list shows what its person was told
+	giveUps  int  // budget: people who do not wait for an answer
+	patience int  // how often a server begins anew
+	brief    bool // the second person asks one server, and is done when it is told
+	reads    bool // the last write is a read, and who does not wait for a write goes on to it
 }
 
 // content tells two manifests under one tag apart.
@@ -69,7 +78,8 @@ type content struct {
 type entry struct {
 	tag string
 	content
-	half bool // listed, and its GET is 404
+	half bool    // listed, and its GET is 404
+	root claimID // of a claim: the one that it joined
 }
 
 // update is a change of one tag.
@@ -118,6 +128,13 @@ type client struct {
 	cycles    int
 	puts      int
 	attempts  uint32
+
+	// Of a slot of people:
+	task   task
+	tries  int
+	mine   bool // the server remembers the lock
+	shared bool
+	sealed int64
 }
 
 type world struct {
@@ -134,7 +151,12 @@ type world struct {
 	takeOvers int
 	forces    int
 	ghosts    int
-	tick      int    // thirds of a lease that have passed
+	tick      int // thirds of a lease that have passed
+	people    []person
+	giveUps   int
+	used      int    // servers that were asked
+	lateClaim bool   // a claim of a server that stopped may have come after all
+	past      *past  // explore: the steps that led here
 	bad       string // the property that does not hold
 }
 
@@ -142,6 +164,11 @@ const worldWorkspace = "w"
 
 func newWorld(s *setup) *world {
 	w := &world{setup: s, faults: s.faults, crashes: s.crashes, takeOvers: s.takeOvers, forces: s.forces, ghosts: s.ghosts}
+	if s.persons > 0 {
+		w.giveUps = s.giveUps
+		w.startPeople()
+		return w
+	}
 	w.clients = make([]client, s.clients)
 	for i := range w.clients {
 		w.clients[i].cycles = s.cycles
@@ -151,7 +178,7 @@ func newWorld(s *setup) *world {
 
 func (w *world) clone() *world {
 	c := *w
-	c.clients = slices.Clone(w.clients)
+	c.clients, c.people = slices.Clone(w.clients), slices.Clone(w.people)
 	c.late = slices.Clip(w.late)
 	c.order = slices.Clip(w.order)
 	c.versions, c.numbers = slices.Clip(w.versions), slices.Clip(w.numbers)
@@ -159,9 +186,6 @@ func (w *world) clone() *world {
 }
 
 func (w *world) lockID(i int) string {
-	if w.sameID {
-		return "one"
-	}
 	return string(rune('a' + i))
 }
 
@@ -190,11 +214,17 @@ const (
 	actCrash                    // the client dies; arg 1: its request may arrive later
 	actLate                     // a late request takes effect
 	actHalf                     // the claim is listed and cannot be read, the request goes on
+	actSend                     // a person sends a request to server arg
+	actLeave                    // a person does not wait any more
+	actStop                     // server number client stops; arg 1: its requests may arrive later
 	actTick                     // a third of the lease passes, in which each holder that runs beats
 )
 
 // acts returns what can happen next.
 func (w *world) acts() []act {
+	if w.people != nil {
+		return w.peopleActs()
+	}
 	var acts []act
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -247,6 +277,9 @@ func (w *world) serveActs(acts []act, i int) []act {
 		if w.ownWrites {
 			from = c.lastWrite
 		}
+		if w.causal {
+			from = max(from, w.people[w.personOf(i)].told)
+		}
 		for n := from; n <= len(w.order); n++ {
 			acts = append(acts, act{actServe, i, n})
 		}
@@ -294,6 +327,9 @@ func (w *world) do(a act) {
 	}
 	if a.kind == actTick {
 		w.pass()
+		return
+	}
+	if w.people != nil && w.doPeople(a) {
 		return
 	}
 	c := &w.clients[a.client]
@@ -390,7 +426,7 @@ func (w *world) start(i, how int) {
 	c.attempts += 16
 	c.stage = stageLocking
 	c.acq = acquirer{
-		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver, overdue: over,
+		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver, overdue: over, patience: maxAnew,
 		snapshot: w.lists == listPrefix, rules: w.rules,
 	}
 	w.advance(i, reply{})
@@ -412,6 +448,8 @@ func (w *world) serve(a act) {
 			r.status = statusMissing
 		}
 		r.owner = ownerOurs
+	case opReadClaim:
+		r.joined, r.status = w.readClaim(c.req.claim)
 	case opReadPointer:
 		r.owner, r.status = w.readPointer(c)
 	case opDelete:
@@ -435,7 +473,11 @@ func (w *world) serve(a act) {
 // advance feeds a reply to the client's machine.
 func (w *world) advance(i int, r reply) {
 	c := &w.clients[i]
-	if c.stage == stageChecking {
+	switch {
+	case c.stage == stageChecking && w.people != nil:
+		w.slotDone(i, r.view)
+		return
+	case c.stage == stageChecking:
 		w.checked(i, r.view)
 		return
 	}
@@ -456,6 +498,10 @@ func (w *world) advance(i int, r reply) {
 		r = reply{} // others may do anything during the next request
 	}
 	if c.req.op != opDone {
+		return
+	}
+	if w.people != nil {
+		w.slotDone(i, view{})
 		return
 	}
 	switch c.stage {

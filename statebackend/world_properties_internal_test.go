@@ -28,6 +28,10 @@ func (w *world) update(u update) {
 	case w.versions[i] != u.content:
 		w.violate("version %d was written twice, by %v and %v", t.N, w.versions[i], u.content)
 	}
+	if w.people != nil {
+		w.arrived(t.N, u.claim)
+		return
+	}
 	for i := range w.clients {
 		c := &w.clients[i]
 		if w.holds(c) && c.claim != u.claim && t.N > c.known {
@@ -66,6 +70,10 @@ func (w *world) violate(format string, args ...any) {
 // crashes and lost answers everybody has left. Where deleting leaves tags and
 // lists are old at once, a claim may stay, which locks but breaks nothing.
 func (w *world) finish() {
+	if w.people != nil {
+		w.finishPeople()
+		return
+	}
 	if w.deletes == deleteLeaves && w.lists == listPrefix {
 		return
 	}

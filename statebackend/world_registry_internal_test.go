@@ -24,6 +24,13 @@ func (w *world) readPointer(c *client) (owner, status) {
 	return ownerBefore, statusDone
 }
 
+func (w *world) readClaim(c claimID) (joined bool, s status) {
+	if i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String()); !ok || w.tags[i].half {
+		return false, statusMissing
+	}
+	return w.rootOf(c) != claimID{}, statusDone
+}
+
 // list returns what a list shows, or takes one more step of reading.
 func (w *world) list(c *client, n int) ([]string, bool) {
 	if w.lists == listPrefix {
@@ -40,7 +47,10 @@ func (w *world) list(c *client, n int) ([]string, bool) {
 		}
 		return tags, true
 	}
-	if w.chunks {
+	switch {
+	case w.whole:
+		return names(w.tags), true
+	case w.chunks:
 		return w.listChunk(c)
 	}
 	i, found := w.find(c.cursor)
@@ -114,7 +124,9 @@ func (w *world) updates(c *client) []update {
 	f := c.req.claim.fence
 	switch c.req.op {
 	case opPutClaim:
-		return put(tag(artifact.LockClaim, f))
+		list := put(tag(artifact.LockClaim, f))
+		list[0].root = c.req.root
+		return list
 	case opPutTombstone:
 		if c.req.forced {
 			return put(tag(artifact.ForceTombstone, f))

@@ -35,6 +35,7 @@ const (
 	annLockNonce  = "vnd.okara.lock.nonce"
 	annLockReason = "vnd.okara.lock.reason"
 	annLockWho    = "vnd.okara.lock.who"
+	annLockRoot   = "vnd.okara.lock.root"
 
 	// Older tools put the lock information here.
 	annOldLockID   = "org.terraform.lock.id"
@@ -64,7 +65,9 @@ const (
 	ReasonForced    LockReason = "forced"
 	ReasonExpired   LockReason = "expired"
 	ReasonUncertain LockReason = "uncertain"
-	ReasonGhost     LockReason = "ghost" // listed, but its GET was 404 for long
+	ReasonGhost     LockReason = "ghost"    // listed, but its GET was 404 for long
+	ReasonRefused   LockReason = "refused"  // its client was told that somebody else holds
+	ReasonOrphan    LockReason = "orphaned" // the lock that it took part in has ended
 )
 
 // LockInfo describes who holds a lock, in the field names that OpenTofu and
@@ -89,6 +92,7 @@ type LockManifest struct {
 	Beat      time.Time // by the registry's clock; zero without a lease
 	TTL       time.Duration
 	Nonce     string // empty: not ours
+	Root      string // tag of the claim by which the same client won before; "": by this one
 	Reason    LockReason
 	Who       string // who ended the claim
 	Created   time.Time
@@ -99,6 +103,9 @@ type LockManifest struct {
 func ClaimX(lockID string, attempt uint32) string {
 	return shortHash(lockID, 8) + fmt.Sprintf("%08x", attempt)
 }
+
+// IDOfClaim is the part of a claim's x that the claims of one lock id have in common.
+func IDOfClaim(x string) string { return x[:min(len(x), 8)] }
 
 // ClaimOf tells whether x is of a claim with that lock id, or with the id that
 // [ShownID] shows like that.
@@ -187,6 +194,7 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 		annLockNonce:      l.Nonce,
 		annLockReason:     string(l.Reason),
 		annLockWho:        l.Who,
+		annLockRoot:       l.Root,
 	}
 	if l.Kind == KindClaim {
 		info, err := json.Marshal(l.Info)
@@ -236,6 +244,7 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 		Workspace: ann[annStateWorkspace],
 		Fence:     r.int(annLockFence),
 		Nonce:     ann[annLockNonce],
+		Root:      ann[annLockRoot],
 		Reason:    LockReason(printable(ann[annLockReason])),
 		Who:       printable(ann[annLockWho]),
 		Created:   r.time(ocispec.AnnotationCreated),

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"strings"
+	"testing"
+)
+
+// peopleWorlds are small enough to be explored whole.
+func peopleWorlds() map[string]setup {
+	whole := setup{persons: 2, servers: 2, cycles: 1, puts: 1, patience: 1, whole: true}
+	torn := whole
+	torn.whole, torn.chunks = false, true
+	backwards := torn
+	backwards.descending = true
+	old := whole
+	old.lists, old.ownWrites, old.causal = listPrefix, true, true
+	list := map[string]setup{"lists": whole, "torn lists": torn, "torn lists, read backwards": backwards, "old lists": old}
+	for name, s := range map[string]setup{"lists": whole, "old lists": old} {
+		s.brief = true
+		kept := s
+		kept.deletes, kept.puts = deleteNone, 2
+		list[name+", no delete, two writes"] = kept
+	}
+	whole.brief = true
+	stops := whole
+	stops.crashes = 1
+	list["lists, a server stops"] = stops
+	leaves := whole
+	leaves.giveUps, leaves.patience = 1, 0
+	list["lists, a client does not wait"] = leaves
+	reads := leaves
+	reads.reads, reads.puts = true, 2
+	list["lists, a client does not wait and reads"] = reads
+	forced := whole
+	forced.forces = 1
+	list["lists, a lock is forced"] = forced
+	return list
+}
+
+// TestExploreServers tries every order of events of two clients whose requests reach
+// any of two servers.
+func TestExploreServers(t *testing.T) {
+	for name, s := range peopleWorlds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, bad := explore(&s, maxStates)
+			t.Logf("%d states", n)
+			if bad != "" {
+				t.Error(bad)
+			}
+			if n >= maxStates {
+				t.Errorf("more than %d states", maxStates)
+			}
+		})
+	}
+}
+
+// serverMutants leave out a rule of the hand-over.
+func serverMutants() map[string]struct {
+	rules rules
+	world setup
+} {
+	worlds := peopleWorlds()
+	read := worlds["lists, a client does not wait"]
+	read.reads, read.puts, read.brief = true, 2, false
+	three := worlds["lists, a client does not wait"]
+	three.servers = 3
+	return map[string]struct {
+		rules rules
+		world setup
+	}{
+		"the old claim ends first":        {rules{oldClaimFirst: true}, worlds["lists"]},
+		"no look at the older claims":     {rules{noRootCheck: true}, worlds["lists, a lock is forced"]},
+		"one list before the end":         {rules{oneList: true}, three},
+		"taking part before the list":     {rules{commitFirst: true}, worlds["lists, a client does not wait"]},
+		"numbers that older claims write": {rules{lowFence: true}, worlds["lists, a server stops"]},
+		"released above nothing":          {rules{noSeal: true}, read},
+		"older claims of who is told no":  {rules{leaveSiblings: true}, worlds["lists, a server stops"]},
+	}
+}
+
+// TestServerMutants shows that each rule of the hand-over is needed.
+func TestServerMutants(t *testing.T) {
+	for name, m := range serverMutants() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m.world.rules = m.rules
+			n, bad := explore(&m.world, maxStates)
+			bad, _, _ = strings.Cut(bad, "\n")
+			t.Logf("after %d states: %s", n, bad)
+			if bad == "" {
+				t.Error("no order of events shows that the rule is needed")
+			}
+		})
+	}
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbackend_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
+)
+
+// replicas are servers on one registry that share nothing else. They are called
+// without a network, so that waits take no time in a synctest bubble.
+type replicas struct {
+	t       *testing.T
+	servers []http.Handler
+}
+
+func newReplicas(t *testing.T, n int, transport func(server int) http.RoundTripper) *replicas {
+	t.Helper()
+	r := &replicas{t: t}
+	for i := range n {
+		repo, err := oci.OpenRepo("registry.test/infra/state", oci.Options{PlainHTTP: true, Transport: transport(i), Retry: oci.Retry{MaxAttempts: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := statebackend.New(repo, statebackend.Options{Tool: "test", StrictReads: true})
+		r.servers = append(r.servers, httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}))
+	}
+	return r
+}
+
+// ask sends a request to one server.
+func (r *replicas) ask(server int, method, query, body string) (int, string) {
+	req := httptest.NewRequest(method, "/state/app/default?"+query, strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	r.servers[server].ServeHTTP(w, req)
+	return w.Code, w.Body.String()
+}
+
+// any is a server that a balancer picks.
+func (r *replicas) any() int { return rand.N(len(r.servers)) }
+
+// persist sends a request up to four times, as both tools do after 429 and 5xx.
+func (r *replicas) persist(server func() int, method, query, body string) (status int, answer string) {
+	for range 4 {
+		if status, answer = r.ask(server(), method, query, body); status < 500 && status != http.StatusTooManyRequests {
+			return status, answer
+		}
+		time.Sleep(time.Second)
+	}
+	return status, answer
+}
+
+// slow takes some time for each request, a different one each time.
+type slow struct{ base http.RoundTripper }
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(rand.N(20 * time.Millisecond))
+	resp, err := s.base.RoundTrip(r)
+	time.Sleep(rand.N(20 * time.Millisecond))
+	return resp, err
+}
+
+// A run holds a lock through one server and works through others, while three more
+// runs ask for the lock all the time: from the answer to LOCK until UNLOCK is sent
+// nobody else gets it, and no write is refused.
+func TestNobodyElseGetsTheLock(t *testing.T) {
+	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
+		for round := range 25 {
+			h := ocitest.Handler(t, q)
+			synctest.Test(t, func(t *testing.T) {
+				r := newReplicas(t, 2+round%2, func(int) http.RoundTripper { return slow{ocitest.Direct{Handler: h}} })
+				r.holdAmongWaiters(t)
+			})
+			if t.Failed() {
+				t.Fatalf("round %d", round)
+			}
+		}
+	}
+}
+
+func (r *replicas) holdAmongWaiters(t *testing.T) {
+	const id = "holder"
+	if status, answer := r.ask(0, "LOCK", "", lockBody(id)); status != http.StatusOK {
+		t.Fatalf("LOCK: %d %s", status, answer)
+	}
+	var working atomic.Bool
+	working.Store(true)
+	var waiters sync.WaitGroup
+	for i := range 3 {
+		waiters.Go(func() { r.wait(t, fmt.Sprint("waiter-", i), &working) })
+	}
+	for serial := range 4 {
+		time.Sleep(rand.N(200 * time.Millisecond))
+		server := 1
+		if serial > 1 {
+			server = r.any()
+		}
+		if status, answer := r.ask(server, http.MethodPost, "ID="+id, stateOf("a", serial+1)); status != http.StatusOK {
+			t.Errorf("write %d of the holder: %d %s", serial, status, answer)
+		}
+	}
+	working.Store(false)
+	if status, answer := r.ask(r.any(), "UNLOCK", "", lockBody(id)); status != http.StatusOK {
+		t.Errorf("UNLOCK: %d %s", status, answer)
+	}
+	waiters.Wait()
+	if status, answer := r.ask(0, http.MethodGet, "", ""); status != http.StatusOK || answer != stateOf("a", 4) {
+		t.Errorf("the state: %d %.80s", status, answer)
+	}
+}
+
+// wait asks for the lock until it gets it, and releases it.
+func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
+	for range 1000 {
+		status, answer := r.ask(r.any(), "LOCK", "", lockBody(id))
+		switch {
+		case status == http.StatusOK && working.Load():
+			t.Errorf("%s got the lock while the holder works", id)
+			return
+		case status == http.StatusOK:
+			if status, answer := r.ask(r.any(), "UNLOCK", "", lockBody(id)); status != http.StatusOK {
+				t.Errorf("UNLOCK of %s: %d %s", id, status, answer)
+			}
+			return
+		case status != http.StatusLocked:
+			t.Errorf("LOCK of %s: %d %s", id, status, answer)
+			return
+		}
+		time.Sleep(rand.N(50 * time.Millisecond))
+	}
+	t.Errorf("%s never got the lock", id)
+}
+
+// late answers that the request was lost, and sends it when three more have been sent.
+type late struct {
+	base http.RoundTripper
+	nth  int
+	mu   sync.Mutex // guards the fields below
+	seen int
+	held []*http.Request
+}
+
+func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen++
+	if l.seen != l.nth {
+		if l.seen == l.nth+3 {
+			l.deliver()
+		}
+		return l.base.RoundTrip(r)
+	}
+	c := r.Clone(context.Background())
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body.Close()
+		c.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	l.held = append(l.held, c)
+	return ocitest.FailBefore(r, nil)
+}
+
+// deliver sends what was held back.
+func (l *late) deliver() {
+	for _, r := range l.held {
+		if resp, err := l.base.RoundTrip(r); err == nil {
+			resp.Body.Close()
+		}
+	}
+	l.held = nil
+}
+
+func (l *late) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
+}
+
+// TestFaultMatrix breaks every request to the registry once, in every way, while one
+// run locks through one server, writes through another and unlocks through the first.
+// The run ends well or is told what is wrong, and its lock never stays.
+func TestFaultMatrix(t *testing.T) {
+	acts := []struct {
+		name string
+		do   ocitest.Act
+	}{
+		{"lost before", ocitest.FailBefore},
+		{"answer lost", ocitest.FailAfter},
+		{"503", ocitest.Status(503, -1)},
+		{"500 after", ocitest.StatusAfter(500)},
+		{"429", ocitest.Status(429, 1)},
+		{"refused", ocitest.Refuse},
+		{"twice", twice},
+		{"late", nil},
+	}
+	for _, servers := range []int{1, 2} {
+		for _, act := range acts {
+			var row strings.Builder
+			for nth := 1; ; nth++ {
+				outcome, hit := faultyRun(t, servers, nth, act.do)
+				if !hit {
+					t.Logf("%d servers, %-11s at request 1 to %2d: %s", servers, act.name, nth-1, row.String())
+					break
+				}
+				row.WriteString(outcome + " ")
+			}
+		}
+	}
+}
+
+// faultyRun is one run whose nth request to the registry fails; false if it has fewer.
+// Its outcome is "ok" or the request that was refused, with the answer.
+func faultyRun(t *testing.T, servers, nth int, do ocitest.Act) (outcome string, hit bool) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		base := ocitest.Direct{Handler: h}
+		var transport http.RoundTripper
+		var seen func() int
+		var held *late
+		if do == nil {
+			held = &late{base: base, nth: nth}
+			transport, seen = held, held.count
+		} else {
+			fault := &ocitest.Fault{Base: base, Nth: nth, Do: do}
+			transport, seen = fault, fault.Seen
+		}
+		r := newReplicas(t, servers, func(int) http.RoundTripper { return transport })
+		outcome = r.run(t)
+		hit = seen() >= nth
+		if held != nil {
+			held.deliver()
+		}
+		clean := newReplicas(t, 1, func(int) http.RoundTripper { return base })
+		clean.nextRun(t, fmt.Sprintf("fault %d, %s", nth, outcome), strings.HasPrefix(outcome, "ok"))
+	})
+	return outcome, hit
+}
+
+// run is one run of a tool.
+func (r *replicas) run(t *testing.T) string {
+	const id = "0b5ddc1b-5f5e-4f4e-9c7c-7f1f4a2f9f10"
+	lock, write := func() int { return 0 }, func() int { return len(r.servers) - 1 }
+	status, answer := r.persist(lock, "LOCK", "", lockBody(id))
+	if status != http.StatusOK {
+		if status == http.StatusLocked {
+			t.Errorf("LOCK: %d, and nobody else asked: %s", status, answer)
+		}
+		return fmt.Sprint("LOCK:", status)
+	}
+	outcome := "ok"
+	if status, answer = r.persist(write, http.MethodPost, "ID="+id, stateOf("a", 1)); status != http.StatusOK {
+		t.Errorf("a write of the holder: %d %s", status, answer)
+		outcome = fmt.Sprint("POST:", status)
+	}
+	if status, answer = r.persist(lock, "UNLOCK", "", lockBody(id)); status != http.StatusOK {
+		t.Errorf("UNLOCK: %d %s", status, answer)
+		outcome += fmt.Sprint(" UNLOCK:", status)
+	}
+	return outcome
+}
+
+// nextRun finds the lock free, and the state that was acknowledged.
+func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
+	here := func() int { return 0 }
+	if status, answer := r.persist(here, "LOCK", "", lockBody("next")); status != http.StatusOK {
+		t.Errorf("%s: the next LOCK: %d %s", after, status, answer)
+		return
+	}
+	if status, answer := r.ask(0, http.MethodGet, "", ""); wrote && (status != http.StatusOK || answer != stateOf("a", 1)) {
+		t.Errorf("%s: the state: %d %.80s", after, status, answer)
+	}
+	if status, answer := r.ask(0, "UNLOCK", "", lockBody("next")); status != http.StatusOK {
+		t.Errorf("%s: the next UNLOCK: %d %s", after, status, answer)
+	}
+}
+
+// twice sends a request a second time, as a network may.
+func twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if again, err := next.RoundTrip(r); err == nil {
+		again.Body.Close()
+	}
+	return resp, nil
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// What an acquirer does where a client asks for, or holds, a lock through several
+// processes.
+
+// ours tells whether a claim is of our id.
+func (a *acquirer) ours(c claimID) bool { return artifact.ClaimOf(c.x, a.lockID) }
+
+// siblings are the live claims of our id beside the current one, oldest first.
+func (a *acquirer) siblings(v view) []claimID {
+	return slices.DeleteFunc(v.live(), func(c claimID) bool { return c == a.claim || !a.ours(c) })
+}
+
+// join looks for the claim by which the client won: the oldest live one of its id that
+// did not join another. It stays live until the client ends the lock.
+func (a *acquirer) join(ours []claimID) request {
+	if len(ours) == 0 {
+		return a.end(acquired{ended: true})
+	}
+	if a.rules.oldClaimFirst {
+		a.resume, a.doomed = false, ours
+		return a.overtake()
+	}
+	a.phase, a.root = phaseRoot, ours[0]
+	return request{op: opReadClaim, claim: a.root}
+}
+
+// readRoot goes on if that claim is found. Without one, what is live joined a lock that
+// has ended since, and whoever made it has not noticed yet, or died.
+func (a *acquirer) readRoot(r reply) request {
+	switch {
+	case r.status == statusMissing: // ended since the list, or being written
+		return a.anew(acquired{err: r.err}, 0)
+	case r.status != statusDone:
+		return a.end(acquired{err: r.err})
+	case r.joined:
+		ours := a.siblings(a.seen)
+		return a.join(ours[slices.Index(ours, a.root)+1:])
+	}
+	return a.makeClaim()
+}
+
+// beside tells whether another process takes part under our id at this moment, with
+// numbers that are not all below ours: of two such none may write.
+func (a *acquirer) beside(v view) bool {
+	return !a.rules.oldClaimFirst && !a.rules.lowFence && slices.ContainsFunc(a.siblings(v), func(c claimID) bool {
+		return c.fence+jump > a.claim.fence
+	})
+}
+
+// refuse ends the other claims of our id, which an earlier request left whose answer
+// its client did not get: now the client is told no.
+func (a *acquirer) refuse() request {
+	if !a.rules.leaveSiblings {
+		a.doomed = a.siblings(a.seen)
+	}
+	return a.overtake()
+}

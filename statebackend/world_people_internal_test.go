@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"cmp"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// A world of people: each has a lock id and sends LOCK, some writes and UNLOCK, one
+// after the other, each to any of some servers. What the people were told is what
+// counts: from the answer to LOCK until UNLOCK is sent nobody else is told that the
+// lock is his, and no write is refused. Servers stop between any two of their
+// requests and start without memory, and people give up waiting and ask again while
+// a server is still at work.
+
+// person is a client of the servers.
+type person struct {
+	stage  personStage
+	slot   int // that works on the request; -1: it is to be sent
+	asks   int // how often LOCK is sent yet
+	puts   int
+	sends  int   // how often a request is sent again yet
+	known  int64 // the highest version that was seen or written
+	told   int   // listPrefix: how many updates there were at the last answer
+	forced bool  // somebody ended the lock by force
+}
+
+type personStage uint8
+
+const (
+	personAsks personStage = iota
+	personHolds
+	personWrites
+	personEnds
+	personDone
+)
+
+// task is what a server does for a person.
+type task uint8
+
+const (
+	taskNone task = iota
+	taskLock
+	taskWrite
+	taskRead // as a write, and nothing is written
+	taskEnd
+	taskForce // somebody else's command, without a server
+)
+
+// verdicts of a server on a request.
+type answer uint8
+
+const (
+	answerYes answer = iota
+	answerNo
+	answerError
+)
+
+func (w *world) startPeople() {
+	w.people = make([]person, w.setup.persons)
+	for i := range w.people {
+		w.people[i] = person{slot: -1, asks: w.cycles, sends: 3}
+	}
+	w.people[0].puts = w.puts                                 // the others look only
+	w.clients = make([]client, w.setup.persons*(w.servers+1)) // the last of each person is for force
+}
+
+// slot is what a server has of a person: its memory, and the work on a request.
+func (w *world) slot(person, server int) int { return person*(w.servers+1) + server }
+
+func (w *world) personOf(slot int) int { return slot / (w.servers + 1) }
+
+// peopleActs returns what can happen next.
+func (w *world) peopleActs() []act {
+	var acts []act
+	for i := range w.people {
+		p := &w.people[i]
+		switch {
+		case p.stage == personDone:
+		case p.slot >= 0 && w.giveUps > 0 && p.stage == personWrites:
+			acts = append(acts, act{actLeave, i, 0})
+		case p.slot < 0:
+			for s := range min(w.servers, w.used+1) { // which server is which makes no difference
+				if i > 0 && w.brief && s > 0 {
+					break
+				}
+				if w.clients[w.slot(i, s)].stage == stageIdle {
+					acts = append(acts, act{actSend, i, s})
+				}
+			}
+		}
+		if w.forces > 0 && p.stage == personHolds {
+			acts = append(acts, act{actForce, i, 0})
+		}
+	}
+	crashes := w.crashes
+	w.crashes = 0 // servers stop, not their slots
+	for i := range w.clients {
+		if w.clients[i].stage != stageIdle {
+			acts = w.serveActs(acts, i)
+		}
+	}
+	w.crashes = crashes
+	for s := range w.servers {
+		if w.crashes > 0 && w.remembers(s) {
+			acts = append(acts, act{actStop, s, 0}, act{actStop, s, 1})
+		}
+	}
+	for i := range w.late {
+		acts = append(acts, act{actLate, i, 0})
+	}
+	return acts
+}
+
+// remembers tells whether a server has something to lose.
+func (w *world) remembers(server int) bool {
+	for i := range w.people {
+		if c := &w.clients[w.slot(i, server)]; c.stage != stageIdle || c.mine {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) doPeople(a act) bool {
+	switch a.kind {
+	case actSend:
+		w.send(a.client, a.arg)
+	case actLeave:
+		w.giveUps--
+		p := &w.people[a.client]
+		p.slot = -1
+		if w.reads {
+			p.puts--
+			p.stage = personHolds
+		}
+	case actStop:
+		w.stop(a.client, a.arg == 1)
+	case actForce:
+		w.forces--
+		w.people[a.client].forced = true
+		i := w.slot(a.client, w.servers)
+		w.clients[i].task = taskForce
+		w.endAll(i)
+	default:
+		return false
+	}
+	return true
+}
+
+// stop ends a server; with late its last requests may arrive yet.
+func (w *world) stop(server int, late bool) {
+	w.crashes--
+	for i := range w.people {
+		n := w.slot(i, server)
+		c := &w.clients[n]
+		if late && c.stage != stageIdle && writes(c.req.op) {
+			w.lateClaim = w.lateClaim || c.req.op == opPutClaim
+			w.late = append(w.late, w.updates(c)...)
+		}
+		if w.people[i].slot == n {
+			w.people[i].slot = -1
+		}
+		*c = client{attempts: c.attempts}
+	}
+}
+
+// send lets a person send a request, and the server begin with it.
+func (w *world) send(i, server int) {
+	w.used = max(w.used, server+1)
+	p := &w.people[i]
+	n := w.slot(i, server)
+	c := &w.clients[n]
+	p.slot = n
+	c.tries = 0
+	if p.stage == personHolds {
+		p.stage = personWrites
+		if p.puts == 0 {
+			p.stage = personEnds
+		}
+	}
+	switch p.stage {
+	case personAsks:
+		c.task = taskLock
+		if c.mine {
+			c.stage, c.req = stageChecking, request{op: opList}
+			return
+		}
+		w.acquire(n, false)
+	case personWrites:
+		c.task = taskWrite
+		if w.reads && p.puts == 1 {
+			c.task = taskRead
+		}
+		w.write(n)
+	default:
+		c.task = taskEnd
+		if !c.mine {
+			w.endAll(n)
+			return
+		}
+		c.sealed = 0
+		if (!c.shared || w.rules.noSeal) && !c.lost && !c.uncertain {
+			c.sealed = c.claim.fence
+		}
+		c.stage = stageReleasing
+		c.rel = releaser{claim: c.claim, forced: c.uncertain || c.lost || c.shared && !w.rules.noSeal, marked: !c.lost, rules: w.rules}
+		w.advance(n, reply{})
+	}
+}
+
+func (w *world) acquire(n int, resume bool) {
+	c := &w.clients[n]
+	c.attempts += 16
+	c.stage, c.mine, c.lost, c.uncertain = stageLocking, false, false, false
+	c.acq = acquirer{
+		lockID: w.lockID(w.personOf(n)), base: uint32(n)<<16 + c.attempts, resume: resume, patience: w.patience,
+		snapshot: w.lists == listPrefix, rules: w.rules,
+	}
+	w.advance(n, reply{})
+}
+
+func (w *world) write(n int) {
+	c := &w.clients[n]
+	switch {
+	case !c.mine:
+		w.acquire(n, true)
+		return
+	case c.task == taskRead:
+		w.answer(n, answerYes)
+		return
+	}
+	c.stage, c.save = stagePutting, saver{claim: c.claim, n: c.next, rules: w.rules}
+	c.next++
+	w.advance(n, reply{})
+}
+
+func (w *world) endAll(n int) {
+	c := &w.clients[n]
+	c.stage, c.force = stageForcing, forcer{lockID: w.lockID(w.personOf(n)), sealed: c.sealed, rules: w.rules}
+	c.mine, c.sealed = false, 0
+	w.advance(n, reply{})
+}
+
+// slotDone goes on when a machine of a slot has ended.
+func (w *world) slotDone(n int, v view) {
+	c := &w.clients[n]
+	switch c.stage {
+	case stageChecking:
+		if v.stands(c.claim, max(c.known, c.next-1), w.rules) {
+			w.answer(n, answerYes)
+			return
+		}
+		w.acquire(n, false)
+	case stageLocking:
+		w.slotLocked(n)
+	case stagePutting:
+		w.slotPut(n)
+	case stageReleasing:
+		w.endAll(n)
+	default:
+		w.answer(n, cmp.Or(answerYes, errorAnswer(c.force.result.err)))
+	}
+}
+
+func errorAnswer(err error) answer {
+	if err != nil {
+		return answerError
+	}
+	return answerYes
+}
+
+func (w *world) slotLocked(n int) {
+	c := &w.clients[n]
+	res := c.acq.result
+	if res.won {
+		c.mine, c.claim, c.next, c.known = true, c.acq.claim, res.next, res.newest
+		c.shared = res.joined && !res.sealed
+	}
+	switch {
+	case res.won && c.task != taskLock:
+		w.write(n)
+	case res.won:
+		w.answer(n, answerYes)
+	case res.held || res.ended:
+		w.answer(n, answerNo)
+	default:
+		w.answer(n, answerError)
+	}
+}
+
+func (w *world) slotPut(n int) {
+	c := &w.clients[n]
+	res := c.save.result
+	c.uncertain = c.uncertain || res.uncertain
+	switch {
+	case res.stored:
+		c.known, c.shared = c.save.n, false
+		w.acked = max(w.acked, c.save.n)
+		w.answer(n, answerYes)
+	case res.lost && c.tries < w.patience:
+		c.tries++
+		c.mine = false
+		w.write(n)
+	case res.lost:
+		c.mine = false
+		w.answer(n, answerError)
+	default:
+		w.answer(n, answerError)
+	}
+}
+
+// answer tells the person, if he still waits for it.
+func (w *world) answer(n int, how answer) {
+	c := &w.clients[n]
+	c.stage = stageIdle
+	i := w.personOf(n)
+	p := &w.people[i]
+	if p.slot != n || c.task == taskForce {
+		return
+	}
+	p.slot, p.told = -1, len(w.order)
+	switch {
+	case p.stage == personAsks && how == answerYes:
+		w.told(i, n)
+	case p.stage == personAsks:
+		if p.asks--; p.asks == 0 {
+			p.stage = personDone
+			if how == answerError {
+				p.stage = personEnds // who got no answer does not know, and unlocks
+			}
+		}
+	case how == answerError:
+		if p.sends--; p.sends == 0 {
+			p.stage++
+		}
+	case p.stage == personWrites && how == answerNo:
+		if !p.forced {
+			w.violate("a write of %s was refused while it holds", w.lockID(i))
+		}
+		p.stage = personEnds
+	case p.stage == personWrites:
+		p.puts--
+		p.known = max(p.known, c.known)
+		p.stage = personHolds
+	default:
+		p.stage = personDone
+	}
+}
+
+// told is the moment at which a person has the lock.
+func (w *world) told(i, n int) {
+	c, p := &w.clients[n], &w.people[i]
+	p.stage, p.known = personHolds, c.known
+	c.wins++
+	if w.brief && i > 0 {
+		p.stage = personDone
+	}
+	if c.head() < w.acked {
+		w.violate("%s is told that it holds and knows version %d, and %d was acknowledged", w.lockID(i), c.head(), w.acked)
+	}
+	for j := range w.people {
+		if other := &w.people[j]; j != i && !other.forced && (other.stage == personHolds || other.stage == personWrites) {
+			w.violate("%s is told that it holds, and so was %s", w.lockID(i), w.lockID(j))
+		}
+	}
+}
+
+// arrived judges a version that arrives: one of somebody else must not come above
+// what a holder knows.
+func (w *world) arrived(n int64, by claimID) {
+	for i := range w.people {
+		p := &w.people[i]
+		holds := !p.forced && (p.stage == personHolds || p.stage == personWrites)
+		if holds && !artifact.ClaimOf(by.x, w.lockID(i)) && n > p.known {
+			w.violate("version %d by %v arrived above version %d of holder %s", n, by, p.known, w.lockID(i))
+		}
+	}
+}
+
+// finishPeople checks what is left when nobody does anything any more: no claim that
+// locks anybody out. One that joined a lock which has ended is ended by the next who
+// asks.
+func (w *world) finishPeople() {
+	for i := range w.people {
+		if w.people[i].stage != personDone {
+			w.violate("%s waits for ever", w.lockID(i))
+		}
+	}
+	old := w.lists == listPrefix && w.setup.crashes > 0 // then who is told no may leave what no list shows yet
+	if w.lateClaim || w.setup.faults > 0 || old {
+		return
+	}
+	v := newView(names(w.tags), worldWorkspace)
+	for _, c := range v.live() {
+		if w.brief && !artifact.ClaimOf(c.x, w.lockID(0)) {
+			continue
+		}
+		if root := w.rootOf(c); root == (claimID{}) || v.alive(root) || w.setup.crashes == 0 {
+			w.violate("claim %v is left, and nobody has it", c)
+		}
+	}
+}
+
+// rootOf is the claim that another one joined.
+func (w *world) rootOf(c claimID) claimID {
+	i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	if !ok {
+		return claimID{}
+	}
+	return w.tags[i].root
+}
+
+// peopleKey encodes what the future of people depends on.
+func (w *world) peopleKey(b []byte) []byte {
+	for i := range w.people {
+		p := &w.people[i]
+		b = appendInts(b, int(p.stage), p.slot, p.asks, p.puts, p.sends, p.told, int(p.known))
+		b = appendBools(b, p.forced)
+	}
+	b = appendInts(b, w.giveUps, w.used)
+	return appendBools(b, w.lateClaim)
+}
