@@ -343,8 +343,10 @@ func (s shapes) push() cloudCommand {
 	return cloudCommand{[]string{"state", "push", "raised.tfstate"}, s.change(), 14}
 }
 
+// forceUnlock costs a list more than the lock's end needs: it ends what a server may
+// have claimed for the same lock since the first one.
 func (s shapes) forceUnlock(id string) cloudCommand {
-	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 8}
+	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 9}
 }
 
 // workspaces are the commands of a folder that selects many, one of them "first".
