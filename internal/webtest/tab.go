@@ -88,8 +88,22 @@ const focused = `(() => {
   return (seen ? "" : "unseen: ") + label.trim().replace(/\s+/g, " ");
 })()`
 
-// Focus is the name of what has the focus; "": nothing has.
-func (p *Tab) Focus() string {
+// Focused waits until the page itself gives the focus to what begins with a name. A
+// browser does so with the first picture that it draws, which may be after the text is
+// there.
+func (p *Tab) Focused(name string) {
+	p.t.Helper()
+	var at string
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if at = strings.TrimPrefix(p.focus(), "unseen: "); at != "" && strings.HasPrefix(at, name) {
+			return
+		}
+	}
+	p.t.Fatalf("%q has the focus, not %q", at, name)
+}
+
+// focus is the name of what has the focus; "": nothing has.
+func (p *Tab) focus() string {
 	p.t.Helper()
 	return p.ask(focused)
 }
@@ -106,7 +120,7 @@ func (p *Tab) To(name string) {
 	p.t.Helper()
 	var seen []string
 	for range 300 {
-		at := p.Focus()
+		at := p.focus()
 		if after, ok := strings.CutPrefix(at, "unseen: "); ok {
 			p.t.Fatalf("the focus on %q cannot be seen", after)
 		}
