@@ -57,6 +57,37 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
+// A state that is sealed from some version on does not come back in clear: who has
+// no key can restore none of its earlier versions.
+func TestRestoreWithoutKey(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	sealer := newSealer(t, "k")
+	plain := newStore(t, host, nil, statebackend.Options{})
+	keyed := newStore(t, host, nil, statebackend.Options{Sealer: sealer})
+	old := testState(1, 100)
+	l := mustLock(t, plain, "prod", "a")
+	mustPut(t, l, old)
+	mustUnlock(t, l)
+	seals := newStore(t, host, nil, statebackend.Options{Sealer: sealer, Unsealed: true})
+	l = mustLock(t, seals, "prod", "b")
+	sealed := mustPut(t, l, testState(2, 100))
+	mustUnlock(t, l)
+
+	l = mustLock(t, plain, "prod", "c")
+	if v, err := l.Restore(t.Context(), old); err == nil {
+		t.Errorf("restored as %+v in clear", v)
+	}
+	mustUnlock(t, l)
+	if _, v, err := keyed.Get(t.Context(), "prod"); err != nil || v.Serial != sealed.Serial {
+		t.Errorf("after the refusal: %+v, %v", v, err)
+	}
+	l = mustLock(t, keyed, "prod", "d")
+	if v, err := l.Restore(t.Context(), testState(2, 100)); err != nil || !v.Encrypted {
+		t.Errorf("with the key: %+v, %v", v, err)
+	}
+	mustUnlock(t, l)
+}
+
 // Sealed bytes are bound to their workspace: moved to another one, they do not
 // open.
 func TestEncryptionBindsWorkspace(t *testing.T) {

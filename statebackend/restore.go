@@ -14,9 +14,14 @@ import (
 )
 
 // Restore writes old, an earlier state, as the successor of the current one: with
-// a serial above both, unless OpenTofu encrypted it.
+// a serial above both, unless OpenTofu encrypted it. Above a sealed version it needs
+// the key of that one, as [Lock.Push] does: else a state that is sealed from some
+// version on would be in clear again.
 func (l *Lock) Restore(ctx context.Context, old []byte) (Version, error) {
 	head, err := l.Head(ctx)
+	if err == nil && head.Encrypted && l.s.o.Sealer == nil {
+		_, _, err = l.Get(ctx)
+	}
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return Version{}, err
 	}

@@ -19,7 +19,10 @@ func newStateRestore(reg *registries, f *stateFlags) *cobra.Command {
 		Long: `Store the content of version N as a new version, under the lock. Nothing is
 removed: the versions in between stay, and restoring can be undone the same way.
 The serial becomes one more than the current one, except in states that OpenTofu
-encrypted, whose serial cannot be changed without their key.`,
+encrypted, whose serial cannot be changed without their key.
+
+A state that okara sealed is restored with its key only, so that a version from
+before the sealing does not become current in clear.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
