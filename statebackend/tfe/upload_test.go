@@ -128,7 +128,7 @@ func TestUploadAddress(t *testing.T) {
 		name, address, body string
 		status              int
 	}{
-		{"another signature", state[:i+1] + "A" + state[i+2:], stateOf("l", 1), 403},
+		{"another signature", state[:i+1] + otherThan(state[i+1]) + state[i+2:], stateOf("l", 1), 403},
 		{"no signature", state[:i+1], stateOf("l", 1), 403},
 		{"that of the twin", state[:i] + twin[strings.LastIndexByte(twin, '.'):], stateOf("l", 1), 403},
 		{"other bytes", state, stateOf("l", 1) + " ", 422},
@@ -328,4 +328,12 @@ func TestWriteAfterDelete(t *testing.T) {
 	c.create("prod")
 	check(http.StatusConflict, http.StatusConflict)
 	c.want(http.StatusNotFound, http.MethodGet, "workspaces/"+c.read("prod")+"/current-state-version", nil)
+}
+
+// otherThan is a character of a signature that is not c.
+func otherThan(c byte) string {
+	if c == 'A' {
+		return "B"
+	}
+	return "A"
 }
