@@ -271,6 +271,20 @@ func TestVersionBeingWritten(t *testing.T) {
 				mustPut(t, l, []byte("one"))
 			})
 			reader := newStore(t, ghostHost, direct{g}, statebackend.Options{StrictReads: strict})
+			list, err := reader.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			writing.Go(func() {
+				if v, err := reader.Current(t.Context(), "prod"); err != nil || v.N != 1 {
+					t.Errorf("strict %t: current %+v, %v", strict, v, err)
+				}
+			})
+			writing.Go(func() {
+				if v, err := list.View(t.Context(), "prod", func([]byte, statebackend.Version) error { return nil }); err != nil || v.N != 1 {
+					t.Errorf("strict %t: by the list %+v, %v", strict, v, err)
+				}
+			})
 			if got := mustGet(t, reader, "prod"); got != "one" {
 				t.Errorf("strict %t: state %q, want what is being written", strict, got)
 			}

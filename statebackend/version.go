@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,11 +91,21 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 			yield(Version{}, err)
 			return
 		}
+		below := int64(math.MaxInt64)
 		for i, n := range numbers(tags, lineOf(workspace).fragment) {
-			m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
-			if i > 0 && errors.Is(err, oci.ErrNotFound) {
-				continue // pruned meanwhile
+			if n >= below {
+				continue
 			}
+			m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
+			switch missing := errors.Is(err, oci.ErrNotFound); {
+			case missing && i > 0:
+				continue // pruned meanwhile
+			case missing: // it is being written, perhaps
+				if m, err = s.listed(ctx, lineOf(workspace)); err == nil {
+					n = m.N
+				}
+			}
+			below = n
 			v := newVersion(m)
 			v.N, v.Current = n, i == 0
 			if !yield(v, versionError(workspace, n, unreadable(err))) {

@@ -209,10 +209,13 @@ func (s *Store) Replicable(ctx context.Context) ([]string, error) {
 }
 
 // View is [Store.View] of the highest version that the list shows, whatever state-W
-// says.
+// says. One that cannot be read, as while it is written, is looked for in newer lists.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	line := lineOf(workspace)
 	m, err := l.s.newest(ctx, line, newView(l.tags, line.fragment))
+	if _, gone := errors.AsType[*unreadableError](err); gone {
+		m, err = l.s.listed(ctx, line)
+	}
 	if err != nil {
 		return Version{}, err
 	}

@@ -261,3 +261,27 @@ func TestUnreadable(t *testing.T) {
 		})
 	}
 }
+
+// The first version is listed before it can be read, for as long as its registry
+// writes it: that is no damage.
+func TestCurrentVersionBeingWritten(t *testing.T) {
+	host := newRegistry(t)
+	c := newTool(t, newServer(t, host, setup{}))
+	c.create("prod")
+	c.apply("prod", stateOf("l", 1))
+	for _, strict := range []bool{true, false} {
+		late := &ocitest.Fault{
+			Match: func(r *http.Request) bool {
+				return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/manifests/state-prod-v1")
+			},
+			Times: 2,
+			Do:    ocitest.Status(http.StatusNotFound, -1),
+		}
+		other := newTool(t, newServer(t, host, setup{via: late, store: func(o *statebackend.Options) { o.StrictReads = strict }}))
+		w := other.want(http.StatusOK, http.MethodGet, "organizations/acme/workspaces/prod", nil).item()
+		v := other.want(http.StatusOK, http.MethodGet, "workspaces/"+w.ID+"/current-state-version", nil).item()
+		if v.Attributes["serial"] != 1.0 || late.Seen() < 3 {
+			t.Errorf("strict %t: current version %v after %d requests", strict, v, late.Seen())
+		}
+	}
+}
