@@ -192,7 +192,20 @@ func (s *store) discard(file string) (string, error) {
 	return gone, os.Rename(file, gone)
 }
 
-func (s *store) emptyTrash() error { return os.RemoveAll(filepath.Join(s.root, trash)) }
+// emptyTrash removes what is in the trash, but not the folder: a tag may be on its
+// way into it.
+func (s *store) emptyTrash() error {
+	dir := filepath.Join(s.root, trash)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(errs...)
+}
 
 // diskWriter is what uploads go to.
 type diskWriter struct{ driver.FileWriter }
