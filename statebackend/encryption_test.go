@@ -74,7 +74,7 @@ func TestRestoreWithoutKey(t *testing.T) {
 	mustUnlock(t, l)
 
 	l = mustLock(t, plain, "prod", "c")
-	if v, err := l.Restore(t.Context(), old); err == nil {
+	if v, err := l.Restore(t.Context(), old, true); err == nil {
 		t.Errorf("restored as %+v in clear", v)
 	}
 	mustUnlock(t, l)
@@ -82,7 +82,7 @@ func TestRestoreWithoutKey(t *testing.T) {
 		t.Errorf("after the refusal: %+v, %v", v, err)
 	}
 	l = mustLock(t, keyed, "prod", "d")
-	if v, err := l.Restore(t.Context(), testState(2, 100)); err != nil || !v.Encrypted {
+	if v, err := l.Restore(t.Context(), testState(2, 100), false); err != nil || !v.Encrypted {
 		t.Errorf("with the key: %+v, %v", v, err)
 	}
 	mustUnlock(t, l)

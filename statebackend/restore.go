@@ -16,11 +16,16 @@ import (
 // Restore writes old, an earlier state, as the successor of the current one: with
 // a serial above both, unless OpenTofu encrypted it. Above a sealed version it needs
 // the key of that one, as [Lock.Push] does: else a state that is sealed from some
-// version on would be in clear again.
-func (l *Lock) Restore(ctx context.Context, old []byte) (Version, error) {
+// version on would be in clear again, or for a key that nobody else has. If that key is
+// lost, another one that seals does, and nothing is known of what it succeeds but
+// what its manifest says.
+func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
 	head, err := l.Head(ctx)
 	if err == nil && head.Encrypted && l.s.o.Sealer == nil {
 		_, _, err = l.Get(ctx)
+	}
+	if err != nil && lostKey && l.s.o.Sealer != nil {
+		head, err = l.closedHead(ctx, err)
 	}
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return Version{}, err
@@ -32,6 +37,17 @@ func (l *Lock) Restore(ctx context.Context, old []byte) (Version, error) {
 		return Version{}, err
 	}
 	return l.Put(ctx, next)
+}
+
+// closedHead is the current version where it is sealed and err says why it cannot be
+// opened.
+func (l *Lock) closedHead(ctx context.Context, err error) (Version, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m, rerr := l.readHead(ctx); rerr == nil && sealed(m) {
+		return newVersion(m), nil
+	}
+	return Version{}, err
 }
 
 // withSerial returns state with another serial and otherwise the same bytes. A

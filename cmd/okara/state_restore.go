@@ -3,16 +3,20 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 func newStateRestore(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
+	var lostKey bool
 	cmd := &cobra.Command{
 		Use:   "restore [REPOSITORY] N",
 		Short: "Make the content of version N current again, as a new version",
@@ -22,7 +26,9 @@ The serial becomes one more than the current one, except in states that OpenTofu
 encrypted, whose serial cannot be changed without their key.
 
 A state that okara sealed is restored with its key only, so that a version from
-before the sealing does not become current in clear.`,
+before the sealing does not become current in clear. If the key of the current
+version is lost, --lost-key restores a version that another key opens: the state is
+sealed with the keys of --key from then on, and who has others only cannot read it.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
@@ -40,8 +46,8 @@ before the sealing does not become current in clear.`,
 			}
 			var v statebackend.Version
 			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(fmt.Sprintf("restore of version %d", n), reg.userAgent()), func(l *statebackend.Lock) error {
-				v, err = l.Restore(cmd.Context(), old)
-				return err
+				v, err = l.Restore(cmd.Context(), old, lostKey)
+				return closedHead(err, old, lostKey)
 			}); err != nil {
 				return err
 			}
@@ -52,7 +58,17 @@ before the sealing does not become current in clear.`,
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
+	cmd.Flags().BoolVar(&lostKey, "lost-key", false, "go on although no key opens the current version")
 	return cmd
+}
+
+// closedHead adds to the refusal of a key that does not open the current version what
+// helps if the right one is lost. The version to restore was opened.
+func closedHead(err error, old []byte, lostKey bool) error {
+	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
+		return err
+	}
+	return withHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", remedy.Keys)
 }
 
 // versionArg reads a version number from the command line.

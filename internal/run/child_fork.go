@@ -80,7 +80,7 @@ func (c *child) bringBack(ctx context.Context, fork statebackend.Version) error 
 	err := c.persistently(ctx, func() error {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
 		if err == nil {
-			v, err = c.lock.Restore(ctx, state)
+			v, err = c.lock.Restore(ctx, state, false)
 		}
 		return err
 	})

@@ -274,7 +274,7 @@ func (s *server) restore(r *http.Request, g access.Grant, p place, h handle, n i
 	}
 	restored := fmt.Sprintf("restore of version %d", n)
 	err = at.store.Resumed(ctx, at.workspace, lockIDOf(h, g.Caller), func(l *statebackend.Lock) (err error) {
-		v, err = l.Restore(ctx, old)
+		v, err = l.Restore(ctx, old, false)
 		return err
 	})
 	if errors.Is(err, statebackend.ErrNotHeld) || h == "" && errors.Is(err, statebackend.ErrLockEnded) {
@@ -286,7 +286,7 @@ func (s *server) restore(r *http.Request, g access.Grant, p place, h handle, n i
 			if v, err = l.Head(ctx); err == nil && v.Operation == restored {
 				return nil
 			}
-			v, err = l.Restore(ctx, old)
+			v, err = l.Restore(ctx, old, false)
 			return err
 		})
 	}
