@@ -238,6 +238,11 @@ func (p *publishing) refused(r *http.Request, err error) error {
 		named.Repository = p.reference(r, c.Repository)
 		return &service.Error{Status: http.StatusConflict, Text: named.Error()}
 	}
+	if c, ok := errors.AsType[*depot.RivalError](err); ok {
+		named := *c
+		named.Repository = p.reference(r, c.Repository)
+		return &service.Error{Status: http.StatusConflict, Text: named.Error()}
+	}
 	return publishError(err)
 }
 

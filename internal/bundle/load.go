@@ -283,7 +283,7 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		return nil
 	}
 	if err == nil {
-		err = depot.PutVersion(ctx, x.repo, x.tag, m)
+		err = l.putVersion(ctx, x, m)
 	}
 	switch {
 	case errors.Is(err, depot.ErrTaken):
@@ -291,6 +291,14 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		return nil
 	case err == nil:
 		l.fill(x.item)
+	}
+	return err
+}
+
+func (l *loader) putVersion(ctx context.Context, x root, m oci.Manifest) error {
+	warnings, err := depot.PutVersion(ctx, x.repo, x.tag, m)
+	for _, w := range warnings {
+		l.note(&l.report.Warnings, "%s", w)
 	}
 	return err
 }

@@ -93,14 +93,14 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 	if err != nil {
 		return Published{}, err
 	}
-	if err := PutVersion(ctx, r, v.Tag(), m); errors.Is(err, ErrTaken) {
+	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: m.Digest.String()}
+	if out.Warnings, err = PutVersion(ctx, r, v.Tag(), m); errors.Is(err, ErrTaken) {
 		return Published{}, l.conflict(v, "", m.Digest.String())
 	} else if err != nil {
 		return Published{}, err
 	}
-	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: m.Digest.String()}
 	if _, err := m.Image(); err == nil {
-		out.Warnings = moveLatest(ctx, r)
+		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
 	}
 	return out, nil
 }

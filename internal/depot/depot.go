@@ -101,30 +101,6 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 // ErrTaken says that a tag holds another manifest.
 var ErrTaken = errors.New("tag holds another manifest")
 
-// PutVersion writes a tag that must not move. Another manifest under it gives
-// errTaken; the window in which that goes unseen is described in doc.go.
-func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
-	switch have, err := r.Resolve(ctx, tag); {
-	case err == nil && have.Digest == m.Digest:
-		return nil
-	case err == nil:
-		return ErrTaken
-	case !errors.Is(err, oci.ErrNotFound):
-		return err
-	}
-	putErr := r.PutTag(ctx, tag, m)
-	have, err := r.Resolve(ctx, tag)
-	switch {
-	case err == nil && have.Digest == m.Digest:
-		return nil // also when the answer to the PUT was lost
-	case err == nil:
-		return ErrTaken // a rule for immutable tags refuses with several codes
-	case putErr != nil:
-		return putErr
-	}
-	return err
-}
-
 // listed adds what was published to the catalog. Nothing depends on it: a
 // failure is a warning.
 func (d *Depot) listed(ctx context.Context, it addr.Item) []string {

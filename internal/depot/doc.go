@@ -13,13 +13,31 @@
 //
 // # Immutability
 //
-// A version tag is written once. The tag is looked up, written if it is absent
-// and read back; other content under it is a [ConflictError]. Registries offer no
-// conditional write of a tag: they ignore If-None-Match on a manifest. So two
-// publishers of one version at the same moment can both write; the one whose
-// bytes lost learns it when it reads back, unless the other writes after that. In
-// one process publishing is serialised per repository, and a registry rule for
-// immutable tags closes the window.
+// A version tag is written once, and other content under it is a [ConflictError].
+// Registries offer no conditional write of a tag: they ignore If-None-Match on a
+// manifest. Looking before and after does not do: of two publishers at the same moment
+// the later one overwrites, and both see their own. So a publisher bids first. It pushes
+// a manifest that says nothing under a tag of its own, which names the version and the
+// digest to publish, lists the tags, looks at the version once more, writes it, and
+// removes its bid. It writes only if the list shows its bid and no live one for another
+// digest. That is two requests more than to look before and after.
+//
+// Why two with other digests cannot write: let both have passed. If a list shows each
+// push that finished before it began, then the later of the two lists began after both
+// bids were there, and did not show the other one: that had been removed, so its version
+// was there before, and the look that follows the list shows it. If a list is an
+// old snapshot of one order of changes, it contains its reader's bid, and the longer of
+// the two contains both bids, or the version before the bid went. No clock and no DELETE
+// is part of the argument. A bid stays if it is not known whether the version was
+// written, as when its publisher dies: the same content goes on from there, at once, and
+// other content is refused, by a [RivalError], until the version is there or somebody
+// removes the tag.
+//
+// Of several who see each other the one with the smallest digest waits a second for the
+// others, which withdraw. Where nothing can be deleted they say so under one more tag;
+// the bid of who won stays there and means nothing any more. A registry whose list
+// does not show a finished push within some seconds is written to as if there were
+// no rival, with a warning, and what was written is read back.
 //
 // "The same content" of a module is an equal digest of the uncompressed tar, of a
 // provider an equal set of zips. Compressed bytes may change with the

@@ -71,7 +71,7 @@ func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest
 	if err != nil {
 		return err
 	}
-	if err := PutVersion(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
+	if err := keep(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
 		return fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
 	} else if err != nil {
 		return err

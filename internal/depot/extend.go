@@ -79,9 +79,9 @@ func moveIndex(ctx context.Context, r *oci.Repo, v addr.Version, previous oci.De
 	if err != nil {
 		return err
 	}
-	keep := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
-	if err := PutVersion(ctx, r, keep, old); errors.Is(err, ErrTaken) {
-		return fmt.Errorf("%s holds another index: %w", keep, oci.ErrExists)
+	tag := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
+	if err := keep(ctx, r, tag, old); errors.Is(err, ErrTaken) {
+		return fmt.Errorf("%s holds another index: %w", tag, oci.ErrExists)
 	} else if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func TestMirrorProgress(t *testing.T) {
 
 func TestMirrorProviderResumes(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	cut := &ocitest.Fault{Match: ocitest.OnTag("PUT"), Nth: 1, Do: ocitest.FailBefore}
+	cut := &ocitest.Fault{Match: ocitest.OnTag("PUT"), Nth: 2, Do: ocitest.FailBefore} // after the bid
 	broken, client := depottest.NewDepot(t, host, oci.Options{Transport: cut})
 	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 	v := depottest.MustVersion(t, "1.2.3")

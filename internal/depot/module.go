@@ -150,7 +150,8 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}
-	err = PutVersion(ctx, r, out.Tag, artifact.Root)
+	warnings, err := PutVersion(ctx, r, out.Tag, artifact.Root)
+	out.Warnings = append(out.Warnings, warnings...)
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}

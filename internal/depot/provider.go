@@ -197,7 +197,8 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
 		return out, err
 	}
-	err = PutVersion(ctx, r, out.Tag, artifact.Root)
+	warnings, err := PutVersion(ctx, r, out.Tag, artifact.Root)
+	out.Warnings = append(out.Warnings, warnings...)
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}

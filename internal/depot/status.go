@@ -69,7 +69,7 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	if yanked.Subject.Validate() == nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, yanked.Subject.String()); err == nil {
-			return nil, PutVersion(ctx, l.Repository, v.Tag(), m)
+			return PutVersion(ctx, l.Repository, v.Tag(), m)
 		}
 	}
 	if it, ok := d.o.Layout.Parse(l.Repository.Name()); ok && it.Kind == addr.KindMirror && errors.Is(err, oci.ErrNotFound) {

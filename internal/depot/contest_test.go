@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// contestants publish version 1.2.3 with contents of their own.
+func contestants(t *testing.T) map[string]func(d *depot.Depot, content int) (depot.Published, error) {
+	dists := []fs.FS{depottest.NewDist(t, "linux_amd64"), depottest.NewDist(t, "darwin_arm64"), depottest.NewDist(t, "windows_amd64")}
+	key, v, m := mustKey(t), depottest.MustVersion(t, "1.2.3"), depottest.MustModule(t, "net/vpc/aws", "1.2.3")
+	return map[string]func(d *depot.Depot, content int) (depot.Published, error){
+		"module": func(d *depot.Depot, content int) (depot.Published, error) {
+			return d.PublishModule(t.Context(), depottest.NewModule(fmt.Sprintf("locals { a = %d }\n", content)), m, depot.ModuleOptions{})
+		},
+		"provider": func(d *depot.Depot, content int) (depot.Published, error) {
+			return d.PublishProvider(t.Context(), dists[content], depottest.DNS(), v, depot.ProviderOptions{SignKey: key})
+		},
+	}
+}
+
+func repositoryOf(kind string) string {
+	return map[string]string{"module": depottest.ModuleRepo, "provider": depottest.ProviderRepo}[kind]
+}
+
+// refused tells whether a publisher was told that a version has, or gets, other content:
+// both digests are named.
+func refused(err error) bool {
+	return errors.Is(err, oci.ErrExists) && strings.Count(err.Error(), "sha256:") >= 2
+}
+
+// One publisher stops right before it writes its version, and another one publishes
+// other content meanwhile: exactly one of them is told that it is there.
+func TestTwoPublishOneVersion(t *testing.T) {
+	for kind, publish := range contestants(t) {
+		t.Run(kind, func(t *testing.T) {
+			ocitest.Each(t, func(t *testing.T, host string) {
+				reached, goOn := make(chan struct{}), make(chan struct{})
+				stops := &ocitest.Fault{
+					Match: func(r *http.Request) bool {
+						return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+					},
+					Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+						close(reached)
+						<-goOn
+						return next.RoundTrip(r)
+					},
+				}
+				slow, client := depottest.NewDepot(t, host, oci.Options{Transport: stops, Retry: oci.Retry{MaxAttempts: 1}})
+				quick, _ := depottest.NewDepot(t, host, oci.Options{})
+				var first depot.Published
+				var firstErr error
+				var done sync.WaitGroup
+				done.Go(func() { first, firstErr = publish(slow, 0) })
+				<-reached
+				second, secondErr := publish(quick, 1)
+				close(goOn)
+				done.Wait()
+				won, lost := first, secondErr
+				if firstErr != nil {
+					won, lost = second, firstErr
+				}
+				if firstErr == nil == (secondErr == nil) || !refused(lost) {
+					t.Fatalf("the first got %v, the second %v; want one success, and a refusal with both digests", firstErr, secondErr)
+				}
+				if is := depottest.MustFetch(t, depottest.MustRepo(t, client, repositoryOf(kind)), "1.2.3"); is.Digest.String() != won.Digest {
+					t.Errorf("the version is %s, and %s was told to be there", is.Digest, won.Digest)
+				}
+				if _, err := publish(quick, 2); !refused(err) {
+					t.Errorf("a third one later: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Several publish at once, from processes of their own, in many rounds.
+func TestManyPublishOneVersion(t *testing.T) {
+	publish := contestants(t)["module"]
+	for name, q := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}, "keeps tags": {Immutable: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 8 {
+				host := ocitest.New(t, q)
+				var results [3]error
+				var digests [3]string
+				var done sync.WaitGroup
+				for i := range results {
+					done.Go(func() {
+						d, _ := depottest.NewDepot(t, host, oci.Options{})
+						var out depot.Published
+						out, results[i] = publish(d, i)
+						digests[i] = out.Digest
+					})
+				}
+				done.Wait()
+				_, client := depottest.NewDepot(t, host, oci.Options{})
+				winners := 0
+				for i, err := range results {
+					if err == nil {
+						winners++
+						if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.2.3"); is.Digest.String() != digests[i] {
+							t.Errorf("%s was acknowledged, and the version is %s", digests[i], is.Digest)
+						}
+					} else if !refused(err) {
+						t.Errorf("publisher %d: %v", i, err)
+					}
+				}
+				if winners != 1 {
+					t.Errorf("%d of %d publishers won: %v", winners, len(results), results)
+				}
+			}
+		})
+	}
+}
+
+// A publisher that was killed before it wrote the version leaves its bid. The same
+// content goes on from there; other content is refused until then, and says how.
+func TestPublisherDiesBeforeItsVersion(t *testing.T) {
+	for name, q := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			publish := contestants(t)["module"]
+			host := ocitest.New(t, q)
+			killed := false
+			dies := &ocitest.Fault{
+				Match: func(r *http.Request) bool {
+					killed = killed || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+					return killed
+				},
+				Times: -1, Do: ocitest.FailBefore,
+			}
+			dead, _ := depottest.NewDepot(t, host, oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}})
+			if _, err := publish(dead, 0); err == nil {
+				t.Fatal("it came through")
+			}
+			d, client := depottest.NewDepot(t, host, oci.Options{})
+			if _, err := publish(d, 1); !refused(err) || !strings.Contains(err.Error(), "begun and not finished") {
+				t.Errorf("other content: %v", err)
+			}
+			out, err := publish(d, 0)
+			if err != nil {
+				t.Fatalf("the same content: %v", err)
+			}
+			if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.2.3"); is.Digest.String() != out.Digest {
+				t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
+			}
+			if _, err := publish(d, 1); !refused(err) {
+				t.Errorf("other content, later: %v", err)
+			}
+		})
+	}
+}
+
+// What it costs that only one publisher wins: of a version nobody else publishes,
+// PUT and DELETE of the bid, a list and a look.
+func TestRequestsOfAVersion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		q    ocitest.Quirks
+		want map[string]int
+		left int
+	}{
+		"by tag":          {ocitest.Quirks{}, map[string]int{"PUT manifest": 2, "GET tags": 1, "HEAD manifest": 1, "DELETE manifest": 1}, 0},
+		"by digest":       {ocitest.Quirks{DigestDeleteOnly: true}, map[string]int{"PUT manifest": 2, "GET tags": 1, "HEAD manifest": 1, "DELETE manifest": 2}, 0},
+		"nothing deleted": {ocitest.Quirks{NoDelete: true}, map[string]int{"PUT manifest": 2, "GET tags": 1, "HEAD manifest": 1, "DELETE manifest": 2}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count := &ocitest.Count{}
+			d, client := depottest.NewDepot(t, ocitest.New(t, tt.q), oci.Options{Transport: count})
+			if _, err := contestants(t)["module"](d, 0); err != nil {
+				t.Fatal(err)
+			}
+			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+			m := depottest.MustFetch(t, r, "1.2.3")
+			count.Take()
+			if warnings, err := depot.PutVersion(t.Context(), r, "2.0.0", m); err != nil || len(warnings) > 0 {
+				t.Fatal(warnings, err)
+			}
+			if diff := cmp.Diff(tt.want, count.Take()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			tags, err := r.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := slices.DeleteFunc(tags.Tags, func(tag string) bool { return !strings.HasPrefix(tag, "okara-publish-") })
+			if len(left) != 2*tt.left {
+				t.Errorf("two versions left the tags %q", left)
+			}
+		})
+	}
+}
