@@ -4,6 +4,7 @@ package statebackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -12,20 +13,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hold runs do while it holds the lock of a workspace. It releases the lock, also
-// when ctx ends meanwhile.
+// Hold runs do while it holds the lock of a workspace. It releases the lock as
+// [Lock.Leave] does, also when ctx ends meanwhile.
 func (s *Store) Hold(ctx context.Context, ws string, info LockInfo, do func(*Lock) error) error {
 	l, err := s.Lock(ctx, ws, info)
 	if err != nil {
 		return err
 	}
-	err = do(l)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if unlockErr := l.Unlock(ctx); err == nil && unlockErr != nil {
-		return fmt.Errorf("releasing the lock: %w", unlockErr)
-	}
-	return err
+	return errors.Join(do(l), l.Leave(ctx))
 }
 
 // NewLockInfo describes this process as the holder of a lock.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -37,7 +38,8 @@ type Lock struct {
 	shared    bool // these may still write below next
 	lost      bool
 	released  bool
-	owner     string // whom the record named when somebody asked; "": nobody did
+	leaves    time.Duration // until when Leave tries, by Uptime; 0: it was not called
+	owner     string        // whom the record named when somebody asked; "": nobody did
 }
 
 // Info returns who holds the lock.

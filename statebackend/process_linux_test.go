@@ -30,7 +30,7 @@ import (
 
 // The environment of a worker process, which is this test binary again.
 const (
-	envWorker = "OKARA_TEST_WORKER" // cycles to do, "stop" and the request to stop at, "memory" and what to measure, or "serve"
+	envWorker = "OKARA_TEST_WORKER" // cycles to do, "stop" and the request to stop at, "memory" and what to measure, "serve", or "registry"
 	envHost   = "OKARA_TEST_HOST"
 	envDir    = "OKARA_TEST_DIR" // holds the lock file and the workers' logs
 	envSlot   = "OKARA_TEST_SLOT"
@@ -48,6 +48,8 @@ func TestWorker(t *testing.T) {
 		err = stoppedPut(os.Getenv(envHost), rest)
 	case "memory":
 		err = memoryWork(rest)
+	case "registry":
+		err = serveRegistry(os.Getenv(envHost), os.Getenv(envDir))
 	case "serve":
 		err = serveStates(os.Getenv(envHost))
 	default:

@@ -16,6 +16,7 @@ const (
 	RemedyDecrypt                       // open a version wherever it was found
 	RemedyPrimary                       // name the original of a copy, or open the version
 	RemedyKey                           // configure the key of Version
+	RemedyUnlock                        // end Lock, whose holder could not release it
 )
 
 // Remedy is what may help against an error: what to do, while the edges say how
@@ -24,6 +25,7 @@ type Remedy struct {
 	Kind                  RemedyKind
 	Repository, Workspace string
 	Version               int64
+	Lock                  string // its id
 	Cause                 string // what may have led to the error; empty where the error says it
 }
 

@@ -71,5 +71,5 @@ func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) err
 	if err != nil {
 		return err
 	}
-	return l.Unlock(ctx)
+	return l.Leave(ctx)
 }

@@ -74,6 +74,8 @@ func remedied(r statebackend.Remedy) string {
 		how = fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", repo, ws, repo, ws)
 	case statebackend.RemedyDecrypt:
 		how = decrypt
+	case statebackend.RemedyUnlock:
+		how = "once the registry is back: " + Unlock(repo, r.Workspace, r.Lock)
 	case statebackend.RemedyKey:
 		how = key(r)
 	case statebackend.RemedyPrimary:

@@ -185,8 +185,8 @@ func (f *Facade) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
 	if own != nil {
-		if err := own.Unlock(ctx); err != nil {
-			return fmt.Errorf("releasing the lock of workspace %q: %w", p.Workspace, err)
+		if err := own.Leave(r.Context()); err != nil { // until the tool is gone
+			return fmt.Errorf("workspace %q: %w", p.Workspace, err)
 		}
 	} else if shown.ID != "" {
 		s, err := f.store(ctx, p)
@@ -228,5 +228,5 @@ func (f *Facade) withLock(ctx context.Context, p Place, operation string, do fun
 	}
 	err = do(l)
 	// The write is done or refused; its lock must go even if the client left.
-	return errors.Join(err, l.Unlock(context.WithoutCancel(ctx)))
+	return errors.Join(err, l.Leave(ctx))
 }

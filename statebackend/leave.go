@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// How long the release of a lock is tried while its registry is away, and after which
+// pauses: a restart takes seconds.
+const (
+	leaveTime     = time.Minute
+	leavePause    = 500 * time.Millisecond
+	maxLeavePause = 5 * time.Second
+)
+
+// Leave is [Lock.Unlock] for a client, after which nobody unlocks. It tries once, also
+// where ctx has ended. While the registry is away it goes on for a minute after the
+// first time that it was called, says so in the log, and stops when ctx ends.
+func (l *Lock) Leave(ctx context.Context) error {
+	first, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	err := l.Unlock(first)
+	cancel()
+	until := l.leavesUntil()
+	for next := leavePause; err != nil && oci.Passing(err) && l.s.o.Uptime() < until; next = min(2*next, maxLeavePause) {
+		if next == leavePause {
+			l.s.o.Logger.WarnContext(ctx, "the registry is away; the release of the lock is tried for a minute",
+				"repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
+		}
+		if sleep(ctx, pause{least: next}) != nil {
+			break
+		}
+		err = l.Unlock(ctx)
+	}
+	if err != nil {
+		return &RemediedError{
+			Remedy{Kind: RemedyUnlock, Repository: l.s.repo.String(), Workspace: l.x.workspace, Lock: l.x.info.ID},
+			fmt.Errorf("releasing the lock: %w", err),
+		}
+	}
+	return nil
+}
+
+// leavesUntil is until when a lock is tried to be released.
+func (l *Lock) leavesUntil() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leaves == 0 {
+		l.leaves = l.s.o.Uptime() + leaveTime
+	}
+	return l.leaves
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// serveRegistry is a registry on a directory, at an address.
+func serveRegistry(host, dir string) error {
+	h, err := embedded.New(dir, embedded.Options{})
+	if err != nil {
+		return err
+	}
+	return http.ListenAndServe(host, h)
+}
+
+// startRegistry starts a registry and waits until it answers.
+func startRegistry(t *testing.T, host, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := worker(t, host, dir, "registry", 0)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may be gone
+		_ = cmd.Wait()
+	})
+	for range 600 {
+		resp, err := http.Get("http://" + host + "/v2/")
+		if err == nil {
+			resp.Body.Close()
+			return cmd
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("the registry does not start")
+	return nil
+}
+
+func stopRegistry(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+}
+
+// warned tells of the first warning.
+type warned struct {
+	slog.Handler
+	text chan string
+}
+
+func (w warned) Handle(_ context.Context, r slog.Record) error {
+	select {
+	case w.text <- r.Message:
+	default:
+	}
+	return nil
+}
+
+// The registry is killed while somebody holds, and comes back while he tries to
+// release: no lock is left. Who does not wait for that is told how to end it.
+func TestLeaveOutlivesARestart(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, dir := free.Addr().String(), t.TempDir()
+	free.Close()
+	registry := startRegistry(t, host, dir)
+	w := warned{slog.NewTextHandler(os.Stderr, nil), make(chan string, 1)}
+	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 2, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := statebackend.New(r, statebackend.Options{Logger: slog.New(w)})
+
+	push := func(ctx context.Context, away func()) chan error {
+		done := make(chan error, 1)
+		go func() {
+			done <- s.Hold(ctx, "prod", statebackend.LockInfo{ID: fmt.Sprint("run-", time.Now().UnixNano()), Who: "ci"}, func(l *statebackend.Lock) error {
+				_, err := l.Put(ctx, testState(1, 100))
+				away()
+				return err
+			})
+		}()
+		return done
+	}
+	done := push(t.Context(), func() { stopRegistry(t, registry) })
+	if said := <-w.text; !strings.Contains(said, "tried for a minute") {
+		t.Errorf("while it waits it says %q", said)
+	}
+	registry = startRegistry(t, host, dir)
+	if err := <-done; err != nil {
+		t.Fatalf("the registry is back: %v", err)
+	}
+	if locks, err := s.Locks(t.Context()); err != nil || len(locks) > 0 {
+		t.Errorf("left behind: %v, %v", locks, err)
+	}
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	done = push(ctx, func() { stopRegistry(t, registry) })
+	<-w.text
+	interrupt()
+	err = <-done
+	if !oci.Passing(err) || !strings.Contains(remedy.Text(err), "hint: once the registry is back: okara state unlock "+host+"/infra/state -w prod --id run-") {
+		t.Errorf("interrupted: %s", remedy.Text(err))
+	}
+	startRegistry(t, host, dir)
+	locks, err := s.Locks(t.Context())
+	if err != nil || len(locks) != 1 {
+		t.Fatalf("locks %v, %v", locks, err)
+	}
+	if err := s.ForceUnlock(t.Context(), "prod", locks[0].Info.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
+		t.Error(err)
+	}
+}
