@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,6 +163,62 @@ func (s *session) renewed(ctx context.Context, generation int) bool {
 	s.generation++
 	s.mu.Unlock()
 	return true
+}
+
+// accepted reports whether the registry knows who sent the request that it answered
+// with 401. Harbor says 401 for a right or a project that is missing, and most
+// registries for a password that is wrong. The credential is good if the token server
+// gave a token that names somebody, or else if the root of the API is open to it.
+func (s *session) accepted(resp *http.Response) bool {
+	u, authorization := resp.Request.URL, resp.Request.Header.Get("Authorization")
+	invalid := strings.Contains(resp.Header.Get("WWW-Authenticate"), "invalid_token")
+	if authorization == "" || invalid || u.Host != apiHost(s.host) {
+		return false
+	}
+	used, _ := s.inUse()
+	value, bearer := strings.CutPrefix(authorization, "Bearer ")
+	if subject, ok := tokenSubject(value); bearer && ok && used.RegistryToken == "" {
+		return subject != ""
+	}
+	return s.opens(resp.Request.Context(), u, authorization)
+}
+
+// opens asks the root of the API at u with that authorization.
+func (s *session) opens(ctx context.Context, u *url.URL, authorization string) bool {
+	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
+	defer cancel()
+	root := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/v2/"}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, root.String(), nil)
+	if err != nil {
+		return false
+	}
+	req.Header.Set("Authorization", authorization)
+	resp, err := s.stay.Client.Do(req)
+	if err != nil {
+		return false
+	}
+	discard(resp)
+	return resp.StatusCode == http.StatusOK
+}
+
+// tokenSubject is whom a token names, if it is a JWT.
+func tokenSubject(value string) (subject string, ok bool) {
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	ok = readClaims(value, &claims)
+	return claims.Subject, ok
+}
+
+// readClaims decodes the claims of a token that is a JWT. The signature is the
+// registry's business.
+func readClaims(value string, claims any) bool {
+	parts := strings.Split(value, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	return err == nil && json.Unmarshal(raw, claims) == nil
 }
 
 // maxRedirects is what browsers and net/http allow.
@@ -329,23 +386,14 @@ func covers(have, want string) bool {
 }
 
 // renewAt reads the life time out of a token that is a JWT. Only differences
-// of its own times are used, so a clock that is wrong here does no harm. The
-// signature is the registry's business.
+// of its own times are used, so a clock that is wrong here does no harm.
 func renewAt(value string, now time.Time) time.Time {
-	parts := strings.Split(value, ".")
-	if len(parts) != 3 {
-		return time.Time{}
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return time.Time{}
-	}
 	var claims struct {
 		Expires float64 `json:"exp"`
 		Issued  float64 `json:"iat"`
 		Begins  float64 `json:"nbf"`
 	}
-	if json.Unmarshal(raw, &claims) != nil {
+	if !readClaims(value, &claims) {
 		return time.Time{}
 	}
 	start := max(claims.Issued, claims.Begins)

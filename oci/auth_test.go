@@ -172,7 +172,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"anonymous, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, nil, oci.ErrUnauthenticated, "/test/repo: authentication required", 1},
 		{"anonymous, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, nil, oci.ErrUnauthenticated, "authentication required", 3},
-		{"wrong password, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "authentication required", 2},
+		{"wrong password, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "authentication required", 3},
 		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "/test/repo: GET http", 2},
 		{"token where a password is wanted", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, func(context.Context, string, string) (oci.Credential, error) {
 			return oci.Credential{RegistryToken: "a-secret"}, nil

@@ -70,6 +70,7 @@ type ResponseError struct {
 	Date       time.Time     // the Date header; zero if none
 
 	sentinel error
+	accepted func() bool // asks whether a 401 is about something else than the credential; nil: it is not
 }
 
 func (e *ResponseError) Error() string {
@@ -129,8 +130,11 @@ func (s *session) responseError(resp *http.Response) error {
 	}
 	e.Message = s.secrets.redact(e.Message)
 	e.sentinel = sentinel(resp, e.Codes, html)
-	if resp.StatusCode == http.StatusUnauthorized && s.anonymous() {
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized && s.anonymous():
 		e.sentinel = ErrUnauthenticated // whatever it lacks, a login comes first
+	case resp.StatusCode == http.StatusUnauthorized:
+		e.accepted = func() bool { return s.accepted(resp) }
 	}
 	if uncertainAnswer(resp) {
 		return fmt.Errorf("%w: %w", ErrUncertain, e)
@@ -152,8 +156,10 @@ func sentinel(resp *http.Response, codes []string, html bool) error {
 		return ErrRateLimited
 	case has("UNSUPPORTED"), status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
 		return ErrUnsupported
-	case method == http.MethodDelete && status == http.StatusBadRequest:
-		return ErrUnsupported
+	case method == http.MethodDelete && (status == http.StatusBadRequest || status == http.StatusPreconditionFailed):
+		return ErrUnsupported // 412: the tag is immutable
+	case isRead(method) && status == http.StatusPreconditionFailed:
+		return ErrDenied // no read has a condition of its own: a policy forbids to hand it out
 	case status == http.StatusUnauthorized:
 		if strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope") || has("DENIED") {
 			return ErrDenied
@@ -177,6 +183,15 @@ func sentinel(resp *http.Response, codes []string, html bool) error {
 		return ErrUnavailable
 	}
 	return nil
+}
+
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// WithheldByPolicy recognises a registry that keeps something and does not hand it
+// out: Harbor, where a project wants a signature, or no known vulnerability.
+func WithheldByPolicy(err error) bool {
+	e, ok := errors.AsType[*ResponseError](err)
+	return ok && (e.HasCode("PROJECTPOLICYVIOLATION") || e.Status == http.StatusPreconditionFailed && isRead(e.Method))
 }
 
 // tagExists recognises the codes for a tag that may not move. ECR says

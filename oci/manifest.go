@@ -156,6 +156,10 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 		return Descriptor{}, err
 	}
 	resp, err := r.done(ctx, request{method: http.MethodHead, path: "manifests/" + ref, header: http.Header{"Accept": {acceptManifests}}})
+	if errors.Is(err, ErrDenied) { // the answer to a HEAD does not say why
+		m, err := r.Fetch(ctx, ref)
+		return m.Descriptor, err
+	}
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -175,6 +179,17 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 		return Descriptor{}, fmt.Errorf("manifest %s of %s: %w: the registry answered for %s", ref, r, ErrCorrupt, d.Digest)
 	}
 	return d, nil
+}
+
+// CheckHandedOut asks whether the registry gives a manifest that it has to who asks:
+// ErrDenied where a policy withholds it, as from what nobody signed. Who publishes asks
+// before a tag is there that nobody can pull.
+func (r *Repo) CheckHandedOut(ctx context.Context, d digest.Digest) error {
+	_, err := r.Resolve(ctx, d.String())
+	if WithheldByPolicy(err) {
+		return fmt.Errorf("the registry takes this and hands it out to nobody: %w", err)
+	}
+	return nil // any other error is for who reads
 }
 
 // checkRef refuses what no registry can have.

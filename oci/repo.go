@@ -132,9 +132,19 @@ func (r *Repo) send(ctx context.Context, q request) (*http.Response, error) {
 		resp, err = r.sendOnce(ctx, q)
 	}
 	if refused(ctx, err) && r.s.renewed(ctx, generation) {
-		return r.sendOnce(ctx, q)
+		resp, err = r.sendOnce(ctx, q)
 	}
-	return resp, err
+	return resp, deniedAfterAll(ctx, err)
+}
+
+// deniedAfterAll is err, or the refusal of a right where the registry says 401 to a
+// credential that it knows.
+func deniedAfterAll(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*ResponseError](err)
+	if ok && e.accepted != nil && e.sentinel == ErrUnauthenticated && ctx.Err() == nil && e.accepted() {
+		e.sentinel = ErrDenied
+	}
+	return err
 }
 
 func refused(ctx context.Context, err error) bool {

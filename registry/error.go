@@ -73,8 +73,10 @@ func classify(err error) (int, string) {
 		return http.StatusGatewayTimeout, "the registry did not answer in time"
 	case errors.Is(err, oci.ErrNotFound):
 		return http.StatusNotFound, err.Error()
-	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
+	case errors.Is(err, oci.ErrUnauthenticated):
 		return http.StatusBadGateway, "the registry refuses the credentials of this server"
+	case errors.Is(err, oci.ErrDenied):
+		return http.StatusBadGateway, "the registry denies this to the account of this server"
 	case errors.Is(err, oci.ErrExists):
 		return http.StatusConflict, err.Error()
 	case errors.Is(err, oci.ErrTooLarge):

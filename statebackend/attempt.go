@@ -144,7 +144,21 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	}
 	x.s.locks.keep(l)
 	x.s.sightings.forget(x.workspace)
+	if x.first {
+		if err := x.withheld(ctx, a.claim); err != nil {
+			return nil, errors.Join(err, l.Unlock(ctx))
+		}
+	}
 	return l, nil
+}
+
+// withheld asks once in the life of a repository whether what is pushed there can be
+// read: a registry with a policy about signatures takes a state and gives it to nobody.
+func (x *session) withheld(ctx context.Context, claim claimID) error {
+	if err := x.s.repo.CheckHandedOut(ctx, x.claims[claim].Digest); err != nil {
+		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, err)
+	}
+	return nil
 }
 
 // notWon explains why a lock was not won.

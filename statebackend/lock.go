@@ -68,7 +68,7 @@ func (l *Lock) readHead(ctx context.Context) (artifact.StateManifest, error) {
 		return *l.head, nil
 	}
 	m, err := artifact.StateManifest{}, error(oci.ErrNotFound)
-	if !l.none {
+	if !l.none && (l.newest == 0 || !l.s.findings.stuck()) {
 		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
 	}
 	switch {
@@ -146,8 +146,7 @@ func (l *Lock) settled(ctx context.Context, m artifact.StateManifest, res saved)
 	case !res.stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.err)
 	case res.behind:
-		l.s.o.Logger.WarnContext(ctx, "the state was stored, but state-"+l.x.fragment+" could not be moved to it; the next lock repairs this",
-			"repository", l.s.repo.String(), "version", m.N, "error", res.err)
+		l.s.left(ctx, l.x.line, m.N, res.err)
 	}
 	l.wrote, l.shared, l.newest, l.head = true, false, m.N, &m
 	v := newVersion(m)
@@ -232,9 +231,8 @@ func (l *Lock) unlock(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if l.wrote && !l.lost && !l.uncertain && ctx.Err() == nil && l.deletes() {
-		l.sweep(ctx)
-		l.prune(ctx)
+	if l.wrote && !l.lost && !l.uncertain && ctx.Err() == nil {
+		l.cleanUp(ctx)
 	}
 	e := &releaser{
 		claim: l.claim, forced: l.uncertain || l.lost || l.shared && !l.s.rules.noSeal, marked: !l.lost,
@@ -293,20 +291,36 @@ func (l *Lock) deletes() bool {
 	}
 }
 
+// cleanUp removes what was left behind and what is too old, where the registry
+// deletes at all.
+func (l *Lock) cleanUp(ctx context.Context) {
+	if l.deletes() {
+		l.sweep(ctx)
+		l.prune(ctx)
+		return
+	}
+	if n := len(l.x.numbers); l.tooMany() && l.s.findings.first(keepsAll) {
+		l.s.o.Logger.WarnContext(ctx, "max_versions has no effect here: the registry does not delete",
+			"repository", l.s.repo.String(), "workspace", l.x.workspace, "max_versions", l.s.o.MaxVersions, "versions", n)
+	}
+}
+
+func (l *Lock) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.s.o.MaxVersions }
+
 // maxPruned bounds what one lock cleans up.
 const maxPruned = 20
 
 // prune keeps the configured number of versions. It is a courtesy: a failure
 // is logged, and the next lock tries again.
 func (l *Lock) prune(ctx context.Context) {
-	if l.s.o.MaxVersions <= 0 || len(l.x.numbers) <= l.s.o.MaxVersions {
+	if !l.tooMany() {
 		return
 	}
 	tags, err := l.s.tags(ctx)
 	if err == nil {
 		_, err = pruner{&l.s.records, l.x.line}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
-	if err != nil {
+	if err != nil && l.s.findings.first(err.Error()) {
 		l.s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 	}
 }

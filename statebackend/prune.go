@@ -199,8 +199,9 @@ func foreign(tags []string) (list []string) {
 		t, ok := artifact.ParseStateTag(tag)
 		_, record := artifact.ParseWorkspaceTag(tag)
 		switch {
+		case ok && t.Fragment == artifact.ProbeFragment:
 		case ok && (t.Kind != artifact.StatePointer || versioned[t.Fragment]):
-		case tag == artifact.TagVerdict, tag == artifact.TagReplica, record:
+		case artifact.IsVerdictTag(tag), tag == artifact.TagReplica, record:
 		default:
 			list = append(list, tag)
 		}

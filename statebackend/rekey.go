@@ -75,7 +75,7 @@ func (l *Lock) replace(ctx context.Context, n int64, old oci.Descriptor, next oc
 	}
 	if n == v.newest {
 		l.head = nil
-		if err := movePointer(ctx, l.s.repo, l.x.pointer(), l.x.numbered(n)); err != nil {
+		if err := l.s.movePointer(ctx, l.x.line, n); err != nil {
 			return err
 		}
 	}

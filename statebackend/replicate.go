@@ -107,7 +107,7 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 		}
 		copied = append(copied, n)
 	}
-	return copied, movePointer(ctx, c.dst.repo, c.pointer(), c.numbered(list[0]))
+	return copied, c.dst.movePointer(ctx, c.line, list[0])
 }
 
 // copyRecord copies the newest record, and removes older ones that it finds in dst;
@@ -147,20 +147,26 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	return err
 }
 
-// movePointer makes the pointer a copy of the newest version.
-func movePointer(ctx context.Context, repo *oci.Repo, pointer, newest string) error {
-	m, err := repo.Fetch(ctx, newest)
+// movePointer makes the pointer a copy of version n. Where the registry does not let
+// it move, that is said and no error.
+func (s *Store) movePointer(ctx context.Context, l line, n int64) error {
+	m, err := s.repo.Fetch(ctx, l.numbered(n))
 	if err != nil {
 		return err
 	}
-	d, err := repo.Resolve(ctx, pointer)
+	d, err := s.repo.Resolve(ctx, l.pointer())
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
 	if err == nil && d.Digest == m.Digest {
 		return nil
 	}
-	return repo.PutTag(ctx, pointer, m)
+	err = s.repo.PutTag(ctx, l.pointer(), m)
+	if refusesForGood(err) {
+		s.left(ctx, l, n, err)
+		return nil
+	}
+	return err
 }
 
 // errPruned says that a version was removed between the list and its reading.

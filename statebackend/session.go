@@ -29,6 +29,7 @@ type session struct {
 	numbers []int64                               // the versions in it, newest first
 	date    time.Time                             // of the list, by the registry's clock
 	fresh   bool                                  // the repository is empty
+	first   bool                                  // it was, until this lock
 	locks   bool                                  // lists must be fit for locking
 	takes   bool                                  // whoever holds the lock
 	fit     func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
@@ -219,7 +220,7 @@ func (x *session) write(ctx context.Context, req request) error {
 			if err := repo.PushBlob(ctx, oci.EmptyBlob()); err != nil {
 				return fmt.Errorf("%v: %w", err, definite(err))
 			}
-			x.fresh = false
+			x.fresh, x.first = false, true
 		}
 		x.claimed = x.s.moment()
 		return x.put(ctx, tag(artifact.LockClaim), m)
@@ -232,7 +233,11 @@ func (x *session) write(ctx context.Context, req request) error {
 		if err != nil {
 			return err
 		}
-		return x.put(ctx, tag(kind), m)
+		err = x.put(ctx, tag(kind), m)
+		if refusesForGood(err) && x.there(ctx, tag(kind)) {
+			return nil // an earlier attempt whose answer was lost
+		}
+		return err
 	case opPutSeal:
 		if err := x.seal(ctx, req); err != nil {
 			return err
@@ -249,7 +254,7 @@ func (x *session) write(ctx context.Context, req request) error {
 	case opUntagClaim:
 		return repo.Untag(ctx, tag(artifact.LockClaim))
 	case opPutVersion:
-		return x.put(ctx, x.numbered(req.n), x.head)
+		return x.putOnce(ctx, x.numbered(req.n), x.head)
 	case opPutPointer:
 		return x.put(ctx, x.pointer(), x.head)
 	}
@@ -271,6 +276,24 @@ func (x *session) put(ctx context.Context, tag string, m oci.Manifest) error {
 		}
 	}
 	return x.s.repo.PutTag(ctx, tag, m)
+}
+
+func (x *session) there(ctx context.Context, tag string) bool {
+	_, err := x.s.repo.Resolve(ctx, tag)
+	return err == nil
+}
+
+// putOnce is put of a tag that nobody else writes and that stays: a registry that keeps
+// tags refuses to be sent the same bytes again, which then are there.
+func (x *session) putOnce(ctx context.Context, tag string, m oci.Manifest) error {
+	err := x.put(ctx, tag, m)
+	if !refusesForGood(err) {
+		return err
+	}
+	if d, rerr := x.s.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
+		return nil
+	}
+	return err
 }
 
 // definite returns the sentinel of an error that matters to a caller and is

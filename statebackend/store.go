@@ -28,7 +28,7 @@ type Options struct {
 	LockTTL       time.Duration // lease: a lock without a beat for this long may be taken over; 0: never
 	Settle        time.Duration // how long a tag list may lag behind; 0: by class of registry
 	MaxVersions   int           // pruned on release; 0: keep all
-	StrictReads   bool          // reads without a lock list the versions instead of trusting state-W
+	StrictReads   bool          // reads without a lock list the versions, also where state-W is known to follow them
 	DigestDeletes bool          // the registry is known to remove the tags of a manifest with it: no list makes sure
 	UnsafeLocking bool          // lock on registries that cannot keep a lock safe
 	MaxState      int64         // largest state, in bytes; 0: 512 MiB
@@ -104,18 +104,7 @@ func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, err
 // View is Get for servers: the state counts for the budget until use returns,
 // and so must not be kept.
 func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
-	l := lineOf(workspace)
-	if !s.o.StrictReads {
-		m, err := s.fetchState(ctx, l.pointer(), workspace)
-		if err == nil {
-			return s.view(ctx, m, m.N, use)
-		}
-		if !errors.Is(err, oci.ErrNotFound) {
-			return Version{}, err
-		}
-	}
-	// No pointer does not mean no state: its writer may have died in between.
-	m, err := s.listed(ctx, l)
+	m, err := s.pointed(ctx, lineOf(workspace))
 	if err != nil {
 		return Version{}, err
 	}
@@ -126,7 +115,13 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 // is not: one request to look, for who follows what others write. What is current
 // is what state-W says, so it may be a while behind, and its version may fall.
 func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
-	m, err := s.fetchState(ctx, lineOf(workspace).pointer(), workspace)
+	l := lineOf(workspace)
+	m, err := artifact.StateManifest{}, error(nil)
+	if s.findings.stuck() {
+		m, err = s.listed(ctx, l)
+	} else {
+		m, err = s.fetchState(ctx, l.pointer(), workspace)
+	}
 	if err != nil {
 		return nil, Version{}, err
 	}
@@ -266,7 +261,8 @@ func newestTags(tags []string) []artifact.StateTag {
 	heads := map[string]artifact.StateTag{}
 	for _, tag := range tags {
 		t, ok := artifact.ParseStateTag(tag)
-		if !ok || t.Kind != artifact.StateNumbered && t.Kind != artifact.StatePointer {
+		state := t.Kind == artifact.StateNumbered || t.Kind == artifact.StatePointer
+		if !ok || !state || t.Fragment == artifact.ProbeFragment {
 			continue
 		}
 		if old, ok := heads[t.Fragment]; !ok || old.N < t.N {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +24,26 @@ const (
 // Verdict reads what the last check of the registry found out. It is kept in
 // the repository and goes before what is known of the host; oci.ErrNotFound
 // without one.
-func (s *Store) Verdict(ctx context.Context) (artifact.Verdict, error) { return s.verdict(ctx) }
+func (s *Store) Verdict(ctx context.Context) (artifact.Verdict, error) {
+	l, err := s.List(ctx)
+	if err != nil {
+		return artifact.Verdict{}, err
+	}
+	return l.Verdict(ctx)
+}
 
-func (r *records) verdict(ctx context.Context) (artifact.Verdict, error) {
-	m, err := r.repo.Fetch(ctx, artifact.TagVerdict)
+// Verdict is [Store.Verdict] by this list. Without one it asks for nothing.
+func (l *Listing) Verdict(ctx context.Context) (artifact.Verdict, error) {
+	return l.s.verdictIn(ctx, l.tags)
+}
+
+// verdictIn reads the newest verdict of a tag list.
+func (r *records) verdictIn(ctx context.Context, tags []string) (artifact.Verdict, error) {
+	tag := artifact.NewestVerdict(tags)
+	if tag == "" {
+		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, oci.ErrNotFound)
+	}
+	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
 		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, err)
 	}
@@ -39,21 +54,44 @@ func (r *records) verdict(ctx context.Context) (artifact.Verdict, error) {
 	return v, nil
 }
 
-// RecordVerdict keeps a verdict in the repository.
+// RecordVerdict keeps a verdict in the repository. Where the tag of an older one
+// cannot move, it gets a tag of its own, and so do all that follow.
 func (s *Store) RecordVerdict(ctx context.Context, v artifact.Verdict) error {
 	m, err := artifact.NewVerdict(v)
 	if err != nil {
 		return err
 	}
-	if err := s.session("", LockInfo{}).put(ctx, artifact.TagVerdict, m); err != nil {
+	tags, err := s.tags(ctx)
+	if err != nil && !errors.Is(err, ErrUnsafe) { // from a cache, as the verdict may say
+		return err
+	}
+	x, later := s.session("", LockInfo{}), artifact.LaterVerdictTag(s.o.Now())
+	if newest := artifact.NewestVerdict(tags); newest == "" || newest == artifact.TagVerdict {
+		err = x.put(ctx, artifact.TagVerdict, m)
+		if newest != "" && refusesForGood(err) {
+			err = x.put(ctx, later, m)
+		}
+	} else {
+		err = x.put(ctx, later, m)
+	}
+	if err != nil {
 		return fmt.Errorf("recording the verdict in %s: %w", s.repo, err)
 	}
 	s.findings.reset()
 	return nil
 }
 
+// refusesForGood tells of a tag that the registry does not move, or not for this
+// account: to push it again would not help.
+func refusesForGood(err error) bool {
+	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
+}
+
 // abilitiesOf returns how a checked registry deletes.
 func abilitiesOf(v artifact.Verdict) abilities {
+	if !v.Examined() {
+		return abilities{}
+	}
 	can := abilities{byDigest: unable, byTag: unable}
 	if v.DeleteDigest && v.DigestDropsTags {
 		can.byDigest = able
@@ -74,7 +112,42 @@ type judgement struct {
 type findings struct {
 	mu        sync.Mutex // guards the fields below
 	can       abilities
-	judgement *judgement // nil until a lock needs it
+	judgement *judgement       // nil until a lock needs it
+	pointer   artifact.Pointer // "": not known
+	warned    string           // the last warning about what stays
+}
+
+// keepsAll is the warning of a registry that does not delete.
+const keepsAll = "keeps all"
+
+// first reports whether a warning is another one than the last: a server says once
+// what a registry refuses, and again when it refuses something else.
+func (f *findings) first(warning string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := f.warned != warning
+	f.warned = warning
+	return first
+}
+
+// stuck reports whether state-W is known to stay at the first version.
+func (f *findings) stuck() bool { return f.pointerIs() == artifact.PointerStuck }
+
+func (f *findings) pointerIs() artifact.Pointer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pointer
+}
+
+// learnPointer keeps what is known of state-W, and reports whether that is new.
+func (f *findings) learnPointer(p artifact.Pointer) (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed = p != "" && f.pointer != p
+	if changed {
+		f.pointer = p
+	}
+	return changed
 }
 
 func (f *findings) abilities() abilities {
@@ -99,7 +172,7 @@ func (f *findings) learn(can abilities) {
 func (f *findings) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.judgement = nil
+	f.judgement, f.pointer = nil, ""
 }
 
 // judge decides whether this repository can be locked, once per store: by the
@@ -112,15 +185,14 @@ func (f *findings) judge(ctx context.Context, r *records, tags []string) (judgem
 		return *known, known.err
 	}
 	verdict := HostVerdict(r.repo.Host())
-	if slices.Contains(tags, artifact.TagVerdict) {
-		v, err := r.verdict(ctx)
-		switch {
-		case err == nil:
-			verdict = v
-			f.learn(abilitiesOf(v))
-		case !errors.Is(err, oci.ErrNotFound):
-			return judgement{}, err
-		}
+	v, err := r.verdictIn(ctx, tags)
+	switch {
+	case err == nil:
+		verdict = v
+		f.learn(abilitiesOf(v))
+		f.learnPointer(v.Pointer)
+	case !errors.Is(err, oci.ErrNotFound):
+		return judgement{}, err
 	}
 	j := judgement{settle: r.o.Settle}
 	if j.settle == 0 && verdict.Locking == LockingSettle {

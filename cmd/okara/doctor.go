@@ -20,8 +20,11 @@ same time, 200 times (1000 times with --thorough). A round in which neither sees
 the other's tag means that two runs could hold one lock. --peer runs the second
 connection against another host of the same registry.
 
-The verdict is recorded in the repository under the tag okara-doctor, and locks
-in it follow the verdict. A registry on which locking is refused exits 1.
+One tag is pushed twice: where a registry keeps tags from moving, reads list the
+versions, since the tag of the current state names the first one for ever.
+
+The verdict is recorded in the repository under the tag okara-doctor, and locks and
+reads in it follow the verdict. A registry on which locking is refused exits 1.
 
 Where the registry refuses to delete, the litmus test uses the repository
 REPOSITORY/okara-doctor, which can be removed afterwards.`

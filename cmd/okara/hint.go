@@ -57,6 +57,9 @@ func (a *app) classHint(err error) string {
 // refusedHint names the credential that was refused and where it is kept, never
 // its secret.
 func (a *app) refusedHint(err error) string {
+	if oci.WithheldByPolicy(err) {
+		return "the registry wants a signature, or no known vulnerability, before it hands anything out; exempt this project from that rule, or sign with a client that the registry exempts"
+	}
 	var used usedCredential
 	if a.used != nil {
 		used = a.used()
@@ -72,7 +75,7 @@ func (a *app) refusedHint(err error) string {
 	case used.name == "":
 		return fmt.Sprintf("%s was asked without credentials; log in with `okara login %s`", host, host) + explain
 	case errors.Is(err, oci.ErrDenied):
-		return used.name + " is valid and may not do this" + explain
+		return used.name + " is valid and may not do this; check that the project is there, and what the account may do in it" + explain
 	}
 	return fmt.Sprintf("%s was refused; log in with `okara login %s`", used.name, host) + explain
 }

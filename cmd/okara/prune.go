@@ -15,14 +15,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/trust"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // pruned is the result of prune.
 type pruned struct {
 	Address  string   `json:"address"`
 	Versions []string `json:"versions"`
-	Deleted  bool     `json:"deleted"` // false: yanked only
+	Deleted  bool     `json:"deleted"`        // false: yanked only
+	Kept     []string `json:"kept,omitempty"` // yanked only, while others are deleted
 	DryRun   bool     `json:"dry_run,omitempty"`
 }
 
@@ -115,12 +115,14 @@ func pruneItem(ctx context.Context, a *app, t selected, l *catalog.Versions, ver
 	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: asked.dryRun}, versions, err)
 }
 
-// printPruned prints the versions; where the registry does not delete tags, they
-// are yanked.
+// printPruned prints the versions; what the registry keeps is yanked.
 func printPruned(a *app, out pruned, versions []addr.Version, err error) error {
-	if errors.Is(err, oci.ErrUnsupported) {
+	if kept, ok := errors.AsType[*depot.KeptError](err); ok {
 		a.note("warning: %v", err)
-		out.Deleted, err = false, nil
+		out.Deleted, err = len(kept.Kept) < len(versions), nil
+		for _, v := range kept.Kept {
+			out.Kept = append(out.Kept, v.String())
+		}
 	}
 	if err != nil {
 		return err

@@ -251,7 +251,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 			err = l.push(ctx, x)
 		}
 		if err == nil {
-			err = x.repo.PutTag(ctx, x.tag, m)
+			err = putTag(ctx, x, m)
 		}
 	case rootVersion:
 		if err = l.push(ctx, x); err == nil {
@@ -259,7 +259,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 		}
 	case rootImage:
 		if err = l.push(ctx, x); err == nil {
-			err = x.repo.PutTag(ctx, x.tag, m)
+			err = putTag(ctx, x, m)
 		}
 	default:
 		err = l.push(ctx, x)
@@ -268,6 +268,14 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 		return l.refuse(ctx, x, reason)
 	}
 	return err
+}
+
+// putTag puts the tag on what was pushed, if the registry hands that out.
+func putTag(ctx context.Context, x root, m oci.Manifest) error {
+	if err := x.repo.CheckHandedOut(ctx, m.Digest); err != nil {
+		return err
+	}
+	return x.repo.PutTag(ctx, x.tag, m)
 }
 
 // version makes m, which the registry has by digest, visible. What the policy

@@ -65,6 +65,9 @@ type bid struct {
 // the others do at that moment. The others get ErrTaken, or a *RivalError where the
 // tag is not there yet.
 func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (warnings []string, err error) {
+	if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
+		return nil, err
+	}
 	b, err := newBid(r, tag, m)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -48,25 +52,111 @@ func (l *Listing) Prunable(r Retention) []addr.Version {
 	})
 }
 
-// PruneVersions yanks the versions and then removes their tags. Where the
-// registry does not delete tags all are yanked and the error is an
-// oci.ErrUnsupported. Only tags are removed: what another tag needs stays, and
-// the registry's own garbage collection frees the rest.
+// KeptError says which versions of those that were to go the registry keeps: they are
+// yanked only. It is an oci.ErrUnsupported.
+type KeptError struct {
+	Host  string
+	Kept  []addr.Version
+	Of    int // so many were to go
+	Cause error
+}
+
+func (e *KeptError) Error() string {
+	return fmt.Sprintf("%s does not delete tags, so %d of %d versions stay, yanked: %v", e.Host, len(e.Kept), e.Of, e.Cause)
+}
+
+func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
+
+// PruneVersions yanks the versions and then removes their tags. Where the registry
+// does not delete tags it removes the manifests, unless a tag that stays is on the
+// same one; what it keeps is a [*KeptError]. What another tag needs stays, and the
+// registry's own garbage collection frees the rest.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
-	var unsupported error
+	var tagged []yanked
+	var cause error
 	for _, v := range versions {
 		e := artifact.StatusEvent{Message: "removed by retention"}
-		if yanked := l.Status(v).Yanked; yanked != nil {
-			e = artifact.StatusEvent{Message: yanked.Message, Replacement: yanked.Replacement, Actor: yanked.Actor}
+		if before := l.Status(v).Yanked; before != nil {
+			e = artifact.StatusEvent{Message: before.Message, Replacement: before.Replacement, Actor: before.Actor}
 		}
 		e.Action, e.Version, e.Time = artifact.ActionYank, v.String(), artifact.NextStatusTime(l.Events)
 		e, err := withdraw(ctx, l.Repository, e)
 		switch {
 		case e.Tag != "" && errors.Is(err, oci.ErrUnsupported):
-			unsupported = fmt.Errorf("%s does not delete tags, the versions are yanked only: %w", l.Repository.Host(), err)
+			tagged, cause = append(tagged, yanked{v, e.Subject}), err
 		case err != nil:
 			return fmt.Errorf("prune %s of %s: %w", v, l.Repository, err)
 		}
 	}
-	return unsupported
+	if len(tagged) == 0 {
+		return nil
+	}
+	kept, err := deleteManifests(ctx, l.Repository, tagged)
+	if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
+		cause, err = err, nil
+	}
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	return &KeptError{Host: l.Repository.Host(), Kept: kept, Of: len(versions), Cause: cause}
+}
+
+// yanked is a version that was withdrawn while its tag stays.
+type yanked struct {
+	version addr.Version
+	digest  digest.Digest
+}
+
+// deleteManifests removes what the yanked versions name, and returns those whose
+// manifest a tag of something else names too, or that the registry refuses to remove.
+func deleteManifests(ctx context.Context, r *oci.Repo, versions []yanked) (kept []addr.Version, refused error) {
+	going := map[string]bool{}
+	for _, y := range versions {
+		going[y.version.Tag()] = true
+	}
+	needed, err := digestsBeside(ctx, r, going)
+	if err != nil {
+		return nil, err
+	}
+	for _, y := range versions {
+		if !needed[y.digest] && refused == nil {
+			err := r.Delete(ctx, oci.Descriptor{Digest: y.digest})
+			if err == nil || errors.Is(err, oci.ErrNotFound) {
+				continue
+			}
+			refused = err
+		}
+		kept = append(kept, y.version)
+	}
+	return kept, refused
+}
+
+// resolveParallel is how many tags are looked up at a time.
+const resolveParallel = 4
+
+// digestsBeside are those that the tags name which stay.
+func digestsBeside(ctx context.Context, r *oci.Repo, going map[string]bool) (map[digest.Digest]bool, error) {
+	var mu sync.Mutex // guards needed
+	needed := map[digest.Digest]bool{}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(resolveParallel)
+	for tag, err := range r.Tags(ctx) {
+		if err != nil {
+			return nil, errors.Join(err, g.Wait())
+		}
+		if going[tag] {
+			continue
+		}
+		g.Go(func() error {
+			d, err := r.Resolve(gctx, tag)
+			if errors.Is(err, oci.ErrNotFound) {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			needed[d.Digest] = true
+			return err
+		})
+	}
+	return needed, g.Wait()
 }

@@ -83,6 +83,10 @@ func locking(verdict string) string {
 }
 
 func meaning(v artifact.Verdict) (verdict web.Verdict, text, do string) {
+	if v.Pointer == artifact.PointerStuck && v.Locking != statebackend.LockingRefused {
+		return web.Look, "Locks work, but tags do not move: reads list the versions first, and other tools read an old state.",
+			"Exempt state-*, locked-* and unlocked-* from the rule of the registry that keeps tags (not state-*-v*)."
+	}
 	switch v.Locking {
 	case statebackend.LockingExact:
 		return web.Fine, "A tag list shows a finished push, so that of two runs one gets the lock.", ""

@@ -85,14 +85,15 @@ type Front struct {
 	keys    *access.Keyring
 	depot   *depot.Depot
 	finder  *catalog.Finder
-	pages   http.Handler        // nil: there are none
-	portal  http.Handler        // nil: there is none
-	states  *httpbackend.Server // of /state/; nil: there is none
-	tfe     http.Handler        // of /api/v2/; nil: there is none
-	exports *service.Places     // of the audit
-	adding  []offer             // those that add to the discovery document
-	ready   atomic.Bool         // the registry has answered once
-	closing atomic.Bool         // shutdown has begun
+	pages   http.Handler           // nil: there are none
+	portal  http.Handler           // nil: there is none
+	states  *httpbackend.Server    // of /state/; nil: there is none
+	tfe     http.Handler           // of /api/v2/; nil: there is none
+	exports *service.Places        // of the audit
+	adding  []offer                // those that add to the discovery document
+	ready   atomic.Bool            // the registry has answered once
+	unready atomic.Pointer[string] // why it did not, when it was last asked
+	closing atomic.Bool            // shutdown has begun
 }
 
 // New returns a front, or an error that names the option at fault. It makes no

@@ -28,12 +28,25 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 			err = nil // it has answered, and it is the callers who bring credentials
 		}
 		if err != nil {
-			f.kit.Log(r).Warn("registry not reached", "error", err)
-			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the registry has not answered yet"}
+			if last := f.unready.Swap(new(err.Error())); last == nil || *last != err.Error() {
+				f.kit.Log(r).Warn("registry not reached", "error", err)
+			}
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: unreadyText(err)}
 		}
 		f.ready.Store(true)
 	}
 	return text(w, "ready\n")
+}
+
+// unreadyText is what an operator is told by an answer that anybody may read.
+func unreadyText(err error) string {
+	switch {
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return "the registry refuses the credentials of this server"
+	case errors.Is(err, oci.ErrDenied):
+		return "the registry denies this to the account of this server"
+	}
+	return "the registry has not answered yet"
 }
 
 func text(w http.ResponseWriter, body string) error {

@@ -149,14 +149,12 @@ func (s *States) marksOf(ctx context.Context, name string) (Marks, error) {
 	if err != nil {
 		return m, err
 	}
-	if l.Has(artifact.TagVerdict) {
-		v, err := store.Verdict(ctx)
-		if err = unreadable(err); err != nil {
-			return m, err
-		}
-		if v.Locking != "" {
-			m.Verdict = &v
-		}
+	v, err := l.Verdict(ctx)
+	if err = unreadable(err); err != nil {
+		return m, err
+	}
+	if v.Locking != "" {
+		m.Verdict = &v
 	}
 	m.Replica, err = replicaOf(ctx, store, l)
 	return m, unreadable(err)

@@ -5,6 +5,7 @@ package artifact
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -17,6 +18,10 @@ const (
 	TagReplica = "okara-replica" // the repository is a read-only copy
 	TagLedger  = "current"       // in which repository a ledger goes on
 )
+
+// ProbeFragment stands where a workspace does in a tag by which okara doctor finds out
+// whether tags of states move. No workspace has it.
+const ProbeFragment = "ws-okara-doctor"
 
 // Types and annotations of these marks: one JSON document in one annotation.
 const (
@@ -45,12 +50,49 @@ type Verdict struct {
 	DigestDropsTags bool `json:"delete_digest_drops_tags"`
 	ReferrersAPI    bool `json:"referrers_api"`
 	CreateOnly      bool `json:"create_only_honoured"` // seen once; never relied on
+
+	Pointer Pointer `json:"pointer,omitempty"`
 }
 
-// NewVerdict encodes the manifest of TagVerdict.
+// Pointer says whether a tag that exists can be pushed again, as that of the current
+// state must be.
+type Pointer string
+
+// The zero Pointer is of a verdict that does not say.
+const (
+	PointerMoves Pointer = "moves"
+	PointerStuck Pointer = "stuck" // it names the first version for ever
+)
+
+// Examined reports whether the registry was tested, and not only found out about.
+func (v Verdict) Examined() bool { return v.Rounds > 0 || v.DeleteTag || v.DeleteDigest }
+
+const laterVerdictPrefix = TagVerdict + "-"
+
+// LaterVerdictTag is the tag of a verdict where [TagVerdict] does not move.
+func LaterVerdictTag(t time.Time) string { return fmt.Sprintf("%s%012d", laterVerdictPrefix, t.Unix()) }
+
+// IsVerdictTag reports whether tag is that of a verdict.
+func IsVerdictTag(tag string) bool {
+	number, later := strings.CutPrefix(tag, laterVerdictPrefix)
+	return tag == TagVerdict || later && len(number) == 12 && strings.Trim(number, "0123456789") == ""
+}
+
+// NewestVerdict is the tag of the last verdict in a tag list, "" without one.
+func NewestVerdict(tags []string) string {
+	newest := ""
+	for _, tag := range tags {
+		if IsVerdictTag(tag) {
+			newest = max(newest, tag) // those with a number come behind the one without
+		}
+	}
+	return newest
+}
+
+// NewVerdict encodes the manifest of a verdict.
 func NewVerdict(v Verdict) (oci.Manifest, error) { return newMark(artifactVerdict, v) }
 
-// ParseVerdict reads the manifest of TagVerdict.
+// ParseVerdict reads the manifest of a verdict.
 func ParseVerdict(m oci.Manifest) (Verdict, error) {
 	var v Verdict
 	return v, parseMark(m, artifactVerdict, &v)

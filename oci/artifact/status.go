@@ -112,6 +112,9 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	if _, err := r.Push(ctx, oci.Artifact{Blobs: append(blobs, oci.EmptyBlob()), Root: m}); err != nil {
 		return e, err
 	}
+	if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
+		return e, err
+	}
 	e.Tag = statusTag(e.Time)
 	return e, r.PutTag(ctx, e.Tag, m)
 }

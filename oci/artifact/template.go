@@ -85,6 +85,12 @@ func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, 
 			return d, false, err
 		}
 	}
+	if err := r.PutManifest(ctx, m); err != nil {
+		return d, false, err
+	}
+	if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
+		return d, false, err
+	}
 	putErr := r.PutTag(ctx, v.Tag(), m)
 	have, err := r.Resolve(ctx, v.Tag())
 	switch {

@@ -20,13 +20,14 @@
 // # The other checks
 //
 // Each writes and finds out one thing, and says what follows from it: push and
-// pull, the tag list after a push, a cache before the registry, PUT that only
+// pull, a tag that is pushed again, the tag list after a push, a cache before the registry, PUT that only
 // creates, referrers, deletes by tag and by digest. Locks do not rely on
 // create-only PUT: one refusal does not prove that two at once are told apart.
 //
 // # What stays behind
 //
-// Tags start with "okara-probe-" and a random part. Where nothing can be deleted,
+// Tags start with "okara-probe-" and a random part, but for one, state-ws-okara-doctor.
+// Rules of a registry about tags go by names, so that one has the form of a state's. Where nothing can be deleted,
 // the rounds run in the repository REPOSITORY/okara-doctor, which can be removed
 // as a whole; where that cannot be made either, fewer rounds run in the repository
 // itself, since their tags stay in the list that every lock reads.

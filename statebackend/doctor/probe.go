@@ -157,7 +157,7 @@ func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
 	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.o.Tool
 	for _, check := range []func(context.Context, *artifact.Verdict) error{
-		d.checkPush, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
+		d.checkPush, d.checkMove, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
 	} {
 		if err := check(ctx, v); err != nil {
 			return fmt.Errorf("examining %s: %w", d.repo, err)
@@ -211,6 +211,49 @@ func (d *examination) checkPush(ctx context.Context, _ *artifact.Verdict) error 
 	return d.remove(ctx, tag, m)
 }
 
+// checkMove pushes a tag twice that looks like that of a current state, as rules of a
+// registry judge tags by their names: 412 and 403 mean that it cannot move.
+func (d *examination) checkMove(ctx context.Context, v *artifact.Verdict) error {
+	const tag = "state-" + artifact.ProbeFragment
+	_, first, err := d.scratch("move", nil)
+	if err != nil {
+		return err
+	}
+	_, second, err := d.scratch("move", nil)
+	if err != nil {
+		return err
+	}
+	if err = d.repo.PutTag(ctx, tag, first); err == nil { // else it is left from before
+		err = d.repo.PutTag(ctx, tag, second)
+	}
+	if err != nil && !kept(err) {
+		return err
+	}
+	now, rerr := d.repo.Resolve(ctx, tag)
+	if errors.Is(rerr, oci.ErrNotFound) && err != nil {
+		return err // nothing may be pushed there at all
+	}
+	if rerr != nil {
+		return rerr
+	}
+	v.Pointer = artifact.PointerStuck
+	if now.Digest == second.Digest {
+		v.Pointer = artifact.PointerMoves
+	}
+	moves := v.Pointer == artifact.PointerMoves
+	d.found(moves, "move a tag", yesNo(moves), ternary(moves, "state-W follows the newest version",
+		"okara lists the versions before it reads; other tools read the first state for ever, unless the rule exempts state-*, locked-* and unlocked-* (not state-*-v*)"))
+	if err := d.removeDigest(ctx, first); err != nil {
+		return err
+	}
+	return d.remove(ctx, tag, second)
+}
+
+// kept tells of a tag that the registry does not let this account move.
+func kept(err error) bool {
+	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
+}
+
 // checkList looks at the tag list after a push that has been answered.
 func (d *examination) checkList(ctx context.Context, _ *artifact.Verdict) error {
 	var tags []string
@@ -254,6 +297,8 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *artifact.Verdict) 
 	d.watch.onlyCreate(false)
 	seen := "honoured"
 	switch {
+	case kept(err) && v.Pointer == artifact.PointerStuck:
+		seen = "not known, as every PUT of a tag that exists is refused"
 	case err == nil:
 		seen = "ignored"
 	case errors.Is(err, oci.ErrExists):

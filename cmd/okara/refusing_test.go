@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/doctor"
+)
+
+// okaraAs runs a command line as the account of a registry that refuses.
+func okaraAs(t *testing.T, password string, args ...string) outcome {
+	t.Helper()
+	env := map[string]string{"HOME": t.TempDir(), "OKARA_USERNAME": "robot", "OKARA_PASSWORD": password}
+	var out, errOut bytes.Buffer
+	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
+	return outcome{code: code, out: out.String(), err: errOut.String()}
+}
+
+// refusingRepository is where tests of refusals keep states: in a registry made for
+// them, or in the one that OKARA_MATRIX_REGISTRY names, HOST/PATH of a place whose tags
+// do not move.
+func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
+	t.Helper()
+	if place := os.Getenv("OKARA_MATRIX_REGISTRY"); place != "" {
+		return place + "/" + strings.ToLower(t.Name()[strings.LastIndexByte(t.Name(), '/')+1:])
+	}
+	return ocitest.NewRefusing(t, rules).Host + "/infra/state"
+}
+
+// TestStateOnImmutableTags: no command returns an old state without a word where tags
+// do not move, with and without the verdict of okara doctor.
+func TestStateOnImmutableTags(t *testing.T) {
+	for name, rules := range map[string]ocitest.Refusals{
+		"rule": {Immutable: []string{"*"}}, "rule-and-no-untag": {Immutable: []string{"state-*"}, NoUntag: true}, "no-update": {NoUpdate: true},
+	} {
+		for _, examined := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s-%v", name, examined), func(t *testing.T) {
+				repository := refusingRepository(t, rules)
+				if examined {
+					if o := okara(t, "doctor", repository); o.code != exitOK || !strings.Contains(o.out, "exempts state-*, locked-* and unlocked-* (not state-*-v*)") {
+						t.Errorf("doctor: exit %d\n%s%s", o.code, o.out, o.err)
+					}
+				}
+				said := ""
+				for serial := 1; serial <= 3; serial++ {
+					o := okara(t, "state", "push", repository, newFile(t, "s", stateText("a", serial)))
+					if o.code != exitOK {
+						t.Fatalf("push %d: exit %d\n%s", serial, o.code, o.err)
+					}
+					said += o.err
+					for _, args := range [][]string{{"state", "pull", repository}, {"state", "show", repository, "--json"}} {
+						if o := okara(t, args...); o.code != exitOK || !strings.Contains(o.out, fmt.Sprintf(`"serial":%d`, serial)) && !strings.Contains(o.out, fmt.Sprintf(`"serial": %d`, serial)) {
+							t.Errorf("%v after push %d: exit %d\n%.300s\n%s", args, serial, o.code, o.out, o.err)
+						}
+					}
+				}
+				if !examined && !strings.Contains(said, "exempt state-*, locked-* and unlocked-*") || strings.Contains(said, "next lock repairs") {
+					t.Errorf("said\n%s", said)
+				}
+			})
+		}
+	}
+}
+
+// TestDoctorOnRefusing: okara doctor pushes a tag twice and deletes one, and says what
+// follows, also for an account that may only push.
+func TestDoctorOnRefusing(t *testing.T) {
+	pushOnly := map[string][]string{"infra": {"pull", "push"}}
+	for _, tt := range []struct {
+		name     string
+		rules    ocitest.Refusals
+		pointer  artifact.Pointer
+		deletes  [2]bool // by tag, by digest
+		leftover bool    // rounds ran in a repository of their own
+	}{
+		{"nothing refused", ocitest.Refusals{}, artifact.PointerMoves, [2]bool{true, true}, false},
+		{"harbor", ocitest.Refusals{NoUntag: true, Projects: map[string][]string{"infra": {"pull", "push", "delete"}}}, artifact.PointerMoves, [2]bool{false, true}, false},
+		{"immutable", ocitest.Refusals{Immutable: []string{"*"}}, artifact.PointerStuck, [2]bool{false, false}, true},
+		{"immutable but states", ocitest.Refusals{Immutable: []string{"*"}, Exempt: []string{"state-*", "locked-*", "unlocked-*", "okara-*"}}, artifact.PointerMoves, [2]bool{true, true}, false},
+		{"no update", ocitest.Refusals{NoUpdate: true, NoDelete: true}, artifact.PointerStuck, [2]bool{false, false}, true},
+		{"push only", ocitest.Refusals{Projects: pushOnly}, artifact.PointerMoves, [2]bool{false, false}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := ocitest.NewRefusing(t, tt.rules)
+			reference := g.Host + "/infra/state"
+			for range 2 { // the second time most of what it writes is there
+				o := okaraAs(t, "secret", "doctor", reference, "--json")
+				var r doctor.Report
+				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != exitOK {
+					t.Fatalf("exit %d, %v: %s", o.code, err, o.err)
+				}
+				v := r.Verdict
+				if v.Pointer != tt.pointer || [2]bool{v.DeleteTag, v.DeleteDigest} != tt.deletes || v.Locking != statebackend.LockingExact || v.Rounds != 200 {
+					t.Errorf("verdict %+v", v)
+				}
+			}
+			g.Refuse(ocitest.Refusals{})
+			if r := len(probes(t, g.Host+"/infra/state/okara-doctor")) > 0; r != tt.leftover {
+				t.Errorf("rounds in a repository of their own: %v", r)
+			}
+			o := okara(t, "doctor", reference, "--json") // after the rule is gone
+			if o.code != exitOK || !strings.Contains(o.out, `"pointer": "moves"`) {
+				t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
+			}
+			if names := mustOkara(t, "state", "list", reference); strings.TrimSpace(names) != "" {
+				t.Errorf("workspaces: %s", names)
+			}
+		})
+	}
+}
+
+// probes are the tags that okara doctor left in a repository, which may not exist.
+func probes(t *testing.T, reference string) []string {
+	t.Helper()
+	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := r.Snapshot(t.Context())
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(l.Tags, func(tag string) bool { return !strings.Contains(tag, "-probe-") })
+}
+
+// TestDeniedByHarbor: an account that the registry knows and that lacks a right, or a
+// project that is not there, is denied: exit 5, the registry's words, one hint.
+func TestDeniedByHarbor(t *testing.T) {
+	host := ocitest.NewRefusing(t, ocitest.Refusals{Projects: map[string][]string{"infra": {"pull"}}}).Host
+	state := newFile(t, "s", stateText("a", 1))
+	for _, tt := range []struct {
+		args     []string
+		password string
+		text     string
+		hint     string
+	}{
+		{[]string{"state", "push", host + "/nope/state", state}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"state", "pull", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"state", "push", host + "/infra/state", state}, "secret", "action: push", "what the account may do in it"},
+		{[]string{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host + "/nope"}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"doctor", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"state", "pull", host + "/infra/state"}, "wrong", "unauthorized", "was refused; log in"},
+	} {
+		o := okaraAs(t, tt.password, tt.args...)
+		if o.code != exitDenied || strings.Count(o.err, tt.text) == 0 || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, tt.hint) || strings.Contains(o.err, "secret") {
+			t.Errorf("%v: exit %d\n%s", tt.args, o.code, o.err)
+		}
+	}
+}
+
+// TestContentTrust: a registry that hands out what is signed only refuses to publish
+// and to keep states, with its reason, and nothing stays that could lock.
+func TestContentTrust(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
+	for _, args := range [][]string{
+		{"state", "push", g.Host + "/infra/state", newFile(t, "s", stateText("a", 1))},
+		{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", g.Host},
+		{"doctor", g.Host + "/infra/state"},
+	} {
+		o := okara(t, args...)
+		if o.code != exitDenied || !strings.Contains(o.err, "not signed by cosign") || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, "exempt this project") {
+			t.Errorf("%v: exit %d\n%s", args, o.code, o.err)
+		}
+	}
+	g.Refuse(ocitest.Refusals{})
+	if locks := mustOkara(t, "state", "locks", g.Host+"/infra/state"); strings.TrimSpace(locks) != "" {
+		t.Errorf("locks: %s", locks)
+	}
+	if o := okara(t, "list", "net/vpc/aws", "--registry", g.Host); o.code != exitNotFound {
+		t.Errorf("list: exit %d\n%s%s", o.code, o.out, o.err)
+	}
+}

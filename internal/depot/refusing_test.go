@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestPruneByDigest: where tags cannot be deleted, manifests are, unless a tag that
+// stays is on the same one, and who prunes hears how much is left.
+func TestPruneByDigest(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{NoUntag: true})
+	d, client := depottest.NewDepot(t, g.Host, oci.Options{})
+	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
+		if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
+	if err := r.PutTag(t.Context(), "stable", depottest.MustFetch(t, r, "1.1.0")); err != nil {
+		t.Fatal(err)
+	}
+	prune := func(keep int) (*depot.Listing, error) {
+		l, err := d.Versions(t.Context(), depottest.VPC().Item())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: keep}))
+		if l, lerr := d.Versions(t.Context(), depottest.VPC().Item()); lerr == nil {
+			return l, err
+		}
+		t.Fatal("the listing is gone")
+		return nil, nil
+	}
+	l, err := prune(2)
+	kept, ok := errors.AsType[*depot.KeptError](err)
+	if !ok || len(kept.Kept) != 1 || kept.Kept[0].String() != "1.1.0" || kept.Of != 2 || !errors.Is(err, oci.ErrUnsupported) {
+		t.Errorf("prune: %v", err)
+	}
+	want := []string{"1.3.0", "1.2.0", "1.1.0"}
+	for i, v := range l.Versions {
+		if i >= len(want) || v.String() != want[i] {
+			t.Fatalf("versions %v, want %v", l.Versions, want)
+		}
+	}
+	if l.Status(kept.Kept[0]).Yanked == nil {
+		t.Error("what stays is not yanked")
+	}
+	g.Refuse(ocitest.Refusals{NoUntag: true, Immutable: []string{"*"}})
+	l, err = prune(1)
+	if kept, ok := errors.AsType[*depot.KeptError](err); !ok || len(kept.Kept) != 2 || len(l.Versions) != 3 {
+		t.Errorf("prune of immutable versions: %v, %v", err, l.Versions)
+	}
+}
+
+// TestContentTrust: nothing gets a tag that a registry hands out to nobody, and what is
+// there is not spoilt by an announcement.
+func TestContentTrust(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
+	d, client := depottest.NewDepot(t, g.Host, oci.Options{})
+	publish := func() error {
+		_, err := d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+		return err
+	}
+	provide := func() error {
+		_, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)})
+		return err
+	}
+	for _, err := range []error{publish(), provide()} {
+		if !errors.Is(err, oci.ErrDenied) || !oci.WithheldByPolicy(err) {
+			t.Errorf("publish: %v", err)
+		}
+	}
+	for _, name := range []string{"p/modules/net/vpc/aws", "p/providers/acme/dns"} {
+		if l, err := depottest.MustRepo(t, client, name).Snapshot(t.Context()); err == nil && len(l.Tags) > 0 {
+			t.Errorf("%s has %v", name, l.Tags)
+		}
+	}
+	g.Refuse(ocitest.Refusals{})
+	if err := publish(); err != nil {
+		t.Fatal(err)
+	}
+	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
+	before, err := r.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Refuse(ocitest.Refusals{ContentTrust: true})
+	for _, action := range []string{artifact.ActionDeprecate, artifact.ActionYank} {
+		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); !errors.Is(err, oci.ErrDenied) {
+			t.Errorf("%s: %v", action, err)
+		}
+	}
+	g.Refuse(ocitest.Refusals{})
+	if after, err := r.Snapshot(t.Context()); err != nil || !slices.Equal(after.Tags, before.Tags) {
+		t.Errorf("tags %v, before %v, %v", after.Tags, before.Tags, err)
+	}
+}
+
+// TestEqualZips: two platforms with the same bytes get manifests that differ, and a
+// version without such platforms is what it always was.
+func TestEqualZips(t *testing.T) {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns_v1.2.3", "for all", 0o755))
+	dist := fstest.MapFS{}
+	for _, platform := range []string{"darwin_amd64", "linux_amd64", "linux_arm64"} {
+		dist["terraform-provider-dns_1.2.3_"+platform+".zip"] = &fstest.MapFile{Data: zip}
+	}
+	v := depottest.MustVersion(t, "1.2.3")
+	for i := range 2 {
+		out, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)})
+		if err != nil || out.Existing != (i == 1) {
+			t.Fatalf("publish %d: %+v, %v", i, out, err)
+		}
+	}
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, client, "p/providers/acme/dns"), "1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range index.Platforms {
+		seen[p.Manifest.Digest.String()] = true
+	}
+	if len(index.Platforms) != 3 || len(seen) != 3 {
+		t.Errorf("%d platforms with %d manifests", len(index.Platforms), len(seen))
+	}
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Refusals are what a registry refuses by rules, in the words of Harbor 2.16 where
+// nothing else is said. The zero value refuses nothing.
+type Refusals struct {
+	Immutable    []string // patterns of tags that neither move nor go: 412
+	Exempt       []string // patterns of tags that may all the same
+	NoUpdate     bool     // an account that may only create: 403 for a tag that exists (zot without "update")
+	NoDelete     bool     // an account that may not delete: 403 (zot without "delete"), and 401 with Projects
+	NoUntag      bool     // DELETE of a tag: 400 UNSUPPORTED; of a digest it works
+	ContentTrust bool     // reading a manifest that has no signature of cosign: 412
+	// Projects are the first parts of names that exist, with what the account may do
+	// in each: pull, push, delete. Nil: there are no accounts. The account is "robot"
+	// with the password "secret".
+	Projects map[string][]string
+}
+
+// Refusing is a registry that refuses by rules which may change while it runs, as
+// those of Harbor and zot do.
+type Refusing struct {
+	Host string
+
+	inner http.Handler
+	mu    sync.Mutex // guards rules
+	rules Refusals
+}
+
+// NewRefusing starts a registry that refuses.
+func NewRefusing(t testing.TB, rules Refusals) *Refusing {
+	t.Helper()
+	g := &Refusing{inner: Handler(t, Quirks{}), rules: rules}
+	g.Host = serve(t, g)
+	return g
+}
+
+// Refuse replaces the rules.
+func (g *Refusing) Refuse(rules Refusals) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rules = rules
+}
+
+func (g *Refusing) now() Refusals {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.rules
+}
+
+func (g *Refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rules, p := g.now(), parse(r.URL.Path)
+	if rules.Projects != nil && !rules.admits(w, r, p) {
+		return
+	}
+	switch {
+	case p.kind != "manifest":
+		g.inner.ServeHTTP(w, r)
+	case r.Method == http.MethodPut && !p.digest():
+		g.put(w, r, p, rules)
+	case r.Method == http.MethodDelete:
+		g.remove(w, r, p, rules)
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && rules.ContentTrust:
+		g.read(w, r, p)
+	default:
+		g.inner.ServeHTTP(w, r)
+	}
+}
+
+// immutable reports whether a rule keeps the tag as it is.
+func (rules Refusals) immutable(tag string) bool {
+	matches := func(pattern string) bool {
+		ok, err := path.Match(pattern, tag)
+		return err == nil && ok
+	}
+	return slices.ContainsFunc(rules.Immutable, matches) && !slices.ContainsFunc(rules.Exempt, matches)
+}
+
+// digestOf is what a tag names, "" where there is none.
+func (g *Refusing) digestOf(r *http.Request, name, ref string) string {
+	rec := httptest.NewRecorder()
+	head := httptest.NewRequest(http.MethodHead, "/v2/"+name+"/manifests/"+ref, nil).WithContext(r.Context())
+	head.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json")
+	g.inner.ServeHTTP(rec, head)
+	if rec.Code != http.StatusOK {
+		return ""
+	}
+	return rec.Header().Get("Docker-Content-Digest")
+}
+
+func refuseImmutable(w http.ResponseWriter, tag string) {
+	refuse(w, http.StatusPreconditionFailed, "PRECONDITION", fmt.Sprintf("Failed to process request due to '%s' configured as immutable.", tag))
+}
+
+// put refuses a tag that exists. Harbor does so for the bytes that it has, too.
+func (g *Refusing) put(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
+	immutable := rules.immutable(p.ref)
+	exists := (immutable || rules.NoUpdate) && g.digestOf(r, p.name, p.ref) != ""
+	switch {
+	case exists && immutable:
+		_, _ = io.Copy(io.Discard, r.Body)
+		refuseImmutable(w, p.ref)
+	case exists:
+		_, _ = io.Copy(io.Discard, r.Body)
+		refuse(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
+	default:
+		g.inner.ServeHTTP(w, r)
+	}
+}
+
+func (g *Refusing) remove(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
+	if rules.NoDelete {
+		refuse(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
+		return
+	}
+	if rules.NoUntag && !p.digest() {
+		refuse(w, http.StatusBadRequest, "UNSUPPORTED", "unsupported digest "+p.ref+": invalid checksum digest format")
+		return
+	}
+	tags := []string{p.ref}
+	if p.digest() {
+		tags = g.tagsOf(r, p)
+	}
+	for _, tag := range tags {
+		if rules.immutable(tag) {
+			refuseImmutable(w, tag)
+			return
+		}
+	}
+	g.inner.ServeHTTP(w, r)
+}
+
+// tagsOf are the tags that name a digest.
+func (g *Refusing) tagsOf(r *http.Request, p place) []string {
+	list := httptest.NewRequest(http.MethodGet, "/v2/"+p.name+"/tags/list", nil).WithContext(r.Context())
+	tags, _ := listTags(g.inner, list)
+	return slices.DeleteFunc(tags, func(tag string) bool { return g.digestOf(r, p.name, tag) != p.ref })
+}
+
+// read hands out what has a signature of cosign, and signatures.
+func (g *Refusing) read(w http.ResponseWriter, r *http.Request, p place) {
+	d := p.ref
+	if !p.digest() {
+		d = g.digestOf(r, p.name, p.ref)
+	}
+	signature := strings.ReplaceAll(d, ":", "-") + ".sig"
+	if d == "" || strings.HasSuffix(p.ref, ".sig") || g.digestOf(r, p.name, signature) != "" {
+		g.inner.ServeHTTP(w, r)
+		return
+	}
+	refuse(w, http.StatusPreconditionFailed, "PROJECTPOLICYVIOLATION", "The image is not signed by cosign.")
+}
+
+// Account is the name and the password that the registry knows.
+func (g *Refusing) Account() (user, password string) { return "robot", "secret" }
+
+// admits answers like Harbor's token server and its check of requests: 401 whatever is
+// missing, with a challenge for Basic to who brought something.
+func (rules Refusals) admits(w http.ResponseWriter, r *http.Request, p place) bool {
+	if p.kind == "token" {
+		rules.token(w, r)
+		return false
+	}
+	user, brought := caller(r)
+	project, _, _ := strings.Cut(p.name, "/")
+	may, exists := rules.Projects[project]
+	action := actionOf(r)
+	switch {
+	case user == "" && p.name == "":
+		challenge(w, r, "", brought)
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
+		return false
+	case p.name == "", user != "" && slices.Contains(may, action) && !(action == "delete" && rules.NoDelete):
+		return true
+	}
+	text := fmt.Sprintf("unauthorized to access repository: %s, action: %s", p.name, action)
+	if !exists && user != "" {
+		text = "project " + project + " not found"
+	}
+	challenge(w, r, "repository:"+p.name+":"+action, brought)
+	refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", text+": "+text)
+	return false
+}
+
+func actionOf(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return "pull"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return "push"
+}
+
+// caller is who a request names, "" for nobody; brought reports that it said anything.
+func caller(r *http.Request) (user string, brought bool) {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		c, _ := (&Issuer{}).read(token)
+		return c.User, true
+	}
+	name, password, ok := r.BasicAuth()
+	if name != "robot" || password != "secret" {
+		return "", ok
+	}
+	return name, true
+}
+
+func challenge(w http.ResponseWriter, r *http.Request, scope string, brought bool) {
+	text := `Basic realm="harbor"`
+	if !brought {
+		text = fmt.Sprintf(`Bearer realm="http://%s/service/token",service="harbor-registry"`, r.Host)
+		if scope != "" {
+			text += fmt.Sprintf(",scope=%q", scope)
+		}
+	}
+	w.Header().Set("WWW-Authenticate", text)
+}
+
+// token gives a token to anybody who names a scope; to a wrong password one that names
+// nobody.
+func (rules Refusals) token(w http.ResponseWriter, r *http.Request) {
+	user, _ := caller(r)
+	scopes := r.URL.Query()["scope"]
+	if user == "" && len(scopes) == 0 {
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
+		return
+	}
+	issuer := &Issuer{Allow: func(_, repository, action string) bool {
+		project, _, _ := strings.Cut(repository, "/")
+		return slices.Contains(rules.Projects[project], action)
+	}}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": issuer.issue(user, scopes)})
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// keepers are the ways in which a registry keeps state-W at the first version.
+func keepers() map[string]ocitest.Refusals {
+	return map[string]ocitest.Refusals{
+		"rule for all":         {Immutable: []string{"*"}},
+		"rule for states":      {Immutable: []string{"state-*"}},
+		"no update":            {NoUpdate: true},
+		"no update, no delete": {NoUpdate: true, NoDelete: true},
+	}
+}
+
+// TestImmutableTags: where state-W cannot move, every reader gets the newest state, and
+// the one who wrote says once which tags to exempt.
+func TestImmutableTags(t *testing.T) {
+	for name, rules := range keepers() {
+		t.Run(name, func(t *testing.T) {
+			host := ocitest.NewRefusing(t, rules).Host
+			var log bytes.Buffer
+			s := newStore(t, host, nil, statebackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			for i := range 4 {
+				l := mustLock(t, s, "prod", fmt.Sprint(i))
+				if got, _, err := l.Get(t.Context()); i > 0 && (err != nil || !bytes.Equal(got, testState(i, 0))) {
+					t.Errorf("read under lock %d: %s, %v", i, got, err)
+				}
+				mustPut(t, l, testState(i+1, 0))
+				mustUnlock(t, l)
+				for who, reader := range map[string]*statebackend.Store{"the writer": s, "another": newStore(t, host, nil, statebackend.Options{})} {
+					if got, _, err := reader.Get(t.Context(), "prod"); err != nil || !bytes.Equal(got, testState(i+1, 0)) {
+						t.Errorf("%s reads after write %d: %s, %v", who, i+1, got, err)
+					}
+				}
+			}
+			text := log.String()
+			if strings.Count(text, "exempt state-*, locked-* and unlocked-*") != 1 || strings.Contains(text, "next lock repairs") {
+				t.Errorf("log:\n%s", text)
+			}
+			v, err := s.Verdict(t.Context())
+			if err != nil || v.Pointer != artifact.PointerStuck {
+				t.Errorf("verdict %+v, %v", v, err)
+			}
+		})
+	}
+}
+
+// TestImmutableTagsUnrecorded: a reader that no verdict warns reads the newest version
+// all the same, and says so.
+func TestImmutableTagsUnrecorded(t *testing.T) {
+	host := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"state-*"}}).Host
+	refuse := &ocitest.Fault{Do: ocitest.Status(http.StatusForbidden, -1), Times: -1, Match: func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/okara-doctor")
+	}}
+	writer := newStore(t, host, refuse, statebackend.Options{})
+	mustStore(t, writer, "prod", testState(1, 0))
+	mustStore(t, writer, "prod", testState(2, 0))
+	if _, err := writer.Verdict(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+		t.Fatalf("verdict: %v", err)
+	}
+	var log bytes.Buffer
+	reader := newStore(t, host, nil, statebackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if got, v, err := reader.Get(t.Context(), "prod"); err != nil || !bytes.Equal(got, testState(2, 0)) || v.N != 2 {
+		t.Errorf("read %s, %+v, %v", got, v, err)
+	}
+	if text := log.String(); !strings.Contains(text, "older than the newest version") || !strings.Contains(text, "exempt state-*") {
+		t.Errorf("log: %s", text)
+	}
+}
+
+// TestPointerRequests: a read trusts state-W alone where the verdict says that it
+// moves, and lists as well where nobody knows.
+func TestPointerRequests(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	mustStore(t, s, "prod", testState(1, 0))
+	read := func(reader *statebackend.Store, c *ocitest.Count, want map[string]int) {
+		t.Helper()
+		c.Take()
+		if _, _, err := reader.Get(t.Context(), "prod"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Take()); diff != "" {
+			t.Errorf("read (-want +got):\n%s", diff)
+		}
+	}
+	c := &ocitest.Count{}
+	read(newStore(t, host, c, statebackend.Options{}), c, map[string]int{"GET manifest": 1, "GET tags": 1})
+	if err := s.RecordVerdict(t.Context(), artifact.Verdict{Locking: statebackend.LockingExact, Pointer: artifact.PointerMoves}); err != nil {
+		t.Fatal(err)
+	}
+	reader := newStore(t, host, c, statebackend.Options{})
+	read(reader, c, map[string]int{"GET manifest": 2, "GET tags": 1})
+	read(reader, c, map[string]int{"GET manifest": 1})
+}
+
+// TestLaterVerdicts: where the tag of a verdict cannot move either, the newest counts
+// all the same, also after a rule was changed.
+func TestLaterVerdicts(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"*"}})
+	s := newStore(t, g.Host, nil, statebackend.Options{})
+	mustStore(t, s, "prod", testState(1, 0))
+	for i, want := range []artifact.Pointer{"", artifact.PointerStuck, artifact.PointerMoves} {
+		if i == 2 {
+			g.Refuse(ocitest.Refusals{})
+		}
+		if err := s.RecordVerdict(t.Context(), artifact.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.Verdict(t.Context()); err != nil || v.Pointer != want {
+			t.Errorf("verdict %d: %+v, %v", i, v, err)
+		}
+	}
+}
+
+// TestContentTrust: a registry that hands out signed manifests only refuses the first
+// lock, which leaves nothing that locks.
+func TestContentTrust(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
+	s := newStore(t, g.Host, nil, statebackend.Options{})
+	_, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+	if !errors.Is(err, oci.ErrDenied) || !oci.WithheldByPolicy(err) || !strings.Contains(err.Error(), "not signed by cosign") {
+		t.Fatalf("lock: %v", err)
+	}
+	g.Refuse(ocitest.Refusals{})
+	if held, err := s.Held(t.Context(), "prod"); held != nil || err != nil {
+		t.Errorf("held: %+v, %v", held, err)
+	}
+	mustStore(t, newStore(t, g.Host, nil, statebackend.Options{}), "prod", testState(1, 0))
+	g.Refuse(ocitest.Refusals{ContentTrust: true})
+	if _, _, err := s.Get(t.Context(), "prod"); !errors.Is(err, oci.ErrDenied) || !oci.WithheldByPolicy(err) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+// TestRepeatedOnImmutable: a write whose answer is lost is there, although the registry
+// refuses to be sent it again.
+func TestRepeatedOnImmutable(t *testing.T) {
+	host := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"*"}}).Host
+	for _, part := range []string{"/manifests/state-prod-v", "/manifests/unlocked-prod-"} {
+		lost := &ocitest.Fault{Do: ocitest.StatusAfter(http.StatusBadGateway), Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.Contains(r.URL.Path, part)
+		}}
+		s := newStore(t, host, lost, statebackend.Options{})
+		mustStore(t, s, "prod", testState(1, 0))
+		if lost.Seen() < 2 {
+			t.Errorf("%s was sent %d times", part, lost.Seen())
+		}
+		if held, err := s.Held(t.Context(), "prod"); held != nil || err != nil {
+			t.Errorf("%s: held: %+v, %v", part, held, err)
+		}
+	}
+}
+
+// TestMaxVersionsWithoutDelete: who asks to keep a number of versions is told once that
+// the registry keeps all.
+func TestMaxVersionsWithoutDelete(t *testing.T) {
+	var log bytes.Buffer
+	s := newStore(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), nil, statebackend.Options{MaxVersions: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 4 {
+		mustStore(t, s, "prod", testState(i+1, 0))
+	}
+	if text := log.String(); strings.Count(text, "max_versions has no effect here") != 1 || strings.Count(text, "level=WARN") > 2 {
+		t.Errorf("log:\n%s", text)
+	}
+}

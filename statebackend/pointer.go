@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// movable names the tags that a rule of a registry must let move, and those that it
+// may keep.
+const movable = "the rule that keeps tags from moving must exempt state-*, locked-* and unlocked-*, and need not exempt state-*-v*"
+
+// pointed reads the current state by state-W. Whether that tag follows what is
+// written is known from the verdict on the registry only. Without one the versions
+// are listed too, and the newest is read; where the tag cannot move, they alone are.
+func (s *Store) pointed(ctx context.Context, l line) (artifact.StateManifest, error) {
+	if s.o.StrictReads || s.findings.stuck() {
+		return s.listed(ctx, l)
+	}
+	m, err := s.fetchState(ctx, l.pointer(), l.workspace)
+	if errors.Is(err, oci.ErrNotFound) { // its writer may have died in between
+		return s.listed(ctx, l)
+	}
+	if err != nil || s.findings.pointerIs() == artifact.PointerMoves {
+		return m, err
+	}
+	behind, err := s.behind(ctx, l, m)
+	if err != nil || !behind {
+		return m, err
+	}
+	n := m.N
+	if m, err = s.listed(ctx, l); err == nil && !s.findings.stuck() {
+		s.o.Logger.WarnContext(ctx, l.pointer()+" is older than the newest version, which was read: the registry may keep it from moving; "+movable,
+			"repository", s.repo.String(), "workspace", l.workspace, "tag", n, "version", m.N)
+	}
+	return m, err
+}
+
+// behind reports whether there is a version above what state-W names, and learns from
+// the verdict on the registry, if there is one. A version that is being written is
+// given a moment.
+func (s *Store) behind(ctx context.Context, l line, m artifact.StateManifest) (bool, error) {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return false, err
+	}
+	v, err := s.verdictIn(ctx, tags)
+	switch {
+	case err == nil:
+		s.findings.learnPointer(v.Pointer)
+	case !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrCorrupt):
+		return false, err
+	}
+	newest := newView(tags, l.fragment).newest
+	if newest <= m.N || s.findings.stuck() {
+		return newest > m.N, nil
+	}
+	if err := sleep(ctx, pause{least: listedPause * 5}); err != nil {
+		return false, err
+	}
+	again, err := s.fetchState(ctx, l.pointer(), l.workspace)
+	return err != nil || again.N < newest, nil
+}
+
+// left says that state-W could not be moved to version n. Where the registry refuses
+// that for good, whoever reads is told by the verdict from now on.
+func (s *Store) left(ctx context.Context, l line, n int64, cause error) {
+	if !refusesForGood(cause) {
+		s.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
+			"repository", s.repo.String(), "version", n, "error", cause)
+		return
+	}
+	if !s.findings.learnPointer(artifact.PointerStuck) {
+		return // it was said
+	}
+	s.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointer()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
+		"repository", s.repo.String(), "version", n, "error", cause)
+	if err := s.recordStuck(ctx); err != nil {
+		s.o.Logger.WarnContext(ctx, "that tags do not move could not be recorded", "repository", s.repo.String(), "error", err)
+	}
+}
+
+// recordStuck adds to the verdict that state-W does not move.
+func (s *Store) recordStuck(ctx context.Context) error {
+	v, err := s.Verdict(ctx)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		v = HostVerdict(s.repo.Host())
+		v.Host, v.Checked, v.Tool = s.repo.Host(), s.o.Now().UTC(), s.o.Tool
+	case err != nil:
+		return err
+	case v.Pointer == artifact.PointerStuck:
+		return nil
+	}
+	v.Pointer = artifact.PointerStuck
+	if err := s.RecordVerdict(ctx, v); err != nil {
+		return err
+	}
+	s.findings.learnPointer(artifact.PointerStuck)
+	return nil
+}
