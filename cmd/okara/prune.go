@@ -42,8 +42,9 @@ lowest that counts, and go below it. The release that clients choose always stay
 
 On a terminal okara shows what would go and asks; --yes answers, and is needed where
 there is no terminal. A version is yanked first and its tag removed second; editions
-go with their version. On a registry that does not delete tags the versions stay
-yanked. The registry's garbage collection frees the space.
+go with their version. On a registry that does not delete tags the manifest is
+removed, unless another tag is on it; what stays is yanked, and okara says how much
+that is. The registry's garbage collection frees the space.
 
 Prints the versions. okara unyank brings one back until the registry's garbage
 collection has freed it; its number is not used again in the meantime.

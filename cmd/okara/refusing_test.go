@@ -4,10 +4,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,12 +21,20 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
 
-// okaraAs runs a command line as the account of a registry that refuses.
-func okaraAs(t *testing.T, password string, args ...string) outcome {
+// okaraAs runs a command line as the account of a registry that refuses, with what a
+// login left.
+func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	t.Helper()
-	env := map[string]string{"HOME": t.TempDir(), "OKARA_USERNAME": "robot", "OKARA_PASSWORD": password}
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".docker"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
+	if err := os.WriteFile(filepath.Join(home, ".docker", "config.json"), []byte(login), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var out, errOut bytes.Buffer
-	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
+	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string { return map[string]string{"HOME": home}[name] })
 	return outcome{code: code, out: out.String(), err: errOut.String()}
 }
 
@@ -96,7 +106,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 			g := ocitest.NewRefusing(t, tt.rules)
 			reference := g.Host + "/infra/state"
 			for range 2 { // the second time most of what it writes is there
-				o := okaraAs(t, "secret", "doctor", reference, "--json")
+				o := okaraAs(t, g.Host, "secret", "doctor", reference, "--json")
 				var r doctor.Report
 				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != exitOK {
 					t.Fatalf("exit %d, %v: %s", o.code, err, o.err)
@@ -153,7 +163,7 @@ func TestDeniedByHarbor(t *testing.T) {
 		{[]string{"doctor", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
 		{[]string{"state", "pull", host + "/infra/state"}, "wrong", "unauthorized", "was refused; log in"},
 	} {
-		o := okaraAs(t, tt.password, tt.args...)
+		o := okaraAs(t, host, tt.password, tt.args...)
 		if o.code != exitDenied || strings.Count(o.err, tt.text) == 0 || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, tt.hint) || strings.Contains(o.err, "secret") {
 			t.Errorf("%v: exit %d\n%s", tt.args, o.code, o.err)
 		}
