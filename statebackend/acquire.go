@@ -355,7 +355,7 @@ func (a *acquirer) alone() request {
 	case a.settle > 0 && !a.settled:
 		a.phase = phaseSettle
 		return request{op: opWait, wait: pause{a.settle, a.settle}}
-	case a.snapshot || a.resume || a.rules.noConfirm:
+	case a.snapshot || a.rules.noConfirm || a.resume && a.rules.joinUnconfirmed:
 		return a.win()
 	}
 	return a.list(phaseConfirm)
@@ -363,7 +363,8 @@ func (a *acquirer) alone() request {
 
 // confirmed decides on one more list, needed where a list is read key by key:
 // the first may have read the version tags before the last holder wrote its
-// last version, and the claims after it had left.
+// last version, and the claims after it had left. So may the claim of another
+// process of the same client have, whose numbers were ours.
 func (a *acquirer) confirmed(r reply) request {
 	if r.status != statusDone {
 		return a.withdraw(afterEnd, acquired{err: r.err})

@@ -164,11 +164,13 @@
 //
 // Why nobody else wins: the root is live from before the answer to LOCK until the end,
 // so every deciding list of somebody else shows it. Why two do not join with the same
-// numbers: of their two second lists the later one shows both claims. The end of a
-// lock ends all claims of its id and lists until none is live: who joined saw the root
-// live after having pushed its claim, so the list that shows the end of the root shows
-// that claim. A claim whose root has ended was left by a server that died meanwhile; it
-// holds nothing, and whoever finds it in his way ends it. Who joined and wrote nothing
+// numbers: of their two second lists the later one shows both claims, or the other
+// process has written and ended the lock in between; where lists are read key by key
+// one more list shows that, as it does to a winner. The end of a lock ends all claims
+// of its id and lists until none is live: who joined saw the root live after having
+// pushed its claim, so the list that shows the end of the root shows that claim. A
+// claim whose root has ended was left by a server that died meanwhile; it holds
+// nothing, and whoever finds it in his way ends it. Who joined and wrote nothing
 // leaves as if by force, since an older claim may still write below.
 //
 // LOCK of an id that has a live claim cannot know whether that one had won. It takes
@@ -181,8 +183,8 @@
 // [Store.Check] asks with one LIST whether the lock of an id is held, wherever it was
 // won. [Store.Resumed] runs a request under a lock and joins it again where another
 // server has written since. Both tell [ErrLockEnded] from [ErrNotHeld]. A list that is
-// old may still say yes: what counts is what Put finds. To join costs four requests:
-// LIST, GET of the claim, PUT of a claim, LIST.
+// old may still say yes: what counts is what Put finds. To join costs five requests:
+// LIST, GET of the claim, PUT of a claim, LIST, LIST.
 //
 // # What the requests are
 //

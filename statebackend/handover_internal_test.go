@@ -33,6 +33,9 @@ func peopleWorlds() map[string]setup {
 	reads := leaves
 	reads.reads, reads.puts = true, 2
 	list["lists, a client does not wait and reads"] = reads
+	three := backwards
+	three.persons, three.servers, three.giveUps, three.patience = 1, 3, 1, 0
+	list["torn lists, read backwards, a client does not wait"] = three
 	forced := whole
 	forced.forces = 1
 	list["lists, a lock is forced"] = forced
@@ -75,6 +78,7 @@ func serverMutants() map[string]struct {
 		"no look at the older claims":     {rules{noRootCheck: true}, worlds["lists, a lock is forced"]},
 		"one list before the end":         {rules{oneList: true}, three},
 		"taking part before the list":     {rules{commitFirst: true}, worlds["lists, a client does not wait"]},
+		"taking part on one torn list":    {rules{joinUnconfirmed: true}, worlds["torn lists, read backwards, a client does not wait"]},
 		"numbers that older claims write": {rules{lowFence: true}, worlds["lists, a server stops"]},
 		"released above nothing":          {rules{noSeal: true}, read},
 		"older claims of who is told no":  {rules{leaveSiblings: true}, worlds["lists, a server stops"]},

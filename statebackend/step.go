@@ -105,6 +105,7 @@ type rules struct {
 	oldClaimFirst   bool // end the older claims of a client before a new one is made
 	noRootCheck     bool // take part in a lock without seeing that it is still held
 	commitFirst     bool // take part in a lock before the list
+	joinUnconfirmed bool // take part on one list that is not a snapshot
 	lowFence        bool // take part with numbers that older claims may write
 	leaveSiblings   bool // refuse a client and leave its older claims
 	oneList         bool // end a client's claims without looking for later ones
