@@ -239,7 +239,7 @@ func (a *acquirer) overtake() request {
 
 func (a *acquirer) overtook(r reply) request {
 	if r.status != statusDone && !a.rules.forceDeletes {
-		if a.repeats++; r.status == statusUncertain && a.repeats < maxRepeats {
+		if a.repeats++; r.mayPass() && a.repeats < maxRepeats {
 			return a.overtake()
 		}
 		return a.end(acquired{err: r.err})
@@ -457,7 +457,7 @@ func (a *acquirer) sealed(r reply) request {
 	if r.status == statusDone {
 		return a.list(phaseSealed)
 	}
-	if a.repeats++; r.status == statusUncertain && a.repeats < maxRepeats {
+	if a.repeats++; r.mayPass() && a.repeats < maxRepeats {
 		return a.seal()
 	}
 	return a.buryForced(acquired{err: r.err})

@@ -2,7 +2,12 @@
 
 package statebackend
 
-import "errors"
+import (
+	"errors"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
 
 // saver writes one version under a lock and makes sure that it counts.
 type saver struct {
@@ -31,6 +36,7 @@ type savePhase uint8
 const (
 	saveStart savePhase = iota
 	saveWritten
+	saveHeld
 	saveListed
 	saveWaited
 	savePointed
@@ -48,6 +54,8 @@ func (s *saver) next(r reply) request {
 		return s.start()
 	case saveWritten:
 		return s.wrote(r)
+	case saveHeld:
+		return s.write()
 	case saveWaited:
 		return s.list()
 	case saveListed:
@@ -90,14 +98,23 @@ func (s *saver) wrote(r reply) request {
 		}
 		return s.list()
 	case statusUncertain:
+		s.result.uncertain = true
 		if s.repeats++; s.repeats < maxRepeats {
 			return s.write() // the same bytes under the same number
 		}
-		s.result.uncertain = true
+	default:
+		if p, ok := backoff(s.repeats); ok && oci.Passing(r.err) && r.after <= maxHeld {
+			s.repeats++
+			s.phase = saveHeld
+			return request{op: opWait, wait: pause{max(p.least, r.after), max(p.most, r.after)}}
+		}
 	}
 	s.result.err = r.err
 	return s.end()
 }
+
+// maxHeld is for how long a registry that takes no version yet is waited for at once.
+const maxHeld = 30 * time.Second
 
 func (s *saver) list() request {
 	s.phase = saveListed

@@ -56,7 +56,7 @@ func (x *session) run(ctx context.Context, m machine) {
 		if req.op == opDone {
 			return
 		}
-		if r.status == statusUncertain && req.op != opWait {
+		if r.mayPass() && req.op != opWait {
 			_ = sleep(ctx, again()) // a cancelled wait ends the requests, too
 		}
 		r = x.perform(ctx, req)

@@ -5,6 +5,7 @@ package statebackend
 import (
 	"time"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -73,6 +74,9 @@ type reply struct {
 	owner    owner         // opReadMarker, opReadPointer
 	err      error         // why status is not statusDone
 }
+
+// mayPass tells whether the same request may succeed when it is sent again.
+func (r reply) mayPass() bool { return r.status == statusUncertain || oci.Passing(r.err) }
 
 // owner is who wrote the tag that was read.
 type owner uint8

@@ -180,30 +180,31 @@ func TestWorkspaceNames(t *testing.T) {
 // Requests of a warm store on distribution, as documented.
 func TestRequestCounts(t *testing.T) {
 	for _, tc := range []struct {
-		name             string
-		q                ocitest.Quirks
-		lock, unlock     map[string]int
-		total, totalSame int
+		name         string
+		q            ocitest.Quirks
+		lock, unlock map[string]int
+		total, cold  int
 	}{
 		{
-			name: "delete", total: 13,
+			name: "delete", total: 13, cold: 15,
 			lock:   map[string]int{"GET tags": 3, "PUT manifest": 2},
 			unlock: map[string]int{"DELETE manifest": 1},
 		},
 		{
-			name: "no delete", q: ocitest.Quirks{NoDelete: true}, total: 15,
+			name: "no delete", q: ocitest.Quirks{NoDelete: true}, total: 15, cold: 18,
 			lock:   map[string]int{"GET tags": 3, "GET manifest": 1, "PUT manifest": 2},
 			unlock: map[string]int{"PUT manifest": 2},
 		},
 		{
-			name: "tag by tag", q: ocitest.Quirks{TagDeleteOnly: true}, total: 14,
+			name: "tag by tag", q: ocitest.Quirks{TagDeleteOnly: true}, total: 14, cold: 18,
 			lock:   map[string]int{"GET tags": 3, "PUT manifest": 2},
 			unlock: map[string]int{"DELETE manifest": 2},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &ocitest.Count{}
-			s := newStore(t, ocitest.New(t, tc.q), c, statebackend.Options{Compression: "none"})
+			host := ocitest.New(t, tc.q)
+			s := newStore(t, host, c, statebackend.Options{Compression: "none"})
 			apply := func(i int, size int) (lock, get, put, unlock map[string]int) {
 				l := mustLock(t, s, "prod", fmt.Sprint(i))
 				lock = c.Take()
@@ -243,6 +244,11 @@ func TestRequestCounts(t *testing.T) {
 			_, _, put, _ = apply(4, 100) // the same bytes
 			if got := sum(put); got != 3 {
 				t.Errorf("put of the same bytes: %v", put)
+			}
+			s = newStore(t, host, c, statebackend.Options{Compression: "none"}) // another process
+			lock, get, put, unlock = apply(5, 64<<10)
+			if got := sum(lock) + sum(get) + sum(put) + sum(unlock); got > tc.cold {
+				t.Errorf("one apply of a new process: %d requests, want at most %d: %v %v %v %v", got, tc.cold, lock, get, put, unlock)
 			}
 		})
 	}
