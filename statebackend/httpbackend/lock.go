@@ -5,8 +5,11 @@ package httpbackend
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -42,13 +45,24 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	case info.Who == "" && info.Operation == "" && info.Created.IsZero():
 		err = s.force(r.Context(), t, info.ID)
 	default:
-		err = t.store.Release(r.Context(), t.workspace, info.ID)
+		err = release(r.Context(), t, info.ID)
 	}
 	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+// release ends the lock of a run. Where nothing is left of it and somebody else holds,
+// an earlier request ended it whose answer was lost, as no tool takes a lock under one
+// UUID twice: the run must not hear that it failed.
+func release(ctx context.Context, t target, id string) error {
+	err := t.store.Release(ctx, t.workspace, id)
+	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && uuid.Validate(id) == nil {
+		return nil
+	}
+	return err
 }
 
 // take locks for whom the server is.

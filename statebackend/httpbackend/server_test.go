@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -236,6 +237,22 @@ func TestReplicas(t *testing.T) {
 		a.want(http.StatusOK, "UNLOCK", "", lockBody("lock-1"))
 		a.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
 		b.wantState(stateOf("a", 4))
+	})
+}
+
+// TestUnlockAnswerLost repeats an UNLOCK whose answer was lost, when the next run holds
+// already. The first one has done all it could, and the next one keeps its lock.
+func TestUnlockAnswerLost(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := client{t, newServer(t, host), "default"}, client{t, newServer(t, host), "default"}
+		mine, next := lockBody(uuid.NewString()), lockBody(uuid.NewString())
+		a.want(http.StatusOK, "LOCK", "", mine)
+		a.want(http.StatusOK, "UNLOCK", "", mine)
+		b.want(http.StatusOK, "LOCK", "", next)
+		a.want(http.StatusOK, "UNLOCK", "", mine)
+		b.want(http.StatusOK, "UNLOCK", "", mine)
+		a.want(http.StatusLocked, "LOCK", "", lockBody("another"))
+		b.want(http.StatusOK, "UNLOCK", "", next)
 	})
 }
 
