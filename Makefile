@@ -67,6 +67,7 @@ fuzz:
 interop: tools $(OTHERS) $(TRIVY) $(COSIGN) $(KO)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
+	cd internal/e2e && OKARA_TEST_SERVERS=200 go test -count=1 -timeout 6h -run 'TestServers' -v .
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .

@@ -108,7 +108,7 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int) {
 }
 
 // checkSections fails if anybody entered before the one inside had left.
-func checkSections(t *testing.T, log string, entries int) {
+func checkSections(t testing.TB, log string, entries int) {
 	t.Helper()
 	text, err := os.ReadFile(log)
 	if err != nil {
