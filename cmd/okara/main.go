@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -35,6 +36,9 @@ const (
 )
 
 func main() {
+	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
 	os.Exit(mainCode())
 }
 

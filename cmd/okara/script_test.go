@@ -12,9 +12,13 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
 func TestMain(m *testing.M) {
+	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
 	testscript.Main(m, map[string]func(){"okara": main, "plain": plainMain, "runs-server": runsServerMain})
 }
 

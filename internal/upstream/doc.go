@@ -20,6 +20,12 @@
 //	network mirror        h1: and zh: hashes, optional  none
 //	filesystem mirror     none                          none
 //
+// A git repository is fetched in two steps: this process stores the pack that the
+// server sends, which it only counts, and a child ([Child]) unpacks it. The child adds
+// up what all objects and deltas stand for before it resolves one, and has bounds of
+// memory and time. It has no secrets, sends no requests, and its death is an error of
+// that one repository.
+//
 // References: the provider registry protocol, the provider network mirror
 // protocol and the filesystem mirror layout as documented by OpenTofu.
 package upstream

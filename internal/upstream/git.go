@@ -22,6 +22,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/storage/memory"
 
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -38,26 +39,26 @@ type Git struct {
 	Guard *Guard // nil: any address
 
 	SSH      *SSHKey       // nil: the user's agent and known hosts
-	MaxBytes int64         // of a checkout, and of what comes over ssh with a key; 0: 2 GiB
-	Timeout  time.Duration // of a list or a checkout; 0: none
+	MaxBytes int64         // of what comes, of all that it unpacks to, and of a checkout; 0: 2 GiB
+	Timeout  time.Duration // of a list or a checkout; 0: half an hour
 }
 
 func (g *Git) maxBytes() int64 { return cmp.Or(g.MaxBytes, maxCheckoutSize) }
 
 // within bounds the time of an exchange.
 func (g *Git) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if g.Timeout > 0 {
-		return context.WithTimeout(ctx, g.Timeout)
-	}
-	return context.WithCancel(ctx)
+	return context.WithTimeout(ctx, cmp.Or(g.Timeout, maxGitTime))
 }
+
+// maxGitTime bounds an exchange for which nobody set a time.
+const maxGitTime = 30 * time.Minute
 
 // InstallGit makes every Git of this process send its requests over h, and reach
 // repositories in no other way than https, http, ssh and, for what the user has
 // named, on this machine. The library keeps one client per scheme and process.
 func InstallGit(h *http.Client) {
 	for _, scheme := range []string{"https", "http"} {
-		client.InstallProtocol(scheme, githttp.NewClient(h))
+		client.InstallProtocol(scheme, githttp.NewClient(boundGit(h)))
 	}
 	client.InstallProtocol("git", nil)
 }
@@ -130,67 +131,38 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 
 // Checkout writes the tree of l.Ref (a tag, branch or full commit; "" is the
 // default branch) into dir, which must be empty, and returns the commit. One
-// commit is fetched for a name; for a commit it is the whole history, since few
-// servers hand out a commit by its hash. Submodules and LFS content are not
-// fetched.
+// commit is fetched; the whole history where a commit is named and the server
+// hands out none by its hash. What comes is unpacked by a child of this process, see
+// [Child]. Submodules and LFS content are not fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
 	if err := g.check(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
 	}
 	ctx, cancel := g.within(ctx)
 	defer cancel()
-	where, auth, done, err := g.reach(ctx, l)
+	commit, err := g.checkout(ctx, l, dir)
 	if err != nil {
 		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
 	}
+	return commit, nil
+}
+
+func (g *Git) checkout(ctx context.Context, l Location, dir string) (_ string, err error) {
+	where, auth, done, err := g.reach(ctx, l)
+	if err != nil {
+		return "", err
+	}
 	defer done()
-	o := &git.CloneOptions{URL: where, Auth: auth, Tags: git.NoTags, RecurseSubmodules: git.NoRecurseSubmodules, NoCheckout: true}
-	if plumbing.IsHash(l.Ref) {
-		o.Tags = git.AllTags
-	} else {
-		o.Depth, o.SingleBranch = 1, true
-	}
-	repo, err := clone(ctx, dir, l.Ref, o)
+	tmp, remove, err := scratch.Dir("")
 	if err != nil {
-		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), gitError(err))
+		return "", err
 	}
-	if plumbing.IsHash(l.Ref) {
-		return l.Ref, g.checkoutCommit(repo, l)
-	}
-	head, err := repo.Head()
+	defer func() { err = errors.Join(err, remove()) }()
+	got, err := g.fetch(ctx, where, auth, l.Ref, tmp)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", redact(l.URL.String()), err)
+		return "", gitError(err)
 	}
-	l.Ref = head.Hash().String()
-	return l.Ref, g.checkoutCommit(repo, l)
-}
-
-// clone tries each reference that ref can mean.
-func clone(ctx context.Context, dir, ref string, o *git.CloneOptions) (repo *git.Repository, err error) {
-	for _, name := range refNames(ref) {
-		o.ReferenceName = name
-		if repo, err = git.PlainCloneContext(ctx, dir, false, o); !errors.As(err, &git.NoMatchingRefSpecError{}) {
-			break
-		}
-	}
-	return repo, err
-}
-
-func (g *Git) checkoutCommit(repo *git.Repository, l Location) error {
-	tree, err := repo.Worktree()
-	if err == nil {
-		err = boundTree(repo, plumbing.NewHash(l.Ref), g.maxBytes())
-	}
-	if err == nil {
-		err = tree.Checkout(&git.CheckoutOptions{Hash: plumbing.NewHash(l.Ref)})
-	}
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
-		err = fmt.Errorf("%w: %w", err, oci.ErrNotFound)
-	}
-	if err != nil {
-		return fmt.Errorf("checking out %s of %s: %w", l.Ref, redact(l.URL.String()), err)
-	}
-	return nil
+	return g.unpack(ctx, unpackOrder{Pack: got.file, Dir: dir, Hash: got.hash.String(), MaxBytes: g.maxBytes()})
 }
 
 // boundTree bounds what a checkout writes. A few trees that name each other many
@@ -243,6 +215,8 @@ func refNames(ref string) []plumbing.ReferenceName {
 // gitError maps go-git's errors to the sentinels of package oci.
 func gitError(err error) error {
 	switch {
+	case errors.Is(err, oci.ErrTooLarge):
+		return err
 	case errors.Is(err, transport.ErrRepositoryNotFound), errors.As(err, &git.NoMatchingRefSpecError{}):
 		return fmt.Errorf("%w: %w", err, oci.ErrNotFound)
 	case errors.Is(err, transport.ErrAuthenticationRequired):

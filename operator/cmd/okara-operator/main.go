@@ -17,6 +17,7 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
 // Exit codes, as okara has them.
@@ -26,7 +27,12 @@ const (
 	exitUsage   = 2
 )
 
-func main() { os.Exit(mainCode()) }
+func main() {
+	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
+	os.Exit(mainCode())
+}
 
 // mainCode runs the command line of the process. The first interrupt ends its context;
 // a second one is not caught and ends the process at once.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -17,6 +18,9 @@ var cluster rig.Cluster
 const asOperator = "OKARA_TEST_OPERATOR"
 
 func TestMain(m *testing.M) {
+	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
 	if os.Getenv(asOperator) != "" {
 		os.Exit(mainCode())
 	}

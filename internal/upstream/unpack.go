@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// UnpackCommand is the first argument of a program that is to call [Child] only: the
+// process that unpacks what a repository sent.
+const UnpackCommand = "git-unpack"
+
+// childEnv marks that process, which must not start another one.
+const childEnv = "OKARA_GIT_UNPACK"
+
+const (
+	unpackMemory = 1 << 30 // bytes of data of the child
+	unpackTime   = 10 * time.Minute
+	maxUnpackSay = 64 << 10 // bytes of what the child says
+)
+
+// unpackOrder is what the child reads from its stdin.
+type unpackOrder struct {
+	Pack, Dir, Hash string
+	MaxBytes        int64
+}
+
+// unpackAnswer is what it prints. Kind is a key of unpackKinds.
+type unpackAnswer struct{ Commit, Error, Kind string }
+
+// unpackKinds are the errors that are told apart.
+func unpackKinds() map[string]error {
+	return map[string]error{"large": oci.ErrTooLarge, "missing": oci.ErrNotFound, "corrupt": oci.ErrCorrupt}
+}
+
+// unpack has a child write the tree of a commit into dir, and returns the commit. The
+// child has no secrets and sends no requests. It may take so much memory and time.
+func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
+	if os.Getenv(childEnv) != "" {
+		return "", errors.New("this program unpacks no repositories: it does not know the command " + UnpackCommand)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	in, err := json.Marshal(order)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, unpackTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, UnpackCommand)
+	cmd.Env = []string{childEnv + "=1", "TMPDIR=" + os.TempDir(), "HOME=" + order.Dir}
+	cmd.Stdin = bytes.NewReader(in)
+	cmd.WaitDelay = 10 * time.Second
+	var out, said clippedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("unpacking took too long: %w: %w", context.Cause(ctx), oci.ErrTooLarge)
+	}
+	if err != nil {
+		first, _, _ := strings.Cut(said.String(), "\n")
+		return "", fmt.Errorf("unpacking takes more than %d MiB of memory, or fails: %w: %s: %w", unpackMemory>>20, err, oci.PlainText(first), oci.ErrTooLarge)
+	}
+	var answer unpackAnswer
+	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+		return "", fmt.Errorf("the answer of %s: %w", UnpackCommand, err)
+	}
+	if answer.Error != "" {
+		return "", fmt.Errorf("%s: %w", oci.PlainText(answer.Error), cmp.Or(unpackKinds()[answer.Kind], oci.ErrCorrupt))
+	}
+	return answer.Commit, nil
+}
+
+// clippedBuffer keeps the beginning.
+type clippedBuffer struct{ bytes.Buffer }
+
+func (b *clippedBuffer) Write(p []byte) (int, error) {
+	_, _ = b.Buffer.Write(p[:min(len(p), maxUnpackSay-b.Len())]) // into memory
+	return len(p), nil
+}
+
+// Child does the work of a process that was started with [UnpackCommand], and returns
+// its exit code. Other processes are not concerned: ok is false.
+func Child(args []string, in io.Reader, out io.Writer) (code int, ok bool) {
+	if len(args) < 2 || args[1] != UnpackCommand || os.Getenv(childEnv) == "" {
+		return 0, false
+	}
+	debug.SetMemoryLimit(unpackMemory / 2)
+	if err := limitChild(unpackMemory, unpackTime); err != nil {
+		return 1, true
+	}
+	var order unpackOrder
+	if err := json.NewDecoder(io.LimitReader(in, maxUnpackSay)).Decode(&order); err != nil {
+		return 1, true
+	}
+	var answer unpackAnswer
+	commit, err := order.do()
+	if answer.Commit = commit; err != nil {
+		answer = unpackAnswer{Error: err.Error()}
+		for kind, known := range unpackKinds() {
+			if errors.Is(err, known) {
+				answer.Kind = kind
+			}
+		}
+	}
+	if json.NewEncoder(out).Encode(answer) != nil {
+		return 1, true
+	}
+	return 0, true
+}
+
+// do indexes the pack, which resolves its deltas, and writes the tree.
+func (o unpackOrder) do() (string, error) {
+	if err := o.check(); err != nil {
+		return "", err
+	}
+	repo, err := git.PlainInit(o.Dir, false)
+	if err != nil {
+		return "", err
+	}
+	if err := o.index(repo); err != nil {
+		return "", fmt.Errorf("a pack: %w: %w", err, oci.ErrCorrupt)
+	}
+	commit, err := peel(repo, plumbing.NewHash(o.Hash))
+	if err == nil {
+		err = boundTree(repo, commit, o.MaxBytes)
+	}
+	var tree *git.Worktree
+	if err == nil {
+		tree, err = repo.Worktree()
+	}
+	if err == nil {
+		err = tree.Checkout(&git.CheckoutOptions{Hash: commit})
+	}
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		err = fmt.Errorf("%w: %w", err, oci.ErrNotFound)
+	}
+	return commit.String(), err
+}
+
+func (o unpackOrder) check() error {
+	f, err := os.Open(o.Pack)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return checkPack(f, o.MaxBytes)
+}
+
+func (o unpackOrder) index(repo *git.Repository) (err error) {
+	f, err := os.Open(o.Pack)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	to, ok := repo.Storer.(storer.PackfileWriter)
+	if !ok {
+		return errors.New("the storage takes no packs")
+	}
+	w, err := to.PackfileWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// maxTags bounds the tags that name each other.
+const maxTags = 10
+
+// peel follows annotated tags to a commit.
+func peel(repo *git.Repository, hash plumbing.Hash) (plumbing.Hash, error) {
+	for range maxTags {
+		tag, err := object.GetTag(repo.Storer, hash)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			return hash, nil // a commit, or nothing that is there
+		}
+		if err != nil {
+			return hash, err
+		}
+		hash = tag.Target
+	}
+	return hash, fmt.Errorf("more than %d tags that name each other: %w", maxTags, oci.ErrCorrupt)
+}
