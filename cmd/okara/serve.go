@@ -148,6 +148,7 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.Var(&s.Drain, "drain", "how long running downloads may go on after that")
 	fl.Var(&s.GC.Interval, "gc-interval", "how often the embedded registry frees the space of what no tag leads to, 0: never")
 	fl.Var(&s.GC.MinAge, "gc-min-age", "what it then leaves alone: everything younger, at least 1h")
+	fl.Var(&s.GC.Reserve, "gc-reserve", "what the embedded registry keeps of the disk for locks and small states once it is full, 0: nothing")
 }
 
 // readBelow reads the file of --config, if there is one. The flags that are given

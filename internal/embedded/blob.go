@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,12 +28,16 @@ type blobs struct {
 // digit (OCI distribution specification 1.1, "Pulling manifests").
 var blobPath = regexp.MustCompile(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)/blobs/sha256:([0-9a-f]{64})$`)
 
+// repositoryName finds the repository of a request that may change one.
+var repositoryName = regexp.MustCompile(`^/v2/(.+)/(?:manifests/[^/]+|blobs/(?:[^/]+|uploads/[^/]*))$`)
+
 func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPut || r.Method == http.MethodPost {
-		r = r.WithContext(context.WithValue(r.Context(), writing{}, true))
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		b.change(w, r)
+		return
 	}
 	match := blobPath.FindStringSubmatch(r.URL.Path)
-	if match == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if match == nil {
 		b.Handler.ServeHTTP(w, r)
 		return
 	}
@@ -54,6 +59,50 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "max-age=31536000")
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
+
+// change hands a request to the library, with what the store has to know of it. If
+// the disk is full the answer says so in its status too.
+func (b blobs) change(w http.ResponseWriter, r *http.Request) {
+	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost}
+	if name := repositoryName.FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
+		it.vital = b.r.vital(name[1])
+	}
+	b.Handler.ServeHTTP(&fullWriter{w, it}, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
+}
+
+// change is what the store knows of the request that it works for.
+type change struct {
+	sends bool        // bytes: a blob that was found damaged is missing to it
+	vital bool        // it may use the reserve
+	full  atomic.Bool // the disk had no room for it
+}
+
+type changeKey struct{}
+
+// changeOf returns that of a context, or one that may do nothing special.
+func changeOf(ctx context.Context) *change {
+	if it, ok := ctx.Value(changeKey{}).(*change); ok {
+		return it
+	}
+	return &change{}
+}
+
+// fullWriter turns the status for an error that nobody expects, upon which clients
+// try again, into the one of a full disk.
+type fullWriter struct {
+	http.ResponseWriter
+	it *change
+}
+
+func (w *fullWriter) WriteHeader(status int) {
+	if status == http.StatusInternalServerError && w.it.full.Load() {
+		status = http.StatusInsufficientStorage
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *fullWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuseDamaged answers for a blob that is there and is not what it should be.
 // To a HEAD it is missing, so that clients send it anew.

@@ -21,11 +21,14 @@ var ErrInUse = errors.New("the registry directory is in use")
 // Collection says what a collection may remove.
 type Collection struct {
 	// MinAge is how old something must be by the time of its file. 0 is for a
-	// directory that nobody has pushed to when it was closed.
+	// directory that nobody has pushed to when it was closed. An upload is cut
+	// when it got nothing for an hour, and always when no server runs.
 	MinAge time.Duration
 	// DryRun only counts. It needs no lock: beside a server the numbers are
 	// those of one moment or another.
 	DryRun bool
+
+	closed bool // no server has the directory, so that no upload can go on
 }
 
 // Collected says what a collection removed, or would remove.
@@ -67,6 +70,7 @@ func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
 	}
 	s := newStore(dir, newChecks(nil))
 	if !o.DryRun {
+		o.closed = true
 		if _, err := s.removeGhosts(ctx); err != nil {
 			return fail(err)
 		}
@@ -93,7 +97,7 @@ func (r *Registry) Collect(ctx context.Context, o Collection) (Collected, error)
 }
 
 func (s *store) collect(ctx context.Context, o Collection) (Collected, error) {
-	p := newPlan(s.root, o.MinAge)
+	p := newPlan(s.root, o)
 	if err := p.find(ctx); err != nil || o.DryRun || len(p.remove) == 0 {
 		return p.collected(), err
 	}

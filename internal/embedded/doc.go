@@ -27,6 +27,14 @@
 // writers waiting, and renames what goes into the folder .okara-trash, which
 // it empties when they go on. Reading does not wait.
 //
+// # A full disk
+//
+// A file of Options.Reserve bytes takes room while there is some. When nothing
+// else is free it is cut by what the vital repositories write, and nobody else may
+// write until it is whole again. An upload whose bytes do not all come, or that
+// the disk does not take, is removed at once; one of a killed server when the
+// directory is opened, since no client can go on with it.
+//
 // # Damage
 //
 // A blob is hashed when it is read for the first time, and again when its file

@@ -25,9 +25,10 @@ import (
 // at all, and a sweep is alone with the directory.
 type store struct {
 	driver.StorageDriver
-	root   string
-	gate   sync.RWMutex // changes hold it shared, and briefly; a sweep holds it alone
-	checks *checks
+	root    string
+	gate    sync.RWMutex // changes hold it shared, and briefly; a sweep holds it alone
+	checks  *checks
+	reserve *reserve
 }
 
 const driverName = "okara"
@@ -52,7 +53,7 @@ const maxThreads = 100
 
 func newStore(root string, c *checks) *store {
 	base := filesystem.New(filesystem.DriverParameters{RootDirectory: root, MaxThreads: maxThreads})
-	return &store{StorageDriver: base, root: root, checks: c}
+	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}}
 }
 
 // data is the path of a blob's bytes, ghostly one below the folder of a tag.
@@ -100,17 +101,13 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 		return info, err
 	}
 	file := filepath.Join(s.root, filepath.FromSlash(path))
-	if ctx.Value(writing{}) != nil && s.checks.damaged(file, match[1]) {
+	// A reader must not take a damaged blob for one that never was.
+	if changeOf(ctx).sends && s.checks.damaged(file, match[1]) {
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	s.touch(file, match[1], info.ModTime())
 	return info, nil
 }
-
-// writing marks the context of a request that sends something. To it a blob
-// that was found damaged is missing, so that it is written anew; a reader must
-// not take it for one that never was.
-type writing struct{}
 
 // freshFor is how old a blob may look that was asked for just now. Collections
 // in a server therefore take a multiple of it as their least age.
@@ -132,30 +129,70 @@ func (s *store) touch(file, hex string, modified time.Time) {
 	}
 }
 
+// cutUpload is the folder of an upload.
+var cutUpload = regexp.MustCompile(`^(/docker/registry/v2/repositories/.+/_uploads/[^/]+)/`)
+
 func (s *store) PutContent(ctx context.Context, path string, content []byte) error {
-	s.gate.RLock()
-	err := s.StorageDriver.PutContent(ctx, path, content)
-	s.gate.RUnlock()
-	if match := ghostly.FindStringSubmatch(path); err != nil && match != nil {
+	err := s.change(ctx, func() error {
+		if err := s.reserve.small(ctx, int64(len(content))); err != nil {
+			return err
+		}
+		return s.StorageDriver.PutContent(ctx, path, content)
+	})
+	if err == nil {
+		return nil
+	}
+	if match := ghostly.FindStringSubmatch(path); match != nil {
 		err = errors.Join(err, s.removeGhost(filepath.Join(s.root, filepath.FromSlash(match[1]))))
+	}
+	if match := cutUpload.FindStringSubmatch(path); match != nil {
+		s.abandon(match[1])
 	}
 	return diskError(err)
 }
 
-func (s *store) Writer(ctx context.Context, path string, appending bool) (driver.FileWriter, error) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	w, err := s.StorageDriver.Writer(ctx, path, appending)
+func (s *store) Writer(ctx context.Context, path string, appending bool) (w driver.FileWriter, err error) {
+	err = s.change(ctx, func() error {
+		if err := s.reserve.upload(ctx, 0); err != nil {
+			return err
+		}
+		w, err = s.StorageDriver.Writer(ctx, path, appending)
+		return err
+	})
 	if err != nil {
 		return nil, diskError(err)
 	}
-	return diskWriter{w}, nil
+	return diskWriter{w, ctx, s.reserve}, nil
 }
 
 func (s *store) Move(ctx context.Context, from, to string) error {
+	return diskError(s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) }))
+}
+
+// change does something to the directory, and once more if the reserve gave room
+// for it.
+func (s *store) change(ctx context.Context, do func() error) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	return diskError(s.StorageDriver.Move(ctx, from, to))
+	err := do()
+	if noRoom(unwrapped(err)) && s.reserve.refused(ctx) {
+		err = do()
+	}
+	return err
+}
+
+// abandon removes the folder of an upload that failed. What cannot be removed is
+// garbage.
+func (s *store) abandon(path string) {
+	s.gate.RLock()
+	gone, err := s.discard(filepath.Join(s.root, filepath.FromSlash(path)))
+	s.gate.RUnlock()
+	if err == nil {
+		err = os.RemoveAll(gone)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.checks.log.Error("an upload that failed keeps its space until the next collection", "error", diskError(err))
+	}
 }
 
 // Delete takes the path away in one step: killed halfway through the files of a
@@ -208,25 +245,44 @@ func (s *store) emptyTrash() error {
 }
 
 // diskWriter is what uploads go to.
-type diskWriter struct{ driver.FileWriter }
-
-func (w diskWriter) Write(p []byte) (int, error) {
-	n, err := w.FileWriter.Write(p)
-	return n, diskError(err)
+type diskWriter struct {
+	driver.FileWriter
+	ctx     context.Context // of the request
+	reserve *reserve
 }
 
-func (w diskWriter) Commit(ctx context.Context) error { return diskError(w.FileWriter.Commit(ctx)) }
+func (w diskWriter) Write(p []byte) (int, error) {
+	if err := w.reserve.upload(w.ctx, int64(len(p))); err != nil {
+		return 0, err
+	}
+	n, err := w.FileWriter.Write(p)
+	return n, w.failed(err)
+}
+
+func (w diskWriter) Commit(ctx context.Context) error { return w.failed(w.FileWriter.Commit(ctx)) }
+
+func (w diskWriter) failed(err error) error {
+	if noRoom(err) {
+		w.reserve.refused(w.ctx)
+	}
+	return diskError(err)
+}
 
 // diskError keeps of an error of the disk what clients may know and can act
 // on: not the path, and the reason in words, which the library would send as a
 // number.
 func diskError(err error) error {
-	cause := err
-	if e, ok := errors.AsType[driver.Error](err); ok {
-		cause = e.Detail // which that type does not unwrap to
-	}
-	if errno, ok := errors.AsType[syscall.Errno](cause); ok {
+	if errno, ok := errors.AsType[syscall.Errno](unwrapped(err)); ok {
 		return driver.Error{DriverName: driverName, Detail: errno}
+	}
+	return err
+}
+
+// unwrapped returns what an error of the library says, to which that type does
+// not unwrap.
+func unwrapped(err error) error {
+	if e, ok := errors.AsType[driver.Error](err); ok {
+		return e.Detail
 	}
 	return err
 }

@@ -27,6 +27,10 @@ type Options struct {
 	// Logger gets the library's errors, nil: none. The library knows one
 	// logger per process, so the last New decides.
 	Logger *slog.Logger
+	// Reserve is the room on the disk that only the repositories of Vital get,
+	// in bytes, when all else is full. 0: none.
+	Reserve int64
+	Vital   func(repository string) bool // nil: none
 }
 
 // Registry is an http.Handler for paths below /v2/.
@@ -36,6 +40,7 @@ type Registry struct {
 	root  string       // "" in memory
 	lock  *flock.Flock // nil in memory
 	store *store       // nil in memory
+	vital func(repository string) bool
 }
 
 // New returns the registry kept in dir, which is created if needed; an empty
@@ -51,14 +56,14 @@ func New(dir string, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open registry storage: %w", err)
 	}
-	r := &Registry{root: root, log: o.Logger}
+	r := &Registry{root: root, log: o.Logger, vital: o.Vital}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	if root == "" {
 		storage["inmemory"] = configuration.Parameters{}
 	} else {
-		if err := r.open(); err != nil {
+		if err := r.open(o.Reserve); err != nil {
 			return nil, fmt.Errorf("open registry storage %s: %w", root, errors.Join(err, r.Close()))
 		}
 		storage[driverName] = configuration.Parameters{"store": r.store}
@@ -66,15 +71,16 @@ func New(dir string, o Options) (*Registry, error) {
 	if r.Handler, err = start(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	r.Handler = singlePost{r.Handler}
-	if root != "" {
-		r.Handler = blobs{r.Handler, r}
+	if root == "" {
+		r.Handler = singlePost{r.Handler}
+		return r, nil
 	}
+	r.Handler = blobs{singlePost{uploads{r.Handler, r.store}}, r}
 	return r, nil
 }
 
 // open takes the directory and puts away what a killed process left in it.
-func (r *Registry) open() (err error) {
+func (r *Registry) open(reserved int64) (err error) {
 	if r.lock, err = lockDir(r.root); err != nil {
 		return err
 	}
@@ -84,7 +90,17 @@ func (r *Registry) open() (err error) {
 	if n > 0 {
 		r.log.Warn("removed tags whose writing was cut off and that nobody could read", "tags", n)
 	}
-	return errors.Join(err, r.store.emptyTrash())
+	// Sessions of uploads end with the process: the library signs their links with
+	// a key of its own that it does not keep.
+	cut, errCut := r.store.removeUploads(context.Background())
+	if cut > 0 {
+		r.log.Info("removed uploads that were cut off", "uploads", cut)
+	}
+	if err := errors.Join(err, errCut, r.store.emptyTrash()); err != nil {
+		return err
+	}
+	r.store.reserve, err = openReserve(r.root, reserved, r.log)
+	return err
 }
 
 // catalogPage is how many repositories one answer lists.
@@ -125,6 +141,9 @@ func prepare(dir string) (string, error) {
 		return "", err
 	}
 	f, err := os.CreateTemp(dir, ".okara-*")
+	if noRoom(err) {
+		return dir, nil // what is there can be read
+	}
 	if err != nil {
 		return "", err
 	}

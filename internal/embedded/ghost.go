@@ -58,6 +58,29 @@ func (s *store) removeGhosts(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
+// removeUploads removes what cut uploads left, whatever their age, and returns
+// how many there were. Nobody else may have the directory open.
+func (s *store) removeUploads(ctx context.Context) (n int, err error) {
+	repositories, err := listRepositories(ctx, s.root)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range repositories {
+		dir := filepath.Join(repositoryDir(s.root, name), "_uploads")
+		list, err := readDir(dir)
+		if err != nil {
+			return n, err
+		}
+		for _, upload := range list {
+			if err := os.RemoveAll(filepath.Join(dir, upload.Name())); err != nil {
+				return n, err
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
 // isGhost tells of a tag without a link, or with one to a manifest that the
 // repository does not have.
 func isGhost(repository, tag string) (bool, error) {

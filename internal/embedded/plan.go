@@ -26,6 +26,7 @@ import (
 type plan struct {
 	root   string
 	cutoff time.Time           // what was written since is left alone
+	alive  time.Time           // uploads that got something since go on
 	refs   map[string]manifest // by digest; content that is whole never changes
 
 	blobs  map[string]blob   // of the directory
@@ -49,10 +50,16 @@ type manifest struct {
 	subject string
 }
 
-func newPlan(root string, age time.Duration) *plan {
-	p := &plan{root: root, cutoff: time.Unix(math.MaxInt32, 0), refs: map[string]manifest{}}
-	if age > 0 {
-		p.cutoff = time.Now().Add(-age)
+func newPlan(root string, o Collection) *plan {
+	never := time.Unix(math.MaxInt32, 0)
+	p := &plan{root: root, cutoff: never, alive: never, refs: map[string]manifest{}}
+	if o.MinAge <= 0 {
+		return p
+	}
+	now := time.Now()
+	p.cutoff = now.Add(-o.MinAge)
+	if !o.closed {
+		p.alive = now.Add(-min(o.MinAge, minAge))
 	}
 	return p
 }

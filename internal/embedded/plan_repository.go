@@ -278,7 +278,7 @@ func (p *plan) uploads(name string, g *Garbage) (int, error) {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return 0, err
-		case p.young(last):
+		case !last.Before(p.alive):
 			p.used += size
 		default:
 			g.Uploads, g.Bytes = g.Uploads+1, g.Bytes+size

@@ -30,12 +30,12 @@ type backend struct {
 }
 
 // backend returns the registry that is named, or the embedded one.
-func (s *Settings) backend(env Env, m *Metrics) (backend, error) {
+func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) {
 	if s.Registry != "" {
 		return s.remote(env, m)
 	}
 	dir := filepath.Join(s.Storage, "registry")
-	h, err := embedded.New(dir, embedded.Options{Logger: env.Log})
+	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.value(), Vital: vital(l)})
 	if errors.Is(err, embedded.ErrInUse) {
 		return backend{}, fmt.Errorf("%w\nhint: one server has one directory: give this one another --storage, or let several servers share a --registry", err)
 	}
@@ -45,6 +45,15 @@ func (s *Settings) backend(env Env, m *Metrics) (backend, error) {
 	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, SinglePost: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
 	c, err := oci.New(embeddedHost, o)
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
+}
+
+// vital tells which repositories may be written when the disk is full: those of
+// states with their locks, and what instances and their leader are kept in.
+func vital(l addr.Layout) func(string) bool {
+	return func(repository string) bool {
+		it, ok := l.Parse(repository)
+		return ok && (it.Kind == addr.KindState || it.Kind == addr.KindLedger) || l.BelowState(repository)
+	}
 }
 
 func (s *Settings) remote(env Env, m *Metrics) (backend, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/web"
 )
@@ -116,8 +117,8 @@ func (d *doctor) diskFindings(m map[string][]sample) (all []web.Finding) {
 		all = append(all, diskFinding("Disk of the storage", size[0].value, free[0].value))
 	}
 	if d.blobs != "" {
-		if size, free, ok := diskSpace(d.blobs); ok {
-			all = append(all, diskFinding("Disk of the archives that are kept", size, free))
+		if size, free, ok := embedded.Space(d.blobs); ok {
+			all = append(all, diskFinding("Disk of the archives that are kept", float64(size), float64(free)))
 		}
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -148,7 +149,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("the registry is %+v", f)
 	}
 	want := []string{all[0].About, "Queue"}
-	if _, _, ok := diskSpace(dir); ok {
+	if _, _, ok := embedded.Space(dir); ok {
 		want = append(want, "Disk of the storage", "Disk of the archives that are kept")
 	}
 	if got := abouts(all); !slices.Equal(got, want) {

@@ -43,6 +43,7 @@ type Options struct {
 	BasePath  string // path below which a proxy serves okara, for the discovery document
 
 	Embedded http.Handler      // the registry to serve under /v2/, nil: none
+	Room     func() error      // says that the disk of Embedded is full; nil: unknown
 	States   *stateview.States // that pages show, and where those that are written are listed; nil: none
 	// Stores opens a state by its name, always the same store, since that remembers
 	// the locks that this process won: /state/ and tfe.v2 are two doors to one state.

@@ -17,7 +17,8 @@ func healthz(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // readyz says that the registry has answered once. An outage later does not
-// take the front-end out of service, since its caches go on answering.
+// take the front-end out of service, since its caches go on answering. A full
+// disk of the built-in registry does: somebody has to free space on it.
 func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 	if f.closing.Load() {
 		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}
@@ -34,6 +35,11 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: unreadyText(err)}
 		}
 		f.ready.Store(true)
+	}
+	if f.o.Room != nil {
+		if err := f.o.Room(); err != nil {
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the disk of the storage folder is full: only locks and small states are written"}
+		}
 	}
 	return text(w, "ready\n")
 }

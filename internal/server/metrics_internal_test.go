@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
 // TestMetricsPage compares the metrics and their labels with the page that
@@ -66,7 +68,7 @@ func TestRunningMetrics(t *testing.T) {
 			t.Errorf("no %s in\n%s", line, w.Body)
 		}
 	}
-	if _, free, ok := diskSpace(t.TempDir()); ok && (free <= 0 || !strings.Contains(w.Body.String(), "\nokara_disk_free_bytes ")) {
+	if _, free, ok := embedded.Space(t.TempDir()); ok && (free <= 0 || !strings.Contains(w.Body.String(), "\nokara_disk_free_bytes ")) {
 		t.Errorf("%v bytes are free: %s", free, w.Body)
 	}
 }

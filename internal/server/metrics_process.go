@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
 // running adds what is known of a server that runs: its process, its version, and
@@ -43,12 +45,12 @@ func (d disk) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is that of [prometheus.Collector].
 func (d disk) Collect(to chan<- prometheus.Metric) {
-	size, free, ok := diskSpace(d.folder)
+	size, free, ok := embedded.Space(d.folder)
 	if !ok {
 		return
 	}
-	to <- prometheus.MustNewConstMetric(d.size, prometheus.GaugeValue, size)
-	to <- prometheus.MustNewConstMetric(d.free, prometheus.GaugeValue, free)
+	to <- prometheus.MustNewConstMetric(d.size, prometheus.GaugeValue, float64(size))
+	to <- prometheus.MustNewConstMetric(d.free, prometheus.GaugeValue, float64(free))
 }
 
 // depotMetrics are of the runs of a depot in this process.

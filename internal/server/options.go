@@ -81,11 +81,14 @@ func (s *Settings) options(env Env) (o Options, err error) {
 // open adds what is behind the server, and makes the folders and keys that a
 // first start needs.
 func (s *Settings) open(o *Options, env Env) (back backend, err error) {
-	if back, err = s.backend(env, o.Metrics); err != nil {
+	if back, err = s.backend(env, o.Metrics, o.Layout); err != nil {
 		return back, err
 	}
 	back.layout = o.Layout
 	o.Client, o.Embedded, o.Files = back.client, back.embedded, back.files
+	if back.own != nil {
+		o.Room = back.own.Room
+	}
 	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
 	if s.Hide != nil {
 		o.DeniedMeansMissing = *s.Hide

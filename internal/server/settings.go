@@ -163,10 +163,11 @@ func (u *UI) off() web.Parts {
 	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances), Depot: off(p.Depot), Doctor: off(p.Doctor), Audit: off(p.Audit)}
 }
 
-// GC says when the built-in registry frees space.
+// GC says when the built-in registry frees space, and what it keeps free.
 type GC struct {
 	Interval Duration  `hcl:"interval,optional"` // how often; 0: never
 	MinAge   Duration  `hcl:"min_age,optional"`  // it leaves alone everything younger
+	Reserve  Size      `hcl:"reserve,optional"`  // for locks and states when the disk is full; 0: none
 	Range    hcl.Range `hcl:",def_range"`
 }
 
@@ -177,7 +178,7 @@ func Defaults() *Settings {
 		TLS: &TLS{}, Layout: &Layout{}, Modules: &Modules{},
 		Archives: &Archives{TTL: "4h0m0s", Redirect: "auto"},
 		Cache:    &Cache{TagTTL: "30s"},
-		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s"},
+		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s", Reserve: "8MiB"},
 		UI:       &UI{},
 		TFE:      &TFE{Interval: "30s", Memory: "1GiB", RunTimeout: "1h0m0s"},
 	}
@@ -214,6 +215,7 @@ func (s *Settings) fill() {
 	s.Cache.TagTTL = cmp.Or(s.Cache.TagTTL, d.Cache.TagTTL)
 	s.GC.Interval = cmp.Or(s.GC.Interval, d.GC.Interval)
 	s.GC.MinAge = cmp.Or(s.GC.MinAge, d.GC.MinAge)
+	s.GC.Reserve = cmp.Or(s.GC.Reserve, d.GC.Reserve)
 	s.TFE.Interval = cmp.Or(s.TFE.Interval, d.TFE.Interval)
 	s.TFE.Memory = cmp.Or(s.TFE.Memory, d.TFE.Memory)
 	s.TFE.RunTimeout = cmp.Or(s.TFE.RunTimeout, d.TFE.RunTimeout)
@@ -231,7 +233,7 @@ func (s *Settings) check() error {
 		checkDuration(s.Archives.Range, "ttl", s.Archives.TTL),
 		checkDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
 		checkDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
-		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge),
+		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge), s.GC.checkReserve(),
 		s.checkTFE(), s.checkRuns(),
 	); err != nil {
 		return err
@@ -240,6 +242,23 @@ func (s *Settings) check() error {
 		if _, err := prose.ParseSize(string(s.Cache.Blobs)); err != nil {
 			return settingError(s.Cache.Range, fmt.Errorf("blobs %w", err))
 		}
+	}
+	return nil
+}
+
+// maxReserve bounds what is kept from everybody else.
+const maxReserve = 1 << 30
+
+func (g *GC) checkReserve() error {
+	if g.Reserve == "0" {
+		return nil
+	}
+	n, err := prose.ParseSize(string(g.Reserve))
+	if err != nil {
+		return settingError(g.Range, fmt.Errorf("reserve %w", err))
+	}
+	if n > maxReserve {
+		return settingError(g.Range, fmt.Errorf("reserve %q is more than 1GiB", string(g.Reserve)))
 	}
 	return nil
 }

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+)
+
+const smallDisk = 20 << 20
+
+// newSmallDisk mounts a file system that is soon full.
+func newSmallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", smallDisk)); err != nil {
+		t.Skipf("mounting a small disk needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// free is what the disk has left.
+func free(t *testing.T, dir string) int64 {
+	t.Helper()
+	_, n, ok := embedded.Space(dir)
+	if !ok {
+		t.Fatal("the size of the disk is not known")
+	}
+	return n
+}
+
+// fillDisk writes until nothing more fits, and returns the file.
+func fillDisk(t *testing.T, dir string) string {
+	t.Helper()
+	file := filepath.Join(dir, "of-others")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := make([]byte, 4096)
+	for err == nil {
+		_, err = f.Write(page)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// until polls, for as long as a slow machine may need.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within a minute: " + what)
+		}
+	}
+}
+
+// newNoisyModule is a folder whose archive has about that size.
+func newNoisyModule(t *testing.T, size int) string {
+	t.Helper()
+	dir := t.TempDir()
+	noise := make([]byte, size)
+	rand.Read(noise) // never fails
+	for name, content := range map[string][]byte{"main.tf": []byte("output \"a\" {\n  value = 1\n}\n"), "noise.bin": noise} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// lockState takes the lock of a state and gives it back.
+func lockState(t *testing.T, url string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"ID":%q,"Operation":"test"}`, rand.Text())
+	for _, method := range []string{"LOCK", "UNLOCK"} {
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s %s", method, resp.Status, text)
+		}
+	}
+}
+
+// mustLockAndWrite does what an apply needs of a server.
+func mustLockAndWrite(t *testing.T, p *serveProcess, serial int) {
+	t.Helper()
+	lockState(t, p.url+"/state/shop/default")
+	host := strings.TrimPrefix(p.url, "http://")
+	mustOkara(t, "state", "push", host+"/state/shop", newFile(t, "s.tfstate", stateText("one", serial)))
+	if got := mustOkara(t, "state", "pull", host+"/state/shop"); !strings.Contains(got, fmt.Sprintf(`"serial":%d,`, serial)) {
+		t.Errorf("state %d was stored as %.60s", serial, got)
+	}
+}
+
+// TestFullDiskOfOthers: something else fills the disk of a server. Locks and
+// states go through, all else is refused in words, and nothing has to be mended
+// once there is room.
+func TestFullDiskOfOthers(t *testing.T) {
+	disk := newSmallDisk(t)
+	p := newServeProcess(t, nil, "--storage", disk)
+	mustLockAndWrite(t, p, 1)
+	before := fillDisk(t, disk)
+
+	if got := ask(t, p.url+"/readyz"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "disk of the storage folder is full") {
+		t.Errorf("readyz on a full disk: %s", got)
+	}
+	module := newNoisyModule(t, 100<<10)
+	for _, to := range [][]string{{"--server", p.url}, {"--registry", strings.TrimPrefix(p.url, "http://")}} {
+		o := okara(t, append([]string{"publish", "module", module, "net/vpc/aws", "1.0.0"}, to...)...)
+		if o.code != exitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
+			t.Errorf("publish %s: exit %d, %s", to[0], o.code, o.err)
+		}
+	}
+	for serial := 2; serial < 12; serial++ {
+		mustLockAndWrite(t, p, serial)
+	}
+	if log := p.log.String(); !strings.Contains(log, "no space left on device") || strings.Contains(log, "errno") {
+		t.Errorf("the log says %s", log)
+	}
+
+	p.signal(t, syscall.SIGKILL)
+	_ = p.cmd.Wait() // it was killed
+	p = newServeProcess(t, nil, "--storage", disk)
+	mustLockAndWrite(t, p, 12)
+
+	if err := os.Remove(before); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, p.url+"/readyz"); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("readyz when there is room: %s", got)
+	}
+	mustOkara(t, "publish", "module", module, "net/vpc/aws", "1.0.0", "--server", p.url)
+	if !strings.Contains(p.log.String(), "has room again") {
+		t.Errorf("the log does not say that there is room: %s", p.log)
+	}
+}
+
+// ask returns the status and the body of an answer.
+func ask(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return fmt.Sprintf("%d %s", resp.StatusCode, text)
+}
+
+// TestUploadThatFails: an upload that does not fit, and one whose client goes,
+// give their space back at once, and leave nothing.
+func TestUploadThatFails(t *testing.T) {
+	disk := newSmallDisk(t)
+	p := newServeProcess(t, nil, "--storage", disk)
+	mustLockAndWrite(t, p, 1)
+	whole := free(t, disk)
+	back := func() bool { return free(t, disk) > whole-(128<<10) } // links and folders
+
+	module := newNoisyModule(t, smallDisk-(4<<20))
+	for _, to := range [][]string{{"--server", p.url}, {"--registry", strings.TrimPrefix(p.url, "http://")}} {
+		o := okara(t, append([]string{"publish", "module", module, "net/big/aws", "1.0.0"}, to...)...)
+		if o.code != exitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
+			t.Errorf("publish %s: exit %d, %s", to[0], o.code, o.err)
+		}
+		until(t, "the space is back after publish "+to[0], back)
+	}
+	if got := ask(t, p.url+"/v1/modules/net/big/aws/versions"); !strings.HasPrefix(got, "404 ") {
+		t.Errorf("what was refused is listed: %s", got)
+	}
+	for _, method := range []string{http.MethodPatch, http.MethodPut} {
+		conn := beginUpload(t, p.url, method, 10<<20)
+		until(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
+		conn.Close()
+		until(t, "the space is back after a cut "+method, back)
+	}
+	if left, err := filepath.Glob(filepath.Join(disk, "registry/docker/registry/v2/repositories/*/*/*/*/_uploads/*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+
+	conn := beginUpload(t, p.url, http.MethodPatch, 10<<20)
+	defer conn.Close()
+	until(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
+	p.signal(t, syscall.SIGKILL)
+	_ = p.cmd.Wait() // it was killed
+	if back() {
+		t.Fatal("the upload that a killed server had is gone")
+	}
+	if out := mustOkara(t, "gc", "--storage", disk, "--min-age", "24h"); !back() {
+		t.Errorf("the space is not back after okara gc: %s", out)
+	}
+}
+
+// beginUpload sends half of a blob of that size.
+func beginUpload(t *testing.T, server, method string, size int) net.Conn {
+	t.Helper()
+	resp, err := http.Post(server+"/v2/modules/net/cut/aws/blobs/uploads/", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	at, err := resp.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(server, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := at.RequestURI()
+	if method == http.MethodPut {
+		uri += "&digest=sha256:" + strings.Repeat("0", 64)
+	}
+	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", method, uri, at.Host, size); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(conn, rand.Reader, int64(size/2)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}

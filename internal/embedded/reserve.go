@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/distribution/distribution/v3/registry/storage/driver"
+)
+
+// ErrFull says that the disk has no room but for what may use the reserve.
+var ErrFull = errors.New("the disk is full")
+
+// reserve is a file that takes room from the disk while there is some. When the
+// disk is full, whoever filled it, the file is cut by what the vital
+// repositories write. Until it is whole again nobody else may write.
+type reserve struct {
+	dir, file string
+	size      int64 // of the whole file
+	log       *slog.Logger
+
+	mu     sync.Mutex // guards the fields below
+	have   int64      // size of the file now
+	warned bool       // the log says that the disk is full
+}
+
+const (
+	// headroom is left free by uploads, so that the links and the manifest of
+	// what they sent find room.
+	headroom = 256 << 10
+	// slice is the least that is cut from the file at once.
+	slice = 512 << 10
+	// reserveFile is not of the library, which leaves it alone.
+	reserveFile = ".okara-reserve"
+)
+
+// openReserve makes the file, or takes the one that is there. A disk that has no
+// room for it is full.
+func openReserve(dir string, size int64, log *slog.Logger) (*reserve, error) {
+	r := &reserve{dir: dir, file: filepath.Join(dir, reserveFile), size: size, log: log}
+	info, err := os.Stat(r.file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Size() > size:
+		if err := os.Truncate(r.file, size); err != nil {
+			return nil, err
+		}
+		r.have = size
+	default:
+		r.have = info.Size()
+	}
+	if size == 0 {
+		return r, removeIfThere(r.file)
+	}
+	_ = r.room() // it logs that the disk is full
+	return r, nil
+}
+
+func removeIfThere(file string) error {
+	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// upload allows to write n bytes of a blob, or says that the disk is full.
+func (r *reserve) upload(ctx context.Context, n int64) error { return r.admit(ctx, n, headroom) }
+
+// small allows to write a link or a manifest, which may use the headroom.
+func (r *reserve) small(ctx context.Context, n int64) error { return r.admit(ctx, n, 0) }
+
+func (r *reserve) admit(ctx context.Context, n, leave int64) error {
+	if r.size == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, free, ok := Space(r.dir)
+	if !ok {
+		return nil
+	}
+	it := changeOf(ctx)
+	if it.vital {
+		if lack := n + headroom - free; lack > 0 {
+			r.cut(lack)
+		}
+		return nil
+	}
+	free = r.refill(free)
+	if r.have < r.size || free < n+leave {
+		it.full.Store(true)
+		r.warn(free)
+		return fullError()
+	}
+	return nil
+}
+
+// cut gives room to the disk.
+func (r *reserve) cut(lack int64) {
+	to := max(0, r.have-max(lack, slice))
+	if to == r.have || os.Truncate(r.file, to) != nil {
+		return // the write says that there is no room
+	}
+	r.have = to
+	_, free, _ := Space(r.dir)
+	r.warn(free)
+}
+
+// refused is called when the disk took no more. It gives a vital request room to
+// try again, and reports whether that makes sense: quotas are no free space.
+func (r *reserve) refused(ctx context.Context) (again bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, free, _ := Space(r.dir)
+	r.warn(free)
+	it := changeOf(ctx)
+	it.full.Store(true)
+	if !it.vital || r.have == 0 {
+		return false
+	}
+	before := r.have
+	r.cut(slice)
+	return r.have < before
+}
+
+// refill makes the file whole if there is room for it and more, and returns what
+// is free then.
+func (r *reserve) refill(free int64) int64 {
+	if lack := r.size - r.have; lack > 0 && free >= lack+2*headroom {
+		if err := r.grow(lack); err == nil {
+			r.have += lack
+			free -= lack
+		}
+	}
+	if r.warned && r.have == r.size && free >= headroom {
+		r.warned = false
+		r.log.Info("the disk of the embedded registry has room again", "folder", r.dir, "free", free)
+	}
+	return free
+}
+
+// grow writes noise, which no file system stores in less room.
+func (r *reserve) grow(lack int64) (err error) {
+	f, err := os.OpenFile(r.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := io.CopyN(f, rand.Reader, lack); err != nil {
+		return errors.Join(err, f.Truncate(r.have))
+	}
+	return nil
+}
+
+func (r *reserve) warn(free int64) {
+	if !r.warned {
+		r.warned = true
+		r.log.Error("the disk of the embedded registry is full (no space left on device): free space on it; until then only locks and small states are written, from its reserve",
+			"folder", r.dir, "free", free, "reserve", r.have)
+	}
+}
+
+// room returns [ErrFull] if only vital requests may write.
+func (r *reserve) room() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, free, ok := Space(r.dir)
+	if !ok {
+		return nil
+	}
+	if r.size > 0 {
+		free = r.refill(free)
+	}
+	if r.have == r.size && free >= headroom {
+		return nil
+	}
+	r.warn(free)
+	return fmt.Errorf("%w: %d bytes are free", ErrFull, free)
+}
+
+// Room returns [ErrFull] if the disk of the directory has none, or only that of
+// the reserve. In memory there is room.
+func (r *Registry) Room() error {
+	if r.store == nil {
+		return nil
+	}
+	return r.store.reserve.room()
+}
+
+// noRoom tells of an error of a disk or a quota that is full.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+func fullError() error { return driver.Error{DriverName: driverName, Detail: syscall.ENOSPC} }
