@@ -30,7 +30,7 @@ func (w *work) protect(e Protect) (Answer, error) {
 	case admin:
 	case r.Protected == byAdmin:
 		return Answer{}, refuse(ErrDenied, "an admin protected instance %s", r.ID)
-	case e.On && !w.doc.template(r.Snapshot).Protection:
+	case e.On && !w.ownersProtect(r):
 		return Answer{}, refuse(ErrDenied, "the template lets only an admin protect an instance")
 	}
 	by := ""
@@ -45,6 +45,13 @@ func (w *work) protect(e Protect) (Answer, error) {
 	r.unset(ExpiredProtected)
 	w.note(r, string(v), "")
 	return Answer{Status: 200, Record: r}, nil
+}
+
+// ownersProtect reports whether owners may protect an instance. Where its launch was
+// approved they may not: it would live on for longer than that.
+func (w *work) ownersProtect(r *Record) bool {
+	t := w.doc.template(r.Snapshot)
+	return t.Protection && t.Approval != ApprovalRequest
 }
 
 // rename is row 21.
@@ -149,10 +156,8 @@ func (w *work) cancel(e Cancel) (Answer, error) {
 		why += " by " + who
 	}
 	switch {
-	case r.Phase == Requested:
-		w.finish(r, Rejected, why)
-	case r.Phase == Planned:
-		w.putBack(r, why)
+	case Awaits(r) != "":
+		w.decline(r, why)
 	case r.Run.active():
 		w.stop(r, why)
 		if r.Then != nil {
@@ -183,7 +188,10 @@ func (w *work) retry(e Retry) (Answer, error) {
 		run.From = Ready
 	}
 	if last := r.lastTried(); last != nil {
-		run.Source, run.Snapshot, run.Parameters, run.From = last.Source, last.Snapshot, last.Parameters, last.From
+		w.repeat(r, run, last)
+	}
+	if w.unapproved(r, run) {
+		return w.askRun(r, run)
 	}
 	r.Phase, r.Reason = phaseOf(run.From), ""
 	if r.ReadyAt.IsZero() {
@@ -191,6 +199,18 @@ func (w *work) retry(e Retry) (Answer, error) {
 	}
 	w.queue(r, run)
 	return Answer{Status: 200, Record: r}, nil
+}
+
+// repeat makes a run of what was tried last. Who asked for it first is remembered, since
+// he approves it no more than who tries it again; a request that was approved stays so.
+func (w *work) repeat(r *Record, run, last *Run) {
+	run.Source, run.Snapshot, run.Parameters, run.From, run.Why = last.Source, last.Snapshot, last.Parameters, last.From, last.Why
+	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
+		run.First = &last.By
+	}
+	if w.approval(r, run.Snapshot, ApprovalRequest) {
+		run.Confirmed = last.Confirmed
+	}
 }
 
 // lastTried is the run that made an instance fail, with what it was to run.
@@ -223,9 +243,8 @@ func (w *work) update(e Update) (Answer, error) {
 		return Answer{}, err
 	}
 	r = w.edit(r)
-	w.note(r, "updated", "")
 	run := w.newRun(r, RunApply)
-	run.Parameters = merged
+	run.Parameters, run.Why = merged, clip(e.Why, maxDetail)
 	r.Sensitive = union(r.Sensitive, e.Sensitive)
 	if e.Source != nil {
 		run.Source = *e.Source
@@ -234,8 +253,7 @@ func (w *work) update(e Update) (Answer, error) {
 		w.keep(e.Digest, e.Template)
 		run.Snapshot = e.Digest
 	}
-	w.renew(r, run, "an update follows")
-	return Answer{Status: 200, Record: r}, nil
+	return w.apply(r, run, "")
 }
 
 // differs reports whether a template is for charts and an instance of a module, or the

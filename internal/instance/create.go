@@ -211,12 +211,15 @@ func (w *work) makeAs(id string, e Create) Answer {
 	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.ttl(e)
 	w.endAfter(r, r.TTL+runTime(e.Template))
 	w.note(r, "created", e.Template.Name)
-	if e.Template.Approval == "request" {
+	if e.Template.Approval == ApprovalRequest {
 		r.Phase = Requested
+		r.Pending = &Pending{By: r.CreatedBy, At: w.now, Why: clip(e.Why, maxDetail), Salt: w.newNonce()}
 		w.notice(r, NoticeApproval)
 		return Answer{Status: 202, Record: r}
 	}
-	w.queue(r, w.newRun(r, RunApply))
+	run := w.newRun(r, RunApply)
+	run.Why = clip(e.Why, maxDetail)
+	w.queue(r, run)
 	return Answer{Status: 201, Record: r}
 }
 
@@ -242,6 +245,7 @@ func (w *work) adopt(e Adopt) (Answer, error) {
 	r.Applied, r.Forced, r.Run, r.Then = true, true, nil, nil
 	r.Pooled, r.Kept, r.Archived, r.Removing = false, false, false, false
 	r.Conditions, r.Notices, r.FinishedAt, r.Key = nil, nil, time.Time{}, w.command.Key
+	r.Pending, r.Declined = nil, ""
 	if r.Since.IsZero() {
 		r.Since = w.now
 	}

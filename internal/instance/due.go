@@ -11,7 +11,7 @@ import (
 // What is due by time, in the order in which it is looked at.
 const (
 	dueEnd          = iota // rows 13, 14
-	dueRequest             // row 2
+	dueRequest             // rows 2, 10
 	duePlan                // row 4
 	dueDrain               // row 9, by age
 	dueHoldOff             // row 14, daily
@@ -67,6 +67,9 @@ func (d *Document) ageDuty(r *Record) []duty {
 
 func (d *Document) liveDuties(r *Record) []duty {
 	all := d.endDuties(r)
+	if r.Pending != nil {
+		all = append(all, duty{dueRequest, r.Pending.At.Add(requestWaits)})
+	}
 	if r.Phase == Planned && r.Run != nil {
 		all = append(all, duty{duePlan, r.Run.EndedAt.Add(planWaits)})
 	}
@@ -206,7 +209,7 @@ func (w *work) fulfil(r *Record, what int) {
 		w.expire(r)
 	case dueRequest:
 		w.note(r, "rejected", "nobody approved it in time")
-		w.finish(r, Rejected, "nobody approved it in time")
+		w.decline(r, "nobody approved it in time")
 	case duePlan:
 		if r.isWorkspace() {
 			w.discardOld(r)

@@ -130,7 +130,7 @@ func (w *work) applyEnded(r *Record, e Ended) {
 	case res.Outcome == Held:
 		w.await(r, lockedAgain, WaitStateLocked, res.Error)
 	case res.Outcome == Stale:
-		w.planAnew(run)
+		w.planAnew(r)
 		w.await(r, 0, WaitQueued, "the plan did not fit any more")
 	default:
 		w.again(r, failure(res))
@@ -151,9 +151,13 @@ func failure(res Result) string {
 func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 
 // planAnew lets the next attempt make a plan, where one is looked at.
-func (w *work) planAnew(run *Run) {
+func (w *work) planAnew(r *Record) {
+	run := r.Run
 	run.Approved, run.Plan, run.Planned = "", "", 0
-	if w.planFirst(run) {
+	if w.approval(r, run.Snapshot, ApprovalPlan) {
+		run.Confirmed = nil
+	}
+	if w.planFirst(r, run) {
 		run.Kind = RunPlan
 	}
 }
@@ -168,7 +172,7 @@ func (w *work) again(r *Record, text string) {
 		w.fail(r, RunFailed, text)
 		return
 	}
-	w.planAnew(run)
+	w.planAnew(r)
 	w.await(r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
 }
 
@@ -273,8 +277,13 @@ func bounded(c *Connection) *Connection {
 // destroys and replaces nothing.
 func (w *work) planned(r *Record, res Result) {
 	run := r.Run
+	approved := !run.Auto || w.approval(r, run.Snapshot, ApprovalPlan)
+	if why := tooLarge(res.PlanSize); why != "" && approved {
+		w.fail(r, RunFailed, why) // and so would each other attempt
+		return
+	}
 	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
-	if !run.Auto || w.doc.template(run.Snapshot).Approval == "plan" {
+	if approved {
 		r.Phase = Planned
 		w.notice(r, NoticeApproval)
 		return

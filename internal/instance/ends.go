@@ -156,10 +156,28 @@ func (w *work) extend(e Extend) (Answer, error) {
 		return Answer{}, err
 	}
 	r = w.edit(r)
+	if w.unapprovedEnd(r, end) {
+		w.note(r, "extension requested", "until "+end.Format(time.RFC3339))
+		return w.ask(r, Pending{By: w.person(), Why: e.Why, Until: end})
+	}
 	r.Extends++
 	w.note(r, "extended", "until "+end.Format(time.RFC3339))
 	w.setEnd(r, end)
 	return Answer{Status: 200, Record: r}, nil
+}
+
+// unapprovedEnd reports whether somebody has to approve an end: one beyond the lifetime
+// that the template gives by itself, where launches are approved.
+func (w *work) unapprovedEnd(r *Record, end time.Time) bool {
+	t := w.doc.template(r.Snapshot)
+	if t.Approval != ApprovalRequest || t.TTL == nil {
+		return false
+	}
+	from := r.ReadyAt
+	if from.IsZero() {
+		from = r.Since
+	}
+	return end.After(from.Add(max(t.TTL.Default, minTTL)))
 }
 
 // extended tells the end that an extension gives.
@@ -169,6 +187,8 @@ func (w *work) extended(r *Record, ttl TTL, by time.Duration) (time.Time, error)
 	}
 	admin := w.command.Actor.Admin
 	switch {
+	case r.Pending != nil && !r.Pending.Until.IsZero():
+		return time.Time{}, refuse(ErrPhase, "an extension of instance %s waits for approval", r.ID)
 	case by < 0 || by == 0 && admin:
 		return time.Time{}, &FieldError{Path: "/by", Text: "more than 0 is needed"}
 	case by == 0:

@@ -39,13 +39,14 @@ type (
 		TTL        time.Duration // 0: the template's
 		Forced     bool          // by an admin: limits do not count
 		One        bool          // the newest live one of Owner and template is the answer, if there is one
+		Why        string        // the reason that the caller gives
 	}
 	// Adopt makes a record of what a ledger lost, from its sealed result.
 	Adopt struct {
 		Record   Record
 		Template *Template // snapshot of the record; nil: the document has it
 	}
-	Approve struct{ ID, Plan string } // of a request, or of exactly one plan
+	Approve struct{ ID, Plan string } // Plan: what was looked at, see [Awaits]
 	Reject  struct{ ID, Reason string }
 	Cancel  struct{ ID string }
 	Retry   struct{ ID string }
@@ -57,8 +58,9 @@ type (
 	Orphan     struct{ ID, Reason string }
 	DestroyNow struct{ ID string }
 	Extend     struct {
-		ID string
-		By time.Duration // 0: the template's; more is an admin's
+		ID  string
+		By  time.Duration // 0: the template's; more is an admin's
+		Why string
 	}
 	Transfer struct {
 		ID string
@@ -72,6 +74,7 @@ type (
 		Source     *Source                    // nil: as it is
 		Template   *Template                  // of the source; nil: the snapshot stays
 		Digest     string
+		Why        string
 	}
 	// Pause and Resume stop and allow new instances of a template.
 	Pause  struct{ Template, Reason string }
@@ -143,9 +146,11 @@ type Result struct {
 	Outcome string // one of the constants
 	Counts  *Counts
 	Plan    string // digest of the plan file before sealing, of a plan
-	Lock    string // digest of the dependency lock file that init left
-	Error   string
-	Outputs map[string]json.RawMessage // those that are listed and not sensitive
+	// PlanSize is how many bytes the plan has as text; 0: it is not known.
+	PlanSize int64
+	Lock     string // digest of the dependency lock file that init left
+	Error    string
+	Outputs  map[string]json.RawMessage // those that are listed and not sensitive
 	// Resources is how many the last state lists; -1: it is not known.
 	Resources int
 	// State reports whether the attempt stored a state.

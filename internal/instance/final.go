@@ -13,7 +13,7 @@ const maxFinal = 20 // final records of an owner
 // destroy lets an instance go: rows 4, 9, 13, 15 and 19. What runs is stopped
 // first; where no apply was ever begun there is nothing to destroy.
 func (w *work) destroy(r *Record, why string) {
-	r.Phase, r.Reason, r.Protected, r.Conditions = Destroying, clip(why, maxText), "", nil
+	r.Phase, r.Reason, r.Protected, r.Conditions, r.Pending = Destroying, clip(why, maxText), "", nil, nil
 	switch {
 	case r.Run.active():
 		r.Then = nil
@@ -67,6 +67,7 @@ func (w *work) abandon(r *Record, why string) {
 func (w *work) finish(r *Record, p Phase, why string) {
 	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
 	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
+	r.Pending, r.Declined = nil, ""
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
 	w.sweep = true
 	switch p {
@@ -159,6 +160,7 @@ func (r *Record) cut() {
 		run.By, run.Before, run.From = Actor{}, "", ""
 		run.Plan, run.Approved, run.Nonce = "", "", ""
 		run.Ask, run.Confirmed, run.Stopped, run.After = nil, nil, nil, nil
+		run.First, run.Why = nil, ""
 		run.Error = clip(run.Error, 80)
 	}
 	r.TTL, r.Since, r.Events = 0, time.Time{}, slices.Clone(r.Events[:min(len(r.Events), 1)])

@@ -64,6 +64,23 @@ func identity(d *Document, id string, r *Record) string {
 	case r.Phase.Live() && d.Templates[r.Snapshot] == nil:
 		return "its template is not there"
 	}
+	return pendingOf(d, r)
+}
+
+// pendingOf: what waits for approval is the launch of a requested instance, or a change of
+// one that is there.
+func pendingOf(d *Document, r *Record) string {
+	p := r.Pending
+	if p == nil {
+		return ""
+	}
+	change := p.Update != nil || !p.Until.IsZero()
+	switch {
+	case change == (r.Phase == Requested), r.Phase == Destroying, r.Phase == DestroyFailed, !r.Phase.Live():
+		return string(r.Phase) + ", with what waits for approval"
+	case p.Update != nil && d.Templates[p.Update.Snapshot] == nil:
+		return "the template of a change that waits is not there"
+	}
 	return ""
 }
 

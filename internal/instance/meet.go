@@ -43,6 +43,11 @@ func admits(v verb, p Phase) bool {
 	return false
 }
 
+// admits reports whether a verb is about a change that waits for approval.
+func (r *Record) admits(v verb) bool {
+	return r.waitsForChange() && (v == verbApprove || v == verbReject || v == verbCancel)
+}
+
 // ends reports whether an end counts in a phase: rows 12 to 14.
 func ends(p Phase) bool {
 	return p.Live() && p != Requested && p != Available && p != Destroying && p != DestroyFailed
@@ -55,7 +60,7 @@ func (w *work) meet(id string, v verb) (*Record, error) {
 	switch {
 	case r == nil || r.isWorkspace(): // which has events of its own
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
-	case !admits(v, r.Phase):
+	case !admits(v, r.Phase) && !r.admits(v):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
 	case w.expired(r):
 		return nil, refuse(ErrPhase, "instance %s has come to its end and cannot be %s", r.ID, v)

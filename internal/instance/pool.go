@@ -215,14 +215,13 @@ func (w *work) offer(e Offer) {
 	switch {
 	case same && was.Type != "":
 		w.edit(r).unset(UpdateAvailable)
-	case same || r.tried(e):
+	case same || r.tried(e) || r.Declined == revisionOf(e.Digest, e.Source):
 	case w.takes(r):
 		r = w.edit(r)
 		run := w.newRun(r, RunApply)
 		run.Source, run.Snapshot, run.Auto = e.Source, e.Digest, true
 		w.keep(e.Digest, e.Template)
-		w.note(r, "updated", text)
-		w.renew(r, run, "an update follows")
+		_, _ = w.apply(r, run, text) // it is ready, and no change of it waits
 	case was.Type == "" || was.Message != text && was.Reason == "":
 		w.edit(r).set(UpdateAvailable, "", text)
 	}
@@ -230,7 +229,7 @@ func (w *work) offer(e Offer) {
 
 // takes reports whether an instance takes newer versions by itself, now.
 func (w *work) takes(r *Record) bool {
-	return r.Phase == Ready && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift) && w.doc.template(r.Snapshot).Update == "auto"
+	return r.Phase == Ready && r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift) && w.doc.template(r.Snapshot).Update == "auto"
 }
 
 // tried reports whether an instance took what is offered by itself before, and

@@ -213,13 +213,10 @@ func (c *chaos) creation(t *instance.Template, s instance.Source) instance.Event
 
 func (c *chaos) plan(id string) string {
 	r := c.d.Records[id]
-	switch {
-	case r == nil || c.r.IntN(5) == 0:
+	if r == nil || c.r.IntN(5) == 0 {
 		return "sha256:other"
-	case r.Phase == instance.Planned && r.Run != nil:
-		return r.Run.Plan
 	}
-	return instance.RequestPlan(r)
+	return instance.Awaits(r)
 }
 
 func (c *chaos) notice() instance.Event {
@@ -320,6 +317,7 @@ func (c *chaos) compare(before, after *instance.Document, e instance.Event) {
 			c.t.Fatalf("%#v: %s is destroyed, and its resources exist", e, id)
 		}
 		c.waits(r)
+		c.unapproved(after, r)
 	}
 	c.limits(after, e)
 }
@@ -341,6 +339,18 @@ func (c *chaos) waits(r *instance.Record) {
 	i := slices.IndexFunc(r.Conditions, func(c instance.Condition) bool { return c.Type == instance.Waiting })
 	if i < 0 || r.Conditions[i].Reason == "" {
 		c.t.Fatalf("%s waits, and nobody knows for what", r.ID)
+	}
+}
+
+// unapproved wants that nothing runs but what is there already or somebody approved, where
+// launches are approved.
+func (c *chaos) unapproved(d *instance.Document, r *instance.Record) {
+	run, t := r.Run, d.Templates[r.Snapshot]
+	if run == nil || t == nil || t.Approval != "request" || run.Kind == instance.RunDestroy || run.Confirmed != nil {
+		return
+	}
+	if run.Source.Digest != r.Source.Digest || run.Snapshot != r.Snapshot || run.Parameters != nil && mustJSON(c.t, run.Parameters) != mustJSON(c.t, r.Parameters) {
+		c.t.Fatalf("%s runs what nobody approved: %+v", r.ID, run)
 	}
 }
 

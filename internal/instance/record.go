@@ -112,6 +112,11 @@ type Record struct {
 	Numbered  int    `json:"numbered,omitempty"`
 	Latest    *Ref   `json:"latest,omitempty"` // of a workspace: the attempt that was begun last
 
+	// Pending is what waits for approval before anything runs: of a requested instance the
+	// launch, of one that is there a change. nil: nothing.
+	Pending  *Pending `json:"pending,omitempty"`
+	Declined string   `json:"declined,omitempty"` // what the server wanted by itself and nobody approved: see revisionOf
+
 	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
 	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first
@@ -124,6 +129,25 @@ type Record struct {
 	Next       time.Time                  `json:"next,omitzero"`     // when something is due; zero: never
 }
 
+// Pending is a request that somebody has to approve. Without Update and Until it is the
+// launch of the record that has it.
+type Pending struct {
+	By     Actor          `json:"by,omitzero"` // who asks; zero: the server
+	At     time.Time      `json:"at"`
+	Why    string         `json:"why,omitempty"` // the reason that was given
+	Salt   string         `json:"salt"`          // random: what an approval names tells nothing of values
+	Update *PendingUpdate `json:"update,omitempty"`
+	Until  time.Time      `json:"until,omitzero"` // the end that an extension gives
+}
+
+// PendingUpdate is what the run of an update is made of.
+type PendingUpdate struct {
+	Source     Source                     `json:"source"`
+	Snapshot   string                     `json:"snapshot"`
+	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // all of them; nil: as they are
+	Auto       bool                       `json:"auto,omitempty"`       // the server wants it by itself
+}
+
 // Run is one execution of the tool for an instance: n counts runs, Attempt the
 // times that this one was started.
 type Run struct {
@@ -134,7 +158,10 @@ type Run struct {
 	Before  string  `json:"before,omitempty"` // nonce of the attempt before, whose lock may be left
 	Handle  string  `json:"handle,omitempty"` // of the executor
 
-	By        Actor     `json:"by,omitzero"` // who asked for it; zero: the server
+	By        Actor     `json:"by,omitzero"`         // who asked for it; zero: the server
+	First     *Actor    `json:"first,omitempty"`     // who asked for the same when it was first tried; nil: By did
+	Why       string    `json:"why,omitempty"`       // the reason that was given
+	Confirmed *Actor    `json:"confirmed,omitempty"` // who approved it
 	QueuedAt  time.Time `json:"queued_at"`
 	NotBefore time.Time `json:"not_before,omitzero"` // of the next attempt
 	StartedAt time.Time `json:"started_at,omitzero"` // of the attempt; zero: it waits for a place
@@ -160,10 +187,9 @@ type Run struct {
 	// Of a workspace only.
 	Ask       *Ask      `json:"ask,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
-	Confirmed *Actor    `json:"confirmed,omitempty"` // who let its plan through
-	Stopped   *Actor    `json:"stopped,omitempty"`   // who cancelled or discarded it
-	Changes   bool      `json:"changes,omitempty"`   // of its plan
-	After     *Ref      `json:"after,omitempty"`     // the attempt before this one, whose lock may be left
+	Stopped   *Actor    `json:"stopped,omitempty"` // who cancelled or discarded it
+	Changes   bool      `json:"changes,omitempty"` // of its plan
+	After     *Ref      `json:"after,omitempty"`   // the attempt before this one, whose lock may be left
 }
 
 // Ref names an attempt. A result counts only if the record names it in full.

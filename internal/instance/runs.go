@@ -47,7 +47,7 @@ func (w *work) newRun(r *Record, kind RunKind) *Run {
 // queue lets a run wait for a place.
 func (w *work) queue(r *Record, run *Run) {
 	r.Run = run
-	if run.Kind == RunApply && w.planFirst(run) {
+	if run.Kind == RunApply && w.planFirst(r, run) {
 		run.Kind = RunPlan
 	}
 	w.await(r, 0, WaitQueued, "")
@@ -55,8 +55,8 @@ func (w *work) queue(r *Record, run *Run) {
 
 // planFirst reports whether somebody, or the machine itself, looks at a plan
 // before it is applied.
-func (w *work) planFirst(run *Run) bool {
-	return run.Auto || w.doc.template(run.Snapshot).Approval == "plan"
+func (w *work) planFirst(r *Record, run *Run) bool {
+	return run.Auto || w.approval(r, run.Snapshot, ApprovalPlan)
 }
 
 // await lets the next attempt of a run wait: for a place, and for its time.

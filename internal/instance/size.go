@@ -32,15 +32,26 @@ func (r *Record) weight() int {
 	for i := range r.Conditions {
 		n += 60 + len(r.Conditions[i].Message)
 	}
-	n += 150 * len(r.Notices)
+	n += 150*len(r.Notices) + r.Pending.weight()
 	if r.Connection != nil {
 		n += 60 + len(r.Connection.URL) + len(r.Connection.Message)
 	}
 	return n
 }
 
+func (p *Pending) weight() int {
+	if p == nil {
+		return 0
+	}
+	n := 300 + len(p.Why)
+	if p.Update != nil {
+		n += 500 + rawSize(p.Update.Parameters)
+	}
+	return n
+}
+
 func (r *Run) weight() int {
-	return 500 + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
+	return 500 + len(r.Why) + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
 }
 
 // weight is about how many bytes all records and templates take.
@@ -55,7 +66,8 @@ func (d *Document) weight() int {
 	return n
 }
 
-// size is how many bytes a record takes, but for the parameters of a run.
+// size is how many bytes a record takes, but for the parameters of a run and of a change
+// that waits for approval.
 func (r *Record) size() int {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -64,6 +76,9 @@ func (r *Record) size() int {
 	n := len(body)
 	if r.Run != nil {
 		n -= rawSize(r.Run.Parameters)
+	}
+	if r.Pending != nil && r.Pending.Update != nil {
+		n -= rawSize(r.Pending.Update.Parameters)
 	}
 	return n
 }

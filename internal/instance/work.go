@@ -125,17 +125,8 @@ func (w *work) close() {
 func (w *work) sweepTemplates() {
 	used := map[string]bool{}
 	for _, r := range w.doc.Records {
-		used[r.Snapshot] = true
-		for _, run := range []*Run{r.Run, r.Then} {
-			if run != nil {
-				used[run.Snapshot] = true
-			}
-		}
-		for i := range r.Open {
-			used[r.Open[i].Snapshot] = true
-		}
-		for i := range r.Runs {
-			used[r.Runs[i].Snapshot] = true
+		for _, digest := range r.Snapshots() {
+			used[digest] = true
 		}
 	}
 	for digest := range w.doc.Templates {
@@ -143,6 +134,25 @@ func (w *work) sweepTemplates() {
 			delete(owned(&w.change().Templates, &w.own.templates), digest)
 		}
 	}
+}
+
+// Snapshots are the digests of the templates that a record needs.
+func (r *Record) Snapshots() []string {
+	all := []string{r.Snapshot}
+	for _, run := range []*Run{r.Run, r.Then} {
+		if run != nil {
+			all = append(all, run.Snapshot)
+		}
+	}
+	for _, runs := range [][]Run{r.Open, r.Runs} {
+		for i := range runs {
+			all = append(all, runs[i].Snapshot)
+		}
+	}
+	if r.Pending != nil && r.Pending.Update != nil {
+		all = append(all, r.Pending.Update.Snapshot)
+	}
+	return all
 }
 
 // do adds an effect that is about a record as a whole.
