@@ -17,7 +17,7 @@ type action struct {
 // actions are all verbs, in the order in which they are offered.
 func actions() []action {
 	return []action{
-		{portaldoc.ActApprove, approves, func(r *instance.Record) instance.Event { return instance.Approve{ID: r.ID, Plan: awaits(r)} }},
+		{portaldoc.ActApprove, approves, func(r *instance.Record) instance.Event { return instance.Approve{ID: r.ID, Plan: instance.Awaits(r)} }},
 		{portaldoc.ActReject, approves, func(r *instance.Record) instance.Event { return instance.Reject{ID: r.ID, Reason: "-"} }},
 		{portaldoc.ActExtend, owns | administers, func(r *instance.Record) instance.Event { return instance.Extend{ID: r.ID} }},
 		{portaldoc.ActRetry, owns | administers, func(r *instance.Record) instance.Event { return instance.Retry{ID: r.ID} }},
@@ -60,6 +60,9 @@ func (s *server) whole(c caller, v instance.View, r *instance.Record) portaldoc.
 	}
 	if have&(owns|approves|administers) != 0 {
 		doc.Parameters = masked(r)
+		if doc.Pending != nil {
+			fill(doc.Pending, r)
+		}
 	}
 	doc.Actions = s.possible(c, v, r, have)
 	if doc.Run != nil {

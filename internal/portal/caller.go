@@ -22,10 +22,14 @@ type role uint8
 
 const (
 	reads       role = 1 << iota // sees that it is there, and how it goes
-	approves                     // sees parameters and plans as well
+	approves                     // sees parameters, plans and logs as well
 	owns                         // or one of the caller's groups does
 	administers                  // sees all but secrets, and may act on it
 )
+
+// readsLogs are those who may read what the tool said: who approves a run has to see what
+// came of the last one.
+const readsLogs = owns | approves | administers
 
 // name is the strongest of a role.
 func (r role) name() string {

@@ -23,17 +23,6 @@ func (s *server) destroy(w http.ResponseWriter, r call[*instance.Record]) error 
 	return change(s, w, r, "destroy", func(struct{}) (instance.Event, error) { return instance.DestroyNow{ID: r.at.ID}, nil })
 }
 
-// awaits is what an approval has to name.
-func awaits(r *instance.Record) string {
-	switch {
-	case r.Phase == instance.Requested:
-		return instance.RequestPlan(r)
-	case r.Phase == instance.Planned && r.Run != nil:
-		return r.Run.Plan
-	}
-	return ""
-}
-
 // document is an instance as somebody sees it in a list who has a role to it: a
 // list is for choosing, so without parameters and events.
 func document(d *instance.Document, r *instance.Record, have role) portaldoc.Instance {
@@ -46,10 +35,9 @@ func document(d *instance.Document, r *instance.Record, have role) portaldoc.Ins
 	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
 		doc.ExtendsMax = t.TTL.Extends
 	}
-	detailed := have&(owns|administers) != 0
 	for _, c := range r.Conditions {
 		shown := portaldoc.Condition{Type: c.Type, Reason: c.Reason}
-		if detailed {
+		if have&readsLogs != 0 {
 			shown.Message = c.Message
 		}
 		doc.Conditions = append(doc.Conditions, shown)
@@ -58,11 +46,12 @@ func document(d *instance.Document, r *instance.Record, have role) portaldoc.Ins
 		doc.Run = runDoc(r, r.Run, have)
 	}
 	if have&(owns|approves|administers) != 0 {
-		doc.Plan = awaits(r)
+		doc.Plan, doc.Pending = instance.Awaits(r), pendingDoc(r)
 	}
-	if detailed {
+	if have&(owns|administers) != 0 {
 		doc.Outputs, doc.Connection = shownOutputs(d, r), connectionDoc(r.Connection)
-	} else {
+	}
+	if have&readsLogs == 0 {
 		doc.Reason = ""
 	}
 	return doc
@@ -114,7 +103,7 @@ func connectionDoc(c *instance.Connection) *portaldoc.Connection {
 // eventDoc leaves out the words of the tool for those who may not read logs.
 func eventDoc(e instance.History, have role) portaldoc.Event {
 	doc := portaldoc.Event{At: e.At, Actor: e.Actor, Action: e.Action}
-	if have&(owns|administers) != 0 {
+	if have&readsLogs != 0 {
 		doc.Detail = e.Detail
 	}
 	return doc

@@ -83,9 +83,12 @@ func (s *server) creation(ctx context.Context, c caller, body portaldoc.Create) 
 		return instance.Create{}, err
 	}
 	claims, err := c.claimsFor(e.Template)
+	if err == nil {
+		err = optionalReason(body.Reason)
+	}
 	return instance.Create{
 		Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: owner, Name: body.Name,
-		Parameters: parameters, Sensitive: sensitive(e, parameters), Claims: claims, TTL: time.Duration(body.TTL), Forced: body.Force,
+		Parameters: parameters, Sensitive: sensitive(e, parameters), Claims: claims, TTL: time.Duration(body.TTL), Forced: body.Force, Why: body.Reason,
 	}, err
 }
 

@@ -119,7 +119,7 @@ func (r call[A]) filter() (func(*instance.Record) bool, error) {
 	owner, template, phase := q.Get("owner"), q.Get("template"), q.Get("phase")
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
-		if phase != "" && p != "live" && !known(p) {
+		if phase != "" && p != "live" && p != awaiting && !known(p) {
 			return nil, field("/phase", "there is no phase %.40q", p)
 		}
 	}
@@ -128,7 +128,7 @@ func (r call[A]) filter() (func(*instance.Record) bool, error) {
 		switch {
 		case template != "" && !addr.Match(template, record.Template):
 			return false
-		case phase != "" && !slices.ContainsFunc(wanted, func(p string) bool { return string(record.Phase) == p || p == "live" && record.Phase.Live() }):
+		case phase != "" && !slices.ContainsFunc(wanted, func(p string) bool { return inPhase(record, p) }):
 			return false
 		case owner == "":
 			return true
@@ -139,6 +139,20 @@ func (r call[A]) filter() (func(*instance.Record) bool, error) {
 		}
 		return record.Owner.Kind != "" && ownerText(record.Owner) == owner
 	}, nil
+}
+
+// awaiting is the word for all that waits for approval, whatever its phase.
+const awaiting = "approval"
+
+// inPhase reports whether an instance is one that a word of the filter means.
+func inPhase(r *instance.Record, word string) bool {
+	switch word {
+	case "live":
+		return r.Phase.Live()
+	case awaiting:
+		return instance.Awaits(r) != ""
+	}
+	return string(r.Phase) == word
 }
 
 // known reports whether a phase is one.

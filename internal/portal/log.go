@@ -120,7 +120,7 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, instance.View, error) 
 			return runOf{}, v, err
 		}
 	}
-	of, _, err := t.s.runIn(owns|administers)(t.r.Request, c, v)
+	of, _, err := t.s.runIn(readsLogs)(t.r.Request, c, v)
 	return of, v, err
 }
 

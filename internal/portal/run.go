@@ -77,12 +77,15 @@ func runDoc(r *instance.Record, u *instance.Run, have role) *portaldoc.Run {
 		Source: sourceDoc(u.Source), Result: u.Result,
 	}
 	if have&(owns|approves|administers) != 0 {
-		doc.Plan = u.Plan
+		doc.Plan, doc.Reason = u.Plan, u.Why
 		if u.Counts != nil {
 			doc.Counts = &portaldoc.Counts{Add: u.Counts.Add, Change: u.Counts.Change, Remove: u.Counts.Remove, Replace: u.Counts.Replace}
 		}
 	}
-	if have&(owns|administers) != 0 {
+	if u.Confirmed != nil {
+		doc.Approved = personDoc(*u.Confirmed)
+	}
+	if have&readsLogs != 0 {
 		doc.Error = u.Error
 	}
 	return doc

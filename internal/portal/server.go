@@ -130,8 +130,8 @@ func (s *server) routes() http.Handler {
 
 	get("instances/{id}/runs", to(s, s.instanceIn(reads), s.listRuns))
 	get("instances/{id}/runs/{n}", to(s, s.runIn(reads), s.showRun))
-	get("instances/{id}/runs/{n}/plan", to(s, s.runIn(owns|approves|administers), s.plan))
-	stream("instances/{id}/runs/{n}/log", to(s, s.runIn(owns|administers), s.log))
+	get("instances/{id}/runs/{n}/plan", to(s, s.runIn(readsLogs), s.plan))
+	stream("instances/{id}/runs/{n}/log", to(s, s.runIn(readsLogs), s.log))
 	get("instances/{id}/outputs", to(s, s.instanceIn(owns|administers), s.outputs))
 	post("instances/{id}/outputs/reveal", to(s, s.instanceIn(owns), s.reveal))
 

@@ -103,7 +103,7 @@ func TestMatrix(t *testing.T) {
 		{"GET", "instances/{id}/runs/9", "", 401, 404, 404, 404, 404, 404, 404},
 		{"GET", "instances/{id}/runs/x", "", 401, 404, 404, 404, 404, 404, 404},
 		{"GET", "instances/{id}/runs/1/plan", "", 401, 404, 200, 404, 403, 200, 200},
-		{"GET", "instances/{id}/runs/1/log", "", 401, 404, 200, 404, 403, 403, 200},
+		{"GET", "instances/{id}/runs/1/log", "", 401, 404, 200, 404, 403, 200, 200},
 		{"GET", "instances/{id}/outputs", "", 401, 404, 200, 404, 403, 403, 200},
 		{"POST", "instances/{id}/outputs/reveal", `{"name":"password"}`, 401, 404, 200, 404, 403, 403, 403},
 		{"DELETE", "instances/{id}", "", 401, 404, 202, 404, 403, 403, 202},

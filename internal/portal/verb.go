@@ -24,7 +24,7 @@ type none struct{}
 
 func (s *server) extend(w http.ResponseWriter, r call[*instance.Record]) error {
 	return change(s, w, r, "extend", func(b portaldoc.Extend) (instance.Event, error) {
-		return instance.Extend{ID: r.at.ID, By: time.Duration(b.By)}, nil
+		return instance.Extend{ID: r.at.ID, By: time.Duration(b.By), Why: b.Reason}, optionalReason(b.Reason)
 	})
 }
 
@@ -47,7 +47,10 @@ const newest = "newest"
 // updating makes the event of an update: with the source as it is, or with another
 // one and the template as it is now.
 func (s *server) updating(r call[*instance.Record], b portaldoc.Update) (instance.Event, error) {
-	e := instance.Update{ID: r.at.ID}
+	e := instance.Update{ID: r.at.ID, Why: b.Reason}
+	if err := optionalReason(b.Reason); err != nil {
+		return nil, err
+	}
 	version := b.Version
 	if version == newest {
 		version = ""

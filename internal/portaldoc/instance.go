@@ -47,8 +47,9 @@ type Instance struct {
 	Pooled     bool   `json:"pooled,omitempty"`
 	Forced     bool   `json:"forced,omitempty"`
 
-	Run        *Run                       `json:"run,omitempty"`  // that is due, or runs
-	Plan       string                     `json:"plan,omitempty"` // what an approval has to name
+	Run        *Run                       `json:"run,omitempty"`     // that is due, or runs
+	Plan       string                     `json:"plan,omitempty"`    // what an approval has to name
+	Pending    *Pending                   `json:"pending,omitempty"` // what that lets through
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
 	Connection *Connection                `json:"connection,omitempty"`
 	Events     []Event                    `json:"events,omitempty"` // the newest first
@@ -57,6 +58,43 @@ type Instance struct {
 	Actions  []string `json:"actions,omitempty"`  // what the caller may ask for now: constants Act…
 	Cost     *Cost    `json:"cost,omitempty"`     // from when it was ready or claimed
 	ExtendBy Duration `json:"extend_by,omitzero"` // by how much an extension is that names no time
+}
+
+// Pending is what waits for approval. In a list it has no values and sources.
+type Pending struct {
+	What   string    `json:"what"`            // one of the constants
+	By     *Person   `json:"by,omitempty"`    // absent: the server
+	First  *Person   `json:"first,omitempty"` // who asked for the same when it was first tried, if that is somebody else
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"` // of who asks
+	Run    int       `json:"run,omitempty"`    // whose plan it is; 0: nothing is planned yet
+
+	Values      []ValueChange `json:"values,omitempty"` // all of them, by name
+	Source      Source        `json:"source,omitzero"`
+	Was         *Source       `json:"was,omitempty"`      // absent: nothing was there before
+	Template    string        `json:"template,omitempty"` // digest
+	TemplateWas string        `json:"template_was,omitempty"`
+
+	TTL   Duration  `json:"ttl,omitzero"`  // of a launch; 0: no end
+	Ends  time.Time `json:"ends,omitzero"` // of an extension: as it is
+	Until time.Time `json:"until,omitzero"`
+}
+
+// What waits for approval.
+const (
+	PendingLaunch = "launch" // before anything runs
+	PendingUpdate = "update" // likewise
+	PendingPlan   = "plan"   // exactly one plan
+	PendingExtend = "extend" // a later end
+)
+
+// ValueChange is a parameter as it is and as it would be. A value that nobody is shown is
+// [Masked], and Changed tells all the same.
+type ValueChange struct {
+	Name    string          `json:"name"`
+	Old     json.RawMessage `json:"old,omitempty"` // absent: none
+	New     json.RawMessage `json:"new,omitempty"`
+	Changed bool            `json:"changed,omitempty"`
 }
 
 // Actions on an instance.
@@ -128,7 +166,9 @@ type Run struct {
 	N         int       `json:"n"`
 	Attempt   int       `json:"attempt,omitempty"`
 	Kind      string    `json:"kind"`
-	By        *Person   `json:"by,omitempty"` // absent: the server
+	By        *Person   `json:"by,omitempty"`     // absent: the server
+	Reason    string    `json:"reason,omitempty"` // that was given
+	Approved  *Person   `json:"approved_by,omitempty"`
 	QueuedAt  time.Time `json:"queued_at"`
 	NotBefore time.Time `json:"not_before,omitzero"`
 	StartedAt time.Time `json:"started_at,omitzero"`

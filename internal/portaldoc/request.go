@@ -21,11 +21,13 @@ type Create struct {
 	TTL        Duration                   `json:"ttl,omitzero"`      // 0: the template's
 	Version    string                     `json:"version,omitempty"` // of the module; "": the newest that the template takes
 	Force      bool                       `json:"force,omitempty"`   // go beyond limits, which an admin may
+	Reason     string                     `json:"reason,omitempty"`  // for who approves it
 }
 
 // Extend is the body of extend: without it the template says how long.
 type Extend struct {
-	By Duration `json:"by,omitzero"`
+	By     Duration `json:"by,omitzero"`
+	Reason string   `json:"reason,omitempty"` // for who approves it
 }
 
 // Update is the body of update. A name changes alone.
@@ -33,6 +35,7 @@ type Update struct {
 	Name       *string                    `json:"name,omitempty"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // those that change
 	Version    string                     `json:"version,omitempty"`    // of the module; "newest": what the template takes now
+	Reason     string                     `json:"reason,omitempty"`     // for who approves it
 }
 
 // Approve is the body of approve: the plan as the instance shows it.

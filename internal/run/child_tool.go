@@ -123,18 +123,15 @@ func (c *child) drift(ctx context.Context, p prepared) error {
 	return nil
 }
 
-// maxPlanText bounds the plan as text, in bytes.
-const maxPlanText = 1 << 20
-
 // keepPlan keeps a plan for somebody to approve.
 func (c *child) keepPlan(ctx context.Context, p prepared, file string) error {
 	b, err := readLeft(c.Order.work(), planFile, artifact.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	text := &bytes.Buffer{}
+	text := &wholeText{most: instance.MaxPlanText}
 	errs := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, []string{"show", "-no-color", file}, &firstBytes{text, maxPlanText}, errs)
+	code, err := c.command(ctx, p, []string{"show", "-no-color", file}, text, errs)
 	if err != nil {
 		return err
 	}
@@ -142,7 +139,7 @@ func (c *child) keepPlan(ctx context.Context, p prepared, file string) error {
 		return fmt.Errorf("showing the plan: %s", errs.text())
 	}
 	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
-	c.report.PlanText = c.masks.text(text.String())
+	c.report.PlanSize, c.report.PlanText = text.size, c.masks.text(text.kept.String())
 	return nil
 }
 
@@ -309,16 +306,20 @@ func (c *child) collect(ctx context.Context) {
 // maxOutput bounds one output, in bytes of JSON.
 const maxOutput = 4 << 10
 
-// firstBytes keeps the beginning of what is written.
-type firstBytes struct {
-	to   *bytes.Buffer
-	room int
+// wholeText keeps all that is written, and nothing of what is more than it may be: half a
+// plan is none to look at.
+type wholeText struct {
+	kept bytes.Buffer
+	most int64
+	size int64 // of all
 }
 
 // Write implements [io.Writer].
-func (f *firstBytes) Write(p []byte) (int, error) {
-	n := min(len(p), f.room)
-	f.to.Write(p[:n])
-	f.room -= n
+func (t *wholeText) Write(p []byte) (int, error) {
+	if t.size += int64(len(p)); t.size > t.most {
+		t.kept = bytes.Buffer{}
+	} else {
+		t.kept.Write(p)
+	}
 	return len(p), nil
 }

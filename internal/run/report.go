@@ -29,7 +29,8 @@ type Report struct {
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	Counts    *instance.Counts           `json:"counts,omitempty"`
 	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
-	PlanText  string                     `json:"plan_text,omitempty"` // masked, up to 1 MiB
+	PlanText  string                     `json:"plan_text,omitempty"` // masked; whole, or "" where it is larger than one that is approved
+	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, bytes
 	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file
 	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
 	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
@@ -52,7 +53,7 @@ func (r Report) inClear(sensitive []string) Report {
 // Result is what the machine gets.
 func (r Report) Result() instance.Result {
 	return instance.Result{
-		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, Lock: r.Lock, Error: r.Error,
+		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error,
 		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Changes: r.Changes,
 	}
 }
