@@ -56,6 +56,9 @@ func instanceText(one portaldoc.Instance, now time.Time) string {
 	}
 	add("run", runWords(one.Run))
 	add("plan", one.Plan)
+	if p := one.Pending; p != nil {
+		add("", "waits for approval, asked for by "+personWords(p.By))
+	}
 	if !one.ExpiresAt.IsZero() {
 		add("ends", timestamp(one.ExpiresAt)+", in "+left(one.ExpiresAt, now))
 	}

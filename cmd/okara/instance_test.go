@@ -99,7 +99,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: exitNotFound, errOut: "no instance"},
 		{name: "transfer by who may not", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:somebody"}, code: exitUsage, errOut: "an admin"},
 		{name: "orphan by who may not", who: "use-anna", args: []string{"instance", "orphan", id, "--reason", "x"}, code: exitDenied, errOut: "an admin"},
-		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: exitUsage, errOut: "--plan is missing"},
+		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: exitConflict, errOut: "nothing of instance " + id + " waits for approval"},
 		{name: "approve what does not wait", who: "approve-b", args: []string{"instance", "approve", id, "--plan", "x"}, code: exitConflict},
 		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: exitNotFound, errOut: "no such template"},
 		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: exitUsage, errOut: "parameters/size"},

@@ -84,7 +84,7 @@ func newInstanceDestroy(reg *registries) *cobra.Command {
 
 func newInstanceExtend(reg *registries) *cobra.Command {
 	var f portalFlags
-	var by string
+	var by, reason string
 	cmd := &cobra.Command{
 		Use:   "extend ID",
 		Short: "Let an instance live longer",
@@ -96,7 +96,7 @@ says. An admin may say how much longer.
   okara instance extend abcdefgh23 --by 2h`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			var body portaldoc.Extend
+			body := portaldoc.Extend{Reason: reason}
 			if by != "" {
 				var err error
 				if body.By, err = portaldoc.ParseDuration(by); err != nil {
@@ -107,19 +107,24 @@ says. An admin may say how much longer.
 			if err != nil {
 				return err
 			}
-			reg.note("it ends at %s", timestamp(one.ExpiresAt))
+			if one.Pending != nil && one.Pending.What == portaldoc.PendingExtend {
+				reg.note("the extension until %s waits until somebody approves it", timestamp(one.Pending.Until))
+			} else {
+				reg.note("it ends at %s", timestamp(one.ExpiresAt))
+			}
 			return printInstance(reg.app, one)
 		}),
 	}
 	f.add(reg, cmd, true)
 	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; what the template says by default")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for who approves it")
 	return cmd
 }
 
 func newInstanceUpdate(reg *registries) *cobra.Command {
 	var f portalFlags
 	var parameters []string
-	var name, version string
+	var name, version, reason string
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "update ID",
@@ -135,7 +140,7 @@ nothing runs for it.
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-		body := portaldoc.Update{Version: version}
+		body := portaldoc.Update{Version: version, Reason: reason}
 		var err error
 		if len(parameters) > 0 {
 			body.Parameters, err = parseParameters(parameters)
@@ -147,7 +152,9 @@ nothing runs for it.
 			return err
 		}
 		one, err := c.Verb(ctx, args[0], "update", body)
-		if err == nil && wait {
+		if err == nil && one.Pending != nil {
+			reg.note("the update of instance %s waits until somebody approves it", one.ID)
+		} else if err == nil && wait {
 			return waitForInstance(ctx, reg.app, c, one.ID)
 		}
 		if err != nil {
@@ -160,32 +167,8 @@ nothing runs for it.
 	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&name, "name", "", "`NAME` for people")
 	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: what the template takes now")
+	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for who approves it")
 	fl.BoolVar(&wait, "wait", false, "wait until it is ready")
-	return cmd
-}
-
-func newInstanceApprove(reg *registries) *cobra.Command {
-	var f portalFlags
-	var plan string
-	cmd := &cobra.Command{
-		Use:   "approve ID --plan PLAN",
-		Short: "Let a request or a plan of somebody else through",
-		Long: `Let a request or a plan of somebody else through: exactly the one that --plan names,
-as ` + "`okara instance show`" + ` shows it. If it has changed since, nothing is done.
-
-` + instanceHelp,
-		Example: `  okara instance logs abcdefgh23 --plan
-  okara instance approve abcdefgh23 --plan sha256:...`,
-		Args: cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error) {
-			if plan == "" {
-				return portaldoc.Instance{}, withHint(usageError("--plan is missing"), "`okara instance show %s` shows what waits for approval", id)
-			}
-			return c.Verb(ctx, id, "approve", portaldoc.Approve{Plan: plan})
-		}),
-	}
-	f.add(reg, cmd, true)
-	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
@@ -25,6 +26,7 @@ type approvalRow struct {
 	instanceRow
 	By      string
 	Since   moment
+	What    string // is asked for
 	Changes string
 	Look    string // page on which it is approved
 }
@@ -34,7 +36,7 @@ func (s *server) approvals(r *request) (*page, error) {
 		return nil, err
 	}
 	q := listed(r)
-	q.Set("phase", "requested,planned")
+	q.Set("phase", "approval")
 	doc, err := get[portaldoc.Instances](s, r, "instances", q)
 	if err != nil {
 		return nil, err
@@ -42,8 +44,11 @@ func (s *server) approvals(r *request) (*page, error) {
 	var body approvalsBody
 	for _, i := range doc.Instances {
 		row := approvalRow{instanceRow: instanceRowOf(i, s.o.Now()), By: personName(i.CreatedBy), Since: s.when(i.CreatedAt)}
-		if i.Run != nil {
-			row.By, row.Since, row.Changes = personName(i.Run.By), s.when(i.Run.QueuedAt), changesOf(i.Run.Counts)
+		if p := i.Pending; p != nil {
+			row.By, row.Since, row.What = askedBy(p), s.when(p.At), wantedWords(p.What)
+		}
+		if i.Run != nil && i.Phase == string(instance.Planned) {
+			row.Changes = changesOf(i.Run.Counts)
 		}
 		if i.Plan != "" {
 			row.Look = row.Href + "/approve"
@@ -53,7 +58,7 @@ func (s *server) approvals(r *request) (*page, error) {
 	if doc.Next != "" {
 		body.Next = "?after=" + url.QueryEscape(doc.Next)
 	}
-	return &page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase requested,planned", Body: body}, nil
+	return &page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase approval", Body: body}, nil
 }
 
 func (s *server) adminInstances(r *request) (*page, error) {

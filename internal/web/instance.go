@@ -55,7 +55,7 @@ func ownerChoices() []choice {
 func phaseChoices() []choice {
 	return []choice{
 		{"live", "what lives", false}, {"ready", "ready", false}, {"provisioning,updating,destroying", "at work", false},
-		{"requested,planned", "waits for approval", false}, {"failed,destroy_failed", "failed", false}, {"", "everything", false},
+		{"approval", "waits for approval", false}, {"failed,destroy_failed", "failed", false}, {"", "everything", false},
 	}
 }
 
@@ -214,7 +214,7 @@ func (s *server) instanceShow(r *request) (*page, error) {
 	body := s.newInstance(r, i, now)
 	body.Template = s.templateLink(r, i.Template)
 	body.Runs = runRows(i, runs.Runs, now)
-	if i.Run != nil && (i.Role == "owner" || i.Role == "admin") && i.Phase != string(instance.Planned) {
+	if i.Run != nil && readsLogs(i) && i.Phase != string(instance.Planned) {
 		if body.Log, err = s.log(r, i.ID, *i.Run); err != nil {
 			return nil, err
 		}
@@ -225,6 +225,11 @@ func (s *server) instanceShow(r *request) (*page, error) {
 		Template: "instance.html", Title: body.Name, Key: s.newKey(), Crumbs: []link{{"Instances", "instances"}}, Command: "okara instance show " + i.ID,
 		Refresh: body.Watch && !body.Still, Body: body,
 	}, nil
+}
+
+// readsLogs reports whether the caller may read what the tool said.
+func readsLogs(i portaldoc.Instance) bool {
+	return i.Role == "owner" || i.Role == "admin" || i.Role == "approver"
 }
 
 // templateLink is the name of a template, with its page where there is one that the

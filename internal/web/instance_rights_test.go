@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/portaltest"
 )
 
@@ -209,5 +210,40 @@ func TestHostilePages(t *testing.T) {
 				t.Errorf("%s has %q", path, bad)
 			}
 		}
+	}
+}
+
+// TestApproveChange shows who approves a change the values as they would be, the module,
+// its digest, who asks and why, and the plan whole with its lines told apart.
+func TestApproveChange(t *testing.T) {
+	d := newDesk(t, nil)
+	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+		changed := *e.Template
+		changed.Approval = instance.ApprovalRequest
+		digest, err := changed.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Template, e.Digest = &changed, digest
+	})
+	var one portaldoc.Instance
+	d.Want(t, 202, &one, d.who["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
+	at := "instances/" + one.ID
+	d.wants(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
+	d.send(t, "approver", at+"/approve", at+"/approve")
+	d.Store.Finish(t, one.ID, instance.Result{Outcome: instance.Done, Resources: 1, State: true})
+	d.send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
+	d.wants(t, "anna", at, "change waits for approval", "an update")
+	d.wants(t, "approver", "approvals", "an update")
+	body := d.wants(t, "approver", at+"/approve", "&lt;b&gt;more load&lt;/b&gt;", "small", "large", "changes")
+	if strings.Contains(body, "<b>more load") {
+		t.Error("a reason is HTML")
+	}
+	if r := d.Store.Record(t, one.ID); r.Run != nil || r.Pending == nil {
+		t.Fatalf("it runs before anybody agreed: %+v", r.Run)
+	}
+	d.send(t, "approver", at+"/approve", at+"/approve")
+	if r := d.Store.Record(t, one.ID); r.Phase != instance.Updating || string(r.Run.Parameters["size"]) != `"large"` {
+		t.Errorf("%s %+v", r.Phase, r.Run)
 	}
 }

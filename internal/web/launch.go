@@ -118,6 +118,7 @@ func (s *server) launchForm(r *request) (launchBody, parameters, error) {
 		}
 		body.Extra = append(body.Extra, version)
 	}
+	body.Extra = append(body.Extra, reasonField(t.Approval)...)
 	if t.Force {
 		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Go beyond limits", Kind: kindCheck, Help: []string{"Quotas do not count. You may, as an admin."}})
 	}
@@ -155,7 +156,7 @@ func (s *server) launch(r *request, f *form) (*answer, error) {
 	}
 	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
 	values, ok := p.read(body.Asks, f.Values)
-	create := portaldoc.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Force: f.Get("force") == "true"}
+	create := portaldoc.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}
 	for i := range body.Extra {
 		one := &body.Extra[i]
 		one.set(f.Get(one.Name))

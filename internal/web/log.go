@@ -5,11 +5,9 @@ package web
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
@@ -121,18 +119,4 @@ func (t *tailWriter) kept() []byte {
 		b = rest
 	}
 	return b
-}
-
-// planText is the plan of a run as text, "" if there is none here.
-func (s *server) planText(r *request, id string, n int) (string, error) {
-	to := &tailWriter{}
-	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
-	if no, ok := errors.AsType[*refusedError](err); ok && (no.status == http.StatusNotFound || no.status == http.StatusNotImplemented || no.status == http.StatusForbidden) {
-		return "", nil
-	}
-	text := plainLog(to.kept())
-	if to.dropped {
-		text = "… the beginning is left out here; okara instance logs " + id + " --plan has all\n" + text
-	}
-	return strings.TrimRight(text, "\n"), err
 }

@@ -48,6 +48,9 @@ func conditions(i portaldoc.Instance) []mark {
 			all = append(all, mark{"ends soon", "warn"})
 		}
 	}
+	if i.Pending != nil && i.Phase != string(instance.Requested) && i.Phase != string(instance.Planned) {
+		all = append(all, mark{"change waits for approval", "warn"})
+	}
 	if i.Protected != "" {
 		all = append(all, mark{"protected", "plain"})
 	}
@@ -132,6 +135,9 @@ func nextSteps(i portaldoc.Instance, now time.Time) []string {
 		if !i.Next.IsZero() {
 			say("Its record goes at %s.", clock(i.Next, now))
 		}
+	}
+	if p := i.Pending; p != nil && p.Run == 0 && i.Phase != string(instance.Requested) {
+		say("Somebody who may approve looks at %s, asked for by %s. Until then it stays as it is.", wantedWords(p.What), askedBy(p))
 	}
 	if waiting != "" {
 		say("%s", waiting)

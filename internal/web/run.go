@@ -109,7 +109,7 @@ type runBody struct {
 	Attempt  int
 	Facts    []fact
 	Log      *logBody
-	Plan     string // as text, "" if there is none
+	Plan     *planBody // nil: there is none
 	Next     []string
 	Watch    bool
 	Still    bool
@@ -135,16 +135,22 @@ func (s *server) runShow(r *request) (*page, error) {
 			body.Facts = append(body.Facts, f)
 		}
 	}
+	if u.Approved != nil {
+		body.Facts = append(body.Facts, fact{Name: "Approved by", Text: personName(u.Approved)})
+	}
+	if reason := clean(u.Reason); reason != "" {
+		body.Facts = append(body.Facts, fact{Name: "Reason", Text: reason})
+	}
 	if u.Attempt > 1 {
 		body.Facts = append(body.Facts, fact{Name: "Attempt", Text: fmt.Sprint(u.Attempt)})
 	}
-	if i.Role == "owner" || i.Role == "admin" {
+	if readsLogs(i) {
 		if body.Log, err = s.log(r, i.ID, u); err != nil {
 			return nil, err
 		}
 	}
 	if u.Plan != "" && i.Role != "reader" {
-		if body.Plan, err = s.planText(r, i.ID, u.N); err != nil {
+		if body.Plan, err = s.plan(r, i.ID, u.N); err != nil {
 			return nil, err
 		}
 	}

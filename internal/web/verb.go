@@ -41,6 +41,9 @@ func verbs() map[string]verb {
 		portaldoc.ActExtend: {
 			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, asks: extendAsks,
 			done: func(i portaldoc.Instance, now time.Time) string {
+				if p := i.Pending; p != nil && p.What == portaldoc.PendingExtend {
+					return "Somebody has to approve that it lives until " + clock(p.Until, now) + "."
+				}
 				return "It lives until " + clock(i.ExpiresAt, now) + "."
 			},
 		},
@@ -57,7 +60,13 @@ func verbs() map[string]verb {
 			button: "Take the protection away", title: "Take the protection away", say: said("It ends at its end again; one that is beyond it ends at once."), done: told("It is protected no more."),
 		},
 		portaldoc.ActUpdate: {
-			button: "Change", ask: true, title: "Change", say: said("It runs once more, with what you change here."), fields: updateFields, asks: updateAsks, done: told("It is being changed."),
+			button: "Change", ask: true, title: "Change", say: said("It runs once more, with what you change here."), fields: updateFields, asks: updateAsks,
+			done: func(i portaldoc.Instance, _ time.Time) string {
+				if i.Pending != nil {
+					return "Somebody has to approve the change. Until then it stays as it is."
+				}
+				return "It is being changed."
+			},
 		},
 		portaldoc.ActRename: {
 			button: "Rename", ask: true, title: "Rename", say: said("Only what it is called changes."), fields: renameFields, asks: renameAsks, done: told("It has another name."),
@@ -106,10 +115,11 @@ type verbBody struct {
 	Typed      string // the word to type, "" for none
 	TypedBad   string // what was typed is another one
 	Seen       string // what is approved: the plan as it was shown
-	Plan       string // as text
+	Plan       *planBody
 	Changes    string
-	Values     []value
-	Impossible bool // it cannot be done now
+	Pending    *pendingBody // what an approval lets through
+	Impossible bool         // it cannot be done now
+	Closed     bool         // what waits cannot be seen whole
 }
 
 // verbCall is a request for the page of a verb, or of its form.
@@ -150,19 +160,34 @@ func (s *server) verbForm(r *request) (*verbCall, error) {
 	if c.typed {
 		c.body.Typed = c.body.Instance.Text
 	}
-	if c.name == portaldoc.ActApprove && i.Plan != "" {
-		c.body.Button, c.body.Seen, c.body.Values = "Approve", i.Plan, valuesOf(i.Parameters)
-		if i.Run != nil {
-			c.body.Changes = changesOf(i.Run.Counts)
-			if c.body.Plan, err = s.planText(r, i.ID, i.Run.N); err != nil {
-				return nil, err
-			}
+	if p := i.Pending; c.name == portaldoc.ActApprove && i.Plan != "" && p != nil {
+		if err := c.look(p); err != nil {
+			return nil, err
 		}
 	}
 	if c.fields != nil && !c.body.Impossible {
 		c.body.Fields, err = c.fields(c)
 	}
 	return c, err
+}
+
+// look shows what waits for approval. A plan that cannot be seen whole is not approved.
+func (c *verbCall) look(p *portaldoc.Pending) (err error) {
+	c.body.Button, c.body.Seen, c.body.Pending = "Approve", c.i.Plan, c.s.pending(c.r, c.i)
+	if p.Run == 0 {
+		return nil
+	}
+	if c.i.Run != nil {
+		c.body.Changes = changesOf(c.i.Run.Counts)
+	}
+	if c.body.Plan, err = c.s.plan(c.r, c.i.ID, p.Run); err != nil {
+		return err
+	}
+	if c.body.Plan == nil {
+		c.body.Plan = &planBody{Missing: "There is no plan to be seen, so nothing can be approved.", Closed: true}
+	}
+	c.body.Closed = c.body.Plan.Closed
+	return nil
 }
 
 func (s *server) verbShow(r *request) (*page, error) {
@@ -219,7 +244,7 @@ func (s *server) verb(r *request, f *form) (*answer, error) {
 		return nil, err
 	}
 	q, ok := c.request(f)
-	if !ok {
+	if !ok || c.body.Closed {
 		return &answer{Page: again(c.page(s.newKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	after, err := ask[portaldoc.Instance](s, r, q)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
@@ -62,10 +63,15 @@ func reasonAsks(c *verbCall, f *form) (any, bool) {
 }
 
 func approveSays(i portaldoc.Instance) []string {
-	if i.Phase == "planned" {
+	switch {
+	case i.Pending == nil:
+		return nil
+	case i.Pending.What == portaldoc.PendingPlan:
 		return []string{"Exactly this plan is applied. If it has changed since you looked, it is refused."}
+	case i.Pending.What == portaldoc.PendingExtend:
+		return []string{"It lives on until then. If the request has changed since you looked, it is refused."}
 	}
-	return []string{"What was asked for is made, with these values."}
+	return []string{"Exactly this runs. If it has changed since you looked, it is refused."}
 }
 
 func approveAsks(_ *verbCall, f *form) (any, bool) {
@@ -131,7 +137,15 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
 		Options: []choice{{"", "as it is: " + clean(c.i.Source.Version), true}, {"newest", "the newest that the template takes", false}},
 	}
-	return p, append(fields, version), nil
+	return p, append(append(fields, version), reasonField(t.Approval)...), nil
+}
+
+// reasonField is why somebody asks, for who approves it; none where nobody does.
+func reasonField(approval string) []field {
+	if approval == instance.ApprovalNone {
+		return nil
+	}
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For who approves it; may be empty."}}}
 }
 
 func updateAsks(c *verbCall, f *form) (any, bool) {
@@ -139,16 +153,18 @@ func updateAsks(c *verbCall, f *form) (any, bool) {
 	if err != nil { // it was there a moment ago: the API says what became of it
 		return portaldoc.Update{Version: f.Get("version")}, true
 	}
-	values, ok := p.read(fields[:len(fields)-1], f.Values)
+	values, ok := p.read(fields[:len(p.Order)], f.Values)
 	changed := map[string]json.RawMessage{}
 	for name, value := range values {
 		if before, had := c.i.Parameters[name]; !had || compact(before) != compact(value) {
 			changed[name] = value
 		}
 	}
-	fields[len(fields)-1].set(f.Get("version"))
+	for i := len(p.Order); i < len(fields); i++ {
+		fields[i].set(f.Get(fields[i].Name))
+	}
 	c.body.Fields = fields
-	return portaldoc.Update{Parameters: changed, Version: f.Get("version")}, ok
+	return portaldoc.Update{Parameters: changed, Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason"))}, ok
 }
 
 // compact is JSON without white space, for comparing.

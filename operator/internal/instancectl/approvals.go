@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,10 +49,10 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		return refused(v1alpha1.ApprovalStale, "plan %s is of generation %d, the object is at %d: read the new plan", a.Spec.Plan, a.Spec.Generation, o.Generation)
 	}
 	plan := a.Spec.Plan
-	switch {
-	case r.Phase == instance.Requested && plan == v1alpha1.PlanRequest:
+	if r.Phase == instance.Requested && plan == v1alpha1.PlanRequest {
 		plan = instance.RequestPlan(r)
-	case r.Phase != instance.Planned || r.Run == nil || r.Run.Plan != plan:
+	}
+	if plan != instance.Awaits(r) {
 		return refused(v1alpha1.ApprovalStale, "no plan %s waits: the Instance is %s", plan, phaseOf(r.Phase))
 	}
 	var event instance.Event = instance.Approve{ID: r.ID, Plan: plan}
@@ -66,6 +67,8 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		return refused(v1alpha1.ApprovalStale, "%v", err)
 	case a.Spec.Decision == v1alpha1.DecisionReject:
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected}
+	case r.Pending != nil && !r.Pending.Until.IsZero():
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied} // a later end, and no run
 	}
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalAccepted}
 }
@@ -77,7 +80,7 @@ func outcome(a *v1alpha1.Approval, r *instance.Record) *v1alpha1.ApprovalStatus 
 	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		if run.Kind != instance.RunApply || a.Spec.Plan != v1alpha1.PlanRequest && run.Approved != a.Spec.Plan {
+		if run.Kind != instance.RunApply || run.QueuedAt.Before(a.CreationTimestamp.Time) || !isRequest(a.Spec.Plan) && run.Approved != a.Spec.Plan {
 			continue
 		}
 		if run.Result == instance.Done {
@@ -86,6 +89,11 @@ func outcome(a *v1alpha1.Approval, r *instance.Record) *v1alpha1.ApprovalStatus 
 		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: run.Error}
 	}
 	return nil
+}
+
+// isRequest reports whether an approval is of a request, of which nothing was planned.
+func isRequest(plan string) bool {
+	return plan == v1alpha1.PlanRequest || strings.HasPrefix(plan, v1alpha1.PlanRequest+"@")
 }
 
 // approval writes what became of an Approval. After its time it goes.

@@ -56,7 +56,7 @@ func status(o *v1alpha1.Instance, d *instance.Document, r *instance.Record) (v1a
 		return s, fmt.Errorf("Instance %s: %w", o.Name, err)
 	}
 	s.Record, s.Snapshots = &apiextensions.JSON{Raw: raw}, nil
-	for _, digest := range snapshotsOf(r) {
+	for _, digest := range r.Snapshots() {
 		t := d.Templates[digest]
 		if t == nil {
 			continue
@@ -83,29 +83,12 @@ func show(s *v1alpha1.InstanceStatus, r *instance.Record) {
 		s.URL, s.Message = c.URL, c.Message
 	}
 	s.Outputs = values(r.Outputs)
-	s.Plan = ""
-	if r.Phase == instance.Planned && r.Run != nil {
-		s.Plan = r.Run.Plan
-	} else if r.Phase == instance.Requested {
+	if s.Plan = instance.Awaits(r); r.Phase == instance.Requested {
 		s.Plan = v1alpha1.PlanRequest
 	}
 	for _, c := range conditions(r) {
 		setCondition(&s.Conditions, c, s.ObservedGeneration)
 	}
-}
-
-// snapshotsOf are the digests of the templates that a record names.
-func snapshotsOf(r *instance.Record) []string {
-	all := []string{r.Snapshot}
-	for _, run := range []*instance.Run{r.Run, r.Then} {
-		if run != nil {
-			all = append(all, run.Snapshot)
-		}
-	}
-	for i := range r.Runs {
-		all = append(all, r.Runs[i].Snapshot)
-	}
-	return all
 }
 
 // phaseOf is a phase as objects say it.
@@ -132,7 +115,7 @@ func conditions(r *instance.Record) []metav1.Condition {
 	}
 	stalled := r.Phase == instance.Failed || r.Phase == instance.DestroyFailed || r.Phase == instance.Rejected
 	busy := r.Phase == instance.Provisioning || r.Phase == instance.Updating || r.Phase == instance.Destroying
-	asks := r.Phase == instance.Requested || r.Phase == instance.Planned
+	asks := instance.Awaits(r) != ""
 	all := []metav1.Condition{
 		is(v1alpha1.ConditionReady, r.Phase == instance.Ready || r.Phase == instance.Available),
 		is(v1alpha1.ConditionReconciling, busy), is(v1alpha1.ConditionStalled, stalled), is("AwaitingApproval", asks),

@@ -42,6 +42,9 @@ func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Insta
 	switch e := c.Event.(type) {
 	case instance.Extend:
 		changed.Spec.ExpiresAt = timeOf(r.ExpiresAt)
+		if r.Pending != nil {
+			changed.Spec.ExpiresAt = timeOf(r.Pending.Until) // which is asked for
+		}
 	case instance.Update:
 		if e.Parameters != nil {
 			changed.Spec.Parameters = values(e.Parameters)
@@ -74,12 +77,15 @@ func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Insta
 
 // decide makes an Approval. One that is there says the same.
 func (s *Store) decide(ctx context.Context, c instance.Command, o *v1alpha1.Instance, plan string, d v1alpha1.Decision, reason string) error {
-	if strings.HasPrefix(plan, v1alpha1.PlanRequest+"@") || plan == "" && o.Status.Plan == v1alpha1.PlanRequest {
-		plan = v1alpha1.PlanRequest
-	} else if plan == "" {
+	if plan == "" {
 		plan = o.Status.Plan
 	}
-	plan, _, _ = strings.Cut(plan, "@")
+	switch {
+	case !isRequest(plan):
+		plan, _, _ = strings.Cut(plan, "@")
+	case plan != o.Status.Plan: // a launch, which its generation binds
+		plan = v1alpha1.PlanRequest
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s\x00%s", d, plan, o.Generation, o.UID, actorName(c.Actor)))
 	a := &v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name + "-" + hex.EncodeToString(sum[:8])},

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/portalclient"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+func newInstanceApprove(reg *registries) *cobra.Command {
+	var f portalFlags
+	var plan string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "approve ID",
+		Short: "Let a request or a plan of somebody else through",
+		Long: `Let a request or a plan of somebody else through. What waits is shown first: who asks
+and why, each value as it is and as it would be, version and digest of the module, and
+the whole plan where one was made. Then the command asks, unless --yes is given. Exactly
+what was shown is approved: if it has changed since, nothing is done.
+
+With --plan nothing is shown and asked: exactly what it names is approved, as
+` + "`okara instance show`" + ` says it.
+
+` + instanceHelp,
+		Example: `  okara instance approve abcdefgh23
+  okara instance approve abcdefgh23 --plan sha256:...`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error) {
+			if plan == "" {
+				var err error
+				if plan, err = lookAndAsk(ctx, reg.app, c, id, yes); err != nil {
+					return portaldoc.Instance{}, err
+				}
+			}
+			return c.Verb(ctx, id, "approve", portaldoc.Approve{Plan: plan})
+		}),
+	}
+	f.add(reg, cmd, true)
+	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
+	cmd.Flags().BoolVar(&yes, "yes", false, "show it, and approve it without asking")
+	return cmd
+}
+
+// lookAndAsk shows what waits for approval and asks whether it may be; it returns what
+// the approval has to name.
+func lookAndAsk(ctx context.Context, a *app, c *portalclient.Client, id string, yes bool) (string, error) {
+	one, err := c.Instance(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	p := one.Pending
+	if p == nil || one.Plan == "" {
+		return "", &exitError{code: exitConflict, err: withHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
+	}
+	text := pendingText(one, time.Now())
+	if p.Run != 0 {
+		plan, err := wholePlan(ctx, c, id, p.Run)
+		if err != nil {
+			return "", err
+		}
+		text += "\n" + plan
+	}
+	fmt.Fprintf(a.err, "%s\nYou approve %s\n", colored(text, isTerminal(a.err)), portalclient.Plain(one.Plan))
+	return one.Plan, a.confirm(yes, "--yes", "Approve this")
+}
+
+// wholePlan reads the plan of a run. One that cannot be read whole is none to approve.
+func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (string, error) {
+	from, err := c.Plan(ctx, id, n)
+	if err != nil {
+		return "", fmt.Errorf("the plan of run %d cannot be shown, so nothing was approved: %w", n, err)
+	}
+	defer from.Close()
+	var text strings.Builder
+	size, err := io.Copy(portalclient.PlainWriter(&text), io.LimitReader(from, portaldoc.MaxPlan+1))
+	if err == nil && size > portaldoc.MaxPlan {
+		err = errors.New("plan too large to approve: limit 1 MiB")
+	}
+	return text.String(), err
+}
+
+// pendingText is what waits for approval, for people.
+func pendingText(one portaldoc.Instance, now time.Time) string {
+	p := one.Pending
+	var rows [][]string
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, portalclient.Plain(value)})
+		}
+	}
+	add("instance", strings.TrimSpace(one.ID+" "+one.Name))
+	add("template", one.Template)
+	if p.TemplateWas != "" && p.TemplateWas != p.Template {
+		add("", "it has changed: "+p.TemplateWas+" -> "+p.Template)
+	}
+	add("owner", ownerWords(one.Owner))
+	add("wanted", map[string]string{portaldoc.PendingLaunch: "launch", portaldoc.PendingUpdate: "update", portaldoc.PendingPlan: "plan", portaldoc.PendingExtend: "extension"}[p.What])
+	add("asked by", personWords(p.By)+", "+age(now.Sub(p.At))+" ago")
+	if p.First != nil {
+		add("first asked", personWords(p.First))
+	}
+	add("reason", p.Reason)
+	add("module", fromTo(p.Was, p.Source, func(s portaldoc.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
+	add("digest", fromTo(p.Was, p.Source, func(s portaldoc.Source) string { return s.Digest }))
+	if p.TTL != 0 {
+		add("lifetime", p.TTL.String())
+	}
+	if !p.Until.IsZero() {
+		add("ends", timestamp(p.Ends)+" -> "+timestamp(p.Until))
+	}
+	for _, v := range p.Values {
+		add("value", valueWords(v))
+	}
+	return table(rows)
+}
+
+// fromTo is a property of a module as it is and as it would be.
+func fromTo(was *portaldoc.Source, is portaldoc.Source, of func(portaldoc.Source) string) string {
+	if was == nil || of(*was) == of(is) {
+		return of(is)
+	}
+	return of(*was) + " -> " + of(is)
+}
+
+// valueWords is a parameter as it is and as it would be.
+func valueWords(v portaldoc.ValueChange) string {
+	text := func(raw []byte) string {
+		if raw == nil {
+			return "(none)"
+		}
+		return string(raw)
+	}
+	switch {
+	case !v.Changed, v.Old == nil:
+		return v.Name + " = " + text(v.New)
+	}
+	return v.Name + " = " + text(v.Old) + " -> " + text(v.New)
+}
+
+func personWords(p *portaldoc.Person) string {
+	switch {
+	case p == nil:
+		return "the server"
+	case p.Label != "" && p.Label != p.Subject:
+		return p.Label + " (" + p.Subject + ")"
+	}
+	return p.Subject
+}
+
+// colored colors the lines of a plan for a terminal (ECMA-48, 8.3.117).
+func colored(text string, terminal bool) string {
+	if !terminal {
+		return text
+	}
+	codes := map[string]string{portaldoc.PlanAdds: "32", portaldoc.PlanRemoves: "31", portaldoc.PlanChanges: "33", portaldoc.PlanReplaces: "35"}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if code, ok := codes[portaldoc.PlanLine(line)]; ok {
+			line = "\x1b[" + code + "m" + line + "\x1b[0m"
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// pendingBody is what waits for approval, with all that an approval binds.
+type pendingBody struct {
+	What    string
+	Facts   []fact
+	Values  []valueChange
+	Compare *link // the two versions of the module side by side; nil: it is the same
+}
+
+// valueChange is a parameter as it is and as it would be.
+type valueChange struct {
+	Name     string
+	Old, New string
+	None     [2]bool // there is none
+	Masked   bool
+	Changed  bool
+}
+
+// wantedWords says what is asked for.
+func wantedWords(what string) string {
+	switch what {
+	case portaldoc.PendingPlan:
+		return "the plan of a run"
+	case portaldoc.PendingUpdate:
+		return "an update"
+	case portaldoc.PendingExtend:
+		return "a later end"
+	}
+	return "a launch"
+}
+
+func (s *server) pending(r *request, i portaldoc.Instance) *pendingBody {
+	p := i.Pending
+	b := &pendingBody{What: wantedWords(p.What)}
+	add := func(name, text string) {
+		if text != "" {
+			b.Facts = append(b.Facts, fact{Name: name, Text: clean(text)})
+		}
+	}
+	add("Asked for", b.What)
+	add("By", askedBy(p))
+	if p.First != nil {
+		add("First asked for by", personName(p.First))
+	}
+	b.Facts = append(b.Facts, fact{Name: "When", When: s.when(p.At)})
+	add("Reason", p.Reason)
+	add("Owner", ownerName(i.Owner))
+	add("Template", i.Template)
+	if p.TemplateWas != "" && p.TemplateWas != p.Template {
+		add("Template changes", p.TemplateWas+" → "+p.Template)
+	}
+	if p.TTL > 0 {
+		add("Lifetime", span(time.Duration(p.TTL)))
+	}
+	if !p.Until.IsZero() {
+		now := s.o.Now()
+		add("Ends", clock(p.Ends, now)+" → "+clock(p.Until, now))
+	}
+	s.sources(r, b, p)
+	for _, v := range p.Values {
+		b.Values = append(b.Values, valueChangeOf(v))
+	}
+	return b
+}
+
+// sources are version and digest of the module as they are and as they would be.
+func (s *server) sources(r *request, b *pendingBody, p *portaldoc.Pending) {
+	is := p.Source
+	b.Facts = append(b.Facts, fact{Name: "Module", Text: clean(strings.TrimSpace(is.Module + " " + is.Version))}, fact{Name: "Digest", Digest: is.Digest})
+	was := p.Was
+	if was == nil || was.Digest == is.Digest {
+		return
+	}
+	b.Facts = append(b.Facts, fact{Name: "Module until now", Text: clean(strings.TrimSpace(was.Module + " " + was.Version))}, fact{Name: "Digest until now", Digest: was.Digest})
+	if was.Module == is.Module && is.Module != "" {
+		q := url.Values{"from": {was.Version}, "to": {is.Version}}
+		b.Compare = &link{"Compare version " + clean(was.Version) + " with " + clean(is.Version), "modules/" + escapePath(is.Module) + "/compare?" + q.Encode()}
+	}
+}
+
+func askedBy(p *portaldoc.Pending) string {
+	if p.By == nil {
+		return "the server, by itself"
+	}
+	return personName(p.By)
+}
+
+func valueChangeOf(v portaldoc.ValueChange) valueChange {
+	row := valueChange{Name: clean(v.Name), None: [2]bool{v.Old == nil, v.New == nil}, Changed: v.Changed}
+	show := func(raw json.RawMessage) string {
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return clean(indented(raw))
+		}
+		row.Masked = row.Masked || text == portaldoc.Masked
+		return clean(text)
+	}
+	if v.Old != nil {
+		row.Old = show(v.Old)
+	}
+	if v.New != nil {
+		row.New = show(v.New)
+	}
+	return row
+}

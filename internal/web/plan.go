@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// planBody is a plan as a page shows it: whole, or not at all.
+type planBody struct {
+	Pieces  []planPiece
+	Missing string // why it is not shown, "" if it is
+	Closed  bool   // what cannot be seen is not approved
+}
+
+// planPiece is lines that follow each other and do the same.
+type planPiece struct{ Kind, Text string }
+
+// plan reads the plan of a run; nil: there is none, or not for the caller.
+func (s *server) plan(r *request, id string, n int) (*planBody, error) {
+	to := &wholeWriter{most: portaldoc.MaxPlan}
+	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
+	if no, ok := errors.AsType[*refusedError](err); ok {
+		switch no.status {
+		case http.StatusNotFound, http.StatusForbidden:
+			return nil, nil //nolint:nilnil // the page does without
+		case http.StatusNotImplemented:
+			return &planBody{Missing: "The plan is not kept here. Read it where it was made before you approve it."}, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if to.over {
+		return &planBody{Missing: "The plan is too large to be shown whole, and what nobody sees whole is not approved.", Closed: true}, nil
+	}
+	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
+}
+
+// planPieces groups the lines of a plan.
+func planPieces(text string) []planPiece {
+	var all []planPiece
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		kind := portaldoc.PlanLine(line)
+		if n := len(all); n > 0 && all[n-1].Kind == kind {
+			all[n-1].Text += line
+		} else {
+			all = append(all, planPiece{kind, line})
+		}
+	}
+	return all
+}
+
+// wholeWriter keeps what is written, up to a bound that it tells of.
+type wholeWriter struct {
+	bytes.Buffer
+	most int
+	over bool
+}
+
+func (w *wholeWriter) Write(p []byte) (int, error) {
+	if w.over = w.over || w.Len()+len(p) > w.most; w.over {
+		w.Reset()
+		return len(p), nil
+	}
+	return w.Buffer.Write(p)
+}
