@@ -230,7 +230,7 @@ func TestApproveChange(t *testing.T) {
 	d.Want(t, 202, &one, d.who["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
 	at := "instances/" + one.ID
 	d.wants(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
-	d.send(t, "approver", at+"/approve", at+"/approve")
+	d.send(t, "approver", at+"/approve", at+"/approve", "plan", instance.Awaits(d.Store.Record(t, one.ID)))
 	d.Store.Finish(t, one.ID, instance.Result{Outcome: instance.Done, Resources: 1, State: true})
 	d.send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
 	d.wants(t, "anna", at, "change waits for approval", "an update")
@@ -242,7 +242,7 @@ func TestApproveChange(t *testing.T) {
 	if r := d.Store.Record(t, one.ID); r.Run != nil || r.Pending == nil {
 		t.Fatalf("it runs before anybody agreed: %+v", r.Run)
 	}
-	d.send(t, "approver", at+"/approve", at+"/approve")
+	d.send(t, "approver", at+"/approve", at+"/approve", "plan", instance.Awaits(d.Store.Record(t, one.ID)))
 	if r := d.Store.Record(t, one.ID); r.Phase != instance.Updating || string(r.Run.Parameters["size"]) != `"large"` {
 		t.Errorf("%s %+v", r.Phase, r.Run)
 	}
