@@ -4,6 +4,7 @@ package instance_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,24 @@ func TestRetryOfRejected(t *testing.T) {
 	if got := string(w.want(id, instance.Updating).Run.Parameters["size"]); got != `"large"` {
 		t.Errorf("runs %s", got)
 	}
+}
+
+// What failed and nobody had approved, as a server from before left it, is not tried again
+// without that.
+func TestRetryOfUnapproved(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(requested())
+	w.must(anna, instance.Update{ID: id, Parameters: sized(`"large"`)})
+	w.must(ben, instance.Approve{ID: id, Plan: instance.Awaits(w.record(id))})
+	w.broke(id)
+	r := *w.record(id)
+	r.Runs = slices.Clone(r.Runs)
+	r.Runs[0].Confirmed = nil
+	w.d.Records[id] = &r
+	if a := w.must(anna, instance.Retry{ID: id}); a.Status != 202 {
+		t.Errorf("status %d", a.Status)
+	}
+	w.nothingRuns(id)
 }
 
 // Who asked for values approves them no more when somebody else tries them again.

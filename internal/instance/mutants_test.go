@@ -63,7 +63,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"an end beyond the template's is approved", "ends.go", "if w.unapprovedEnd(r, end) {", "if false {"},
 	{"an end within the template's is not", "ends.go", "return end.After(from.Add(max(t.TTL.Default, minTTL)))", "return true"},
 	{"no protection instead of approval", "change.go", "return t.Protection && t.Approval != ApprovalRequest", "return t.Protection"},
-	{"what was rejected is not tried again", "change.go", "run.Confirmed = last.Confirmed", "run.Confirmed = &last.By"},
+	{"what nobody approved is not tried again", "change.go", "run.Confirmed = last.Confirmed", "run.Confirmed = &last.By"},
 	{"a plan is seen whole", "ended.go", "why != \"\" && approved {", "why != \"\" && false {"},
 	{"a plan that nobody looks at has any size", "ended.go", "why != \"\" && approved {", "why != \"\" {"},
 	{"exactly this plan", "approve.go", "if e.Plan != plan || plan == \"\" {", "if false {"},

@@ -99,6 +99,23 @@ func TestChildEnvironment(t *testing.T) {
 	}
 }
 
+// TestPlanWhole keeps a plan as text whole or not at all, and counts all of it.
+func TestPlanWhole(t *testing.T) {
+	text := &wholeText{most: 8}
+	for written, kept := range []string{"", "1234", "12345678", "", ""} {
+		if got := text.kept.String(); got != kept || text.size != int64(4*written) {
+			t.Errorf("of %d bytes %q is kept, want %q", text.size, got, kept)
+		}
+		next := "1234"
+		if written == 1 {
+			next = "5678"
+		}
+		if n, err := text.Write([]byte(next)); n != 4 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+}
+
 // TestChildPlan has a plan approved, and refuses any other.
 func TestChildPlan(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -108,7 +125,7 @@ func TestChildPlan(t *testing.T) {
 		}))
 		tr.order.Spec.Approve = true
 		r, log := tr.run()
-		if r.Outcome != instance.Done || r.Plan == "" || r.State || r.PlanText != "the plan as text\n" || r.Counts == nil || r.Counts.Add != 1 {
+		if r.Outcome != instance.Done || r.Plan == "" || r.State || r.PlanText != "the plan as text\n" || r.Result().PlanSize != 17 || r.Counts == nil || r.Counts.Add != 1 {
 			t.Fatalf("report %+v\n%s", r, log)
 		}
 		tr.free()
