@@ -104,11 +104,11 @@ func endText(by artifact.LockManifest) string {
 	return b.String()
 }
 
-// lostError says who took a lock over, and where the bytes are.
-func lostError(repository, workspace string, kept int64, by artifact.LockManifest) error {
+// lostError says how a lock was lost, and where the bytes are.
+func lostError(repository, workspace string, kept int64, how string) error {
 	return &RemediedError{
 		Remedy{Kind: RemedyRestore, Repository: repository, Workspace: workspace, Version: kept},
-		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, endText(by), kept, ErrLockLost),
+		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, how, kept, ErrLockLost),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +131,35 @@ func TestLeaveOutlivesARestart(t *testing.T) {
 	}
 	if err := s.ForceUnlock(t.Context(), "prod", locks[0].Info.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// The registry is put back to a backup while somebody holds: his next write is refused,
+// and he is told why, instead of that somebody took his lock.
+func TestRegistryRolledBack(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, dir, backup := free.Addr().String(), filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	free.Close()
+	registry := startRegistry(t, host, dir)
+	s := newStore(t, host, nil, statebackend.Options{})
+	l := mustLock(t, s, "prod", "first")
+	mustPut(t, l, testState(1, 100))
+	mustUnlock(t, l)
+	stopRegistry(t, registry)
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	registry = startRegistry(t, host, dir)
+	l = mustLock(t, s, "prod", "holder")
+	mustPut(t, l, testState(2, 100))
+	stopRegistry(t, registry)
+	startRegistry(t, host, backup)
+	_, err = l.Put(t.Context(), testState(3, 100))
+	if !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "lacks the lock and version 2, which it had: it was rolled back") ||
+		!strings.Contains(err.Error(), "your state was saved as version 3") || strings.Contains(err.Error(), "taken over") {
+		t.Errorf("after the rollback: %v", err)
 	}
 }

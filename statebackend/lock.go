@@ -192,10 +192,23 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *artifact.StateManif
 func (l *Lock) overtaken(ctx context.Context, kept int64) error {
 	tag := artifact.StateTag{Kind: artifact.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
+	how := endText(by)
 	if err != nil {
-		by = artifact.LockManifest{} // the message does without
+		how = endText(artifact.LockManifest{}) // the message does without
 	}
-	return lostError(l.s.repo.String(), l.x.workspace, kept, by)
+	if !l.x.seen.has(l.claim) && l.x.seen.ended[l.claim] == 0 {
+		how = l.missing()
+	}
+	return lostError(l.s.repo.String(), l.x.workspace, kept, how)
+}
+
+// missing says why the last list may lack the claim, and its tombstone too. The newest
+// version is what nobody removes while the lock is held.
+func (l *Lock) missing() string {
+	if l.newest > 0 && !slices.Contains(l.x.numbers, l.newest) {
+		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.newest)
+	}
+	return "the registry has no trace of the lock any more: it was released by another process of this run, its tag was removed, or the registry was rolled back, as by a restore from a backup"
 }
 
 // Unlock releases the lock, with what other processes of the client made under its id
