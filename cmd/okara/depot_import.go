@@ -30,10 +30,11 @@ func newDepotImport(up *upstreams) *cobra.Command {
   --from-registry   the modules that another registry lists
 
 With --as kubernetes YAML files become resources of okara's operator instead: Depot,
-Module, Provider and AccessRule. What these cannot say is a comment with the reason.`,
+Module, Provider and AccessRule. What these cannot say is a comment with the reason. Where a
+cluster has both groups, a name without its group means okara's.`,
 		Example: `  okara depot import infra/ > depot.hcl
-  kubectl get depots,modules,providers -o yaml | okara depot import - > depot.hcl
-  kubectl get depots,modules,providers,versions,groupbindings -A -o yaml | okara depot import --as kubernetes -
+  kubectl get depots.opendepot.defdev.io,modules.opendepot.defdev.io,providers.opendepot.defdev.io -o yaml | okara depot import - > depot.hcl
+  kubectl get depots.opendepot.defdev.io,modules.opendepot.defdev.io,providers.opendepot.defdev.io,versions.opendepot.defdev.io,groupbindings.opendepot.defdev.io -A -o yaml | okara depot import --as kubernetes -
   okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && registry == "" {

@@ -100,6 +100,8 @@ github.com/go-logr/logr: the log of the controllers
 	operator/cmd/okara-operator
 helm.sh/helm: the chart as helm renders it
 k8s.io/api: objects of Kubernetes itself
+	operator/internal/fluxrun
+	operator/internal/records
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
@@ -115,6 +117,8 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/preview
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
+	operator/internal/fluxrun
+	operator/internal/records
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
@@ -152,6 +156,8 @@ k8s.io/client-go/tools/events: events of objects
 	operator/internal/kindrun
 	operator/internal/instancectl
 	operator/internal/registryctl
+k8s.io/client-go/util/flowcontrol: when an Instance is tried again
+	operator/internal/instancectl
 k8s.io/client-go/util/workqueue: when a failed object is tried again
 	operator/internal/kindctl
 	operator/internal/registryctl
@@ -159,6 +165,8 @@ sigs.k8s.io/yaml: manifests, which are JSON written as YAML
 	operator/cmd/okara-operator
 	operator/internal/reference
 sigs.k8s.io/controller-runtime: controllers; the API server's objects
+	operator/internal/fluxrun
+	operator/internal/records
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm

@@ -28,6 +28,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/plangate
 	operator/internal/portalserve
 	operator/internal/preview
+	operator/internal/records
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome
@@ -82,6 +83,7 @@ operator/internal/kindctl: definitions become kinds; what runs their objects is 
 	operator/internal/fluxexec
 	operator/internal/kindspec
 	operator/internal/owned
+	operator/internal/records
 operator/internal/kindspec: pure: a definition and a module become a kind, and its objects runs
 	internal/addr
 	oci/artifact
@@ -110,6 +112,8 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	operator/api/v1alpha1
 	operator/internal/fluxobj
 	operator/internal/owned
+	operator/internal/records
+	operator/internal/runhome
 operator/internal/instancerun: attempts of instances by Flux, with their states in okara serve
 	oci
 	internal/addr
@@ -120,11 +124,20 @@ operator/internal/instancerun: attempts of instances by Flux, with their states 
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
+	operator/internal/fluxrun
 	operator/internal/instancectl
 	operator/internal/owned
 	operator/internal/runaccess
 	operator/internal/runhome
 	operator/internal/runtoken
+operator/internal/fluxrun: how runs of modules end, whatever they were made for
+	operator/internal/fluxexec
+	operator/internal/fluxobj
+	operator/internal/owned
+	operator/internal/runaccess
+operator/internal/records: what outlives the status of an object
+	operator/api/v1alpha1
+	operator/internal/owned
 operator/internal/owned: objects that are the operator's, told from those of others
 	operator/api/v1alpha1
 operator/internal/runaccess: what a run needs before it starts, and gives back
@@ -139,7 +152,9 @@ operator/internal/kindrun: objects of generated kinds are carried out
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxobj
+	operator/internal/fluxrun
 	operator/internal/owned
+	operator/internal/records
 	operator/internal/runaccess
 	operator/internal/runhome
 	operator/internal/runtoken
@@ -151,9 +166,17 @@ operator/internal/runtoken: an issuer of tokens, and its keys
 	operator/internal/owned
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
-operator/internal/chart: a test package: what helm makes of the chart
+operator/internal/chart: a test package: what helm makes of the chart, and what its rights allow
+	internal/instance
+	internal/ocitest
 	operator/api/v1alpha1
+	operator/internal/fluxexec
+	operator/internal/instancectl
+	operator/internal/instancerun
 	operator/internal/rig
+	operator/internal/runaccess
+	operator/internal/runhome
+	operator/internal/runtoken
 operator/internal/demo: a demonstration; it knows okara and the operator as processes
 	internal/scratch
 	operator/api/v1alpha1
@@ -178,6 +201,7 @@ operator/internal/rig: a test package: real programs of a cluster
 	operator/internal/kindrun
 	operator/internal/kindspec
 	operator/internal/plangate
+	operator/internal/records
 	operator/internal/runaccess
 	operator/internal/runhome
 	operator/internal/runtoken

@@ -169,21 +169,29 @@ func ImportOpenDepot(src []byte) (entries []Imported, interval int, err error) {
 	return entries, interval, err
 }
 
+// openGroup is the one of OpenDepot's resources.
+const openGroup = "opendepot.defdev.io"
+
 // readOpenDepot reads OpenDepot's resources, whatever their kind.
 func readOpenDepot(src []byte) (all []openDepot, err error) {
 	if len(src) > maxManifests {
 		return nil, fmt.Errorf("%d bytes of YAML: %w", len(src), oci.ErrTooLarge)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
+	ours := false // kubectl means okara's by a name without a group, where a cluster has both
 	for {
 		var doc openDepot
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+			if ours && len(all) == 0 {
+				return nil, fmt.Errorf("these are resources of okara.dev, none is OpenDepot's: name the group, as in kubectl get depots.%s -o yaml: %w", openGroup, oci.ErrNotFound)
+			}
 			return all, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("reading YAML: %w: %w", err, oci.ErrCorrupt)
 		}
 		for _, d := range append(doc.Items, doc) { // kubectl prints a List
-			if !strings.HasPrefix(d.APIVersion, "opendepot.defdev.io/") {
+			if !strings.HasPrefix(d.APIVersion, openGroup+"/") {
+				ours = ours || strings.HasPrefix(d.APIVersion, "okara.dev/")
 				continue
 			}
 			if err := d.bounded(); err != nil {

@@ -3,11 +3,14 @@
 package supply_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 const openDepotYAML = `apiVersion: opendepot.defdev.io/v1alpha1
@@ -80,5 +83,14 @@ func TestImportOpenDepot(t *testing.T) {
 	}
 	if _, _, err := supply.ImportOpenDepot([]byte("a: [")); err == nil {
 		t.Error("broken YAML was accepted")
+	}
+}
+
+// TestImportOurs: kubectl gives okara's own objects by a name without a group, where a
+// cluster has both.
+func TestImportOurs(t *testing.T) {
+	src := []byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: okara.dev/v1alpha1, kind: Depot, metadata: {name: base}}\n")
+	if _, err := supply.KubernetesFromOpenDepot(src); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "depots.opendepot.defdev.io") {
+		t.Errorf("%v", err)
 	}
 }

@@ -37,6 +37,7 @@ const (
 	LabelUID     = "okara.dev/uid"     // UID of the object that it was made for
 	LabelKind    = "okara.dev/kind"    // of that object, where it is of a generated kind
 	LabelObject  = "okara.dev/object"  // its name
+	LabelRecord  = "okara.dev/record"  // of a record of the operator: the UID by which an object is known
 	LabelDepot   = "okara.dev/depot"   // name of the Depot that a Module or Provider was made for
 	LabelTenant  = "okara.dev/tenant"  // of a Namespace: the operator may read the Secrets that objects name
 
@@ -56,6 +57,7 @@ const (
 
 	AnnotationRequest   = "okara.dev/requestedAt" // any new value asks for a run now
 	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
+	AnnotationReleased  = "okara.dev/released"    // of a Module or Provider: the Depot whose entry it was
 	AnnotationUse       = "okara.dev/use"         // of a Secret: the hosts that it may be sent to
 
 	// FinalizerRegistry keeps an object until its deletion policy was carried out.

@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // InstanceSpec is what somebody wants of an instance. What goes beyond the limits of
@@ -39,6 +40,11 @@ type InstanceSpec struct {
 	// +kubebuilder:validation:MaxLength=1100
 	// +optional
 	CreatedBy string `json:"createdBy,omitempty"`
+
+	// Who changed it last, in the form of createdBy.
+	// +kubebuilder:validation:MaxLength=1100
+	// +optional
+	ChangedBy string `json:"changedBy,omitempty"`
 
 	// Claims of who launched it that the template names.
 	// +kubebuilder:validation:MaxProperties=20
@@ -113,6 +119,10 @@ type InstanceStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// UID by which what was made for it is known. A backup that brings the object back gives it another one of its own.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// What runs.
 	// +optional

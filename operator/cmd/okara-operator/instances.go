@@ -4,13 +4,17 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -36,6 +41,8 @@ type runSite struct {
 	flux       string
 	config     string
 	instances  string
+	unbounded  bool
+	users      []string
 }
 
 func (s *runSite) add(f *pflag.FlagSet) {
@@ -44,6 +51,8 @@ func (s *runSite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret of the operator's namespace by which modules are pulled where they do not lie in okara serve")
 	f.StringVar(&s.flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
 	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the blocks instances and quota, which the portal reads, too")
+	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` of users of the cluster: who is called PREFIX and a subject is that subject of the issuer at the portal, so that nobody approves his own (repeatable; those called https://ISSUER#SUBJECT are known)")
+	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules though no admission policy of the chart bounds what this account writes: for trials")
 	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
 }
 
@@ -52,13 +61,16 @@ func (s *runSite) on() bool { return s.serve != "" }
 // check says what is wrong with the flags.
 func (s *runSite) check() error {
 	if !s.on() {
-		if s.cluster != "" || s.pullSecret != "" || s.config != "" {
-			return usagef("--cluster, --pull-secret and --config are for runs: name okara serve with --serve URL")
+		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.unbounded {
+			return usagef("--cluster, --pull-secret, --config and --unsafe-no-policies are for runs: name okara serve with --serve URL")
 		}
 		return nil
 	}
 	if err := cmp.Or(checkServe(s.serve), checkCluster(s.cluster)); err != nil {
 		return err
+	}
+	if _, err := instancectl.ParseUsers(s.users); err != nil {
+		return usagef("--user-issuer %v", err)
 	}
 	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
 		return usagef("--instances-namespace %q is no name of a namespace: it %s", s.instances, wrong[0])
@@ -97,6 +109,11 @@ func (s *runSite) cached(all map[client.Object]cache.ByObject) map[client.Object
 // settings are what the file says of all templates; nothing without one.
 func (s *runSite) settings() (instancectl.Settings, error) {
 	out := instancectl.Settings{Namespace: s.instances}
+	users, err := instancectl.ParseUsers(s.users)
+	if err != nil {
+		return out, err
+	}
+	out.Users = users
 	if s.config == "" {
 		return out, nil
 	}
@@ -107,6 +124,29 @@ func (s *runSite) settings() (instancectl.Settings, error) {
 	about, err := file.Instance()
 	out.Defaults, out.Config, out.Limits = about.Defaults, about.Config, about.Limits
 	return out, portalError(err)
+}
+
+// boundsTimeout is how long the policies may take to be in force: the chart makes them
+// along with the operator.
+const boundsTimeout = time.Minute
+
+// bounded refuses to run modules where no policy bounds what the operator writes.
+func (f *flags) bounded(ctx context.Context, c client.Client) error {
+	if f.runs.unbounded {
+		return nil
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, boundsTimeout, true, func(ctx context.Context) (bool, error) {
+		last = runhome.Bounded(ctx, c)
+		return last == nil, nil
+	})
+	if err == nil {
+		return nil
+	}
+	if errors.Is(last, runhome.ErrUnbounded) {
+		return &hintError{last, "install the chart with admissionPolicies.enabled: true, or, for a trial, start with --unsafe-no-policies"}
+	}
+	return last
 }
 
 // direct is a client that reads what is there now.
@@ -172,7 +212,7 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 		Instances: f.runs.instances, Operator: f.namespace, Tofu: f.runs.flux, Gate: f.gate.webhook(f.namespace),
 	}
 	return instancectl.Setup(mgr, r.direct, instancectl.Options{
-		Settings: settings, Clock: clock, Modules: instancerun.Modules{Catalog: r.list},
+		Settings: settings, Clock: clock, Operator: f.namespace, Modules: instancerun.Modules{Catalog: r.list},
 		Charts:   instancerun.Charts{Helm: options.Helm, Registry: r.host, PlainHTTP: f.site.plainHTTP},
 		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
 	})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindctl"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
@@ -28,9 +30,12 @@ type runsOf struct {
 
 // startRuns adds the controllers of what runs modules to a manager. An operator of some
 // namespaces has no kinds: they are of no namespace.
-func (f *flags) startRuns(mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
+func (f *flags) startRuns(ctx context.Context, mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
 	c, err := direct(mgr)
 	if err != nil {
+		return err
+	}
+	if err := f.bounded(ctx, c); err != nil {
 		return err
 	}
 	access, err := f.access(mgr, c, r, log)
@@ -48,7 +53,7 @@ func (f *flags) startRuns(mgr ctrl.Manager, r *reach, clock *instancectl.Clock, 
 func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
 	at := kindspec.Registry{Host: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP, Namespace: f.namespace}
 	objects := kindrun.New(kindrun.Options{
-		Client: r.direct, Access: r.access, Executor: r.flux, Want: at.Wanted, Readers: kindspec.OutputsRole,
+		Client: r.direct, Access: r.access, Records: records.Store{Client: r.direct, Namespace: f.namespace}, Executor: r.flux, Want: at.Wanted, Readers: kindspec.OutputsRole,
 		Gate: f.gate.webhook(f.namespace), FluxNamespace: f.runs.flux, Events: mgr.GetEventRecorder("okara-operator"),
 	})
 	sweeps, err := newSweeper(r.direct, objects, log)

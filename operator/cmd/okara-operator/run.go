@@ -162,7 +162,7 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 		return err
 	}
 	if f.runs.on() {
-		if err := f.startRuns(mgr, registry, clock, slog.New(log)); err != nil {
+		if err := f.startRuns(ctx, mgr, registry, clock, slog.New(log)); err != nil {
 			return err
 		}
 	}

@@ -89,6 +89,7 @@ func TestValues(t *testing.T) {
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, rbac: {scope: namespaces}}", "watch"},
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, runs: {enabled: true}}", "cluster"},
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, operator: {watch: [a]}, rbac: {scope: namespaces}, runs: {enabled: true, cluster: prod}}", "scope"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, runs: {enabled: true, cluster: prod}, admissionPolicies: {enabled: false}}", "admissionPolicies"},
 		{"{registry: r.example.com, frontEnd: {enabled: false}, runs: {enabled: true, cluster: prod}}", "serve"},
 		{"{registry: r.example.com, frontEnd: {hostname: o.example.com, ui: {session_key_files: []}}}", "session_key_files"},
 	} {

@@ -4,6 +4,7 @@ package chart_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 // instances is the namespace of Instances.
@@ -32,6 +34,7 @@ const instances = "okara-instances"
 // right that RBAC gives for it.
 func TestPoliciesOfRuns(t *testing.T) {
 	s := newSite(t)
+	rig.InstallFlux(t, cluster.Admin(t))
 	s.bind("okara-portal", s.system, s.tenants)
 	s.kind()
 	t.Run("approvals", func(t *testing.T) { s.at(t).approvals() })
@@ -42,6 +45,7 @@ func TestPoliciesOfRuns(t *testing.T) {
 	t.Run("marks", func(t *testing.T) { s.at(t).marksOfRuns() })
 	t.Run("managed", func(t *testing.T) { s.at(t).managedRuns() })
 	t.Run("self", func(t *testing.T) { s.at(t).selfRuns() })
+	t.Run("definitions", func(t *testing.T) { s.at(t).definitions() })
 }
 
 // kind has the operator make the kind Vpc, and waits until it is served.
@@ -160,7 +164,30 @@ func (s *site) launches() {
 	s.refuses("okara-approver", "another's by the operator", s.operator.Create(ctx, s.instance(s.anna())))
 	mine := s.instance(s.anna())
 	s.must(s.tenant.Create(ctx, mine))
-	s.allows("another field of it by the portal", patch(ctx, s.portal, mine, `{"spec":{"name":"other"}}`))
+	s.refuses("okara-approver", "a change without a name", patch(ctx, s.portal, mine, `{"spec":{"name":"other"}}`))
+	s.refuses("okara-approver", "a change in another's name", patch(ctx, s.tenant, mine, `{"spec":{"name":"other","changedBy":"alice"}}`))
+	s.refuses("okara-approver", "a wish in another's name", patch(ctx, s.tenant, mine, `{"metadata":{"annotations":{"okara.dev/cancel":"now"}},"spec":{"changedBy":"`+user+`"}}`))
+	s.allows("one's own change", patch(ctx, s.tenant, mine, `{"spec":{"name":"other","changedBy":"`+s.anna()+`"}}`))
+	s.allows("another field of it by the portal", patch(ctx, s.portal, mine, `{"spec":{"name":"third","changedBy":"`+user+`"}}`))
+	s.allows("another annotation of it", patch(ctx, s.tenant, mine, `{"metadata":{"annotations":{"team":"a"}}}`))
+	for what, change := range map[string]func(*v1alpha1.InstanceSpec){
+		"owner":              func(o *v1alpha1.InstanceSpec) { o.Owner.ID = "alice" },
+		"owner of an issuer": func(o *v1alpha1.InstanceSpec) { o.Owner.Issuer = "https://idp.example.com" },
+		"group":              func(o *v1alpha1.InstanceSpec) { o.Owner.Kind, o.Owner.ID = "group", "net" },
+		"owner by a claim":   func(o *v1alpha1.InstanceSpec) { o.Owner.Kind, o.Owner.ID = "claim", "net" },
+		"claim":              func(o *v1alpha1.InstanceSpec) { o.Claims = map[string]v1alpha1.ClaimValue{"team": "net"} },
+		"owner by such claim": func(o *v1alpha1.InstanceSpec) {
+			o.Owner.Kind, o.Owner.ID, o.Claims = "claim", "net", map[string]v1alpha1.ClaimValue{"team": "net"}
+		},
+	} {
+		s.refuses("okara-approver", "another's "+what, s.tenant.Create(ctx, s.instance(s.anna(), func(o client.Object) { change(&o.(*v1alpha1.Instance).Spec) })))
+	}
+	s.allows("that of a group of one's own", s.tenant.Create(ctx, s.instance(s.anna(), func(o client.Object) {
+		w := o.(*v1alpha1.Instance).Spec.Owner
+		w.Kind, w.ID = "group", "system:serviceaccounts:"+s.tenants
+	})))
+	s.allows("what a backup brings back", s.admin.Create(ctx, s.instance(user)))
+	s.allows("a member that a backup brings back", s.admin.Create(ctx, s.instance("", managed)))
 	s.allows("its end by the operator", patch(ctx, s.operator, mine, `{"spec":{"expiresAt":"2030-01-01T00:00:00Z"}}`))
 }
 
@@ -196,13 +223,14 @@ func (s *site) protectRuns() {
 	s.allows("deletion of an object with an input that is called protected", s.tenant.Delete(ctx, v))
 
 	ns := s.namespace("okara.dev/runs")
+	ns.Labels[v1alpha1.LabelManaged] = ""
 	s.must(s.operator.Create(ctx, ns))
 	s.refuses("okara-namespace", "deletion of a namespace with runs", s.tenant.Delete(ctx, ns))
 	s.refuses("okara-namespace", "the same by an administrator", s.admin.Delete(ctx, ns))
 	s.refuses("okara-namespace", "the same by the operator", s.operator.Delete(ctx, ns))
 	s.refuses("okara-marks-namespaces", "taking the label away", patch(ctx, s.tenant, ns, `{"metadata":{"labels":{"okara.dev/runs":null}}}`))
 	s.allows("the operator, when the runs have ended", patch(ctx, s.operator, ns, `{"metadata":{"labels":{"okara.dev/runs":null}}}`))
-	s.allows("deletion then", s.tenant.Delete(ctx, ns))
+	s.allows("deletion then", s.operator.Delete(ctx, ns))
 }
 
 func (s *site) portals() {
@@ -222,7 +250,7 @@ func (s *site) portals() {
 	}
 	i := s.instance(user)
 	s.must(s.portal.Create(ctx, i))
-	s.allows("a request", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/requestedAt":"now"}}}`))
+	s.allows("a request", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/requestedAt":"now"}},"spec":{"changedBy":"`+user+`"}}`))
 	for what, text := range map[string]string{
 		"a finalizer": `{"finalizers":["example.com/x"]}`, "an owner": `{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":"u"}]}`,
 		"a label": `{"labels":{"team":"x"}}`, "an annotation": `{"annotations":{"team":"x"}}`,
@@ -230,7 +258,7 @@ func (s *site) portals() {
 		s.refuses("okara-portal", what+" of what is there", patch(ctx, s.portal, i, `{"metadata":`+text+`}`))
 	}
 	s.must(patch(ctx, s.admin, i, `{"metadata":{"labels":{"team":"x"},"finalizers":["example.com/x"]}}`))
-	s.allows("what others wrote stays", patch(ctx, s.portal, i, `{"spec":{"name":"other"}}`))
+	s.allows("what others wrote stays", patch(ctx, s.portal, i, `{"spec":{"name":"other","changedBy":"`+user+`"}}`))
 	s.refuses("okara-portal", "taking a label of others away", patch(ctx, s.portal, i, `{"metadata":{"labels":{"team":null}}}`))
 	s.refuses("okara-portal", "taking a finalizer of others away", patch(ctx, s.portal, i, `{"metadata":{"finalizers":null}}`))
 	s.must(patch(ctx, s.admin, i, `{"metadata":{"finalizers":null}}`))
@@ -250,8 +278,8 @@ func (s *site) marksOfRuns() {
 	}
 	i := s.instance(user)
 	s.must(s.portal.Create(ctx, i))
-	s.allows("abandon by the portal, which has the verb", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/abandon":"x"}}}`))
-	s.refuses("okara-marks", "adopt-state by the portal", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/adopt-state":"true"}}}`))
+	s.allows("abandon by the portal, which has the verb", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/abandon":"x"}},"spec":{"changedBy":"`+user+`"}}`))
+	s.refuses("okara-marks", "adopt-state by the portal", patch(ctx, s.portal, i, `{"metadata":{"annotations":{"okara.dev/adopt-state":"true"}},"spec":{"changedBy":"`+user+`"}}`))
 	s.must(patch(ctx, s.operator, i, `{"metadata":{"finalizers":["okara.dev/run"]}}`))
 	s.refuses("okara-marks", "the finalizer by a tenant", patch(ctx, s.tenant, i, `{"metadata":{"finalizers":null}}`))
 	if err := patch(ctx, s.portal, i, `{"metadata":{"finalizers":null}}`); !refusedBy(err, "okara-marks") && !refusedBy(err, "okara-portal") {
@@ -262,7 +290,8 @@ func (s *site) marksOfRuns() {
 
 func (s *site) managedRuns() {
 	ctx := s.t.Context()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-", Namespace: s.tenants}}
+	where := s.marked()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-", Namespace: where}}
 	managed(secret)
 	for who, c := range map[string]client.Client{"a tenant": s.tenant, "the portal": s.portal, "who is impersonated": s.impersonates("bob")} {
 		s.refuses("okara-managed", "a Secret by "+who, c.Create(ctx, secret.DeepCopy()))
@@ -270,7 +299,7 @@ func (s *site) managedRuns() {
 	s.must(s.operator.Create(ctx, secret))
 	for who, c := range map[string]client.Client{"a tenant": s.tenant, "the portal": s.portal, "who is impersonated": s.impersonates("bob")} {
 		s.refuses("okara-managed", "its content by "+who, patch(ctx, c, secret, `{"stringData":{"token":"x"}}`))
-		s.refuses("okara-managed", "all Secrets by "+who, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(s.tenants), client.HasLabels{v1alpha1.LabelManaged}))
+		s.refuses("okara-managed", "all Secrets by "+who, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(where), client.HasLabels{v1alpha1.LabelManaged}))
 	}
 	flux := s.impersonates("system:serviceaccount:flux-system:tofu-controller")
 	s.allows("Flux", patch(ctx, flux, secret, `{"stringData":{"vpc_id":"x"}}`))
@@ -303,10 +332,100 @@ func (s *site) selfRuns() {
 	s.refuses("okara-self", "a Role", s.operator.Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: tenant.Name}}))
 	s.refuses("okara-self", "a ClusterRole away", s.operator.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}))
 	s.refuses("okara-self", "a kind of another group away", s.operator.Delete(ctx, &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "modules.okara.dev"}}))
+	s.attacks(work.Name, tenant.Name)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-vpcs-view", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}}}
 	managed(role)
 	s.allows("the role of a kind", s.operator.Create(ctx, role))
 	s.allows("the role of a kind away", s.operator.Delete(ctx, role))
+}
+
+// definitions: one whose objects exist is not deleted under them, and one that goes gets no
+// more of them.
+func (s *site) definitions() {
+	ctx := s.t.Context()
+	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs", Finalizers: []string{"test.example.com/held"}}}
+	def.Spec.Names = v1alpha1.KindNames{Kind: "Vpc", Plural: "vpcs", Singular: "vpc"}
+	def.Spec.Module.Address = "net/vpc/aws"
+	s.must(s.admin.Create(ctx, def))
+	s.allows("an object of it", s.tenant.Create(ctx, s.vpc()))
+	def.Status.Objects = 1
+	s.must(s.admin.Status().Update(ctx, def))
+	s.refuses("okara-definition", "deletion under its objects", s.admin.Delete(ctx, def))
+	s.must(patch(ctx, s.admin, def, `{"spec":{"deletion":{"orphan":"Keep"}}}`))
+	s.allows("deletion that leaves them to people", s.admin.Delete(ctx, def))
+	var last error
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = s.tenant.Create(ctx, s.vpc())
+		return refusedBy(last, "okara-objects"), nil
+	}); err != nil {
+		s.t.Errorf("a new object of a definition that goes: %v", last)
+	}
+	s.must(patch(ctx, s.admin, def, `{"metadata":{"finalizers":null}}`))
+}
+
+// attacks are what a stolen token of the operator is for: each kind that the chart grants,
+// in kube-system, in a namespace of somebody, and what others made where it may write.
+func (s *site) attacks(work, tenant string) {
+	ctx := s.t.Context()
+	of := func(apiVersion, kind string, spec map[string]any) client.Object {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		o.SetAPIVersion(apiVersion)
+		o.SetKind(kind)
+		return o
+	}
+	from := map[string]any{"kind": "OCIRepository", "name": "x"}
+	kinds := map[string]func() client.Object{
+		"a Secret":    func() client.Object { return &corev1.Secret{} },
+		"a ConfigMap": func() client.Object { return &corev1.ConfigMap{} },
+		"an account":  func() client.Object { return &corev1.ServiceAccount{} },
+		"a Role":      func() client.Object { return &rbacv1.Role{} },
+		"a NetworkPolicy": func() client.Object {
+			return of("networking.k8s.io/v1", "NetworkPolicy", map[string]any{"podSelector": map[string]any{}})
+		},
+		"a Terraform": func() client.Object {
+			return of("infra.contrib.fluxcd.io/v1alpha2", "Terraform", map[string]any{"interval": "10m", "sourceRef": from})
+		},
+		"a HelmRelease": func() client.Object {
+			return of("helm.toolkit.fluxcd.io/v2", "HelmRelease", map[string]any{"interval": "10m", "chartRef": from})
+		},
+		"an OCIRepository": func() client.Object {
+			return of("source.toolkit.fluxcd.io/v1", "OCIRepository", map[string]any{"interval": "10m", "url": "oci://registry.example.com/x"})
+		},
+	}
+	n := 0
+	named := func(make func() client.Object, ns string) client.Object {
+		n++
+		o := make()
+		o.SetNamespace(ns)
+		o.SetName(fmt.Sprintf("okara-%d", n))
+		managed(o)
+		return o
+	}
+	for what, make := range kinds {
+		for _, ns := range []string{"kube-system", s.tenants} {
+			s.refuses("okara-self", what+" in "+ns, s.operator.Create(ctx, named(make, ns)))
+		}
+		for _, ns := range []string{work, tenant} {
+			o := named(make, ns)
+			s.allows(what+" in "+ns, s.operator.Create(ctx, o))
+			s.allows(what+" away in "+ns, s.operator.Delete(ctx, o))
+		}
+	}
+	for what, make := range map[string]func() client.Object{"a Role": kinds["a Role"], "a Secret": kinds["a Secret"], "a ConfigMap": kinds["a ConfigMap"]} {
+		theirs := named(make, tenant)
+		theirs.SetLabels(nil)
+		s.must(s.admin.Create(ctx, theirs))
+		s.refuses("okara-self", what+" of a tenant", patch(ctx, s.operator, theirs, `{"metadata":{"labels":{"okara.dev/managed":""}}}`))
+		s.refuses("okara-self", what+" of a tenant away", s.operator.Delete(ctx, theirs))
+	}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}
+	for _, text := range []string{`{"metadata":{"labels":{"okara.dev/managed":""}}}`, `{"metadata":{"labels":{"okara.dev/runs":""}}}`, `{"metadata":{"annotations":{"okara.dev/addresses":"module:**"}}}`} {
+		s.refuses("okara-self", "kube-system as "+text, patch(ctx, s.operator, system, text))
+	}
+	s.refuses("okara-self", "a tenant's namespace as its own", patch(ctx, s.operator, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}, `{"metadata":{"labels":{"okara.dev/managed":""}}}`))
+	s.refuses("okara-self", "a namespace of others away", s.operator.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenants}}))
+	s.refuses("okara-self", "a namespace that it does not mark", s.operator.Create(ctx, s.namespace("")))
+	s.refuses("okara-self", "a ClusterRole of the chart away", s.operator.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-admin"}}))
 }
 
 // TestPortalAccount wants the account of the portal to have the rights of its rules in the

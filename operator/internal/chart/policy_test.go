@@ -187,6 +187,14 @@ func (s *site) namespace(label string) *corev1.Namespace {
 	return ns
 }
 
+// marked is a namespace that an administrator marked as a tenant's.
+func (s *site) marked() string {
+	s.t.Helper()
+	ns := s.namespace(v1alpha1.LabelTenant)
+	s.must(s.admin.Create(s.t.Context(), ns))
+	return ns.Name
+}
+
 func (s *site) must(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -235,7 +243,7 @@ func (s *site) at(t *testing.T) *site {
 
 func (s *site) managed() {
 	ctx := s.t.Context()
-	rules := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "c-", Namespace: s.tenants}}
+	rules := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "c-", Namespace: s.marked()}}
 	s.must(s.tenant.Create(ctx, rules.DeepCopy()))
 	managed(rules)
 	s.refuses("okara-managed", "a ConfigMap as the operator makes it", s.tenant.Create(ctx, rules.DeepCopy()))

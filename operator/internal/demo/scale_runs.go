@@ -46,7 +46,7 @@ func (f *fleet) prepareRuns(ctx context.Context) error {
 	if err := f.run(ctx, "okara", "publish", "module", f.path("app"), "sandbox/vpc/aws", "1.0.0", "--registry", f.front, "--quiet"); err != nil {
 		return err
 	}
-	f.runs = []string{"--serve", "http://" + f.front, "--cluster", clusterName}
+	f.runs = []string{"--serve", "http://" + f.front, "--cluster", clusterName, "--unsafe-no-policies"}
 	return f.play(ctx)
 }
 

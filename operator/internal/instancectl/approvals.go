@@ -59,7 +59,11 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 	if a.Spec.Decision == v1alpha1.DecisionReject {
 		event = instance.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
-	err := k.step(actor(a.Spec.Approver), event)
+	approver := k.users.actor(a.Spec.Approver)
+	if asker := wantedBy(r); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && mayBeOne(approver, asker) {
+		return refused(v1alpha1.ApprovalRefused, "nobody can tell whether %s is who asked for it, %s: approve by the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
+	}
+	err := k.step(approver, event)
 	switch {
 	case errors.Is(err, instance.ErrDenied):
 		return refused(v1alpha1.ApprovalRefused, "%v", err)
@@ -71,6 +75,14 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied} // a later end, and no run
 	}
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalAccepted}
+}
+
+// wantedBy is who asked for what waits for approval.
+func wantedBy(r *instance.Record) instance.Actor {
+	if r.Phase == instance.Planned {
+		return r.Run.By
+	}
+	return r.CreatedBy
 }
 
 // outcome is what became of an Approval that was accepted; nil: it goes on.

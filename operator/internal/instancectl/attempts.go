@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 )
 
@@ -23,7 +24,7 @@ func (p *pass) attempts(ctx context.Context) {
 	places := make(chan struct{}, attemptsAtOnce)
 	var working sync.WaitGroup
 	for id, r := range p.before.Records {
-		if r.Run == nil || r.Run.StartedAt.IsZero() || !r.Run.EndedAt.IsZero() || p.byName[id] == nil {
+		if r.Run == nil || r.Run.StartedAt.IsZero() || !r.Run.EndedAt.IsZero() || p.byName[id] == nil || p.unkept[id] {
 			continue
 		}
 		p.active = true
@@ -110,7 +111,7 @@ func (p *pass) attemptOf(r *instance.Record) (Attempt, error) {
 	n, o := r.Run, p.byName[r.ID]
 	a := Attempt{
 		Ref: instance.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
-		UID: o.UID, Started: n.StartedAt,
+		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
 		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &instance.Template{},
 	}
 	snapshot := r.Snapshot

@@ -27,6 +27,7 @@ type Settings struct {
 	Defaults  instance.Defaults
 	Config    map[string]string // free values for templates
 	Limits    instance.Limits
+	Users     Users
 }
 
 func (s Settings) machine() *instance.Machine { return &instance.Machine{Limits: s.Limits} }

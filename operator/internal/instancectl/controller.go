@@ -8,7 +8,9 @@ import (
 	"maps"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,11 +20,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 )
 
 const (
 	// observeEvery is how often attempts are looked at that run.
 	observeEvery = 2 * time.Second
+	// An object whose write failed is tried again after minRetry, then less and less often.
+	minRetry, maxRetry = time.Second, 10 * time.Minute
 	// lookEvery is the longest pause between two passes.
 	lookEvery = 10 * time.Minute
 	// defaultPlaces is how many attempts run at once.
@@ -33,6 +38,7 @@ const (
 type Options struct {
 	Settings
 	Executor Executor
+	Operator string // namespace of the operator, which has the records
 	Modules  Modules
 	Charts   Charts
 	Clock    *Clock
@@ -51,6 +57,9 @@ type Controller struct {
 	events  events.EventRecorder
 	seen    seen
 	pools   map[string]*instance.Pool // as of the last pass; nil: there was none
+	records records.Store
+	saved   map[types.UID]saved
+	retries *flowcontrol.Backoff // of objects whose last write failed, by UID
 }
 
 // NewController returns a controller that does nothing until its [Controller.Pass].
@@ -61,6 +70,7 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 	}
 	return &Controller{
 		Options: o, client: c, live: live, machine: o.machine(), catalog: NewCatalog(c, o.Settings), events: recorder,
+		records: records.Store{Client: live, Namespace: o.Operator}, retries: flowcontrol.NewBackOff(minRetry, maxRetry),
 	}
 }
 
@@ -99,11 +109,8 @@ func (c *Controller) Pass(ctx context.Context) (time.Duration, error) {
 	p.news = p.desk.hearAll(p.objects)
 	p.decide()
 	p.due()
-	changed, err := p.write(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return p.next(changed), nil
+	changed := p.write(ctx)
+	return p.next(changed), ctx.Err()
 }
 
 // pass is one look at all objects.
@@ -117,12 +124,15 @@ type pass struct {
 	before    *instance.Document                 // as the objects have it
 	news      map[string]*v1alpha1.Handled       // of Instances that said something new
 	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
+	recalled  map[string]bool                    // Instances whose status was lost
+	unkept    map[string]bool                    // those whose record could not be written: nothing of them is begun
 	active    bool                               // an attempt runs, or something goes
 	again     bool                               // something could not be written
+	retry     time.Duration                      // until the next try of what failed; 0: nothing did
 }
 
 func (c *Controller) begin(ctx context.Context) (*pass, error) {
-	p := &pass{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}}
+	p := &pass{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, recalled: map[string]bool{}, unkept: map[string]bool{}}
 	in := client.InNamespace(c.Namespace)
 	var instances v1alpha1.InstanceList
 	var templates v1alpha1.TemplateList
@@ -133,6 +143,7 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 		}
 	}
 	p.objects, p.templates, p.approvals = c.seen.over(instances.Items), templates.Items, approvals.Items
+	p.recall(ctx)
 	for i := range p.objects {
 		p.byName[p.objects[i].Name] = &p.objects[i]
 	}
@@ -145,7 +156,8 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 		c.events.Eventf(p.byName[name], nil, "Warning", v1alpha1.ReasonInvalid, "Read", "%s", err)
 	}
 	p.before = d
-	p.desk = &desk{machine: c.machine, templates: c.catalog, now: now, seed: seed, doc: d}
+	p.keepRecords(ctx)
+	p.desk = &desk{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
 	return p, nil
 }
 
@@ -240,6 +252,9 @@ func (p *pass) next(changed bool) time.Duration {
 	}
 	if p.active {
 		wait = min(wait, p.c.Observe)
+	}
+	if p.retry > 0 {
+		wait = min(wait, p.retry)
 	}
 	p.c.pools = maps.Clone(p.desk.doc.Pools)
 	return wait

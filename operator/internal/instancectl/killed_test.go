@@ -26,7 +26,7 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	for end := time.Now().Add(30 * time.Second); !until(); {
 		c, tried := rig.Dying(whole, nth, after)
 		leader := instancectl.NewController(c, c, &events.FakeRecorder{}, instancectl.Options{
-			Settings: s.settings, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
+			Settings: s.settings, Operator: s.home, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
 		})
 		for tried() < nth && !until() {
 			if _, err := leader.Pass(s.t.Context()); err != nil && !errors.Is(err, rig.ErrKilled) {

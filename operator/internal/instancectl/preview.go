@@ -28,7 +28,7 @@ func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, ver
 	if err != nil {
 		return a, nil, err
 	}
-	r := &instance.Record{ID: o.Name, Template: t.Name, Owner: owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
+	r := &instance.Record{ID: o.Name, Template: t.Name, Owner: s.Users.owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
 	for name, value := range o.Spec.Claims {
 		r.Claims[name] = string(value)
 	}

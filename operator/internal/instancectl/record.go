@@ -167,37 +167,6 @@ func sameTime(a, b *metav1.Time) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Unix() == b.Unix()
 }
 
-// owner is whose an Instance is, zero if nobody's.
-func owner(o *v1alpha1.Instance) instance.Owner {
-	if o.Spec.Owner == nil {
-		return instance.Owner{}
-	}
-	w := o.Spec.Owner
-	issuer := w.Issuer
-	if issuer == "" {
-		issuer = issuerCluster
-	}
-	return instance.Owner{Kind: w.Kind, Issuer: issuer, ID: w.ID, Label: w.Label}
-}
-
-// issuerCluster is the issuer of those whom the cluster knows.
-const issuerCluster = "kubernetes"
-
-// portalPrefix begins the names of those who came through the portal.
-const portalPrefix = "portal:"
-
-// actor is who an object names: a user of the cluster, or portal:ISSUER#SUBJECT.
-func actor(name string) instance.Actor {
-	if rest, ok := strings.CutPrefix(name, portalPrefix); ok {
-		issuer, subject, _ := strings.Cut(rest, "#")
-		return instance.Actor{Issuer: issuer, Subject: subject}
-	}
-	return instance.Actor{Issuer: issuerCluster, Subject: name}
-}
-
-// actorName is what the portal calls somebody.
-func actorName(a instance.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
-
 // inputsDigest tells one set of values and version from another.
 func inputsDigest(o *v1alpha1.Instance) string {
 	b, err := json.Marshal(struct {

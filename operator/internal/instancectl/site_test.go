@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 type site struct {
 	t        *testing.T
 	operator *rest.Config // has the chart's rights
+	home     string       // namespace of the operator
 	settings instancectl.Settings
 	client   client.Client // an administrator's, without a cache
 	engine   *engine
@@ -50,7 +52,8 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, engine: &engine{did: map[instance.Ref]int{}}, now: time.Now()}
 	rig.Install(t, cluster.Admin(t))
 	s.settings.Namespace = cluster.Namespace(t, nil).Name
-	s.operator = cluster.Account(t, cluster.Namespace(t, nil).Name)
+	s.home = cluster.Namespace(t, nil).Name
+	s.operator = cluster.Account(t, s.home)
 	s.client = s.newClient(cluster.Admin(t), nil)
 	return s
 }
@@ -109,7 +112,7 @@ func (s *site) cached(config *rest.Config) client.Client {
 func (s *site) leader() *instancectl.Controller {
 	s.t.Helper()
 	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), &events.FakeRecorder{}, instancectl.Options{
-		Settings: s.settings, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
+		Settings: s.settings, Operator: s.home, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
 	})
 }
 
@@ -234,6 +237,9 @@ type engine struct {
 	did    map[instance.Ref]int // how often an attempt was begun anew
 	made   map[string]int       // resources, by instance
 	fails  func(instancectl.Attempt) error
+	holds  bool                 // what runs does not end
+	keeps  map[string]error     // why what an instance made cannot be released
+	known  map[string]types.UID // by which instances were known last
 	planID string
 }
 
@@ -241,6 +247,10 @@ func (e *engine) begin(a instancectl.Attempt, n int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.did[a.Ref]++
+	if e.known == nil {
+		e.known = map[string]types.UID{}
+	}
+	e.known[a.ID] = a.UID
 	if e.fails != nil {
 		if err := e.fails(a); err != nil {
 			return err
@@ -270,6 +280,9 @@ func (e *engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, erro
 	if err := e.begin(a, 1); err != nil {
 		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1}}, nil
 	}
+	if e.held() {
+		return run.Status{State: run.Running}, nil
+	}
 	return run.Status{State: run.Ended, Result: instance.Result{
 		Outcome: instance.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))},
 	}}, nil
@@ -284,6 +297,42 @@ func (e *engine) Destroy(_ context.Context, a instancectl.Attempt) (run.Status, 
 
 func (e *engine) Cancel(context.Context, instancectl.Attempt) error { return nil }
 
-func (e *engine) Release(context.Context, instancectl.Attempt) (bool, error) { return true, nil }
+func (e *engine) Release(_ context.Context, a instancectl.Attempt) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.keeps[a.ID] == nil, e.keeps[a.ID]
+}
+
+func (e *engine) held() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holds
+}
+
+// hold keeps what runs from its end, or lets it end.
+func (e *engine) hold(on bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holds = on
+}
+
+// keep has what an instance made not be released for a reason; nil: it is.
+func (e *engine) keep(id string, why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.keeps = map[string]error{id: why}
+}
+
+// attempts are those of an instance that were begun, and the UID by which it was known.
+func (e *engine) attempts(id string) (n int, uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for ref := range e.did {
+		if ref.ID == id {
+			n++
+		}
+	}
+	return n, e.known[id]
+}
 
 var errBroken = errors.New("the cloud is down")

@@ -65,7 +65,7 @@ func (s *Store) read(ctx context.Context) (*instance.Document, map[string]*v1alp
 	}
 	now := s.now()
 	d, _ := document(objects, poolsOf(templates.Items), instance.Clock{At: now})
-	k := &desk{machine: s.machine, templates: s.catalog, now: now, seed: seed, doc: d}
+	k := &desk{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: seed, doc: d}
 	k.hearAll(objects)
 	byName := make(map[string]*v1alpha1.Instance, len(objects))
 	for i := range objects {

@@ -38,6 +38,7 @@ func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Insta
 	if asked := askedBy(c); asked != "" {
 		changed.Annotations[v1alpha1.AnnotationAsked] = asked
 	}
+	changed.Spec.ChangedBy = actorName(c.Actor)
 	now := s.now().UTC().Format(time.RFC3339Nano)
 	switch e := c.Event.(type) {
 	case instance.Extend:

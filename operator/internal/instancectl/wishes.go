@@ -3,6 +3,7 @@
 package instancectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,16 @@ type templates interface {
 type desk struct {
 	machine   *instance.Machine
 	templates templates
+	users     Users
 	now       time.Time
 	seed      func() [32]byte
 	doc       *instance.Document
 	effects   []instance.Effect
+}
+
+// changer is who changed an Instance last.
+func (k *desk) changer(o *v1alpha1.Instance) instance.Actor {
+	return k.users.actor(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
 
 // step does one event; a refusal leaves the document as it is.
@@ -82,9 +89,9 @@ func (k *desk) launch(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha
 	case !ok || e.Digest == "":
 		return unheard(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
 	}
-	launch := instance.Launch{ID: o.Name, Of: o.Spec.Template, Create: instance.Create{Owner: owner(o), Name: o.Spec.Name}}
+	launch := instance.Launch{ID: o.Name, Of: o.Spec.Template, Create: instance.Create{Owner: k.users.owner(o), Name: o.Spec.Name}}
 	launch.Refused = k.fill(&launch.Create, e, o, r)
-	if err := k.step(actor(o.Spec.CreatedBy), launch); err != nil {
+	if err := k.step(k.users.actor(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
 	}
 	// What it says from the start is not a wish of its own, but for these.
@@ -166,7 +173,7 @@ func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alph
 			}
 		}
 	}
-	who := actor(o.Spec.CreatedBy)
+	who := k.changer(o)
 	do(had.Name != handled.Name, who, instance.Rename{ID: r.ID, Name: handled.Name})
 	do(had.Protected != handled.Protected, who, instance.Protect{ID: r.ID, On: handled.Protected})
 	if !sameTime(had.ExpiresAt, handled.ExpiresAt) && handled.ExpiresAt != nil {
@@ -204,7 +211,7 @@ func (k *desk) last(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.
 		return nil
 	}
 	next.Request, next.Refused = handled.Request, ""
-	if err := k.step(actor(o.Spec.CreatedBy), instance.Retry{ID: r.ID}); err != nil {
+	if err := k.step(k.changer(o), instance.Retry{ID: r.ID}); err != nil {
 		next.Refused = err.Error()
 	}
 	return &next

@@ -7,18 +7,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 // workspaceName is the namespace of what an instance makes in the cluster: the template's
@@ -40,24 +38,13 @@ func ownerLabel(o instance.Owner) string {
 // workspace makes sure of the namespace of an instance. One that somebody else made is a
 // [*owned.TakenError].
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *instance.Record, name string) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := owned.Write(ctx, c.live, ns, o.UID, func(ns *corev1.Namespace) error {
-		if ns.DeletionTimestamp != nil {
-			return fmt.Errorf("namespace %s is going, and is made anew then", name)
-		}
-		if ns.Labels == nil {
-			ns.Labels = map[string]string{}
-		}
-		maps.Copy(ns.Labels, workspaceLabels(r))
-		return nil
-	})
-	return err
+	return runhome.Make(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }
 
 // leaveWorkspace leaves the namespace of an instance to people.
 func (c *Controller) leaveWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) error {
 	ns := &corev1.Namespace{}
-	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !owned.Ours(ns, o.UID) {
+	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !owned.Ours(ns, v1alpha1.UIDOf(o)) {
 		return client.IgnoreNotFound(err)
 	}
 	for _, label := range []string{v1alpha1.LabelRuns, v1alpha1.LabelManaged, v1alpha1.LabelUID} {
@@ -72,25 +59,4 @@ func workspaceLabels(r *instance.Record) map[string]string {
 		v1alpha1.LabelRuns: "", v1alpha1.LabelOwner: ownerLabel(r.Owner), v1alpha1.LabelTemplate: objectName(r.Template),
 		v1alpha1.LabelInstance: r.ID, v1alpha1.LabelPooled: strconv.FormatBool(r.Pooled),
 	}
-}
-
-// removeWorkspace deletes the namespace of an instance, and reports whether it is gone.
-func (c *Controller) removeWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) (bool, error) {
-	ns := &corev1.Namespace{}
-	err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, err
-	case !owned.Ours(ns, o.UID):
-		return true, nil
-	}
-	if _, runs := ns.Labels[v1alpha1.LabelRuns]; runs && ns.DeletionTimestamp == nil {
-		delete(ns.Labels, v1alpha1.LabelRuns)
-		if err := c.live.Update(ctx, ns); err != nil {
-			return false, client.IgnoreNotFound(err)
-		}
-	}
-	return owned.Delete(ctx, c.live, ns, o.UID)
 }

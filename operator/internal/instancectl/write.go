@@ -4,52 +4,96 @@ package instancectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
+
+// maxNote bounds the text of an event, in bytes.
+const maxNote = 1000
 
 // write keeps what the pass came to, each object by its resourceVersion, and reports
 // whether anything changed. What somebody else wrote meanwhile is left for the next pass.
-func (p *pass) write(ctx context.Context) (changed bool, err error) {
+// An error stays with its object, which is tried again after a pause of its own.
+func (p *pass) write(ctx context.Context) (changed bool) {
 	for i := range p.objects {
-		wrote, err := p.one(ctx, &p.objects[i])
-		if changed, err = p.kept(changed, wrote, err); err != nil {
-			return changed, err
-		}
+		o := &p.objects[i]
+		changed = p.kept(ctx, o.UID, o, func() (bool, error) { return p.one(ctx, o) }) || changed
 	}
 	for id, r := range p.desk.doc.Records {
 		if p.byName[id] == nil {
-			wrote, err := p.member(ctx, r)
-			if changed, err = p.kept(changed, wrote, err); err != nil {
-				return changed, err
-			}
+			changed = p.kept(ctx, types.UID(id), p.templateOf(r), func() (bool, error) { return p.member(ctx, r) }) || changed
 		}
 	}
 	for i := range p.approvals {
-		wrote, err := p.approval(ctx, &p.approvals[i])
-		if changed, err = p.kept(changed, wrote, err); err != nil {
-			return changed, err
-		}
+		a := &p.approvals[i]
+		changed = p.kept(ctx, a.UID, a, func() (bool, error) { return p.approval(ctx, a) }) || changed
 	}
-	return changed, p.poolStatuses(ctx)
+	for i := range p.templates {
+		o := &p.templates[i]
+		p.kept(ctx, o.UID, o, func() (bool, error) { return false, p.writePool(ctx, o) })
+	}
+	return changed
 }
 
-// kept counts a write; one that lost against somebody else is for the next pass.
-func (p *pass) kept(before, wrote bool, err error) (bool, error) {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-		p.again = true
-		return before, nil
+// kept does one write, unless it waits for its next try, and reports whether it changed
+// anything. One that lost against somebody else is for the next pass.
+func (p *pass) kept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
+	if p.c.retries.IsInBackOffSinceUpdate(string(key), time.Now()) {
+		p.retryIn(key)
+		return false
 	}
-	return before || wrote, err
+	wrote, err := write()
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err):
+		p.again = true
+		return false
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		p.failed(key, o, err)
+		return false
+	}
+	p.c.retries.DeleteEntry(string(key))
+	return wrote
+}
+
+// failed tells an error of an object, which is tried again after a pause.
+func (p *pass) failed(key types.UID, o client.Object, err error) {
+	p.c.retries.Next(string(key), time.Now())
+	p.retryIn(key)
+	p.c.events.Eventf(o, nil, "Warning", v1alpha1.ReasonFailed, "Keep", "%s", prose.Clip(err.Error(), maxNote))
+}
+
+// retryIn has the next pass no later than the next try of an object.
+func (p *pass) retryIn(key types.UID) {
+	wait := p.c.retries.Get(string(key))
+	if p.retry == 0 || wait < p.retry {
+		p.retry = wait
+	}
+}
+
+// templateOf is the Template of a record, as far as it is there: events are told of it.
+func (p *pass) templateOf(r *instance.Record) client.Object {
+	for i := range p.templates {
+		if templateName(p.templates[i].Name) == r.Template {
+			return &p.templates[i]
+		}
+	}
+	return &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.c.Namespace, Name: objectName(r.Template)}}
 }
 
 // one writes an Instance, or lets it go.
@@ -87,24 +131,25 @@ func (p *pass) hold(ctx context.Context, o *v1alpha1.Instance) error {
 	return nil
 }
 
-// keep writes the status of an Instance, if it is another one.
+// keep writes the status of an Instance, if it is another one. Its record follows before
+// anything else is done.
 func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *instance.Record) (bool, error) {
 	next := o.DeepCopy()
-	next.Status.ObservedGeneration = o.Generation
+	next.Status.ObservedGeneration, next.Status.UID = o.Generation, v1alpha1.UIDOf(o)
 	if h := p.news[o.Name]; h != nil {
 		next.Status.Handled = h
 	}
 	if r.Applied || r.Run != nil {
 		next.Status.Namespace = workspaceName(r)
 	}
-	if r != p.before.Records[o.Name] || o.Status.Record == nil {
+	if r != p.before.Records[o.Name] || o.Status.Record == nil || p.recalled[o.Name] {
 		s, err := status(next, p.desk.doc, r)
 		if err != nil {
 			return false, err
 		}
 		next.Status = s
 	}
-	if equality.Semantic.DeepEqual(o.Status, next.Status) {
+	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.recalled[o.Name] {
 		return false, nil
 	}
 	return true, p.put(ctx, next)
@@ -143,18 +188,33 @@ func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, erro
 func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *instance.Record) (bool, error) {
 	if had != nil && had.Phase != instance.Rejected {
 		gone, err := p.emptied(ctx, o, had)
-		if err != nil || !gone {
-			return false, err
+		if err != nil {
+			return false, errors.Join(err, p.stuck(ctx, o, err))
+		}
+		if !gone {
+			return false, nil
 		}
 	}
 	return true, p.letGo(ctx, o)
+}
+
+// stuck says in the status why an Instance whose life is over is there still.
+func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why error) error {
+	next := o.DeepCopy()
+	for kind, status := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionReconciling: metav1.ConditionTrue} {
+		setCondition(&next.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: v1alpha1.ReasonFailed, Message: prose.Clip(why.Error(), maxNote)}, o.Generation)
+	}
+	if equality.Semantic.DeepEqual(o.Status, next.Status) {
+		return nil
+	}
+	return p.put(ctx, next)
 }
 
 // emptied reports whether nothing of an instance is left in the cluster. What a plan
 // alone made goes here, and so does what people keep: nobody runs it any more.
 func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *instance.Record) (bool, error) {
 	a := Attempt{
-		Ref: instance.Ref{ID: r.ID, Kind: instance.RunDestroy, N: len(r.Runs)}, UID: o.UID, Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
+		Ref: instance.Ref{ID: r.ID, Kind: instance.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
 	}
 	if a.Template == nil {
 		a.Template = &instance.Template{Name: r.Template}
@@ -165,7 +225,7 @@ func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *instance.Re
 	if r.Phase == instance.Orphaned && r.Source.Chart != "" { // what it installed is in there
 		return true, p.c.leaveWorkspace(ctx, o, a.Namespace)
 	}
-	return p.c.removeWorkspace(ctx, o, a.Namespace)
+	return runhome.Remove(ctx, p.c.live, a.Namespace, a.UID)
 }
 
 // letGo takes the finalizer away and deletes the object.
@@ -179,6 +239,9 @@ func (p *pass) letGo(ctx context.Context, o *v1alpha1.Instance) error {
 			p.c.seen.drop(o.UID)
 			return client.IgnoreNotFound(err)
 		}
+	}
+	if err := p.c.records.Remove(ctx, recordOf(o), v1alpha1.UIDOf(o)); err != nil {
+		return err
 	}
 	if controllerutil.RemoveFinalizer(o, v1alpha1.FinalizerRun) {
 		if err := p.c.client.Update(ctx, o); err != nil {
@@ -205,21 +268,15 @@ func (p *pass) member(ctx context.Context, r *instance.Record) (bool, error) {
 	return p.keep(ctx, o, r)
 }
 
-// poolStatuses writes what is remembered of pools.
-func (p *pass) poolStatuses(ctx context.Context) error {
-	for i := range p.templates {
-		o := &p.templates[i]
-		want := p.poolStatus(o)
-		if equality.Semantic.DeepEqual(o.Status.Pool, want) {
-			continue
-		}
-		next := o.DeepCopy()
-		next.Status.Pool = want
-		if err := p.c.client.Status().Patch(ctx, next, client.MergeFrom(o)); client.IgnoreNotFound(err) != nil {
-			return err
-		}
+// writePool writes what is remembered of the pool of a Template.
+func (p *pass) writePool(ctx context.Context, o *v1alpha1.Template) error {
+	want := p.poolStatus(o)
+	if equality.Semantic.DeepEqual(o.Status.Pool, want) {
+		return nil
 	}
-	return nil
+	next := o.DeepCopy()
+	next.Status.Pool = want
+	return p.c.client.Status().Patch(ctx, next, client.MergeFrom(o))
 }
 
 func (p *pass) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {

@@ -67,3 +67,12 @@ func (x *Terraform) credentials(ctx context.Context, a instancectl.Attempt, s *f
 }
 
 func copyOf(name string) string { return "okara-credential-" + name }
+
+// copies are the names of the Secrets that an attempt copies.
+func copies(a instancectl.Attempt) []string {
+	var names []string
+	for _, name := range a.Template.Credentials {
+		names = append(names, copyOf(name))
+	}
+	return names
+}

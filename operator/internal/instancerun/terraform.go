@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -264,58 +265,21 @@ func (x *Terraform) end(ctx context.Context, a instancectl.Attempt, keep bool) (
 		return run.Status{}, err
 	}
 	s.Keep = keep
-	before, err := x.o.Flux.Observe(ctx, s)
+	runner := fluxrun.Runner{Client: x.o.Client, Flux: x.o.Flux, Access: x.o.Access}
+	gone, err := runner.End(ctx, &fluxrun.Run{
+		Spec: s, Access: x.access(a, s), Copies: copies(a),
+		Prepare: func(ctx context.Context) (fluxexec.Spec, error) { return x.prepare(ctx, a) },
+	})
+	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
+		return ended(instance.Result{Outcome: instance.RunFailed, Error: kept.Error(), Resources: 1, State: true}), nil
+	}
 	if err != nil {
 		return run.Status{}, err
 	}
-	if before.Phase != fluxexec.Absent {
-		if st, err := x.finish(ctx, a, s, keep); st.State != run.Gone || err != nil {
-			return st, err
-		}
+	if gone {
+		return ended(instance.Result{Outcome: instance.Done}), nil
 	}
-	access := x.access(a, s)
-	if !keep {
-		err := x.o.Access.Release(ctx, access, true)
-		if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
-			return ended(instance.Result{Outcome: instance.RunFailed, Error: kept.Error(), Resources: 1, State: true}), nil
-		}
-		if _, ok := errors.AsType[*runaccess.NotOwnerError](err); err != nil && !ok {
-			return run.Status{}, err
-		}
-	}
-	flux, err := x.o.Flux.Clean(ctx, s)
-	if err != nil {
-		return run.Status{}, err
-	}
-	secrets, err := x.o.Access.Clean(ctx, access)
-	if err != nil || !flux || !secrets {
-		return run.Status{State: run.Running}, err
-	}
-	return ended(instance.Result{Outcome: instance.Done}), nil
-}
-
-// finish takes the next step to the end of a Terraform that is there; [run.Gone]: it is
-// not any more. Where its state is another's by now, nothing is destroyed.
-func (x *Terraform) finish(ctx context.Context, a instancectl.Attempt, s fluxexec.Spec, keep bool) (run.Status, error) {
-	lost, err := x.lost(ctx, a, s)
-	if err != nil {
-		return run.Status{}, err
-	}
-	if lost != nil {
-		gone, err := x.o.Flux.Drop(ctx, s)
-		if err != nil || !gone {
-			return run.Status{State: run.Running}, err
-		}
-		return run.Status{State: run.Gone}, nil
-	}
-	if s, err = x.prepare(ctx, a); err != nil {
-		return run.Status{}, err
-	}
-	s.Keep = keep
-	if gone, err := x.o.Flux.Destroy(ctx, s); err != nil || !gone {
-		return x.ending(ctx, a, s), err
-	}
-	return run.Status{State: run.Gone}, nil
+	return x.ending(ctx, a, s), nil
 }
 
 // ending tells how a Terraform goes that is deleted. One that failed to destroy since the

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/instance"
@@ -25,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -254,6 +257,64 @@ func TestTerraform(t *testing.T) {
 			t.Fatalf("%+v", st.Result)
 		}
 	}
+}
+
+// TestTerraformNamespaceGone: what is left of an instance whose namespace is gone, or going,
+// counts as removed: the right to look there went with it.
+func TestTerraformNamespaceGone(t *testing.T) {
+	s := newSite(t)
+	s.run(run.Running)
+	s.finalize(false)
+	s.a.Kind, s.a.N = instance.RunDestroy, 2
+	for range 10 {
+		if st, err := s.exec.Destroy(t.Context(), s.a); err != nil || st.State == run.Ended {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	release := func(what string) {
+		t.Helper()
+		if gone, err := s.exec.Release(t.Context(), s.a); err != nil || !gone {
+			t.Errorf("%s: %t, %v", what, gone, err)
+		}
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "okara-operator-secrets"}}
+	if err := s.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.a.Namespace}}
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil {
+		t.Fatal(err)
+	}
+	owned.Mark(ns, s.a.UID)
+	if err := s.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	var forbidden error
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, forbidden = s.exec.Release(ctx, s.a)
+		return apierrors.IsForbidden(forbidden), nil
+	}); err != nil {
+		t.Errorf("without the right, in a namespace that stays: %v", forbidden)
+	}
+	if err := s.Delete(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	release("it goes")
+	set, err := kubernetes.NewForConfig(cluster.Admin(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ns, err = set.CoreV1().Namespaces().Get(t.Context(), ns.Name, metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ns.Spec.Finalizers = nil
+	if _, err := set.CoreV1().Namespaces().Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	release("it is gone")
 }
 
 // TestTerraformBroughtBack: an instance whose state is another's by now, as a backup of the

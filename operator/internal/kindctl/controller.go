@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 )
 
 // Objects carries objects out: [*kindrun.Objects].
@@ -59,7 +60,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}}
 	d.kinds = &kinds{
-		client: o.Client, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), objects: o.Objects, modules: o.Modules,
+		client: o.Client, records: records.Store{Client: o.Client, Namespace: o.Namespace}, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), objects: o.Objects, modules: o.Modules,
 		log:  func(err error, what, definition string) { mgr.GetLogger().Error(err, what, "definition", definition) },
 		told: d.wake, running: map[string]*kind{}, ready: make(chan struct{}),
 	}

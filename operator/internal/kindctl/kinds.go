@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 )
 
 const (
@@ -45,6 +46,7 @@ type kinds struct {
 	cache   cache.Cache
 	mapper  meta.RESTMapper
 	objects Objects
+	records records.Store
 	modules Modules
 	log     func(err error, what, definition string)
 	told    func(definition string) // something of its objects changed
@@ -204,7 +206,7 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], _ queue) {
 			k.state.Lock()
-			delete(k.known, string(e.Object.GetUID()))
+			delete(k.known, string(v1alpha1.UIDOf(e.Object)))
 			k.state.Unlock()
 			k.told(k.name)
 		},

@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 )
 
 // change is what an object has of its definition. The zero value: nothing yet.
@@ -38,15 +42,67 @@ func field(o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// take writes into the status of an object what it has from now on. The change that it has
-// to get through is named there until it is Ready with it.
-func (k *kind) take(ctx context.Context, o *unstructured.Unstructured, c change, rollout string, more map[string]any) error {
+// kept is what the record of an object has.
+type kept struct {
+	Definition string                  `json:"definition"`
+	Module     v1alpha1.ResolvedModule `json:"module"`
+}
+
+func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of {
+	return records.Of{Plural: def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(o)}
+}
+
+// recall is what an object has of its definition, and the UID by which it is known. Where
+// the status was lost, the record of the object tells. A record of an earlier object of its
+// name tells the version alone, and the UID is "", until an administrator adopts what was
+// made for that one, or the object runs without it.
+func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, uid types.UID, err error) {
+	is = changeOf(o)
+	if uid := field(o, "status", "uid"); uid != "" {
+		return is, types.UID(uid), nil
+	}
+	var had kept
+	uid, err = k.records.Load(ctx, recordOf(o, def), &had)
+	if err != nil {
+		return is, "", err
+	}
+	if is.module.Version == "" {
+		is = change{had.Definition, had.Module}
+	}
+	if uid == "" || holds(o, v1alpha1.ConditionReady) {
+		return is, o.GetUID(), nil
+	}
+	if uid != o.GetUID() && !k.adopts(ctx, o) {
+		uid = ""
+	}
+	return is, uid, nil
+}
+
+// adopts reports whether an administrator gave an object what was made for an earlier one.
+func (k *kind) adopts(ctx context.Context, o *unstructured.Unstructured) bool {
+	if o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true" {
+		return true
+	}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := k.client.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, ns)
+	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
+}
+
+// take writes into the record and the status of an object what it has from now on. The
+// change that it has to get through is named there until it is Ready with it.
+func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string, more map[string]any) error {
 	status, _, err := unstructured.NestedMap(o.Object, "status")
 	if err != nil {
 		return err
 	}
 	if status == nil {
 		status = map[string]any{}
+	}
+	if uid, _ := status["uid"].(string); uid != "" {
+		if err := k.records.Save(ctx, recordOf(o, def), types.UID(uid), kept{c.definition, c.module}); err != nil {
+			return err
+		}
 	}
 	status["definition"], status["module"] = c.definition, map[string]any{"version": c.module.Version, "digest": c.module.Digest}
 	delete(status, "rollout")
@@ -65,17 +121,17 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	k.state.Lock()
-	k.known[string(o.GetUID())] = req.NamespacedName
 	def, now := k.def, k.now
 	k.state.Unlock()
 	if def == nil || def.Status.Module == nil && kindspec.Running(o) == nil {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
-	if o.GetDeletionTimestamp() == nil {
-		if err := k.assign(ctx, def, now, o); err != nil {
-			return reconcile.Result{}, err
-		}
+	if err := k.assign(ctx, def, now, o); err != nil {
+		return reconcile.Result{}, err
 	}
+	k.state.Lock()
+	k.known[string(v1alpha1.UIDOf(o))] = req.NamespacedName
+	k.state.Unlock()
 	after, err := k.objects.Reconcile(ctx, k.at(def, changeOf(o).definition), o)
 	return reconcile.Result{RequeueAfter: after}, err
 }
@@ -90,30 +146,45 @@ func (k *kind) at(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 	return orphaned(def)
 }
 
-// assign gives a new object what is current, and any the version that it asks for. A
-// version that it cannot have is for [kindspec.Registry.Wanted] to refuse.
+// assign gives a new object what is current, one that lost its status what it had, and any
+// the version that it asks for. A version that it cannot have is for
+// [kindspec.Registry.Wanted] to refuse.
 func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured) error {
-	is := changeOf(o)
-	next := is
-	if is.module.Version == "" {
-		next = change{now, *def.Status.Module}
+	next, uid, err := k.recall(ctx, def, o)
+	if err != nil {
+		return err
 	}
-	if is.definition == "" {
-		next.definition = now
-	}
-	if asks := field(o, "run", "version"); asks != "" && asks != next.module.Version {
-		found, err := k.version(ctx, def, asks)
-		if err != nil {
+	if o.GetDeletionTimestamp() == nil {
+		if next, err = k.choose(ctx, def, now, o, next); err != nil {
 			return err
 		}
-		if found != nil {
-			next.module = *found
-		}
 	}
-	if next == is {
+	if next == changeOf(o) && string(uid) == field(o, "status", "uid") || next.module.Version == "" {
 		return nil
 	}
-	return k.take(ctx, o, next, "", nil)
+	if err := unstructured.SetNestedField(o.Object, string(uid), "status", "uid"); err != nil {
+		return err
+	}
+	return k.take(ctx, def, o, next, "", nil)
+}
+
+// choose is what an object has from now on.
+func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
+	if next.module.Version == "" {
+		next = change{now, *def.Status.Module}
+	}
+	if next.definition == "" {
+		next.definition = now
+	}
+	asks := field(o, "run", "version")
+	if asks == "" || asks == next.module.Version {
+		return next, nil
+	}
+	found, err := k.version(ctx, def, asks)
+	if found != nil {
+		next.module = *found
+	}
+	return next, err
 }
 
 // version is one that somebody asks for, nil where it cannot be had.

@@ -60,8 +60,10 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		return err
 	}
 	used := map[string]bool{name: true}
+	unknown := false // an object that lost its status may have any
 	if err := k.each(ctx, func(o *unstructured.Unstructured) error {
 		used[changeOf(o).definition] = true
+		unknown = unknown || changeOf(o).definition == ""
 		return nil
 	}); err != nil {
 		return err
@@ -72,7 +74,7 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		if m.Data == nil {
 			m.Data = map[string]string{}
 		}
-		maps.DeleteFunc(m.Data, func(name, _ string) bool { return !used[name] })
+		maps.DeleteFunc(m.Data, func(name, _ string) bool { return !used[name] && !unknown })
 		m.Data[name] = text
 		for name, text := range m.Data {
 			var r revision

@@ -47,7 +47,7 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 		return nil, err
 	}
 	for i := range w.room(def) {
-		if err := k.take(ctx, w.waiting[i], w.turns[i], w.turns[i].name(), under(w.waiting[i])); err != nil {
+		if err := k.take(ctx, def, w.waiting[i], w.turns[i], w.turns[i].name(), under(w.waiting[i])); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +94,7 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
 		w.failed = o.GetNamespace() + "/" + o.GetName()
 	case holds(o, v1alpha1.ConditionReady):
-		return k.take(ctx, o, is, "", nil) // it got through
+		return k.take(ctx, def, o, is, "", nil) // it got through
 	default:
 		w.under++
 	}

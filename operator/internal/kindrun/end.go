@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,8 +18,11 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 const (
@@ -40,61 +42,40 @@ func (x *one) end(ctx context.Context) (time.Duration, error) {
 	if x.o.GetAnnotations()[v1alpha1.AnnotationAbandon] == x.o.GetName() {
 		return x.abandon(ctx)
 	}
-	mine, gone, err := x.destroy(ctx)
+	gone, err := x.runner().End(ctx, x.ended())
+	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
+		x.status.Destroy = nil
+		return 0, x.failed(kept.Error())
+	}
 	if err != nil || !gone {
 		return pending, err
 	}
-	x.status.Destroy = nil
-	if mine && !x.want.Run.Keep {
-		err := x.Access.Release(ctx, x.access, true)
-		if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
-			return 0, x.failed(kept.Error())
-		}
-		if _, other := errors.AsType[*runaccess.NotOwnerError](err); err != nil && !other {
-			return pending, err
-		}
-	}
 	return x.clean(ctx)
+}
+
+func (x *one) runner() *fluxrun.Runner {
+	return &fluxrun.Runner{Client: x.Client, Flux: x.Executor, Access: x.Access}
+}
+
+// ended is the run as it ends.
+func (x *one) ended() *fluxrun.Run {
+	run := &fluxrun.Run{Spec: x.want.Run, Access: x.access, Hold: x.tries, Prepare: func(ctx context.Context) (fluxexec.Spec, error) {
+		if err := x.settle(ctx); err != nil {
+			return x.want.Run, err
+		}
+		err := x.supply(ctx)
+		return x.want.Run, err
+	}}
+	for _, c := range x.want.Copies {
+		run.Copies = append(run.Copies, c.Name)
+	}
+	return run
 }
 
 // failed says that the infrastructure could not be destroyed.
 func (x *one) failed(why string) error {
 	x.status.Phase = phaseDestroyFailed
 	return &problem{reason: v1alpha1.ReasonDestroyFailed, message: why, after: time.Hour}
-}
-
-// destroy deletes the Terraform, and reports whether it is absent, and whether its state
-// is the object's: if not, nothing is destroyed, and it goes without a run. A run would
-// be turned away, and begins only once its source is there, which a backup of the cluster
-// does not bring back.
-func (x *one) destroy(ctx context.Context) (mine, gone bool, err error) {
-	now, err := x.Executor.Observe(ctx, x.want.Run)
-	if err != nil && !isTaken(err) {
-		return true, false, err
-	}
-	if err != nil || now.Phase == fluxexec.Absent {
-		return true, true, nil
-	}
-	if err := x.settle(ctx); err != nil { // what its last run needs (T1)
-		return true, false, err
-	}
-	err = x.Access.Check(ctx, x.access)
-	_, lost := errors.AsType[*runaccess.NotOwnerError](err)
-	switch {
-	case lost:
-		gone, err = x.Executor.Drop(ctx, x.want.Run)
-		return false, gone, err
-	case err != nil:
-		return true, false, err
-	}
-	if err := x.supply(ctx); err != nil {
-		return true, false, err
-	}
-	if err := x.tries(ctx, now); err != nil {
-		return true, false, err
-	}
-	gone, err = x.Executor.Destroy(ctx, x.want.Run)
-	return true, gone, err
 }
 
 // tries counts those of a destroy that failed. After some it is over, until a day has gone
@@ -133,16 +114,22 @@ func (x *one) abandon(ctx context.Context) (time.Duration, error) {
 		return pending, err
 	}
 	x.tell("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
+	if gone, err := x.runner().Clean(ctx, x.ended()); err != nil || !gone {
+		return time.Second, err
+	}
 	return x.clean(ctx)
 }
 
-// clean removes what is left in the cluster when the Terraform is absent.
+// clean removes what users were shown and where the run was, then the object.
 func (x *one) clean(ctx context.Context) (time.Duration, error) {
-	for _, step := range []func(context.Context) (bool, error){x.withdraw, x.empty, x.leave} {
+	for _, step := range []func(context.Context) (bool, error){x.withdraw, x.leave} {
 		gone, err := step(ctx)
 		if err != nil || !gone {
 			return time.Second, err
 		}
+	}
+	if err := x.Records.Remove(ctx, records.Of{Plural: x.def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(x.o)}, x.uid()); err != nil {
+		return 0, err
 	}
 	x.before = x.status // the object goes: there is nothing to describe
 	if controllerutil.RemoveFinalizer(x.o, v1alpha1.FinalizerRun) {
@@ -152,47 +139,12 @@ func (x *one) clean(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// empty removes what is in the namespace of the run. One that is going takes it along, and
-// in one of somebody else is nothing: the operator may not even look there.
-func (x *one) empty(ctx context.Context) (gone bool, err error) {
-	if x.dedicated() {
-		ns := &corev1.Namespace{}
-		err := x.Client.Get(ctx, client.ObjectKey{Name: x.home()}, ns)
-		if apierrors.IsNotFound(err) || err == nil && (ns.DeletionTimestamp != nil || !owned.Ours(ns, x.o.GetUID())) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	for _, step := range []func(context.Context) (bool, error){
-		func(ctx context.Context) (bool, error) { return x.Executor.Clean(ctx, x.want.Run) },
-		x.forget,
-		func(ctx context.Context) (bool, error) { return x.Access.Clean(ctx, x.access) },
-	} {
-		if gone, err := step(ctx); err != nil || !gone {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // leave removes the namespace of the run, or its mark where others may run there still.
 func (x *one) leave(ctx context.Context) (gone bool, err error) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.home()}}
-	if !x.dedicated() {
-		return true, x.unmark(ctx, ns)
+	if x.dedicated() {
+		return runhome.Remove(ctx, x.Client, x.home(), x.uid())
 	}
-	err = x.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
-	if err != nil || !owned.Ours(ns, x.o.GetUID()) {
-		return err == nil || client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
-	}
-	if _, marked := ns.Labels[v1alpha1.LabelRuns]; marked {
-		if err := x.label(ctx, ns, nil); err != nil {
-			return false, err
-		}
-	}
-	return owned.Delete(ctx, x.Client, ns, x.o.GetUID())
+	return true, x.unmark(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.home()}})
 }
 
 // unmark takes the mark of runs from a namespace in which nobody runs any more.

@@ -31,18 +31,11 @@ func (x *one) settle(ctx context.Context) error {
 	if !x.dedicated() {
 		return x.mark(ctx) // accounts there are its administrator's
 	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.home()}}
-	if _, err := owned.Write(ctx, x.Client, ns, x.o.GetUID(), func(ns *corev1.Namespace) error {
-		if ns.DeletionTimestamp != nil {
-			return fmt.Errorf("namespace %s is being deleted", ns.Name)
-		}
-		ns.Labels = with(ns.Labels, v1alpha1.LabelRuns, "")
-		return nil
-	}); err != nil {
+	if err := runhome.Make(ctx, x.Client, x.home(), x.uid(), nil); err != nil {
 		return err
 	}
 	home := runhome.Home{
-		Name: x.home(), UID: x.o.GetUID(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
+		Name: x.home(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
 	}
 	return home.Furnish(ctx, x.Client)
 }
@@ -114,14 +107,14 @@ func (x *one) copy(ctx context.Context, c Copy) (version string, err error) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.home(), Name: c.Name}}
 	data, err := x.values(ctx, c)
 	if _, lacks := errors.AsType[*problem](err); x.ends() && (lacks || apierrors.IsForbidden(err)) {
-		if x.Client.Get(ctx, client.ObjectKeyFromObject(s), s) == nil && owned.Ours(s, x.o.GetUID()) {
+		if x.Client.Get(ctx, client.ObjectKeyFromObject(s), s) == nil && owned.Ours(s, x.uid()) {
 			return s.ResourceVersion, nil
 		}
 	}
 	if err != nil {
 		return "", err
 	}
-	_, err = owned.Write(ctx, x.Client, s, x.o.GetUID(), func(s *corev1.Secret) error {
+	_, err = owned.Write(ctx, x.Client, s, x.uid(), func(s *corev1.Secret) error {
 		s.Data = data
 		return nil
 	})
@@ -155,17 +148,4 @@ func (x *one) values(ctx context.Context, c Copy) (map[string][]byte, error) {
 // agrees reports whether a Secret may be used for something.
 func agrees(s *corev1.Secret, use string) bool {
 	return slices.ContainsFunc(strings.Split(s.Annotations[v1alpha1.AnnotationUse], ","), func(one string) bool { return strings.TrimSpace(one) == use })
-}
-
-// forget removes the copies of Secrets, and reports whether they are gone.
-func (x *one) forget(ctx context.Context) (gone bool, err error) {
-	gone = true
-	for _, c := range x.want.Copies {
-		one, err := owned.Delete(ctx, x.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.home(), Name: c.Name}}, x.o.GetUID())
-		if err != nil {
-			return false, err
-		}
-		gone = gone && one
-	}
-	return gone, nil
 }

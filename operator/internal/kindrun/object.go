@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
@@ -28,6 +30,7 @@ import (
 type Options struct {
 	Client   client.Client // reads what is there now, not a cache
 	Access   *runaccess.Access
+	Records  records.Store
 	Executor *fluxexec.Executor
 	// Want is pure: the definition and the object say what runs. Its error is for who
 	// wrote the object.
@@ -113,6 +116,9 @@ func (x *one) step(ctx context.Context) (time.Duration, error) {
 
 // home is the namespace of the run.
 func (x *one) home() string { return homeOf(x.def, x.o) }
+
+// uid is the one by which all that is made for the object is known.
+func (x *one) uid() types.UID { return v1alpha1.UIDOf(x.o) }
 
 // ends reports whether the object is being deleted.
 func (x *one) ends() bool { return x.o.GetDeletionTimestamp() != nil }

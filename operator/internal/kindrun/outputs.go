@@ -98,7 +98,7 @@ func (x *one) publishOutputs(ctx context.Context, now fluxexec.Status) error {
 func (x *one) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.planName()}}
 	if now.Plan == nil {
-		_, err := owned.Delete(ctx, x.Client, m, x.o.GetUID())
+		_, err := owned.Delete(ctx, x.Client, m, x.uid())
 		return err
 	}
 	from := &corev1.ConfigMap{}
@@ -136,7 +136,7 @@ func (x *one) publishRole(ctx context.Context, secret, plan string) error {
 func show[T client.Object](ctx context.Context, x *one, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {
-		_, err := owned.Write(ctx, x.Client, o, x.o.GetUID(), func(o T) error {
+		_, err := owned.Write(ctx, x.Client, o, x.uid(), func(o T) error {
 			if err := set(o); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (x *one) withdraw(ctx context.Context) (gone bool, err error) {
 	}
 	gone = true
 	for _, o := range all {
-		one, err := owned.Delete(ctx, x.Client, o, x.o.GetUID())
+		one, err := owned.Delete(ctx, x.Client, o, x.uid())
 		if apierrors.IsForbidden(err) {
 			one, err = true, nil // a namespace that it never was allowed to write in
 		}

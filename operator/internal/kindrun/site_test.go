@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -137,7 +138,7 @@ func (s *site) restart(c client.Client) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan"})
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.home}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan"})
 }
 
 // want is what a definition and an object ask for.

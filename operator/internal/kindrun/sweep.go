@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 )
 
@@ -74,7 +75,8 @@ func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphan
 	}
 	for _, o := range l.homes {
 		if l.gone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, homePrefix) && o.DeletionTimestamp == nil {
-			all = errors.Join(all, l.raze(ctx, o.Name, uidOf(&o)))
+			_, err := runhome.Remove(ctx, l.Client, o.Name, uidOf(&o))
+			all = errors.Join(all, err)
 		}
 	}
 	return orphans, all
@@ -136,7 +138,7 @@ func (c *Objects) list(ctx context.Context, kind schema.GroupVersionKind, how ..
 	return list.Items, err
 }
 
-// objects are those of kinds, and Instances.
+// objects are those of kinds, and Instances, by the UIDs by which they are known.
 func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (map[types.UID]bool, error) {
 	all := map[types.UID]bool{}
 	kinds := []schema.GroupVersionKind{v1alpha1.GroupVersion().WithKind("Instance")}
@@ -144,12 +146,13 @@ func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (map[
 		kinds = append(kinds, schema.GroupVersionKind{Group: "apps.okara.dev", Version: "v1alpha1", Kind: def.Spec.Names.Kind})
 	}
 	for _, kind := range kinds {
-		list, err := c.list(ctx, kind)
-		if err != nil {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := c.Client.List(ctx, list); err != nil {
 			return nil, err
 		}
-		for _, o := range list {
-			all[o.UID] = true
+		for i := range list.Items {
+			all[v1alpha1.UIDOf(&list.Items[i])] = true
 		}
 	}
 	return all, nil
@@ -170,16 +173,6 @@ func (l *leftovers) drop(ctx context.Context, source client.Object) error {
 		return err
 	}
 	_, err := l.Executor.Clean(ctx, fluxexec.Spec{Namespace: run.Home, Name: run.Name, UID: run.UID})
-	return err
-}
-
-// raze removes a namespace that was a run's alone.
-func (l *leftovers) raze(ctx context.Context, name string, uid types.UID) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := l.label(ctx, ns, nil); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	_, err := owned.Delete(ctx, l.Client, ns, uid)
 	return err
 }
 

@@ -34,14 +34,14 @@ func homeOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	if def.Spec.Run.Namespace == v1alpha1.NamespaceObject {
 		return o.GetNamespace()
 	}
-	return homePrefix + string(o.GetUID())
+	return homePrefix + string(v1alpha1.UIDOf(o))
 }
 
 // Place fills in what depends on where the object runs, and returns the run as what
 // prepares it knows it. It is pure.
 func (w *Wanted) Place(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
 	r := &w.Run
-	r.Namespace, r.UID = homeOf(def, o), o.GetUID()
+	r.Namespace, r.UID = homeOf(def, o), v1alpha1.UIDOf(o)
 	r.Name = def.Spec.Run.Prefix + o.GetName()
 	if len(def.Spec.Outputs.Include) > 0 {
 		r.OutputsSecret = r.Name + "-okara-raw"
@@ -51,7 +51,7 @@ func (w *Wanted) Place(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run 
 	}
 	return runaccess.Run{
 		Run: runtoken.Run{
-			Namespace: o.GetNamespace(), UID: o.GetUID(), Workspace: def.Spec.Names.Plural + "." + o.GetName(), Module: w.Address,
+			Namespace: o.GetNamespace(), UID: r.UID, Workspace: def.Spec.Names.Plural + "." + o.GetName(), Module: w.Address,
 		},
 		Home: r.Namespace, Name: r.Name, Repository: r.Module.Repository, Adopt: o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true",
 	}

@@ -112,6 +112,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"module": object("The version that runs.", map[string]apiextensions.JSONSchemaProps{
 			"version": text(128, ""), "digest": text(128, ""),
 		}),
+		"uid":                 text(64, "UID by which what was made for it is known. A backup that brings the object back gives it another one of its own."),
 		"definition":          text(128, "What of the definition this object has; it changes with each change that the operator rolls out."),
 		"rollout":             text(192, "The change that it takes at the moment, or could not get through."),
 		"namespace":           text(63, "Namespace in which it runs."),

@@ -61,6 +61,6 @@ func OutputsRole(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string)
 // ObjectLabels are those of what is made for an object of a kind.
 func ObjectLabels(def *v1alpha1.ModuleKind, o metav1.Object) map[string]string {
 	return map[string]string{
-		v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(o.GetUID()), v1alpha1.LabelKind: def.Spec.Names.Kind, v1alpha1.LabelObject: o.GetName(),
+		v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(v1alpha1.UIDOf(o)), v1alpha1.LabelKind: def.Spec.Names.Kind, v1alpha1.LabelObject: o.GetName(),
 	}
 }

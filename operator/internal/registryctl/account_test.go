@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,7 @@ func (s *site) rights() map[string]map[string]string {
 		"okara.dev/approvals": "get list watch delete", "okara.dev/approvals/status": "update", "okara.dev/instances": "get list watch",
 		"/namespaces": "get list watch", "events.k8s.io/events": "create patch",
 		"rbac.authorization.k8s.io/rolebindings":                        "create",
+		"rbac.authorization.k8s.io/rolebindings okara-operator-secrets": "create get delete",
 		"rbac.authorization.k8s.io/clusterroles okara-operator-secrets": "bind",
 		// every account: system:basic-user
 		"authorization.k8s.io/selfsubjectaccessreviews": "create", "authorization.k8s.io/selfsubjectrulesreviews": "create",
@@ -55,6 +57,7 @@ func may(rights map[string]map[string]string, namespace, resource, name, verb st
 func TestAccount(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.account, s.elect = cluster.RegistryAccount(t, s.home), true
+	s.tenant(s.ns, false)
 	s.publish("1.0.0")
 	s.start()
 	forge := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge", Annotations: map[string]string{v1alpha1.AnnotationUse: s.origin}}}
@@ -78,8 +81,7 @@ func TestAccount(t *testing.T) {
 	if message := s.says(m, false, v1alpha1.ReasonNamespaceNotAllowed); message != want || !stalled(m) {
 		t.Errorf("%q, stalled %t", message, stalled(m))
 	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}
-	s.change(ns, func() { metav1.SetMetaDataLabel(&ns.ObjectMeta, v1alpha1.LabelTenant, "") })
+	s.tenant(s.ns, true)
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.says(d, true, v1alpha1.ReasonSynced)
 	s.told(m, v1alpha1.ReasonPublished)
@@ -187,4 +189,39 @@ func TestAccountBindsNothingElse(t *testing.T) {
 			t.Errorf("a binding of %s: %v", role, err)
 		}
 	}
+}
+
+// TestTenantNoMore: where an administrator takes the mark of a tenant away, no Secret is read
+// from then on, and the right to them goes.
+func TestTenantNoMore(t *testing.T) {
+	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
+	s.account = cluster.RegistryAccount(t, s.home)
+	s.publish("1.0.0")
+	s.start()
+	s.secret(s.origin, map[string]string{"token": "t"})
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) {
+		m.Spec.Auth = &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}}
+	})
+	s.says(m, true, v1alpha1.ReasonSynced)
+	binding := &rbacv1.RoleBinding{}
+	binding.Namespace, binding.Name = s.ns, "okara-operator-secrets"
+	s.read(binding)
+	s.tenant(s.ns, false)
+	s.gone(binding)
+	s.says(m, false, v1alpha1.ReasonNamespaceNotAllowed)
+	set, err := kubernetes.NewForConfig(s.account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set.CoreV1().Secrets(s.ns).Get(t.Context(), "forge", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the operator may read Secrets still: %v", err)
+	}
+	s.tenant(s.ns, true)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	// The right that an earlier operator left goes when the next one starts.
+	s.stop()
+	s.tenant(s.ns, false)
+	s.start()
+	s.gone(binding)
+	s.says(m, false, v1alpha1.ReasonNamespaceNotAllowed)
 }

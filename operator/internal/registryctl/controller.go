@@ -73,6 +73,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := (&depots{Client: mgr.GetClient()}).setup(mgr); err != nil {
 		return err
 	}
+	if err := (&tenants{mgr.GetClient(), o.Namespace, mgr.GetAPIReader()}).setup(mgr); err != nil {
+		return err
+	}
 	return (&rules{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator")}).setup(mgr)
 }
 

@@ -46,8 +46,12 @@ func (r *depots) setup(mgr ctrl.Manager) error {
 // Reconcile brings the entries of a Depot, and its status, up to date.
 func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var d v1alpha1.Depot
-	if err := r.Get(ctx, req.NamespacedName, &d); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Get(ctx, req.NamespacedName, &d)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, quiet(r.releaseAll(ctx, req.NamespacedName))
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !d.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, quiet(r.remove(ctx, &d))
@@ -56,7 +60,7 @@ func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, quiet(err)
 	}
 	before := d.Status.DeepCopy()
-	err := r.apply(ctx, &d)
+	err = r.apply(ctx, &d)
 	if !equality.Semantic.DeepEqual(before, &d.Status) {
 		if err := r.Status().Update(ctx, &d); err != nil {
 			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
@@ -83,7 +87,7 @@ func (r *depots) hold(ctx context.Context, d *v1alpha1.Depot) error {
 // apply makes what is missing, changes what differs, lets go what is no entry any more,
 // and sums up.
 func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
-	have, err := r.children(ctx, d)
+	have, err := r.children(ctx, client.ObjectKeyFromObject(d))
 	if err != nil {
 		return err
 	}
@@ -171,7 +175,7 @@ func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Objec
 		return line, err
 	}
 	line.Address = entryAddress(want)
-	if !made(is) || is.GetLabels()[v1alpha1.LabelDepot] != d.Name {
+	if !(made(is) && is.GetLabels()[v1alpha1.LabelDepot] == d.Name) && !releasedBy(is, d.Name) {
 		line.Reason = v1alpha1.ReasonNameTaken
 		return line, nil
 	}
@@ -220,6 +224,7 @@ func align(is, want client.Object) bool {
 	for key, value := range want.GetAnnotations() {
 		metav1.SetMetaDataAnnotation(metaOf(is), key, value)
 	}
+	delete(is.GetAnnotations(), v1alpha1.AnnotationReleased)
 	return !equality.Semantic.DeepEqual(before, is)
 }
 
@@ -234,10 +239,10 @@ func metaOf(o client.Object) *metav1.ObjectMeta {
 }
 
 // children are the objects that were made for a Depot.
-func (r *depots) children(ctx context.Context, d *v1alpha1.Depot) ([]client.Object, error) {
+func (r *depots) children(ctx context.Context, depot client.ObjectKey) ([]client.Object, error) {
 	var all []client.Object
 	for _, list := range []client.ObjectList{&v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}} {
-		if err := r.List(ctx, list, client.InNamespace(d.Namespace), client.MatchingLabels{v1alpha1.LabelManaged: "", v1alpha1.LabelDepot: d.Name}); err != nil {
+		if err := r.List(ctx, list, client.InNamespace(depot.Namespace), client.MatchingLabels{v1alpha1.LabelManaged: "", v1alpha1.LabelDepot: depot.Name}); err != nil {
 			return nil, err
 		}
 		all = append(all, itemsOf(list)...)
@@ -251,10 +256,36 @@ func (r *depots) letGo(ctx context.Context, d *v1alpha1.Depot, o client.Object) 
 		uid := o.GetUID()
 		return client.IgnoreNotFound(r.Delete(ctx, o, client.Preconditions{UID: &uid}))
 	}
+	return r.release(ctx, d.Name, o)
+}
+
+// release makes an object of a Depot its user's own. It remembers the Depot, which takes it
+// back when it has such an entry again.
+func (r *depots) release(ctx context.Context, depot string, o client.Object) error {
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
 		delete(o.GetLabels(), label)
 	}
-	return r.Update(ctx, o)
+	metav1.SetMetaDataAnnotation(metaOf(o), v1alpha1.AnnotationReleased, depot)
+	return client.IgnoreNotFound(r.Update(ctx, o))
+}
+
+// releasedBy reports whether an object was one of a Depot's, and nobody else's since.
+func releasedBy(o client.Object, depot string) bool {
+	return !made(o) && o.GetAnnotations()[v1alpha1.AnnotationReleased] == depot
+}
+
+// releaseAll makes what a Depot left that is gone its users' own.
+func (r *depots) releaseAll(ctx context.Context, depot client.ObjectKey) error {
+	have, err := r.children(ctx, depot)
+	if err != nil {
+		return err
+	}
+	for _, o := range have {
+		if err := r.release(ctx, depot.Name, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remove deletes the objects of a Depot, and lets it go when they are.
@@ -262,7 +293,7 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 	if !controllerutil.ContainsFinalizer(d, v1alpha1.FinalizerRegistry) {
 		return nil
 	}
-	have, err := r.children(ctx, d)
+	have, err := r.children(ctx, client.ObjectKeyFromObject(d))
 	if err != nil {
 		return err
 	}
@@ -306,7 +337,7 @@ func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) {
 	s.Entries = list[:min(len(list), maxEntries)]
 	v := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "all entries are Ready"}
 	if s.Failed > 0 {
-		v = verdict{reason: v1alpha1.ReasonEntriesFailed, message: fmt.Sprintf("%d of %d entries are not Ready", s.Failed, len(list)), retry: hopeless == 0, stalled: hopeless > 0}
+		v = verdict{reason: v1alpha1.ReasonEntriesFailed, message: fmt.Sprintf("%d of %d entries are not Ready: %s %s is %s", s.Failed, len(list), list[0].Kind, list[0].Name, list[0].Reason), retry: hopeless == 0, stalled: hopeless > 0}
 	}
 	v.set(&s.Conditions, d.Generation)
 }

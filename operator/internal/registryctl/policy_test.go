@@ -360,3 +360,46 @@ func TestDepotLetsItsEntriesGo(t *testing.T) {
 		}
 	}
 }
+
+// TestDepotReleases: an entry that a Depot does not have any more, and those of a Depot that
+// is gone, are their tenant's own. An entry that comes back is taken back.
+func TestDepotReleases(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	entries := []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}}
+	d := &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{Modules: entries}}
+	d.Namespace, d.Name = s.ns, "d"
+	if err := s.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	s.says(d, true, v1alpha1.ReasonSynced)
+	m := &v1alpha1.Module{}
+	m.Namespace, m.Name = s.ns, d.Status.Entries[0].Name
+	labelled := func(what string, of string) {
+		t.Helper()
+		s.until(what, func() (bool, any) {
+			s.read(m)
+			_, managed := m.Labels[v1alpha1.LabelManaged]
+			return m.Labels[v1alpha1.LabelDepot] == of && managed == (of != ""), m.Labels
+		})
+	}
+	labelled("it is the Depot's", "d")
+	s.change(d, func() { d.Spec.Modules = nil })
+	labelled("it is the tenant's", "")
+	s.change(d, func() { d.Spec.Modules = entries })
+	labelled("it is the Depot's again", "d")
+	s.says(d, true, v1alpha1.ReasonSynced)
+	if err := s.Delete(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	labelled("it is the tenant's when the Depot is gone", "")
+
+	other := &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{Modules: entries}}
+	other.Namespace, other.Name = s.ns, "other"
+	if err := s.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	message := s.says(other, false, v1alpha1.ReasonEntriesFailed)
+	if !strings.Contains(message, m.Name+" is "+v1alpha1.ReasonNameTaken) {
+		t.Errorf("another Depot says %q", message)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 // Keys of a Secret. Those of an App are the ones that OpenDepot reads; those of ssh are
@@ -45,11 +46,14 @@ func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjec
 	if e.spec.Auth == nil {
 		return r.reach(ctx, supply.TenantSecret{}, may)
 	}
+	if err := r.mayRead(ns); err != nil {
+		return supply.Origins{}, &secretError{err}
+	}
 	name := e.spec.Auth.SecretRef.Name
 	var secret corev1.Secret
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: e.GetNamespace(), Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = cmp.Or(r.bind(ctx, ns), err) // the next try reads it
+			err = cmp.Or(runhome.Bind(ctx, r.Client, ns.Name), err) // the next try reads it
 		}
 		return supply.Origins{}, &secretError{err}
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -152,9 +153,22 @@ func (s *site) scheme() *runtime.Scheme {
 
 // namespace makes another namespace that the operator looks at.
 func (s *site) namespace(annotations map[string]string) string {
-	name := cluster.Namespace(s.t, annotations).Name
-	s.watched = append(s.watched, name)
-	return name
+	ns := cluster.Namespace(s.t, annotations)
+	s.watched = append(s.watched, ns.Name)
+	s.tenant(ns.Name, true)
+	return ns.Name
+}
+
+// tenant marks a namespace as a tenant's, or takes the mark away.
+func (s *site) tenant(name string, is bool) {
+	s.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.change(ns, func() {
+		delete(ns.Labels, v1alpha1.LabelTenant)
+		if is {
+			metav1.SetMetaDataLabel(&ns.ObjectMeta, v1alpha1.LabelTenant, "")
+		}
+	})
 }
 
 // start starts the operator, as one that knows nothing of an earlier one.

@@ -98,7 +98,7 @@ func (s *kindSite) operate(path, home string) {
 		s.t.Fatal(err)
 	}
 	p, err := launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", home, "--registry", s.okara, "--plain-http",
-		"--serve", "http://"+s.okara, "--cluster", "prod", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s")
+		"--serve", "http://"+s.okara, "--cluster", "prod", "--unsafe-no-policies", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
@@ -120,7 +121,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: gate.URL + plangate.Path})
+	s.objects = kindrun.New(kindrun.Options{Records: records.Store{Client: c, Namespace: home}, Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: gate.URL + plangate.Path})
 	return s
 }
 

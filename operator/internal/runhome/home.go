@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -60,6 +61,41 @@ func (h Home) role() string {
 		return "edit"
 	}
 	return Account
+}
+
+// Make makes sure of a namespace for the runs of an object, with more labels. One that
+// somebody else made is an [*owned.TakenError].
+func Make(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
+	_, err := owned.Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
+		if ns.DeletionTimestamp != nil {
+			return fmt.Errorf("namespace %s is being deleted, and is made anew then", name)
+		}
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		maps.Copy(ns.Labels, labels)
+		ns.Labels[v1alpha1.LabelRuns] = ""
+		return nil
+	})
+	return err
+}
+
+// Remove deletes a namespace that [Make] made, and reports whether it is gone. The mark of
+// runs, which keeps everybody from deleting it, goes first. One of somebody else stays, and
+// counts as gone.
+func Remove(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
+	ns := &corev1.Namespace{}
+	err = c.Get(ctx, client.ObjectKey{Name: name}, ns)
+	if err != nil || !owned.Ours(ns, uid) {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	if _, runs := ns.Labels[v1alpha1.LabelRuns]; runs && ns.DeletionTimestamp == nil {
+		delete(ns.Labels, v1alpha1.LabelRuns)
+		if err := c.Update(ctx, ns); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+	}
+	return owned.Delete(ctx, c, ns, uid)
 }
 
 // Furnish makes what a run needs in its namespace, as far as it is not there. What is
@@ -178,6 +214,20 @@ func Bind(ctx context.Context, c client.Client, namespace string) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},
 		Subjects:   []rbacv1.Subject{subjectOf(self.Status.UserInfo.Username)},
 	}))
+}
+
+// Unbind takes the right to the Secrets of a namespace from the operator. reader reads what
+// is there now. Where the operator may not even look it has no such right.
+func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespace string) error {
+	b := &rbacv1.RoleBinding{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, b)
+	if apierrors.IsForbidden(err) || err == nil && !owned.Ours(b, "") {
+		return nil
+	}
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, b, client.Preconditions{UID: &b.UID}))
 }
 
 // subjectOf is an account as a binding names it.

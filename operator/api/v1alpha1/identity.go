@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// UIDOf is the UID by which what was made for an object is known. An object that a backup
+// brought back has another one of its own; its status.uid has the first one then.
+func UIDOf(o metav1.Object) types.UID {
+	uid := types.UID("")
+	switch o := o.(type) {
+	case *Instance:
+		uid = o.Status.UID
+	case *unstructured.Unstructured:
+		text, _, _ := unstructured.NestedString(o.Object, "status", "uid")
+		uid = types.UID(text)
+	}
+	if uid == "" {
+		return o.GetUID()
+	}
+	return uid
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"context"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+)
+
+const moduleDigest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b"
+
+// modules is a registry with one module.
+type modules struct{}
+
+func (modules) Resolve(context.Context, instance.ModuleRef) (instance.Source, instance.Module, error) {
+	source := instance.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: moduleDigest, Archive: moduleDigest, Size: 100}
+	return source, instance.Module{Inputs: []byte(`{"properties":{}}`), Outputs: map[string]bool{"url": false}}, nil
+}
+
+func (m modules) Versions(ctx context.Context, ref instance.ModuleRef, _ int) ([]instance.Source, error) {
+	s, _, err := m.Resolve(ctx, ref)
+	return []instance.Source{s}, err
+}
+
+// runs is an operator of Instances in a cluster with the chart: it has the rights of the
+// chart and no other, under its policies. The test does what Flux and the namespace
+// controller do.
+type runs struct {
+	*site
+	ahead atomic.Int64 // of its clock
+}
+
+func newRuns(t *testing.T) *runs {
+	t.Helper()
+	r := &runs{site: newSite(t)}
+	rig.InstallFlux(t, cluster.Admin(t))
+	r.must(r.admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "test-" + r.system + "-okara-operator"}}))
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme} {
+		r.must(add(scheme))
+	}
+	account := r.token("okara-operator", r.system)
+	only := cache.ByObject{Namespaces: map[string]cache.Config{instances: {}}}
+	mgr, err := ctrl.NewManager(account, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.Template{}: only, &v1alpha1.Instance{}: only}},
+	})
+	r.must(err)
+	c, err := client.New(account, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	r.must(err)
+	if err := runhome.Bounded(t.Context(), c); err != nil {
+		t.Errorf("with the policies of the chart: %v", err)
+	}
+	if err := runhome.Bounded(t.Context(), r.admin); err == nil {
+		t.Error("an administrator counts as bounded")
+	}
+	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: r.system, Cluster: "prod"})
+	r.must(err)
+	r.must(issuer.Keep(t.Context()))
+	keys := &corev1.ConfigMap{}
+	r.must(r.admin.Get(t.Context(), client.ObjectKey{Namespace: r.system, Name: runtoken.IssuerConfigMap}, keys))
+	states := rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), issuer.Name(), []byte(keys.Data[runtoken.IssuerKey]), time.Now)
+	access, err := runaccess.New(runaccess.Options{Client: c, Issuer: issuer, Stores: states.Store, FrontEnd: &url.URL{Scheme: states.URL.Scheme, Host: states.URL.Host}})
+	r.must(err)
+	executor := instancerun.New(instancerun.Options{
+		Client: c, Flux: &fluxexec.Executor{Client: c, Live: c}, Access: access, Registry: "registry.test", Instances: instances, Operator: r.system,
+	})
+	r.must(instancectl.Setup(mgr, c, instancectl.Options{
+		Settings: instancectl.Settings{Namespace: instances}, Operator: r.system, Modules: modules{}, Executor: executor, Observe: 200 * time.Millisecond,
+		Clock: &instancectl.Clock{Here: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }},
+	}))
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// play does what tofu-controller and the namespace controller do next.
+func (r *runs) play() {
+	r.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	list.SetKind("TerraformList")
+	r.must(r.admin.List(r.t.Context(), list, client.HasLabels{v1alpha1.LabelInstance}))
+	for i := range list.Items {
+		if err := r.carry(&list.Items[i]); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			r.t.Error(err)
+		}
+	}
+	namespaces, err := r.set.CoreV1().Namespaces().List(r.t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelInstance})
+	r.must(err)
+	for i := range namespaces.Items {
+		ns := &namespaces.Items[i]
+		if ns.DeletionTimestamp == nil {
+			continue
+		}
+		// What is in it goes, and the right of the operator with it.
+		r.must(client.IgnoreNotFound(r.admin.DeleteAllOf(r.t.Context(), &rbacv1.RoleBinding{}, client.InNamespace(ns.Name))))
+		r.must(client.IgnoreNotFound(r.admin.DeleteAllOf(r.t.Context(), &corev1.Secret{}, client.InNamespace(ns.Name))))
+		ns.Spec.Finalizers = nil
+		if _, err := r.set.CoreV1().Namespaces().Finalize(r.t.Context(), ns, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			r.t.Error(err)
+		}
+	}
+}
+
+// carry is what tofu-controller does with a Terraform.
+func (r *runs) carry(o *unstructured.Unstructured) error {
+	const finalizer = "finalizers.tf.contrib.fluxcd.io"
+	ctx := r.t.Context()
+	suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
+	switch {
+	case suspended:
+		return nil
+	case o.GetDeletionTimestamp() != nil:
+		o.SetFinalizers(nil)
+		return r.admin.Update(ctx, o)
+	case len(o.GetFinalizers()) == 0:
+		o.SetFinalizers([]string{finalizer})
+		if err := r.admin.Update(ctx, o); err != nil {
+			return err
+		}
+	}
+	if handled, _, _ := unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt"); handled != "" && handled == o.GetAnnotations()["reconcile.fluxcd.io/requestedAt"] {
+		return nil
+	}
+	o.Object["status"] = map[string]any{
+		"observedGeneration": o.GetGeneration(), "lastPlannedRevision": moduleDigest, "lastAppliedRevision": moduleDigest,
+		"lastHandledReconcileAt": o.GetAnnotations()["reconcile.fluxcd.io/requestedAt"],
+		"conditions": []any{map[string]any{
+			"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": o.GetGeneration(),
+		}},
+	}
+	return r.admin.Status().Update(ctx, o)
+}
+
+// until plays until something is so.
+func (r *runs) until(what string, is func() (bool, any)) {
+	r.t.Helper()
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		r.play()
+		ok, last := is()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("never %s: %+v", what, last)
+		}
+	}
+}
+
+func (r *runs) is(o *v1alpha1.Instance, phase v1alpha1.InstancePhase) {
+	r.t.Helper()
+	r.until(o.Name+" is "+string(phase), func() (bool, any) {
+		err := r.admin.Get(r.t.Context(), client.ObjectKeyFromObject(o), o)
+		return err == nil && o.Status.Phase == phase, o.Status.Conditions
+	})
+}
+
+// gone wants nothing to be left of an Instance.
+func (r *runs) gone(o *v1alpha1.Instance) {
+	r.t.Helper()
+	where := "vpc-" + o.Name
+	r.until("nothing is left of "+o.Name, func() (bool, any) {
+		err := r.admin.Get(r.t.Context(), client.ObjectKeyFromObject(o), o)
+		_, inside := r.set.CoreV1().Namespaces().Get(r.t.Context(), where, metav1.GetOptions{})
+		return apierrors.IsNotFound(err) && apierrors.IsNotFound(inside), o.Status.Conditions
+	})
+}
+
+// launched is an Instance of somebody's that is ready.
+func (r *runs) launched() *v1alpha1.Instance {
+	r.t.Helper()
+	o := r.instance(r.anna())
+	r.must(r.tenant.Create(r.t.Context(), o))
+	r.is(o, "Ready")
+	return o
+}
+
+// TestInstancesEnd runs Instances to their end with the rights and under the policies of the
+// chart, by deletion and by time: their namespaces go, and the next one begins. One that
+// lost its status, or was made anew from a backup without it, ends the same way.
+func TestInstancesEnd(t *testing.T) {
+	r := newRuns(t)
+	ctx := t.Context()
+	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instances, Name: "sandbox.vpc"}, Spec: v1alpha1.TemplateSpec{
+		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, Outputs: []string{"url"}, TTL: &v1alpha1.TemplateTTL{Default: "8h"},
+	}}
+	r.must(r.admin.Create(ctx, template))
+	t.Cleanup(func() { r.must(r.admin.Delete(context.WithoutCancel(ctx), template)) })
+
+	first, second := r.launched(), r.launched()
+	r.must(r.admin.Delete(ctx, first))
+	r.gone(first)
+	third := r.launched()
+
+	second.Status = v1alpha1.InstanceStatus{}
+	r.must(r.admin.Status().Update(ctx, second))
+	r.is(second, "Ready")
+
+	uid := third.UID
+	third.Finalizers = nil
+	r.must(r.admin.Update(ctx, third))
+	r.must(client.IgnoreNotFound(r.admin.Delete(ctx, third)))
+	third = r.again(third)
+	r.is(third, "Ready")
+	if third.Status.UID != uid || third.UID == uid {
+		t.Errorf("it is known as %s, was %s", third.Status.UID, uid)
+	}
+
+	r.ahead.Store(int64(9 * time.Hour))
+	r.must(patch(ctx, r.admin, template, `{"metadata":{"annotations":{"test":"it is later"}}}`)) // the operator looks again
+	r.gone(second)
+	r.gone(third)
+	r.ahead.Store(0)
+	last := r.launched()
+	r.must(r.admin.Delete(ctx, last))
+	r.gone(last)
+}
+
+// again makes an Instance anew, as a tool for backups does.
+func (r *runs) again(o *v1alpha1.Instance) *v1alpha1.Instance {
+	r.t.Helper()
+	next := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.Namespace, Name: o.Name, Labels: o.Labels, Annotations: o.Annotations, Finalizers: []string{v1alpha1.FinalizerRun},
+	}, Spec: o.Spec}
+	r.must(r.admin.Create(r.t.Context(), next))
+	return next
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// TestErrorStays: one Instance that cannot be cleaned up says so, and stops no other one.
+func TestErrorStays(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	leader, p := s.leader(), s.portal()
+	first := s.ready("anna")
+	s.engine.keep(first, errors.New("secrets is forbidden"))
+	if _, err := s.do(p, "anna", instance.DestroyNow{ID: first}); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "it says why it stays", func() bool {
+		c := meta.FindStatusCondition(s.all()[first].Status.Conditions, v1alpha1.ConditionReady)
+		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "secrets is forbidden")
+	})
+	second, err := s.create(p, "ben", "sandbox/vpc", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "another one is ready", s.is(second.Record.ID, "Ready"))
+	s.run(s.leader(), "one that another leader finds", s.is(second.Record.ID, "Ready"))
+	s.engine.keep(first, nil)
+	s.run(s.leader(), "it goes", func() bool { return s.ended("vpc-"+first) && s.all()[first] == nil })
+}
+
+// ready is an Instance that a leader has brought to be ready.
+func (s *site) ready(who string) string {
+	s.t.Helper()
+	a, err := s.create(s.portal(), who, "sandbox/vpc", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(s.leader(), "it is ready", s.is(a.Record.ID, "Ready"))
+	return a.Record.ID
+}
+
+// empties takes the status from an Instance, as backups do.
+func (s *site) empties(id string) {
+	s.t.Helper()
+	o := s.all()[id]
+	o.Status = v1alpha1.InstanceStatus{}
+	if err := s.client.Status().Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// anew makes an Instance anew from what it was without its status: its UID is another one.
+func (s *site) anew(id string) {
+	s.t.Helper()
+	o := s.all()[id]
+	next := o.DeepCopy()
+	next.Status, next.ResourceVersion, next.UID = v1alpha1.InstanceStatus{}, "", ""
+	next.DeletionTimestamp, next.DeletionGracePeriodSeconds = nil, nil
+	o.Finalizers = nil
+	if err := s.client.Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.client.Delete(s.t.Context(), o); client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.client.Create(s.t.Context(), next); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestStatusLost empties statuses, and makes Instances anew, before, during and after a run:
+// each goes on as it was, is known by its first UID, and leaves nothing.
+func TestStatusLost(t *testing.T) {
+	for name, lose := range map[string]func(*site, string){"emptied": (*site).empties, "made anew": (*site).anew} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.template("sandbox.vpc", nil)
+			s.engine.hold(true)
+			a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := a.Record.ID
+			s.run(s.leader(), "it runs", func() bool { n, _ := s.engine.attempts(id); return n == 1 })
+			_, uid := s.engine.attempts(id)
+			lose(s, id)
+			s.run(s.leader(), "it runs again", s.is(id, "Provisioning"))
+			s.engine.hold(false)
+			s.run(s.leader(), "it is ready", s.is(id, "Ready"))
+			end := s.all()[id].Status.ExpiresAt
+			lose(s, id)
+			s.run(s.leader(), "it is ready again", s.is(id, "Ready"))
+			if n, last := s.engine.attempts(id); n != 1 || last != uid || s.all()[id].Status.UID != uid || !s.all()[id].Status.ExpiresAt.Equal(end) {
+				t.Errorf("%d attempts, known as %s, was %s: %+v", n, last, uid, s.all()[id].Status)
+			}
+			s.engine.fails = func(a instancectl.Attempt) error {
+				if a.Kind == instance.RunDestroy {
+					return errBroken
+				}
+				return nil
+			}
+			if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
+				t.Fatal(err)
+			}
+			s.run(s.leader(), "it is being destroyed", s.is(id, "Destroying"))
+			s.empties(id)
+			s.engine.fails = nil
+			s.pass(26 * time.Hour)
+			s.run(s.leader(), "nothing is left", func() bool { return s.ended("vpc-"+id) && s.all()[id] == nil })
+			if _, last := s.engine.attempts(id); s.engine.left() != 0 || last != uid {
+				t.Errorf("%d resources are left; destroyed as %s, made as %s", s.engine.left(), last, uid)
+			}
+			if left := s.kept(); len(left) != 0 {
+				t.Errorf("records are left: %v", left)
+			}
+		})
+	}
+}
+
+// kept are the names of the records that the operator has.
+func (s *site) kept() (names []string) {
+	s.t.Helper()
+	var list corev1.ConfigMapList
+	if err := s.client.List(s.t.Context(), &list, client.InNamespace(s.home), client.HasLabels{v1alpha1.LabelRecord}); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, m := range list.Items {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// TestRecordOfAnother: who makes an Instance of the name of one that is gone does not get
+// what was made for it.
+func TestRecordOfAnother(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	id := s.ready("anna")
+	o := s.all()[id]
+	o.Finalizers = nil
+	if err := s.client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	other := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: id}, Spec: v1alpha1.InstanceSpec{
+		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", ID: "eve"}, CreatedBy: "eve",
+	}}
+	if err := s.client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	s.run(s.leader(), "it is judged", func() bool { return s.all()[id].Status.Phase != "" })
+	if got := s.all()[id].Status; got.UID != s.all()[id].UID {
+		t.Errorf("it is known as %s, the first one: %+v", got.UID, got)
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// issuerCluster is the issuer of those whom the cluster knows, and nobody else.
+const issuerCluster = "kubernetes"
+
+// portalPrefix begins the names of those who came through the portal.
+const portalPrefix = "portal:"
+
+// Users say which users of the cluster are whom at the portal: who is called prefix and a
+// subject is that subject of the issuer. A person is one then, whichever way he comes.
+type Users []userIssuer
+
+type userIssuer struct{ prefix, issuer string }
+
+// ParseUsers reads PREFIX=ISSUER, each.
+func ParseUsers(list []string) (Users, error) {
+	var all Users
+	for _, text := range list {
+		prefix, issuer, ok := strings.Cut(text, "=")
+		u, err := url.Parse(issuer)
+		if !ok || err != nil || u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("%q is no PREFIX=ISSUER: write oidc:=https://idp.example.com, say", text)
+		}
+		all = append(all, userIssuer{prefix, issuer})
+	}
+	return all, nil
+}
+
+// actor is who an object names: a user of the cluster, or portal:ISSUER#SUBJECT. An API
+// server that is told nothing else calls who logs in by OpenID Connect ISSUER#SUBJECT.
+func (u Users) actor(name string) instance.Actor {
+	rest, portal := strings.CutPrefix(name, portalPrefix)
+	if issuer, subject, ok := strings.Cut(rest, "#"); ok && (portal || strings.HasPrefix(issuer, "https://")) {
+		return instance.Actor{Issuer: issuer, Subject: subject}
+	}
+	if portal {
+		return instance.Actor{Issuer: rest}
+	}
+	for _, one := range u {
+		if subject, ok := strings.CutPrefix(name, one.prefix); ok && !strings.HasPrefix(name, "system:") {
+			return instance.Actor{Issuer: one.issuer, Subject: subject}
+		}
+	}
+	return instance.Actor{Issuer: issuerCluster, Subject: name}
+}
+
+// actorName is what the portal calls somebody.
+func actorName(a instance.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
+
+// owner is whose an Instance is, zero if nobody's.
+func (u Users) owner(o *v1alpha1.Instance) instance.Owner {
+	w := o.Spec.Owner
+	if w == nil {
+		return instance.Owner{}
+	}
+	is := instance.Owner{Kind: w.Kind, Issuer: w.Issuer, ID: w.ID, Label: w.Label}
+	if is.Issuer == "" {
+		is.Issuer = issuerCluster
+	}
+	if is.Kind == "user" && is.Issuer == issuerCluster {
+		a := u.actor(w.ID)
+		is.Issuer, is.ID = a.Issuer, a.Subject
+	}
+	return is
+}
+
+// mayBeOne reports whether two could be one person whom the cluster and the portal know by
+// different names, and nobody can tell. Accounts of services are no persons.
+func mayBeOne(a, b instance.Actor) bool {
+	person := func(a instance.Actor) bool {
+		return a.Issuer == issuerCluster && a.Subject != "" && !strings.HasPrefix(a.Subject, "system:serviceaccount:")
+	}
+	return a.Issuer != b.Issuer && a.Issuer != "" && b.Issuer != "" && (person(a) || person(b))
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/records"
+)
+
+// kept is what the record of an Instance has: what of its status cannot be made anew.
+type kept struct {
+	Record    *apiextensions.JSON           `json:"record"`
+	Snapshots map[string]apiextensions.JSON `json:"snapshots,omitempty"`
+	Handled   *v1alpha1.Handled             `json:"handled,omitempty"`
+}
+
+func recordOf(o *v1alpha1.Instance) records.Of {
+	return records.Of{Plural: "instances", Key: client.ObjectKeyFromObject(o)}
+}
+
+// recall gives Instances that lost their status what their records have. One whose record
+// cannot be read is left alone in this pass.
+func (p *pass) recall(ctx context.Context) {
+	readable := p.objects[:0]
+	for _, o := range p.objects {
+		if o.Status.Record == nil {
+			if err := p.recallOne(ctx, &o); err != nil {
+				p.failed(o.UID, &o, err)
+				continue
+			}
+		}
+		readable = append(readable, o)
+	}
+	p.objects = readable
+}
+
+func (p *pass) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
+	var k kept
+	uid, err := p.c.records.Load(ctx, recordOf(o), &k)
+	if err != nil || uid == "" {
+		return err
+	}
+	had := o.DeepCopy()
+	had.Status.UID, had.Status.Record, had.Status.Snapshots, had.Status.Handled = uid, k.Record, k.Snapshots, k.Handled
+	r, _, err := record(had)
+	if err != nil || r == nil || !ownedAs(p.c.Users, o, r) {
+		return err
+	}
+	*o, p.recalled[o.Name] = *had, true
+	return nil
+}
+
+// ownedAs reports whether an Instance is whose its record says, or is being claimed: who
+// makes another one of its name does not get what was made for it.
+func ownedAs(users Users, o *v1alpha1.Instance, r *instance.Record) bool {
+	if r.Owner.ID == "" {
+		return o.Spec.Owner != nil || managed(o)
+	}
+	is := users.owner(o)
+	return is.Kind == r.Owner.Kind && is.Issuer == r.Owner.Issuer && is.ID == r.Owner.ID
+}
+
+// saved is what the record of an Instance has, as far as this process knows.
+type saved struct {
+	version string // resourceVersion of the Instance
+	sum     [sha256.Size]byte
+}
+
+// keepRecords brings the records of Instances up to date with their statuses, before
+// anything is begun that these name. One that is over needs none.
+func (p *pass) keepRecords(ctx context.Context) {
+	there := map[types.UID]saved{}
+	for i := range p.objects {
+		o := &p.objects[i]
+		had := p.c.saved[o.UID]
+		if r := p.before.Records[o.Name]; r != nil && r.Phase.Live() && had.version != o.ResourceVersion {
+			now, err := p.keepRecord(ctx, o, had)
+			if err != nil {
+				p.unkept[o.Name] = true
+				p.failed(o.UID, o, err)
+				continue
+			}
+			had = now
+		}
+		there[o.UID] = had
+	}
+	p.c.saved = there
+}
+
+func (p *pass) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
+	s := &o.Status
+	k := kept{s.Record, s.Snapshots, s.Handled}
+	b, err := json.Marshal(k)
+	now := saved{o.ResourceVersion, sha256.Sum256(b)}
+	if err != nil || now.sum == had.sum {
+		return now, err
+	}
+	return now, p.c.records.Save(ctx, recordOf(o), v1alpha1.UIDOf(o), k)
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// TestStatusLost empties the status of an object, and makes the object anew, after a newer
+// version of its module came that it does not take by itself: it keeps the version that it
+// had, and, where an administrator says so, all that was made for the first one.
+func TestStatusLost(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("losts", "Lost", "")
+	s.ready(def)
+	o := s.object("Lost", "a", "10.0.0.0/16")
+	s.create(o)
+	has := func(what, version, uid string) {
+		t.Helper()
+		s.until(what, func() (bool, any) {
+			s.read(o)
+			return text(o, "status", "module", "version") == version && text(o, "status", "uid") == uid, o.Object["status"]
+		})
+	}
+	has("it runs", "1.0.0", s.uid(o))
+	s.publish("1.1.0", network(""))
+	s.until("there is a newer version", func() (bool, any) {
+		s.read(o)
+		return text(o, "status", "updateAvailable") == "1.1.0", o.Object["status"]
+	})
+	first := s.uid(o)
+	o.Object["status"] = map[string]any{}
+	if err := s.Status().Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	has("it has its version", "1.0.0", first)
+
+	s.runs.fail("a", v1alpha1.ReasonStateExists)
+	change(s, o, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(o)
+	o = s.object("Lost", "a", "10.0.0.0/16")
+	s.create(o)
+	has("the next one of its name has its version and nothing else", "1.0.0", "")
+	change(s, o, func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{v1alpha1.AnnotationAdopt: "true"})
+	})
+	has("an administrator gives it what the first one made", "1.0.0", first)
+	s.remove(def)
+}
+
+func (s *site) uid(o *unstructured.Unstructured) string {
+	s.t.Helper()
+	s.read(o)
+	return string(o.GetUID())
+}
