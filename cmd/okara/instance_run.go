@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,9 @@ func newInstanceRun(a *app) *cobra.Command {
 			order, err := runs.ReadOrder(b)
 			if err != nil {
 				return err
+			}
+			if len(order.Ask) > 0 {
+				return runs.Answer(order, os.Environ(), a.out)
 			}
 			return runs.Child(cmd.Context(), runs.ChildOptions{Order: order, Getenv: a.getenv, UserAgent: a.userAgent()})
 		},

@@ -69,7 +69,7 @@ func newRoot(a *app) *cobra.Command {
 	addTo(root, "instances", newInstance(reg), newTemplate(reg))
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
-	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstanceRun(a))
+	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstancePlace(), newInstanceRun(a))
 	usageArgs(root)
 	return root
 }

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,6 +27,7 @@ type HeldOptions struct {
 	Lock       *statebackend.Lock
 	Repository string // HOST/PATH, by which the tool names the state; it need not be the real name
 	Dir        string // private folder of the run, which the tool reads
+	Shown      string // the same as the tool sees it; "": Dir
 	Temp       string // for parts of large states; the tool need not see it
 	Persist    time.Duration
 	Stored     func(v statebackend.Version, state []byte) // state must not be changed
@@ -45,7 +47,7 @@ type HeldServer struct {
 // ServeHeld begins to serve on loopback.
 func ServeHeld(ctx context.Context, o HeldOptions) (*HeldServer, error) {
 	key := rand.Text()
-	h := &HeldServer{dir: o.Dir, facade: s3facade.New(s3facade.Options{
+	h := &HeldServer{dir: cmp.Or(o.Shown, o.Dir), facade: s3facade.New(s3facade.Options{
 		AccessKey: key, Repositories: []string{o.Repository}, Taken: o.Lock, Persist: o.Persist, Stored: o.Stored,
 		Failed: o.Failed, TempDir: o.Temp,
 	})}
@@ -87,6 +89,19 @@ func PrepareHeld(dir, repository string) error {
 			return fmt.Errorf("preparing the root module: %w", err)
 		}
 	}
+	if err := eachFile(dir, checkHeldFile); err != nil {
+		return err
+	}
+	c := Config{Declared: true, Backend: Backend{Repository: repository}}
+	return diskfile.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
+}
+
+// CheckUploaded refuses a root module that encrypts its state itself: the program
+// that its key comes from would run before anybody looks at a plan.
+func CheckUploaded(dir string) error { return eachFile(dir, checkUploadedFile) }
+
+// eachFile calls do for each file that either tool reads of a root module.
+func eachFile(dir string, do func(body hcl.Body, name string, override bool) error) error {
 	for _, tofu := range []bool{true, false} {
 		primary, override, err := configFiles(dir, tofu)
 		if err != nil {
@@ -97,7 +112,7 @@ func PrepareHeld(dir, repository string) error {
 			body, diags := m.parse(name)
 			err := diagnosticsError(diags)
 			if err == nil {
-				err = checkHeldFile(body, filepath.Base(name), i >= len(primary))
+				err = do(body, filepath.Base(name), i >= len(primary))
 			}
 			if e, ok := errors.AsType[*positionError](err); ok {
 				e.file = filepath.Base(e.file) // the folder is nobody's business
@@ -107,8 +122,27 @@ func PrepareHeld(dir, repository string) error {
 			}
 		}
 	}
-	c := Config{Declared: true, Backend: Backend{Repository: repository}}
-	return diskfile.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
+	return nil
+}
+
+func checkUploadedFile(body hcl.Body, name string, _ bool) error {
+	if body == nil {
+		return fmt.Errorf("reading %s of the root module", name)
+	}
+	content, _, diags := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}})
+	if diags.HasErrors() {
+		return diagnosticsError(diags)
+	}
+	for _, b := range content.Blocks {
+		inner, _, diags := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "encryption"}}})
+		if diags.HasErrors() {
+			return diagnosticsError(diags)
+		}
+		for _, i := range inner.Blocks {
+			return at(i.DefRange, errors.New("a run on the server cannot have a block \"encryption\": its key provider could run any program\nhint: leave it out, since the server can seal the state; or its administrator sets tfe { allow_encryption = true }"))
+		}
+	}
+	return nil
 }
 
 func checkHeldFile(body hcl.Body, name string, override bool) error {

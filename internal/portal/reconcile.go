@@ -189,7 +189,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // more to do if nothing changes.
 func (r *Reconciler) pass(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)
-	if err != nil || !view.Leading {
+	if err != nil {
+		return lookEvery
+	}
+	r.tidy(ctx, view)
+	if !view.Leading {
 		return lookEvery
 	}
 	events, next := r.due(view)
@@ -205,6 +209,25 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 		return againAfter
 	}
 	return 0
+}
+
+// tidy removes what runs of instances left on this host that are gone: on every replica,
+// since each may have led when they ran.
+func (r *Reconciler) tidy(ctx context.Context, v instance.View) {
+	if v.Document == nil {
+		return
+	}
+	gone := func(id string) bool {
+		rec := v.Document.Records[id]
+		return rec == nil || !rec.Phase.Live()
+	}
+	for _, x := range r.o.Executors {
+		if t, ok := x.(run.Tidier); ok {
+			if err := t.Tidy(v.AsOf, gone); err != nil {
+				r.o.Logger.WarnContext(ctx, "instances: folders of instances that are gone stay", "error", err)
+			}
+		}
+	}
 }
 
 // due are the events that may change something now, in the order in which they

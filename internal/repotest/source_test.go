@@ -114,6 +114,9 @@ func embeds(doc *ast.CommentGroup) bool {
 }
 
 func (c check) call(call *ast.CallExpr) {
+	if belowTool(call) {
+		c.errorf(call, "names in the folder of the tool of a run are the tool's after its first instruction: use the methods of sandbox.Workdir")
+	}
 	switch callee(call) {
 	case "panic":
 		if !aborts(call) {
@@ -126,6 +129,48 @@ func (c check) call(call *ast.CallExpr) {
 	case "hclsyntax.ParseConfig", "hclsyntax.ParseExpression", "hclsyntax.ParseTemplate", "hclwrite.ParseConfig":
 		if !strings.Contains(c.fset.Position(call.Pos()).Filename, "internal/syntax/") {
 			c.errorf(call, "internal/syntax parses, with bounds: without them a file can end the process")
+		}
+	}
+}
+
+// belowTool tells whether a call of the operating system gets a name that the tool of a
+// run can have replaced.
+func belowTool(call *ast.CallExpr) bool {
+	pkg, _, ok := strings.Cut(callee(call), ".")
+	if !ok || !slices.Contains([]string{"os", "filepath", "diskfile", "archive", "scratch", "unix", "syscall"}, pkg) {
+		return false
+	}
+	found := false
+	for _, arg := range call.Args {
+		ast.Inspect(arg, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				x, _ := s.X.(*ast.Ident)
+				part := x != nil && x.Name == "sandbox" && slices.Contains([]string{"Tool", "Given", "Temp", "Mount"}, s.Sel.Name)
+				inner, _ := s.X.(*ast.SelectorExpr)
+				found = found || part || s.Sel.Name == "Seen" || s.Sel.Name == "Base" && inner != nil && inner.Sel.Name == "dir"
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+// TestBelowTool shows what the rule refuses.
+func TestBelowTool(t *testing.T) {
+	for text, want := range map[string]bool{
+		`os.ReadFile(string(o.dir.Seen("tool", "plan")))`:     true,
+		`filepath.Join(o.Scratch, "work", sandbox.Tool)`:      true,
+		`diskfile.Replace(string(o.dir.Base())+"/x", nil, 0)`: true,
+		`filepath.Base(name)`:                                 false,
+		`path.Join(sandbox.Tool, name)`:                       false,
+		`o.dir.Read(path.Join(sandbox.Tool, name), 1)`:        false,
+	} {
+		e, err := parser.ParseExpr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := belowTool(e.(*ast.CallExpr)); got != want {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }

@@ -274,6 +274,7 @@ internal/instance: the life of instances is a pure machine, without input or out
 	internal/addr
 	internal/syntax
 	internal/prose
+internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 internal/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact
@@ -288,6 +289,7 @@ internal/run: one run of the tool; whether its attempt is still named comes in a
 	internal/instance
 	internal/prose
 	internal/remedy
+	internal/sandbox
 	internal/scratch
 internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci

@@ -163,10 +163,11 @@ func (c *child) open() error {
 		return nil
 	}
 	o := &c.Order
-	for _, dir := range []string{o.Scratch, o.work(), filepath.Join(o.work(), tempFolder)} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("preparing the run: %w", err)
-		}
+	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
+		return fmt.Errorf("preparing the run: %w", err)
+	}
+	if err := o.open(); err != nil {
+		return err
 	}
 	repo, err := o.OpenRepo(o.Spec.Repository, c.UserAgent)
 	if err != nil {
@@ -228,9 +229,13 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := bridge.ServeHeld(ctx, bridge.HeldOptions{
-		Lock: c.lock, Repository: spec.Repository, Dir: p.profile, Temp: c.Order.Scratch, Persist: c.pace.persist,
-		Stored: c.wasStored, Failed: c.failed,
+	var server *bridge.HeldServer
+	err = c.Order.dir.Fill(profileFolder, func(dir string) (err error) {
+		server, err = bridge.ServeHeld(ctx, bridge.HeldOptions{
+			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.Order.dir.Seen(profileFolder)), Temp: c.Order.Scratch,
+			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.failed,
+		})
+		return err
 	})
 	if err != nil {
 		return err
@@ -238,7 +243,7 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	p.env = append(p.env, server.Environment()...)
 	defer func() {
 		err = errors.Join(err, server.Close()) // it waits for a write under way
-		c.storeOwn(ctx, p)
+		c.storeOwn(ctx)
 	}()
 	return c.steps(ctx, p)
 }

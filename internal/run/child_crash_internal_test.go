@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -234,7 +235,7 @@ func TestChildLeftover(t *testing.T) {
 			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}}}))
 			tr.run()
 			lost := filepath.Join(tr.dir, "1-1")
-			file := filepath.Join(lost, workFolder, moduleFolder, erroredFile)
+			file := filepath.Join(lost, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile)
 			if err := os.WriteFile(file, []byte(tt.left), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -265,7 +266,7 @@ func TestChildSecrets(t *testing.T) {
 	sent := &recorder{}
 	secrets := []string{"planted-in-environment", "planted in \"a file\"", "planted&in<variable>", "planted-run-token", "planted-masked"}
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{
-		"init":  {{Environ: true}, {Cat: "../tofu.rc"}, {Cat: "../files/key"}, {Cat: "../variables.tfvars.json"}},
+		"init":  {{Environ: true}, {Cat: "../../given/tofu.rc"}, {Cat: "../../given/files/key"}, {Cat: "../../given/variables.tfvars.json"}},
 		"plan":  {{Print: stubError("no", "the password planted&in<variable> is wrong: "+base64.StdEncoding.EncodeToString([]byte("u:"+secrets[2])))}, {Stderr: url.QueryEscape(secrets[1])}, {Stderr: secrets[4]}, {Exit: 1}},
 		"apply": {{State: state(1, 1)}},
 	}))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -149,7 +150,7 @@ func leaveState(t *testing.T, tr *trial) {
 		t.Fatal(err)
 	}
 	mustWrite(t, filepath.Join(tr.order.Scratch, attemptFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, LockID(ref), v.N, moduleFolder))
-	mustWrite(t, filepath.Join(tr.order.work(), moduleFolder, erroredFile), state(2, 2))
+	mustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), state(2, 2))
 	tr.order.Spec.Took = LockID(ref)
 }
 

@@ -75,18 +75,18 @@ func TestChildEnvironment(t *testing.T) {
 	tr.order.Environment = map[string]string{"AWS_PROFILE_FILE": "${files}/aws"}
 	tr.order.Files = map[string][]byte{"aws": []byte("x")}
 	_, log := tr.run()
-	work := filepath.Join(tr.order.Scratch, workFolder)
+	given := filepath.Join(tr.order.Scratch, "work", "given")
 	var got []string
 	for line := range strings.Lines(log) {
 		if name, _, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.ContainsAny(name, " :") {
 			got = append(got, name)
 		}
 	}
-	want := []string{"AWS_PROFILE_FILE", "CHECKPOINT_DISABLE", "HOME", "LANG", "NO_PROXY", "OKARA_RUN", "PATH", "TF_CLI_CONFIG_FILE", "TF_INPUT", "TF_IN_AUTOMATION", "TMPDIR"}
+	want := []string{"AWS_EC2_METADATA_DISABLED", "AWS_PROFILE_FILE", "CHECKPOINT_DISABLE", "HOME", "LANG", "NO_PROXY", "OKARA_RUN", "PATH", "TF_CLI_CONFIG_FILE", "TF_INPUT", "TF_IN_AUTOMATION", "TMPDIR"}
 	if diff := cmp.Diff(want, sortedWithout(got, "PWD")); diff != "" {
 		t.Errorf("environment (-want +got)\n%s", diff)
 	}
-	if !strings.Contains(log, "TF_CLI_CONFIG_FILE="+work+"/tofu.rc") {
+	if !strings.Contains(log, "TF_CLI_CONFIG_FILE="+given+"/tofu.rc") {
 		t.Errorf("log %s", log)
 	}
 	tr.order.Environment = map[string]string{"TF_CLI_ARGS_apply": "-lock=false"}
@@ -121,7 +121,7 @@ func TestChildPlan(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tr := newTrial(t, host, script(stubScript{
 			"show":  {{Print: "the plan as text"}},
-			"apply": {{Environ: true}, {Cat: "../plan"}, {State: state(1, 1)}},
+			"apply": {{Environ: true}, {Cat: "../../given/plan"}, {State: state(1, 1)}},
 		}))
 		tr.order.Spec.Approve = true
 		r, log := tr.run()
@@ -131,7 +131,7 @@ func TestChildPlan(t *testing.T) {
 		tr.free()
 		tr.order.Spec.Plan, tr.order.Spec.PlanTag = r.Plan, "run-abc-1-1"
 		r, log = tr.run()
-		if r.Outcome != instance.Done || !r.State || !strings.Contains(log, "plan of work") || strings.Contains(log, "-var-file") {
+		if r.Outcome != instance.Done || !r.State || !strings.Contains(log, "plan of tool") || strings.Contains(log, "-var-file") {
 			t.Errorf("report %+v\n%s", r, log)
 		}
 		tr.order.Spec.Plan = digest.FromString("another").String()
@@ -142,7 +142,7 @@ func TestChildPlan(t *testing.T) {
 		if r, _ = tr.run(); r.Outcome != instance.Stale {
 			t.Errorf("report %+v", r)
 		}
-		tr.order.Spec.Plan, tr.order.Spec.PlanTag = digest.FromString("plan of work").String(), "run-abc-1-1"
+		tr.order.Spec.Plan, tr.order.Spec.PlanTag = digest.FromString("plan of tool").String(), "run-abc-1-1"
 		tr.module(script(stubScript{"apply": {{Print: stubError("Saved plan is stale", "it is")}, {Exit: 1}}}))
 		if r, _ = tr.run(); r.Outcome != instance.Stale {
 			t.Errorf("report %+v", r)

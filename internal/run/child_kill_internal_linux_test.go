@@ -30,7 +30,7 @@ type killTest struct {
 	mark string // where the stub halts
 }
 
-func newKillTest(t *testing.T) *killTest {
+func newKillTest(t *testing.T, isolation string) *killTest {
 	t.Helper()
 	k := &killTest{tr: newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil), mark: filepath.Join(t.TempDir(), "mark")}
 	self, err := os.Executable()
@@ -43,7 +43,7 @@ func newKillTest(t *testing.T) *killTest {
 		t.Fatal(err)
 	}
 	k.localTest = newLocal(t, func(o *LocalOptions) {
-		o.Program = tool
+		o.Program, o.Isolation = tool, isolation
 		o.Order = func(context.Context, Spec) (Order, error) {
 			return Order{StateKeys: testStateKeys, Registry: Registry{Prefix: k.tr.host + "/okara", PlainHTTP: true}}, nil
 		}
@@ -127,7 +127,7 @@ func (k *killTest) halts() map[string]struct {
 func TestChildKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t)
+			k := newKillTest(t, NoIsolation)
 			step := k.halts()[name]
 			s := k.attempt(t, step.script)
 			h := k.mustStart(t, s)
@@ -172,7 +172,7 @@ func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 func TestToolKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t)
+			k := newKillTest(t, NoIsolation)
 			seconds := "86425" + strconv.Itoa(os.Getpid())
 			step := k.halts()[name]
 			for command := range step.script {
@@ -202,7 +202,7 @@ func TestToolKilled(t *testing.T) {
 func TestHostLost(t *testing.T) {
 	for name, want := range map[string]string{"plan": "", "apply, stored": state(1, 1)} {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t)
+			k := newKillTest(t, NoIsolation)
 			s := k.attempt(t, k.halts()[name].script)
 			h := k.mustStart(t, s)
 			mustAppear(t, k.mark)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -67,23 +68,34 @@ func (c *child) takeLock(ctx context.Context) error {
 	}
 }
 
-// attemptFile of a scratch folder says what the attempt began with.
+// attemptFile of a scratch folder says what the attempt began with. Only those that
+// change something have one: a state that others leave is none.
 const attemptFile = "attempt.json"
 
 type attemptNote struct {
 	LockID string `json:"lock_id"`
 	Base   int64  `json:"base"`   // version of the state; 0: none
-	Module string `json:"module"` // folder of the root module, below the work folder
+	Module string `json:"module"` // folder of the root module, in that of the tool
+}
+
+// changes reports whether the attempt may change something.
+func (s Spec) changes() bool {
+	return s.Ref.Kind == instance.RunApply || s.Ref.Kind == instance.RunDestroy
 }
 
 func (c *child) writeNote(ctx context.Context, module string) error {
-	n := attemptNote{LockID: LockID(c.Order.Spec.Ref), Module: module}
-	heads, err := c.heads(ctx)
-	if err != nil {
-		return err
+	if !c.Order.Spec.changes() {
+		return nil
 	}
-	if len(heads) > 0 {
-		n.Base = heads[0].N
+	n := attemptNote{LockID: LockID(c.Order.Spec.Ref), Module: module}
+	if !c.Order.remote() {
+		heads, err := c.heads(ctx)
+		if err != nil {
+			return err
+		}
+		if len(heads) > 0 {
+			n.Base = heads[0].N
+		}
 	}
 	b, err := json.Marshal(n)
 	if err != nil {
@@ -92,8 +104,27 @@ func (c *child) writeNote(ctx context.Context, module string) error {
 	return diskfile.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
 }
 
-// erroredFile is where the tool leaves a state that it could not store.
-const erroredFile = "errored.tfstate"
+// openErrored finds what an attempt left that it could not store; fs.ErrNotExist if
+// that is nothing.
+func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
+	var note attemptNote
+	b, err := diskfile.ReadPrivate(filepath.Join(scratch, attemptFile), maxEvent)
+	if err != nil || json.Unmarshal(b, &note) != nil {
+		return nil, note, fs.ErrNotExist // it did not come that far
+	}
+	e, err := sandbox.OpenErrored(scratch, note.Module)
+	return e, note, err
+}
+
+// findErrored is the name of such a state; "" if there is none.
+func findErrored(scratch string) string {
+	e, _, err := openErrored(scratch)
+	if err != nil {
+		return ""
+	}
+	_ = e.Close() // only looked at
+	return e.Name
+}
 
 // maxState bounds what is read of it: what a store takes.
 const maxState = 512 << 20
@@ -130,24 +161,17 @@ func (c *child) storeLeftovers(ctx context.Context) error {
 var errNewer = errors.New("another run stored a state since")
 
 func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err error) {
-	b, err := diskfile.ReadPrivate(filepath.Join(dir, attemptFile), maxEvent)
-	var note attemptNote
-	if err != nil || json.Unmarshal(b, &note) != nil || !filepath.IsLocal(note.Module) {
-		return "", nil // it did not come that far
-	}
-	name := filepath.Join(note.Module, erroredFile)
-	work := filepath.Join(dir, workFolder)
-	state, err := readLeft(work, name, maxState)
+	left, note, err := openErrored(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	file = filepath.Join(work, name)
 	if err != nil {
-		return file, err
+		return dir, err
 	}
+	defer func() { err = errors.Join(err, left.Close()) }()
 	heads, err := c.heads(ctx)
 	if err != nil {
-		return file, err
+		return left.Name, err
 	}
 	last := statebackend.Version{}
 	if len(heads) > 0 {
@@ -158,19 +182,23 @@ func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err
 		fits = fits || v.N == note.Base
 	}
 	if !fits {
-		return file, errNewer
+		return left.Name, errNewer
 	}
-	return file, c.storeErrored(ctx, work, name, state)
+	return left.Name, c.storeErrored(ctx, left)
 }
 
 // storeErrored stores a state that the tool could not, and removes the file.
-func (c *child) storeErrored(ctx context.Context, work, name string, state []byte) error {
+func (c *child) storeErrored(ctx context.Context, left *sandbox.Errored) error {
+	state, err := left.Read(maxState)
+	if err != nil {
+		return err
+	}
 	if err := statebackend.CheckState(state); err != nil {
 		return err
 	}
 	var head statebackend.Version
 	var same bool
-	err := c.persistently(ctx, func() (err error) {
+	err = c.persistently(ctx, func() (err error) {
 		head, same, err = c.lock.Succeeds(ctx, state)
 		return err
 	})
@@ -184,34 +212,21 @@ func (c *child) storeErrored(ctx context.Context, work, name string, state []byt
 		c.wasStored(head, state)
 	}
 	c.log.line("okara: the state that the tool could not store is now version %d", head.N)
-	root, err := os.OpenRoot(work)
-	if err != nil {
-		return err
-	}
-	return errors.Join(root.Remove(name), root.Close())
+	return left.Remove()
 }
 
 // storeOwn does the same for this attempt, when its tool has ended.
-func (c *child) storeOwn(ctx context.Context, p prepared) {
-	name := filepath.Join(p.module, erroredFile)
-	state, err := readLeft(c.Order.work(), name, maxState)
+func (c *child) storeOwn(ctx context.Context) {
+	left, _, err := openErrored(c.Order.Scratch)
 	if err == nil {
-		err = c.storeErrored(ctx, c.Order.work(), name, state)
+		err = errors.Join(c.storeErrored(ctx, left), left.Close())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		host, _ := os.Hostname() // as above
-		file := filepath.Join(c.Order.work(), name)
+		file := c.Order.Scratch
+		if left != nil {
+			file = left.Name
+		}
 		c.failed(fmt.Errorf("host %s holds the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
 	}
-}
-
-// readLeft reads a file that the tool left below a folder: a regular file of at
-// most so many bytes, and no link.
-func readLeft(dir, name string, most int64) ([]byte, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return readIn(root, name, most)
 }

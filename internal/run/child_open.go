@@ -97,6 +97,9 @@ func ReadOrder(b []byte) (Order, error) {
 	if err := json.Unmarshal(b, &o); err != nil {
 		return o, errors.New("standard input has no order") // its words may be secret
 	}
+	if len(o.Ask) > 0 && o.Scratch != "" && o.Program != "" {
+		return o, nil
+	}
 	if o.Scratch == "" || o.Program == "" || o.Spec.Repository == "" || o.Spec.Workspace == "" || o.Spec.Ref.Nonce == "" {
 		return o, errors.New("the order lacks scratch folder, program, repository, workspace or nonce")
 	}

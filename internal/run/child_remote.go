@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -19,7 +20,9 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -59,7 +62,7 @@ func (c *child) remoteSteps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.leave(p)
+	defer c.leave()
 	hidden := &lastBytes{}
 	code, err := c.command(ctx, p, []string{"init", "-input=false", "-no-color"}, hidden, hidden)
 	if err != nil || code != 0 {
@@ -74,11 +77,10 @@ func (c *child) remoteSteps(ctx context.Context) error {
 	if err := c.Order.checkScratch(); err != nil {
 		return err
 	}
-	file := filepath.Join(c.Order.work(), planFile)
 	if c.Order.Spec.Ref.Kind == instance.RunPlan {
-		return c.remotePlan(ctx, p, file)
+		return c.remotePlan(ctx, p, c.Order.dir.Seen(sandbox.Tool, planFile))
 	}
-	if err := c.approvedPlan(ctx, file); err != nil {
+	if err := c.approvedPlan(ctx); err != nil {
 		return err
 	}
 	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
@@ -87,14 +89,14 @@ func (c *child) remoteSteps(ctx context.Context) error {
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
-	return c.remoteApply(ctx, p, file)
+	return c.remoteApply(ctx, p, c.Order.dir.Seen(sandbox.Given, planFile))
 }
 
 // remotePlan makes a plan, without the lock of the state: what else is written
 // meanwhile makes it a stale one.
-func (c *child) remotePlan(ctx context.Context, p prepared, file string) error {
+func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
 	r := c.Order.Spec.Remote
-	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + file}
+	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + string(file)}
 	for flag, on := range map[string]bool{"-destroy": r.Destroy, "-refresh-only": r.RefreshOnly, "-refresh=false": r.NoRefresh} {
 		if on {
 			args = append(args, flag)
@@ -107,7 +109,7 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file string) error {
 		args = append(args, "-replace="+address)
 	}
 	if len(c.input.Variables) > 0 {
-		args = append(args, "-var-file="+filepath.Join(c.Order.work(), variablesFile))
+		args = append(args, "-var-file="+string(c.Order.dir.Seen(sandbox.Given, variablesFile)))
 	}
 	out := &summary{log: c.log}
 	code, err := c.command(ctx, p, args, out, c.log)
@@ -117,7 +119,7 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file string) error {
 	case code != 0 && code != 2:
 		return &toolError{fmt.Sprintf("plan failed with exit status %d", code)}
 	}
-	b, err := readLeft(c.Order.work(), planFile, artifact.MaxPlan)
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), artifact.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
@@ -127,8 +129,8 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file string) error {
 	return nil
 }
 
-func (c *child) remoteApply(ctx context.Context, p prepared, file string) error {
-	code, err := c.command(ctx, p, []string{"apply", "-input=false", "-no-color", file}, c.log, c.log)
+func (c *child) remoteApply(ctx context.Context, p prepared, file sandbox.Path) error {
+	code, err := c.command(ctx, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
 	switch {
 	case err != nil:
 		return err
@@ -140,53 +142,67 @@ func (c *child) remoteApply(ctx context.Context, p prepared, file string) error 
 
 // leave removes what was uploaded and what the tool made of it, but for a state that
 // it could not store, of which the log says where it lies.
-func (c *child) leave(p prepared) {
-	if c.Order.Spec.Ref.Kind == instance.RunApply {
-		if _, err := readLeft(c.Order.work(), filepath.Join(p.module, erroredFile), maxState); err == nil {
-			host, _ := os.Hostname() // without it the line still says where
-			file := filepath.Join(p.dir, erroredFile)
-			c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, erroredFile)
-			return
-		}
+func (c *child) leave() {
+	if file := findErrored(c.Order.Scratch); file != "" {
+		host, _ := os.Hostname() // without it the line still says where
+		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
+		return
 	}
-	_ = removeTree(p.dir) // else it goes with the folder of the attempt
+	_ = c.Order.dir.Clear() // else it goes with the folder of the attempt
 }
 
 // prepareRemote fills the work folder with what was uploaded.
 func (c *child) prepareRemote(ctx context.Context) (prepared, error) {
 	o := &c.Order
-	p := prepared{module: moduleFolder, dir: filepath.Join(o.work(), moduleFolder)}
+	p := prepared{module: moduleFolder}
 	if o.Spec.Remote == nil {
 		return p, errors.New("the order does not say which workspace this is")
 	}
-	for _, dir := range []string{moduleFolder, filesFolder, homeFolder} {
-		if err := os.Mkdir(filepath.Join(o.work(), dir), 0o700); err != nil {
-			return p, fmt.Errorf("preparing the run: %w", err)
-		}
+	if err := c.makeFolders(); err != nil {
+		return p, err
 	}
 	if err := c.readInput(ctx); err != nil {
 		return p, err
 	}
-	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
-		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), p.dir, archive.Limits{})
-	}); err != nil {
-		return p, fmt.Errorf("the configuration that was uploaded: %w", err)
+	if err := o.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return c.fillUpload(ctx, dir) }); err != nil {
+		return p, err
 	}
-	if err := o.pointCloud(p.dir); err != nil {
+	if err := c.linkErrored(p.module); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
-	}
-	if o.Spec.Ref.Kind == instance.RunApply {
-		if err := cleanValues(p.dir); err != nil {
-			return p, fmt.Errorf("preparing the run: %w", err)
-		}
 	}
 	o.Spec.Variables = c.input.Variables
 	if err := c.writeFiles(); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
 	var err error
-	p.env, err = c.environment()
-	return p, err
+	if p.env, err = c.environment(); err != nil {
+		return p, err
+	}
+	return p, c.writeNote(ctx, p.module)
+}
+
+// fillUpload makes a folder the root module that was uploaded.
+func (c *child) fillUpload(ctx context.Context, dir string) error {
+	o := &c.Order
+	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), dir, archive.Limits{})
+	}); err != nil {
+		return fmt.Errorf("the configuration that was uploaded: %w", err)
+	}
+	if !o.AllowEncryption {
+		if err := bridge.CheckUploaded(dir); err != nil {
+			return fmt.Errorf("the configuration that was uploaded: %w", err)
+		}
+	}
+	if err := o.pointCloud(dir); err != nil {
+		return fmt.Errorf("preparing the run: %w", err)
+	}
+	if o.Spec.Ref.Kind == instance.RunApply {
+		if err := cleanValues(dir); err != nil {
+			return fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	return nil
 }
 
 // readInput reads what was given for this run: exactly what the ledger names.

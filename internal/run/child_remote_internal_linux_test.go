@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -65,7 +66,7 @@ func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
 func TestRemotePlan(t *testing.T) {
 	tr := newRemote(t, stubScript{
 		"init": {{Print: "Initializing the backend..."}},
-		"plan": {{Environ: true}, {Files: true}, {Cat: "okara_override.tf.json"}, {Cat: "../variables.tfvars.json"}, {Cat: "../tofu.rc"}, {Print: "Plan: 3 to add, 2 to change, 1 to destroy."}, {Print: "the end"}, {Exit: 2}},
+		"plan": {{Environ: true}, {Files: true}, {Cat: "okara_override.tf.json"}, {Cat: "../../given/variables.tfvars.json"}, {Cat: "../../given/tofu.rc"}, {Print: "Plan: 3 to add, 2 to change, 1 to destroy."}, {Print: "the end"}, {Exit: 2}},
 	}, map[string]string{"terraform.tfvars": "own", "okara_override.tofu.json": "{}", "sub/x.tf": ""})
 	input, err := json.Marshal(RemoteInput{
 		Variables: map[string]json.RawMessage{"text": json.RawMessage(`"x\n}${path.module}"`)}, Targets: []string{"a.b[\"c d\"]"}, Replace: []string{"e.f"},
@@ -82,12 +83,12 @@ func TestRemotePlan(t *testing.T) {
 	if got.Outcome != instance.Done || !got.Changes || got.Plan == "" || got.Resources != -1 || got.State || got.Counts == nil || *got.Counts != (instance.Counts{Add: 3, Change: 2, Remove: 1}) {
 		t.Errorf("report %+v\n%s", got, log)
 	}
-	work := filepath.Join(tr.order.Scratch, workFolder)
+	work := filepath.Join(tr.order.Scratch, "work")
 	for _, want := range []string{
 		"TF_FORCE_LOCAL_BACKEND=1\n", "TF_WORKSPACE=prod\n", "TFE_RUN_ID=run-x.abc.1\n",
 		`"cloud":{"hostname":"okara.example","organization":"acme","workspaces":{"name":"prod"}}`,
 		`{"text":"x\n}${path.module}"}`, " -lock=false ", " -destroy", " -refresh=false", ` -target=a.b["c d"] `, " -replace=e.f ",
-		" -var-file=" + work + "/variables.tfvars.json", `"tfe.v2" = "http://127.0.0.1:1/api/v2/"`, "terraform.tfvars",
+		" -var-file=" + work + "/given/variables.tfvars.json", `"tfe.v2" = "http://127.0.0.1:1/api/v2/"`, "terraform.tfvars",
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
@@ -102,7 +103,7 @@ func TestRemotePlan(t *testing.T) {
 		t.Errorf("the log goes on after the tool:\n%s", log)
 	}
 	tr.free()
-	if _, err := os.Lstat(filepath.Join(work, moduleFolder)); !os.IsNotExist(err) {
+	if _, err := os.Lstat(filepath.Join(work, sandbox.Tool, moduleFolder)); !os.IsNotExist(err) {
 		t.Errorf("what was uploaded stays: %v", err)
 	}
 
@@ -117,6 +118,30 @@ func TestRemotePlan(t *testing.T) {
 	tr.order.Spec.Plan = "sha256:" + strings.Repeat("0", 64)
 	if got, log = tr.run(); got.Outcome != instance.RunFailed || strings.Contains(log, "Apply complete!") {
 		t.Errorf("another plan was applied: %+v\n%s", got, log)
+	}
+}
+
+// TestRemoteEncryption refuses an upload whose key provider could run any program,
+// before the tool is started, unless the operator lets it.
+func TestRemoteEncryption(t *testing.T) {
+	for name, text := range map[string]string{
+		"main.tf":              "terraform {\n  encryption {\n    key_provider \"external\" \"x\" {\n      command = [\"/bin/true\"]\n    }\n  }\n}\n",
+		"other.tofu":           "terraform {\n  encryption {}\n}\n",
+		"a_override.tf":        "terraform {\n  encryption {}\n}\n",
+		"main.tf.json":         `{"terraform":{"encryption":{"key_provider":{"external":{"x":{"command":["/bin/true"]}}}}}}`,
+		"z_override.tofu.json": `{"terraform":[{"encryption":{}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newRemote(t, stubScript{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
+			r, log := tr.run()
+			if r.Outcome != instance.RunFailed || !strings.Contains(log, `a block "encryption"`) || !strings.Contains(log, "allow_encryption") || strings.Contains(log, "the tool has run") {
+				t.Errorf("report %+v\n%s", r, log)
+			}
+			tr.order.AllowEncryption = true
+			if _, log = tr.run(); !strings.Contains(log, "the tool has run") {
+				t.Errorf("let in:\n%s", log)
+			}
+		})
 	}
 }
 
@@ -149,7 +174,7 @@ func TestRemoteKilled(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(t.Context()) }()
 	await(t, "the tool", func() bool {
-		_, err := os.Stat(filepath.Join(tr.order.Scratch, workFolder, "here"))
+		_, err := os.Stat(filepath.Join(tr.order.Scratch, "work", sandbox.Tool, "here"))
 		return err == nil
 	})
 	tr.names(true, "cancelled by anna")

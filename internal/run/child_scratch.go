@@ -21,17 +21,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Names below the work folder, which is all that the tool sees.
+// Names below the folder of the tool.
 const (
-	moduleFolder  = "module"
-	profileFolder = "run"   // of the bridge
-	filesFolder   = "files" // of the credentials
+	moduleFolder  = "module" // in sandbox.Tool
 	homeFolder    = "home"
+	profileFolder = sandbox.Given + "/run" // of the bridge
+	filesFolder   = "files"                // of the credentials, in sandbox.Given
 	configFile    = "tofu.rc"
 	variablesFile = "variables.tfvars.json"
 	planFile      = "plan"
@@ -44,44 +45,28 @@ const (
 // package archive has the bounds of what is in it.
 const maxArchive = artifact.MaxConfiguration
 
-// prepared is a work folder in which the tool can be started.
+// prepared is a folder in which the tool can be started.
 type prepared struct {
-	module  string // the root module, below the work folder
-	dir     string // the same, absolute
-	profile string
-	env     []string
-	locked  bool // there is a dependency lock file, which is to be kept
+	module string // the root module, in sandbox.Tool
+	env    []string
+	locked bool // there is a dependency lock file, which is to be kept
 }
 
-// prepare fills the work folder.
+// prepare fills the folder of the tool.
 func (c *child) prepare(ctx context.Context) (prepared, error) {
 	o := &c.Order
-	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path), profile: filepath.Join(o.work(), profileFolder)}
+	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path)}
 	if !filepath.IsLocal(p.module) || p.module != moduleFolder && !strings.HasPrefix(p.module, moduleFolder+"/") {
 		return p, fmt.Errorf("path %q of the module leaves its archive", o.Spec.Source.Path)
 	}
-	p.dir = filepath.Join(o.work(), p.module)
-	for _, dir := range []string{moduleFolder, profileFolder, filesFolder, homeFolder} {
-		if err := os.Mkdir(filepath.Join(o.work(), dir), 0o700); err != nil {
-			return p, fmt.Errorf("preparing the run: %w", err)
-		}
+	if err := c.makeFolders(); err != nil {
+		return p, err
 	}
-	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
-		return archive.Unpack(ctx, f, size, filepath.Join(o.work(), moduleFolder), archive.Limits{})
-	}); err != nil {
-		return p, fmt.Errorf("module %s %s: %w", o.Spec.Source.Module, o.Spec.Source.Version, err)
+	if err := o.dir.Fill(sandbox.Tool, func(dir string) error { return c.fillModule(ctx, dir, &p) }); err != nil {
+		return p, err
 	}
-	if info, err := os.Lstat(p.dir); err != nil || !info.IsDir() {
-		return p, fmt.Errorf("module %s %s has no folder %q", o.Spec.Source.Module, o.Spec.Source.Version, o.Spec.Source.Path)
-	}
-	if err := clean(p.dir); err != nil {
+	if err := c.linkErrored(p.module); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
-	}
-	if err := c.putLockFile(ctx, &p); err != nil {
-		return p, err
-	}
-	if err := bridge.PrepareHeld(p.dir, o.Spec.Repository); err != nil {
-		return p, err
 	}
 	if err := c.writeFiles(); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
@@ -91,6 +76,46 @@ func (c *child) prepare(ctx context.Context) (prepared, error) {
 		return p, err
 	}
 	return p, c.writeNote(ctx, p.module)
+}
+
+// makeFolders makes those that the rest lies in.
+func (c *child) makeFolders() error {
+	for _, name := range []string{sandbox.Tool + "/" + moduleFolder, sandbox.Tool + "/" + homeFolder, profileFolder, sandbox.Given + "/" + filesFolder} {
+		if err := c.Order.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
+			return fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	return nil
+}
+
+// linkErrored lets a state that cannot be stored outlive the folder of the tool.
+func (c *child) linkErrored(module string) error {
+	if !c.Order.Spec.changes() {
+		return nil
+	}
+	return c.Order.dir.LinkErrored(module)
+}
+
+// fillModule puts the module of an instance below a folder.
+func (c *child) fillModule(ctx context.Context, tool string, p *prepared) error {
+	s := c.Order.Spec.Source
+	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+		return archive.Unpack(ctx, f, size, filepath.Join(tool, moduleFolder), archive.Limits{})
+	}); err != nil {
+		return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
+	}
+	dir := filepath.Join(tool, filepath.FromSlash(p.module))
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("module %s %s has no folder %q", s.Module, s.Version, s.Path)
+	}
+	if err := clean(dir); err != nil {
+		return fmt.Errorf("preparing the run: %w", err)
+	}
+	if err := c.putLockFile(ctx, dir); err != nil {
+		return err
+	}
+	p.locked = s.Lock != ""
+	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
 }
 
 // withArchive fetches the archive of the source, which is found by the digest that the
@@ -164,7 +189,7 @@ func clean(dir string) error {
 }
 
 // putLockFile writes the dependency lock file that belongs to the source.
-func (c *child) putLockFile(ctx context.Context, p *prepared) error {
+func (c *child) putLockFile(ctx context.Context, dir string) error {
 	want := c.Order.Spec.Source.Lock
 	if want == "" {
 		return nil
@@ -181,8 +206,7 @@ func (c *child) putLockFile(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return err
 	}
-	p.locked = true
-	return os.WriteFile(filepath.Join(p.dir, lockFileName), b, 0o600)
+	return os.WriteFile(filepath.Join(dir, lockFileName), b, 0o600)
 }
 
 func (c *child) writeFiles() error {
@@ -204,13 +228,13 @@ func (c *child) writeFiles() error {
 		if filepath.Base(name) != name || !filepath.IsLocal(name) {
 			return fmt.Errorf("file %q of a credential has a folder", name)
 		}
-		files[filepath.Join(filesFolder, name)] = b
+		files[path.Join(filesFolder, name)] = b
 	}
 	if len(o.Server.CA) > 0 {
 		files[trustFile] = append(append(systemTrust(c.Getenv), '\n'), o.Server.CA...)
 	}
 	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(o.work(), name), b, 0o600); err != nil {
+		if err := o.dir.Give(name, b); err != nil {
 			return err
 		}
 	}
@@ -238,17 +262,11 @@ func systemTrust(getenv func(string) string) []byte {
 // of this process, and what the credentials give.
 func (c *child) environment() ([]string, error) {
 	o := &c.Order
-	work := func(name string) string { return filepath.Join(o.work(), name) }
-	tmp := work(tempFolder)
-	if o.Isolation.Mode == Sandbox {
-		tmp = "/tmp" // the same folder: names of sockets are short
-	}
+	seen := func(elem ...string) string { return string(o.dir.Seen(elem...)) }
 	env := map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": work(homeFolder), "TMPDIR": tmp, "LANG": "C.UTF-8",
-		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": work(configFile),
-	}
-	if o.Cache != "" {
-		env["TF_PLUGIN_CACHE_DIR"] = o.Cache
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": seen(sandbox.Tool, homeFolder), "TMPDIR": seen(sandbox.Temp), "LANG": "C.UTF-8",
+		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),
+		"AWS_EC2_METADATA_DISABLED": "true", // the role of this machine is the server's; a credential may say otherwise
 	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if v := c.Getenv(name); v != "" {
@@ -256,16 +274,16 @@ func (c *child) environment() ([]string, error) {
 		}
 	}
 	if len(o.Server.CA) > 0 {
-		env["SSL_CERT_FILE"] = work(trustFile)
+		env["SSL_CERT_FILE"] = seen(sandbox.Given, trustFile)
 	}
 	if o.remote() {
 		maps.Copy(env, o.remoteEnvironment())
 	}
 	for name, value := range o.Environment {
-		if _, taken := env[name]; taken || strings.HasPrefix(name, "TF_CLI_ARGS") || name == "TF_DATA_DIR" || name == "TF_WORKSPACE" || name == "TF_ENCRYPTION" {
+		if _, taken := env[name]; taken && name != "AWS_EC2_METADATA_DISABLED" || strings.HasPrefix(name, "TF_CLI_ARGS") || name == "TF_DATA_DIR" || name == "TF_WORKSPACE" || name == "TF_ENCRYPTION" {
 			return nil, fmt.Errorf("a credential of this run sets %s, which is okara's", name)
 		}
-		env[name] = strings.ReplaceAll(value, "${files}", work(filesFolder))
+		env[name] = strings.ReplaceAll(value, "${files}", seen(sandbox.Given, filesFolder))
 	}
 	if err := bridge.CheckHeldEnvironment(func(name string) string { return env[name] }); err != nil {
 		return nil, err
@@ -326,33 +344,4 @@ func (s Server) cliConfig(states bool) (string, error) {
 	list := strings.Join(mirrored, ", ")
 	fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n", base+"/mirror/", list, list)
 	return b.String(), nil
-}
-
-// readIn reads a regular file of at most so many bytes, and no link: a root keeps
-// links from leading out, but not to another file of the run. Nothing of the tool
-// runs any more.
-func readIn(root *os.Root, name string, most int64) ([]byte, error) {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d: %w", name, info.Size(), most, oci.ErrTooLarge)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
-		return nil, fmt.Errorf("%s changed while it was read", name)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s grew to more than %d bytes: %w", name, most, oci.ErrTooLarge)
-	}
-	return b, err
 }

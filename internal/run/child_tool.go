@@ -11,15 +11,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"slices"
 	"time"
 
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -30,14 +30,15 @@ func (c *child) steps(ctx context.Context, p prepared) error {
 	if err := c.init(ctx, p); err != nil {
 		return err
 	}
-	plan := filepath.Join(c.Order.work(), planFile)
+	plan := c.Order.dir.Seen(sandbox.Tool, planFile)
 	switch {
 	case spec.Ref.Kind == instance.RunDrift:
 		return c.drift(ctx, p)
 	case spec.Plan != "":
-		if err := c.approvedPlan(ctx, plan); err != nil {
+		if err := c.approvedPlan(ctx); err != nil {
 			return err
 		}
+		plan = c.Order.dir.Seen(sandbox.Given, planFile)
 	default:
 		if err := c.makePlan(ctx, p, plan); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (c *child) init(ctx context.Context, p prepared) error {
 		c.report.Lock = c.Order.Spec.Source.Lock
 		return nil
 	}
-	b, err := readLeft(c.Order.work(), filepath.Join(p.module, lockFileName), artifact.MaxLockFile)
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), artifact.MaxLockFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no providers
 	}
@@ -100,8 +101,8 @@ func (c *child) init(ctx context.Context, p prepared) error {
 	return nil
 }
 
-func (c *child) makePlan(ctx context.Context, p prepared, file string) error {
-	args := []string{"plan", "-json", "-input=false", "-out=" + file, "-var-file=" + filepath.Join(c.Order.work(), variablesFile)}
+func (c *child) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
+	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
 	if c.Order.Spec.Ref.Kind == instance.RunDestroy {
 		args = append(args, "-destroy")
 	}
@@ -111,7 +112,7 @@ func (c *child) makePlan(ctx context.Context, p prepared, file string) error {
 
 // drift looks for what changed outside; the tool's status is 2 if anything did.
 func (c *child) drift(ctx context.Context, p prepared) error {
-	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + filepath.Join(c.Order.work(), variablesFile)}
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
 	e, err := c.jsonCommand(ctx, p, args, 0, 2)
 	if err != nil {
 		return err
@@ -124,14 +125,14 @@ func (c *child) drift(ctx context.Context, p prepared) error {
 }
 
 // keepPlan keeps a plan for somebody to approve.
-func (c *child) keepPlan(ctx context.Context, p prepared, file string) error {
-	b, err := readLeft(c.Order.work(), planFile, artifact.MaxPlan)
+func (c *child) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), artifact.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	text := &wholeText{most: instance.MaxPlanText}
 	errs := &lastLines{log: c.log}
-	code, err := c.command(ctx, p, []string{"show", "-no-color", file}, text, errs)
+	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, text, errs)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (c *child) keepPlan(ctx context.Context, p prepared, file string) error {
 }
 
 // approvedPlan fetches exactly the plan that somebody let through.
-func (c *child) approvedPlan(ctx context.Context, file string) error {
+func (c *child) approvedPlan(ctx context.Context) error {
 	spec := c.Order.Spec
 	var b []byte
 	err := c.persistently(ctx, func() (err error) {
@@ -160,11 +161,11 @@ func (c *child) approvedPlan(ctx context.Context, file string) error {
 	if subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(spec.Plan)) != 1 {
 		return fmt.Errorf("the plan under %s is not the one that was approved: %w", spec.PlanTag, oci.ErrCorrupt)
 	}
-	return os.WriteFile(file, b, 0o600)
+	return c.Order.dir.Give(planFile, b)
 }
 
-func (c *child) apply(ctx context.Context, p prepared, file string) error {
-	e, err := c.jsonCommand(ctx, p, []string{"apply", "-json", "-input=false", file}, 0)
+func (c *child) apply(ctx context.Context, p prepared, file sandbox.Path) error {
+	e, err := c.jsonCommand(ctx, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
 	if err != nil && e != nil && e.stale() {
 		return &stopError{instance.Stale, "the state changed since the plan was made"}
 	}
@@ -211,7 +212,7 @@ func (c *child) command(ctx context.Context, p prepared, args []string, out, err
 	if err := c.stop.err(); err != nil {
 		return 0, err
 	}
-	t, err := c.start(toolCommand{Args: args, Dir: p.dir, Env: p.env, Stdout: out, Stderr: errs, Alone: true})
+	t, err := c.start(toolCommand{Args: args, Dir: path.Join(sandbox.Tool, p.module), Env: p.env, Stdout: out, Stderr: errs, Alone: true})
 	if err != nil {
 		return 0, err
 	}

@@ -37,16 +37,16 @@ func (o *Order) commandLine(c toolCommand, infoFD int) []string {
 	program := resolved(o.Program)
 	tool := append([]string{program}, c.Args...)
 	if o.Isolation.Mode == Wrapped {
-		names := strings.NewReplacer("${scratch}", o.work(), "${cache}", o.Cache, "${program}", program)
+		names := strings.NewReplacer("${scratch}", string(o.dir.Base()), "${program}", program)
 		var wrap []string
 		for _, w := range o.Isolation.Wrap {
 			wrap = append(wrap, names.Replace(w))
 		}
 		tool = append(wrap, tool...)
 	}
-	line := slices.Concat([]string{o.Okara, execCommand, "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
+	line := slices.Concat([]string{o.Okara, execCommand, "--base", string(o.dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
 	if o.Isolation.Mode == Sandbox {
-		return append(o.sandbox(c, infoFD), line...)
+		return append(o.sandbox(infoFD), line...)
 	}
 	return line
 }
@@ -59,31 +59,29 @@ func (o *Order) execArgs() []string {
 	if n := o.Isolation.Processes; n > 0 {
 		args = append(args, "--processes", strconv.Itoa(n))
 	}
-	if o.Isolation.UID > 0 {
+	if o.Isolation.Mode == OwnUser {
 		args = append(args, "--uid", strconv.Itoa(o.Isolation.UID), "--gid", strconv.Itoa(o.Isolation.GID))
 	}
 	return args
 }
 
 // sandbox is bubblewrap with its arguments (bwrap(1)): namespaces of its own for
-// processes, mounts and messages, and a root folder that holds what is named
-// here and nothing else. The network is the host's.
+// users, processes, mounts and messages, and a root folder that holds what is named
+// here and nothing else. It has no capability and gets none: other namespaces of
+// users cannot be made in it, and so its limit of processes is its own. All of it
+// that can be written is the folder of the tool, whose size the kernel bounds. The
+// network is the host's.
 //
 // It does not end with us, which --die-with-parent would do: a tool whose
 // parent was killed must still write down what it made. Whoever ends it kills
 // the first process of the namespace, and with it the kernel kills all others.
-func (o *Order) sandbox(c toolCommand, infoFD int) []string {
+func (o *Order) sandbox(infoFD int) []string {
 	shown := systemFiles()
 	args := []string{
-		o.Isolation.Bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session",
-		"--info-fd", strconv.Itoa(infoFD), "--cap-drop", "ALL",
+		o.Isolation.Bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--new-session", "--info-fd", strconv.Itoa(infoFD), "--cap-drop", "ALL",
 	}
-	if o.Isolation.UID > 0 {
-		for _, c := range []string{"SETUID", "SETGID", "DAC_READ_SEARCH"} { // given up by instance-exec
-			args = append(args, "--cap-add", "CAP_"+c)
-		}
-	}
-	made := map[string]bool{}
+	made := map[string]bool{"/tmp": true, "/run": true}
 	add := func(bind []string, name string) {
 		for _, dir := range parents(name) {
 			if !made[dir] && !covered(dir, shown) {
@@ -96,28 +94,21 @@ func (o *Order) sandbox(c toolCommand, infoFD int) []string {
 	for _, name := range shown {
 		add(showArgs(name), name)
 	}
-	args = append(args, "--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--bind", filepath.Join(o.work(), tempFolder), "/tmp")
+	args = append(args, "--proc", "/proc", "--dev", "/dev")
+	args = append(args, o.dir.Binds()...)
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
-	made["/tmp"] = true
 	for _, name := range o.Isolation.Show {
-		add([]string{"--ro-bind-try", name, name}, name)
+		others := slices.DeleteFunc(slices.Clone(o.Isolation.Show), func(other string) bool { return other == name })
+		if !covered(name, slices.Concat(shown, others)) {
+			add([]string{"--ro-bind-try", o.dir.Shown(name, o.Isolation.Show), name}, name)
+		}
 	}
 	for _, dir := range o.Isolation.Hide {
 		if covered(dir, slices.Concat(shown, o.Isolation.Show)) {
-			args = append(args, "--tmpfs", dir)
+			args = append(args, "--tmpfs", dir, "--remount-ro", dir)
 		}
 	}
-	for _, name := range append(certificates(c.Env), o.Okara, resolved(o.Program)) {
-		if !covered(name, shown) {
-			add([]string{"--ro-bind-try", name, name}, name)
-		}
-	}
-	for _, name := range []string{o.Cache, o.work()} {
-		if name != "" {
-			add([]string{"--bind", name, name}, name)
-		}
-	}
-	return append(args, "--chdir", "/", "--")
+	return append(args, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--")
 }
 
 // covered tells whether a name lies in one of the folders.
@@ -184,6 +175,6 @@ func within(name, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// nobody is the user and group that a sandbox has where the server is root: as
-// root it could change the kernel's settings below /proc.
+// nobody is the user and group that a sandbox has where the server is root, in a
+// namespace of its own: as root it could change the kernel's settings below /proc.
 const nobody = 65534

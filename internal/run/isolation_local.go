@@ -3,11 +3,12 @@
 package run
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -43,6 +45,9 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 		}
 		if root {
 			i.UID, i.GID = nobody, nobody
+		}
+		if within(o.Storage, sandbox.Mount) {
+			return i, fmt.Errorf("the storage folder %s lies in %s, which a sandbox has for itself\nhint: choose another storage folder", o.Storage, sandbox.Mount)
 		}
 	case OwnUser:
 		if !root {
@@ -72,6 +77,11 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 	if i.Mode != Sandbox && i.Mode != OwnUser {
 		i.Processes = 0 // they would be counted with all others of our user
 	}
+	for _, name := range slices.Concat(certificates(o.environment()), []string{o.Okara, resolved(o.Program)}) {
+		if !slices.Contains(i.Show, name) {
+			i.Show = append(slices.Clip(i.Show), name)
+		}
+	}
 	return i, nil
 }
 
@@ -97,14 +107,14 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	if err := makeFolders(l.folderMode(), filepath.Dir(dir), dir); err != nil {
 		return err
 	}
-	o := &Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation}
+	o := &Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation, Ask: []string{"version"}}
 	if l.isolation.Mode == OwnUser {
 		o.Isolation.UID, o.Isolation.GID = l.o.Users[0].UID, l.o.Users[0].GID
-		if name, ok := reachable(o.work(), o.Isolation.UID); !ok {
+		if name, ok := reachable(filepath.Join(dir, "any"), o.Isolation.UID); !ok {
 			return fmt.Errorf("user %d cannot reach %s, where runs are\nhint: chmod o+x %s, or choose another storage folder", o.Isolation.UID, name, name)
 		}
 	}
-	said, err := o.ask(ctx, l.o.environment(), "version")
+	said, err := l.question(ctx, o)
 	if err != nil {
 		return l.explain(err, said)
 	}
@@ -112,7 +122,6 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	if m == nil {
 		return fmt.Errorf("%s does not say that it is OpenTofu or Terraform", l.o.Program)
 	}
-	l.terraform = m[1] == "Terraform"
 	version, err := addr.ParseVersion(m[2])
 	if err != nil {
 		return fmt.Errorf("version of %s: %w", l.o.Program, err)
@@ -127,33 +136,76 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	return nil
 }
 
-// ask runs the tool and returns what it prints.
-func (o *Order) ask(ctx context.Context, env []string, args ...string) (string, error) {
+// question has a child run the tool, and returns what both print.
+func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	if err := os.Mkdir(o.work(), 0o700); err != nil {
-		return "", err
-	}
-	var out bytes.Buffer
-	t, err := o.startTool(toolCommand{
-		Args: args, Dir: o.work(), Stdout: &out, Stderr: &out,
-		Env: append(env, "HOME="+o.work(), "TMPDIR="+filepath.Join(o.work(), tempFolder), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
-	})
+	b, err := json.Marshal(o)
 	if err != nil {
 		return "", err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = t.Kill() }) // Wait tells
-	defer stop()
-	err = t.Wait()
-	return out.String(), cmp.Or(ctx.Err(), err)
+	in, tell, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	answer, out, err := os.Pipe()
+	if err != nil {
+		return "", errors.Join(err, in.Close(), tell.Close())
+	}
+	defer answer.Close()
+	pid, err := l.startProcess(o, in, out, out)
+	err = errors.Join(err, in.Close(), out.Close())
+	if err == nil {
+		err = write(tell, b) // fits into a pipe
+	}
+	_ = tell.Close() // written or not, it says why
+	if pid > 0 {
+		if p, perr := newProcess(pid); perr == nil {
+			defer context.AfterFunc(ctx, func() { _ = p.signal(killSignal) })()
+		}
+	}
+	said, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
+	text, ok := strings.CutSuffix(string(said), answered)
+	if err = cmp.Or(err, ctx.Err(), rerr); err == nil && !ok {
+		err = errors.New("it did not answer")
+	}
+	return text, err
+}
+
+const (
+	maxAnswer = 64 << 10
+	// answered is the end of what a child prints whose tool has answered a question.
+	answered = "\x04"
+)
+
+// Answer runs the tool as the order asks, and writes what it prints.
+func Answer(o Order, env []string, out io.Writer) error {
+	if err := o.open(); err != nil {
+		return err
+	}
+	t, err := o.startTool(toolCommand{
+		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
+		Env: append(env, "HOME="+string(o.dir.Seen(sandbox.Tool)), "TMPDIR="+string(o.dir.Seen(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.Wait(); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, answered)
+	return err
 }
 
 // explain says why the tool does not run, and what helps.
 func (l *Local) explain(err error, said string) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	text := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, oci.PlainText(line))
-	if l.isolation.Mode == Sandbox && strings.HasPrefix(line, "bwrap:") {
-		return fmt.Errorf("%w\nhint: this machine lets bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", text)
+	if strings.HasPrefix(line, "bwrap: Unknown option") {
+		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", text)
+	}
+	if l.isolation.Mode == Sandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errPlace)) {
+		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", text)
 	}
 	return text
 }

@@ -21,10 +21,10 @@ import (
 // ExecOptions are what [Exec] sets before the tool runs. Zero sets nothing.
 type ExecOptions struct {
 	UID, GID  int
-	Dir       string
-	Memory    int64 // bytes of data, of each process
-	FileSize  int64 // bytes, of each file
-	Processes int   // and threads, of the user
+	Base, Dir string // Dir is in Base, which no link leads out of
+	Memory    int64  // bytes of data, of each process
+	FileSize  int64  // bytes, of each file
+	Processes int    // and threads, of the user
 }
 
 // Exec gives up the user of this process, limits it, and becomes another program. It
@@ -35,17 +35,18 @@ type ExecOptions struct {
 func Exec(o ExecOptions, line, env []string) error {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
+	runtime.LockOSThread()
 	if o.UID > 0 {
-		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(o.GID, o.GID, o.GID), syscall.Setresuid(o.UID, o.UID, o.UID)); err != nil {
+		if err := become(o.UID, o.GID); err != nil {
 			return fmt.Errorf("becoming user %d: %w", o.UID, err)
 		}
 	}
 	if o.Dir != "" { // only now: it may be readable for that user alone
-		if err := os.Chdir(o.Dir); err != nil {
+		if err := enter(o.Base, o.Dir); err != nil {
 			return err
 		}
 		env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "PWD=") })
-		env = append(env, "PWD="+o.Dir)
+		env = append(env, "PWD="+filepath.Join(o.Base, o.Dir))
 	}
 	for _, l := range []struct {
 		what  string
@@ -71,6 +72,40 @@ func Exec(o ExecOptions, line, env []string) error {
 		}
 	}
 	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
+}
+
+// become makes us another user, without capabilities: none is left that a program
+// could have again, whoever owns it.
+func become(uid, gid int) error {
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			break // there are no more
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		syscall.Setgroups(nil), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid),
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+}
+
+// enter makes dir, a name in base, the working directory. A link on the way is an
+// error: the tool can have made it.
+func enter(base, dir string) error {
+	root, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("entering %s: %w", base, err)
+	}
+	fd, err := unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		err = unix.Fchdir(fd)
+	}
+	if err != nil {
+		return fmt.Errorf("entering %s in %s: %w", dir, base, err)
+	}
+	return nil
 }
 
 // cgroups of version 2 are files below this folder, or where that has those of

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -33,7 +34,7 @@ const RunCommand = "instance-run"
 // LocalOptions configure the executor of this machine.
 type LocalOptions struct {
 	// Storage is the folder of the server, absolute; required. Runs have their
-	// scratch folders in runs, plugins of providers are kept in plugins.
+	// scratch folders in runs.
 	Storage string
 	// Okara is this program; "": as the operating system tells.
 	Okara string
@@ -41,8 +42,8 @@ type LocalOptions struct {
 	Program string
 	// Isolation is one of the modes; "": [Sandbox].
 	Isolation string
-	// Wrap starts the tool, of [Wrapped]: ${scratch} and ${cache} are the folders
-	// that it needs, ${program} is the tool itself.
+	// Wrap starts the tool, of [Wrapped]: ${scratch} is the folder that it needs,
+	// ${program} is the tool itself.
 	Wrap []string
 	// Users are those of [OwnUser], one for each run at a time.
 	Users []User
@@ -83,7 +84,6 @@ type Local struct {
 	here      machine
 	isolation Isolation // of all attempts; user and control group are each attempt's
 	cgroup    string    // that may be divided; "": none
-	terraform bool
 
 	mu      sync.Mutex // guards seen
 	seen    map[instance.Ref]*sighting
@@ -125,13 +125,13 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if l.cgroup, err = delegatedCgroup(); err != nil {
 		l.o.Logger.WarnContext(ctx, "instances: the control group that was delegated cannot be divided: each process is limited, not each run", "error", err)
 	}
-	if err := makeFolders(l.folderMode(), l.runs(), l.plugins()); err != nil {
+	if err := makeFolders(l.folderMode(), l.runs()); err != nil {
 		return err
 	}
 	if err := l.checkTool(ctx); err != nil {
 		return err
 	}
-	return errors.Join(l.sweep(), l.sweepCgroups(ctx))
+	return errors.Join(l.sweep(), l.sweepCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
 }
 
 func findProgram(name string) (string, error) {
@@ -291,10 +291,7 @@ func (l *Local) makePlace(o *Order) (err error) {
 			return err
 		}
 	}
-	if o.Cache, err = l.makeCache(o); err != nil {
-		return err
-	}
-	if err := removeTree(o.Scratch); err != nil { // of a start that was cut off
+	if err := sandbox.Remove(o.Scratch); err != nil { // of a start that was cut off
 		return err
 	}
 	return makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch)
@@ -380,19 +377,13 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 	if err != nil {
 		return m, errors.Join(err, r.Close())
 	}
-	cmd := exec.Command(l.o.Okara, RunCommand)
-	cmd.Dir = o.Scratch
-	cmd.Env = append(l.o.environment(), "HOME="+o.Scratch, "TMPDIR="+o.Scratch, "OKARA_RUN="+attemptName(o.Spec.Ref))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, said, said
-	cmd.SysProcAttr = ownSession()
-	err = cmd.Start()
+	pid, err := l.startProcess(o, r, said, said)
 	err = errors.Join(err, r.Close(), said.Close())
 	if err != nil {
 		return m, err
 	}
 	m = marker{handle: handle{machine: l.here, At: time.Now().Unix()}, LockID: LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
-	m.process, err = newProcess(cmd.Process.Pid)
-	l.reap(cmd)
+	m.process, err = newProcess(pid)
 	if err == nil {
 		err = writeMarker(o.Scratch, m)
 	}
@@ -418,8 +409,56 @@ func writeMarker(dir string, m marker) error {
 	return diskfile.Replace(filepath.Join(dir, markerFile), b, 0o600)
 }
 
-// reap waits for the end of a child of this process. Its status says nothing
-// that its result does not.
-func (l *Local) reap(cmd *exec.Cmd) {
-	l.reaping.Go(func() { _ = cmd.Wait() })
+// startProcess starts the process of a child, and returns its id. For a sandbox that
+// is a descendant of what is started, and becomes our own child.
+func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err error) {
+	line := []string{RunCommand}
+	if o.Isolation.Mode == Sandbox {
+		line = append(o.place().Args(), l.o.Okara, RunCommand)
+	}
+	cmd := exec.Command(l.o.Okara, line...)
+	cmd.Dir = o.Scratch
+	cmd.Env = append(l.o.environment(), "HOME="+o.Scratch, "TMPDIR="+o.Scratch, "OKARA_RUN="+attemptName(o.Spec.Ref))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+	cmd.SysProcAttr = ownSession()
+	if o.Isolation.Mode != Sandbox {
+		if err := cmd.Start(); err != nil {
+			return 0, err
+		}
+		l.reaping.Go(func() { _ = cmd.Wait() }) // its status says nothing that its result does not
+		return cmd.Process.Pid, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	cmd.ExtraFiles = []*os.File{w}
+	err = errors.Join(cmd.Start(), w.Close())
+	if err != nil {
+		return 0, err
+	}
+	_, read := fmt.Fscan(r, &pid) // it ends at once, whatever happens
+	if err := cmd.Wait(); err != nil || read != nil {
+		return 0, errPlace
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return 0, err
+	}
+	l.reaping.Go(func() { _, _ = p.Wait() }) // as above; of a server that does not reap it is not ours
+	return pid, nil
+}
+
+// errPlace says that there is no place for a sandbox; the first line of its output
+// tells why.
+var errPlace = errors.New("no namespace could be made for the run")
+
+// place is what its process finds.
+func (o *Order) place() sandbox.PlaceOptions {
+	p := sandbox.PlaceOptions{Size: o.Spec.Limits.scratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.Isolation.Show}
+	if o.Spec.changes() {
+		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
+	}
+	return p
 }

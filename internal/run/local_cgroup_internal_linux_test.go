@@ -53,7 +53,7 @@ func TestSweepCgroups(t *testing.T) {
 	}
 	for name, m := range map[string]marker{"2-1": dead, "1-4": {handle: handle{machine: l.here, process: alive}, Cgroup: begun}} {
 		dir := filepath.Join(l.runs(), "abc", name)
-		mustWrite(t, filepath.Join(dir, workFolder, "file"), "")
+		mustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if err := writeMarker(dir, m); err != nil {
 			t.Fatal(err)
 		}

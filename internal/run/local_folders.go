@@ -4,16 +4,14 @@ package run
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -23,8 +21,6 @@ const (
 	// keepEnded is how long the folder of an attempt is kept whose result nobody
 	// read.
 	keepEnded = 24 * time.Hour
-	// keepPlugins is how long plugins are kept that no run needs.
-	keepPlugins = 7 * 24 * time.Hour
 )
 
 // makeFolders makes folders whose parents exist, with this mode, whatever they
@@ -41,49 +37,19 @@ func makeFolders(mode fs.FileMode, names ...string) error {
 	return nil
 }
 
-func (l *Local) plugins() string { return filepath.Join(l.o.Storage, "plugins") }
-
-// makeCache makes the folder in which the tool keeps plugins. Each source and
-// template has its own: what code of one leaves there, another does not start.
-// Terraform has none, since its runs disturb each other there.
-func (l *Local) makeCache(o *Order) (string, error) {
-	if l.terraform {
-		return "", nil
-	}
-	h := sha256.New()
-	source := o.Spec.Source
-	if o.Spec.Remote != nil { // each upload is other code: what they have in common is the workspace
-		fmt.Fprintf(h, "remote %s\n", o.Spec.Ref.ID)
-		source = instance.Source{}
-	}
-	for _, part := range []string{o.Spec.Snapshot, source.Module, source.Digest, source.Archive, source.Path} {
-		fmt.Fprintf(h, "%d:%s\n", len(part), part)
-	}
-	name := fmt.Sprintf("%s-%d", hex.EncodeToString(h.Sum(nil)[:16]), o.Isolation.UID)
-	dir := filepath.Join(l.plugins(), name)
-	if err := makeFolders(0o700, dir); err != nil {
-		return "", err
-	}
-	now := time.Now()
-	if err := os.Chtimes(dir, now, now); err != nil { // it is in use
-		return "", err
-	}
-	if o.Isolation.UID > 0 {
-		return dir, os.Lchown(dir, o.Isolation.UID, o.Isolation.GID)
-	}
-	return dir, nil
-}
-
-// clean removes the folder of an attempt that has ended, unless it holds a state
-// that is stored nowhere else.
+// clean removes the folder of an attempt that has ended, but for a state that is
+// stored nowhere else, and what says where that belongs.
 func (l *Local) clean(folder string) error {
-	if folder == "" || findErrored(folder) != "" {
+	if folder == "" {
 		return nil
 	}
 	if m, err := readMarker(folder); err == nil && m.Cgroup != "" {
 		l.removeCgroup(m.Cgroup)
 	}
-	if err := removeTree(folder); err != nil {
+	if findErrored(folder) != "" {
+		return nil
+	}
+	if err := sandbox.Remove(folder); err != nil {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(folder)) // of the instance, if that was its last attempt
@@ -108,35 +74,6 @@ func (l *Local) cleanBefore(r instance.Ref) error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes a folder in which a tool may have made others that nobody
-// can write to. No link is followed.
-func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	var open func(name string)
-	open = func(name string) {
-		if info, err := root.Lstat(name); err != nil || !info.IsDir() || root.Chmod(name, 0o700) != nil {
-			return
-		}
-		entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(name))
-		if err != nil {
-			return
-		}
-		for _, e := range entries {
-			open(filepath.Join(name, e.Name()))
-		}
-	}
-	open(".")
-	return os.RemoveAll(dir)
-}
-
 // removeCgroup removes a control group and those that a tool made in it, but none
 // with processes in it: the kernel refuses that.
 func (l *Local) removeCgroup(dir string) {
@@ -152,6 +89,28 @@ func (l *Local) removeCgroup(dir string) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.o.Logger.Warn("instances: a control group stays", "folder", dir, "error", err)
 	}
+}
+
+// Tidy removes what attempts of instances left here that are gone, whoever observed
+// their end: what runs stays, and what began after it was known who is gone.
+func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		if !gone(filepath.Base(filepath.Dir(dir))) {
+			continue
+		}
+		m, err := readMarker(dir)
+		if err != nil || m.At >= asOf.Unix() || l.running(dir, m) {
+			continue // one without a marker begins, or goes at the next start
+		}
+		errs = append(errs, sandbox.Remove(dir))
+		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+	}
+	return errors.Join(errs...)
 }
 
 // sweepCgroups removes the control groups of attempts that do not run. Their
@@ -186,7 +145,7 @@ func (l *Local) sweepCgroups(ctx context.Context) (err error) {
 }
 
 // sweep removes what nobody will ask for: folders of starts that were cut off,
-// of attempts that ended long ago, and plugins that were long not used.
+// of attempts that ended long ago.
 func (l *Local) sweep() error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
@@ -210,14 +169,6 @@ func (l *Local) sweep() error {
 		}
 		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
 	}
-	if dirs, err = filepath.Glob(filepath.Join(l.plugins(), "*")); err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		if err := removeOld(dir, keepPlugins); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -227,5 +178,5 @@ func removeOld(dir string, keep time.Duration) error {
 	if err != nil || time.Since(info.ModTime()) < keep {
 		return err
 	}
-	return removeTree(dir)
+	return sandbox.Remove(dir)
 }

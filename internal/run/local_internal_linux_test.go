@@ -5,7 +5,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -195,7 +195,7 @@ func TestLocal(t *testing.T) {
 
 func mustGoOn(t *testing.T, l *localTest, s Spec) {
 	t.Helper()
-	mustWrite(t, filepath.Join(l.scratch(s.Ref), workFolder, "go"), "")
+	mustWrite(t, filepath.Join(l.scratch(s.Ref), "work", sandbox.Tool, "go"), "")
 }
 
 func mustLog(t *testing.T, l *localTest, s Spec, h Handle, offset int64) string {
@@ -329,14 +329,15 @@ func TestSweep(t *testing.T) {
 		"1-5": {&dead, true, old},
 	} {
 		dir := filepath.Join(l.runs(), "abc", name)
-		mustWrite(t, filepath.Join(dir, workFolder, "file"), "")
+		mustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if f.marker != nil {
 			if err := writeMarker(dir, *f.marker); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if f.errored {
-			mustWrite(t, filepath.Join(dir, workFolder, "module", erroredFile), "{}")
+			mustWrite(t, filepath.Join(dir, attemptFile), `{"module":"module"}`)
+			mustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
 		}
 		if err := os.Chtimes(dir, f.at, f.at); err != nil {
 			t.Fatal(err)
@@ -345,23 +346,43 @@ func TestSweep(t *testing.T) {
 	l.again(t).mustRemain(t, "1-2", "1-4")
 }
 
-// TestRemoveTree: folders that nobody can write to, and links, do not keep the
-// rest; what a link leads to stays.
-func TestRemoveTree(t *testing.T) {
-	dir, kept := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "kept")
-	mustWrite(t, filepath.Join(dir, "a", "b", "file"), "")
-	mustWrite(t, kept, "")
-	if err := errors.Join(os.Symlink(kept, filepath.Join(dir, "a", "link")), os.Chmod(filepath.Join(dir, "a", "b"), 0), os.Chmod(filepath.Join(dir, "a"), 0o500)); err != nil {
+// TestTidy removes the folders of instances that are gone, on a host that does not
+// lead: not what runs, nor what began since.
+func TestTidy(t *testing.T) {
+	l := newLocal(t, nil)
+	now := time.Now()
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
+	self, err := newProcess(os.Getpid())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := removeTree(dir); err != nil {
+	alive, later := dead, dead
+	alive.process, later.At = self, now.Add(time.Minute).Unix()
+	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
+		dir := filepath.Join(l.runs(), name)
+		mustWrite(t, filepath.Join(dir, resultFile), "{}")
+		if err := writeMarker(dir, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Tidy(now, func(id string) bool { return id == "gone" }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
-		t.Errorf("it is there: %v", err)
+	l.mustRemain(t, "1-2", "2-1", "3-1")
+	if err := os.Remove(filepath.Join(l.runs(), "gone", "1-2", markerFile)); err != nil { // it is no child
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(kept); err != nil {
-		t.Error(err)
+}
+
+// TestErroredOfPlans: what changes nothing leaves no state, whatever its code calls one.
+func TestErroredOfPlans(t *testing.T) {
+	for kind, keeps := range map[instance.RunKind]bool{instance.RunApply: true, instance.RunDestroy: true, instance.RunPlan: false, instance.RunDrift: false} {
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}))
+		tr.order.Spec.Ref.Kind = kind
+		tr.run()
+		if got := findErrored(tr.order.Scratch) != ""; got != keeps {
+			t.Errorf("%s: kept: %v", kind, got)
+		}
 	}
 }
 
@@ -402,6 +423,9 @@ func TestCheck(t *testing.T) {
 	})
 	t.Run("no namespaces", func(t *testing.T) {
 		dir := t.TempDir()
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // another user starts it
+			t.Fatal(err)
+		}
 		mustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
 		if err := os.Chmod(filepath.Join(dir, "bwrap"), 0o755); err != nil {
 			t.Fatal(err)

@@ -11,45 +11,56 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // TestKilledChild kills the child while the tool runs, which is interrupted once,
-// whoever looks, and waited for: K7.
+// whoever looks, and waited for: K7. What it could not store is kept, and nothing else
+// of it.
 func TestKilledChild(t *testing.T) {
 	for _, mode := range []string{NoIsolation, Sandbox} {
 		t.Run(mode, func(t *testing.T) {
 			if mode == Sandbox {
 				tofutest.Bubblewrap(t)
 			}
-			l := newLocal(t, func(o *LocalOptions) { o.Isolation = mode })
+			shown := t.TempDir()
+			l := newLocal(t, func(o *LocalOptions) { o.Isolation, o.Show = mode, []string{shown} })
 			s := l.spec(t, stubOrder{Tool: `
-				trap 'n=$((n+1)); echo $n > interrupts' INT; n=0; : > ready
-				until [ -e go ]; do sleep 0.02; done
-				echo '{"serial":1}' > errored.tfstate`})
+				trap 'n=$((n+1)); echo $n > errored.tfstate' INT; n=0; echo ready
+				until [ -e ` + shown + `/go ]; do sleep 0.02; done`})
 			h := l.mustStart(t, s)
 			dir := l.scratch(s.Ref)
-			mustAppear(t, filepath.Join(dir, workFolder, "ready"))
+			mustSay(t, dir, "ready")
 			mustKillChild(t, dir)
 			for _, l := range []*localTest{l, l, l.again(t)} {
 				if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running || st.Message == "" {
 					t.Errorf("%+v, %v", st, err)
 				}
 			}
-			mustAppear(t, filepath.Join(dir, workFolder, "interrupts"))
-			mustGoOn(t, l, s)
+			await(t, "the interrupt", func() bool { return findErrored(dir) != "" })
+			file := findErrored(dir)
+			mustWrite(t, filepath.Join(shown, "go"), "")
 			st := l.mustEnd(t, s, h)
-			file := filepath.Join(dir, workFolder, erroredFile)
 			if st.State != Gone || !strings.Contains(st.Message, l.here.Host) || !strings.Contains(st.Message, file) {
 				t.Errorf("%+v", st)
 			}
-			if b, err := os.ReadFile(filepath.Join(dir, workFolder, "interrupts")); err != nil || string(b) != "1\n" {
+			if b, err := os.ReadFile(file); err != nil || string(b) != "1\n" {
 				t.Errorf("interrupts: %q, %v", b, err)
 			}
 			l.again(t).mustRemain(t, "1-1") // the next attempt stores it
 		})
 	}
+}
+
+// mustSay waits until the tool of an attempt says a line.
+func mustSay(t *testing.T, dir, line string) {
+	t.Helper()
+	await(t, line, func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, "said"))
+		return err == nil && strings.Contains("\n"+string(b), "\n"+line+"\n")
+	})
 }
 
 // mustKillChild kills the child of a scratch folder, and waits until it is dead.
@@ -68,7 +79,7 @@ func TestDeafRest(t *testing.T) {
 	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
 	h := l.mustStart(t, s)
 	dir := l.scratch(s.Ref)
-	mustAppear(t, filepath.Join(dir, workFolder, "ready"))
+	mustAppear(t, filepath.Join(dir, "work", sandbox.Tool, "ready"))
 	mustKillChild(t, dir)
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running {
 		t.Fatalf("%+v, %v", st, err)

@@ -315,28 +315,6 @@ func (l *Local) lost(at place, why string) (Status, error) {
 	return Status{State: Gone, Message: text}, l.clean(at.folder)
 }
 
-// findErrored looks for a state that the tool could not store; "" if there is
-// none. What the tool left may be links; none is followed.
-func findErrored(folder string) string {
-	root, err := os.OpenRoot(filepath.Join(folder, workFolder))
-	if err != nil {
-		return ""
-	}
-	defer root.Close()
-	found := ""
-	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return fs.SkipDir
-		case d.Name() == erroredFile && d.Type().IsRegular():
-			found = filepath.Join(folder, workFolder, filepath.FromSlash(name))
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found
-}
-
 // lastLine is the last line that a child wrote before it died, cut to be shown.
 func lastLine(file string) string {
 	f, err := os.Open(file)

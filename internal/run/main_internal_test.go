@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/sandbox"
 )
 
 // TestMain lets the test program stand for okara: what the executor starts is
@@ -34,12 +36,15 @@ func commands() map[string]func(args []string) error {
 		"apply":     stubTool("apply"),
 		"show":      stubTool("show"),
 		RunCommand:  stubChild,
+
+		sandbox.PlaceCommand: placeTestCommand,
 	}
 }
 
 func execTestCommand(args []string) error {
 	var o ExecOptions
 	f := flag.NewFlagSet(execCommand, flag.ContinueOnError)
+	f.StringVar(&o.Base, "base", "", "")
 	f.StringVar(&o.Dir, "dir", "", "")
 	f.IntVar(&o.UID, "uid", 0, "")
 	f.IntVar(&o.GID, "gid", 0, "")
@@ -53,4 +58,22 @@ func execTestCommand(args []string) error {
 		return errors.New("no program")
 	}
 	return Exec(o, f.Args(), os.Environ())
+}
+
+func placeTestCommand(args []string) error {
+	var o sandbox.PlaceOptions
+	f := flag.NewFlagSet(sandbox.PlaceCommand, flag.ContinueOnError)
+	f.Int64Var(&o.Size, "size", 0, "")
+	f.IntVar(&o.UID, "uid", 0, "")
+	f.IntVar(&o.GID, "gid", 0, "")
+	f.StringVar(&o.Errored, "errored", "", "")
+	f.Func("show", "", func(name string) error {
+		o.Show = append(o.Show, name)
+		return nil
+	})
+	f.BoolVar(&o.Inside, "inside", false, "")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	return sandbox.Place(o, f.Args(), os.Environ())
 }

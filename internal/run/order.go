@@ -7,9 +7,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 )
 
 // LockID is the id of the lock that an attempt takes: who finds it lost takes
@@ -22,7 +22,7 @@ func LockID(r instance.Ref) string {
 // toolCommand is one command of the tool.
 type toolCommand struct {
 	Args           []string
-	Dir            string   // absolute, in the work folder
+	Dir            string   // a name in the folder of the tool
 	Env            []string // all of it
 	Stdout, Stderr io.Writer
 	// Alone says that this process starts nothing else: whatever becomes its
@@ -37,24 +37,14 @@ type startedTool interface {
 	Wait() error      // as of [exec.Cmd]; everything that it wrote was passed on by then
 }
 
-// workFolder is the folder of a scratch folder that the tool sees, and the only
-// one; tempFolder of that is its folder for temporary files.
-const (
-	workFolder = "work"
-	tempFolder = "tmp"
-)
-
-func (o *Order) work() string { return filepath.Join(o.Scratch, workFolder) }
-
 // Order is what a child reads from its standard input: the specification, and
 // all that it needs and that no argument or variable of its environment may
 // show. It is secret as a whole.
 type Order struct {
 	Spec      Spec      `json:"spec"`
-	Program   string    `json:"program"`         // absolute name of tofu or terraform
-	Okara     string    `json:"okara"`           // absolute name of this program
-	Scratch   string    `json:"scratch"`         // folder of this attempt
-	Cache     string    `json:"cache,omitempty"` // of plugins, for this source and template; "": none
+	Program   string    `json:"program"` // absolute name of tofu or terraform
+	Okara     string    `json:"okara"`   // absolute name of this program
+	Scratch   string    `json:"scratch"` // folder of this attempt
 	Isolation Isolation `json:"isolation"`
 	Registry  Registry  `json:"registry"`
 	StateKeys string    `json:"state_keys,omitempty"` // as in OKARA_STATE_KEYS; "": states are not sealed
@@ -63,6 +53,22 @@ type Order struct {
 	Environment map[string]string `json:"environment,omitempty"` // of the tool: what the credentials give
 	Files       map[string][]byte `json:"files,omitempty"`       // files of the credentials; Environment names them as ${files}/NAME
 	Masked      []string          `json:"masked,omitempty"`      // further values that no log may show
+
+	// Ask are the arguments of the only command of the tool, where that is no attempt
+	// but a question: what it says is for standard output.
+	Ask []string `json:"ask,omitempty"`
+
+	AllowEncryption bool `json:"allow_encryption,omitempty"` // in what was uploaded
+
+	dir *sandbox.Workdir // what the tool can write; nil until it is made
+}
+
+// open makes the folder of the tool, in which nothing ran.
+func (o *Order) open() (err error) {
+	o.dir, err = sandbox.Open(sandbox.Options{
+		Scratch: o.Scratch, Placed: o.Isolation.Mode == Sandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
+	})
+	return err
 }
 
 // Registry is how the child reaches the registry.
@@ -100,7 +106,7 @@ type Isolation struct {
 	Bwrap string   `json:"bwrap,omitempty"` // absolute name of bubblewrap, of sandbox
 	UID   int      `json:"uid,omitempty"`   // that the tool has, of user, and of sandbox where we are root; 0: ours
 	GID   int      `json:"gid,omitempty"`
-	Show  []string `json:"show,omitempty"` // what a sandbox shows beside system files, to be read
+	Show  []string `json:"show,omitempty"` // what a sandbox shows beside system files, to be read; the tool is among it
 	Hide  []string `json:"hide,omitempty"` // folders that it must not show
 
 	Cgroup    string `json:"cgroup,omitempty"`    // folder of the control group of this attempt; "": none

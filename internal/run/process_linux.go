@@ -247,11 +247,3 @@ func ownedBy(info fs.FileInfo, uid int) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == uid
 }
-
-// onDisk is what a file takes of the disk; files may have holes.
-func onDisk(info fs.FileInfo) int64 {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return s.Blocks * 512
-	}
-	return info.Size()
-}

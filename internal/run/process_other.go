@@ -21,7 +21,7 @@ func Harden() error { return nil }
 // ExecOptions are what [Exec] sets before the tool runs.
 type ExecOptions struct {
 	UID, GID  int
-	Dir       string
+	Base, Dir string
 	Memory    int64
 	FileSize  int64
 	Processes int
@@ -42,7 +42,6 @@ func thisMachine() (machine, error)           { return machine{}, errSystem }
 func newProcess(int) (process, error)         { return process{}, errSystem }
 func ownSession() *syscall.SysProcAttr        { return nil }
 func delegatedCgroup() (string, error)        { return "", errSystem }
-func onDisk(info fs.FileInfo) int64           { return info.Size() }
 func ownedBy(fs.FileInfo, int) bool           { return false }
 func (p process) alive() bool                 { return false }
 func (p process) signal(syscall.Signal) error { return errSystem }

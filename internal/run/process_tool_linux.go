@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 )
 
 // toolFile of a scratch folder names the process of [tool.group], for whoever
@@ -62,14 +63,17 @@ func (o *Order) startCommand(c toolCommand) (*tool, error) {
 }
 
 func (t *tool) start(c toolCommand) (err error) {
-	if err := t.o.prepareWork(); err != nil {
+	if err := t.o.dir.Begin(); err != nil {
 		return err
 	}
 	var info, informs *os.File
 	line := t.o.commandLine(c, 3) // the first of ExtraFiles
 	t.cmd = exec.Command(line[0], line[1:]...)
-	t.cmd.Dir, t.cmd.Env = c.Dir, c.Env
+	t.cmd.Dir, t.cmd.Env = "/", c.Env
 	attr := &syscall.SysProcAttr{Setpgid: true}
+	if uid := t.o.Isolation.UID; uid > 0 && t.o.Isolation.Mode == Sandbox {
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(t.o.Isolation.GID)}
+	}
 	t.cmd.SysProcAttr = attr
 	var theirs []*os.File
 	defer func() {
@@ -140,7 +144,9 @@ func (t *tool) start(c toolCommand) (err error) {
 		return errors.Join(err, t.Kill(), t.cmd.Wait())
 	}
 	t.ended = make(chan struct{})
-	t.watching.Go(t.watchScratch)
+	if !t.o.dir.Bounded() {
+		t.watching.Go(t.watchScratch)
+	}
 	return nil
 }
 
@@ -162,7 +168,7 @@ func (t *tool) watchScratch() {
 			}
 			continue
 		}
-		if over, err := t.o.scratchOver(2 * t.o.Spec.Limits.scratch()); over || err != nil {
+		if err := t.o.dir.Check(2 * t.o.Spec.Limits.scratch()); err != nil {
 			t.fail(errors.Join(err, t.Kill()))
 			return
 		}
@@ -280,7 +286,7 @@ func (t *tool) Wait() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if errors.Is(t.err, errScratchFull) {
+	if errors.Is(t.err, sandbox.ErrFull) {
 		return t.err // which is why it failed
 	}
 	return cmp.Or(err, errors.Join(rest, t.err))
@@ -338,26 +344,4 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// prepareWork makes the folders of the tool, and gives it what is in them where
-// it has another user. What the tool left may hold links; none is followed.
-func (o *Order) prepareWork() error {
-	if err := os.MkdirAll(filepath.Join(o.work(), tempFolder), 0o700); err != nil {
-		return err
-	}
-	if o.Isolation.UID <= 0 {
-		return nil
-	}
-	root, err := os.OpenRoot(o.work())
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return root.Lchown(name, o.Isolation.UID, o.Isolation.GID)
-	})
 }

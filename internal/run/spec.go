@@ -86,6 +86,12 @@ type Killer interface {
 	Kill(ctx context.Context, s Spec, h Handle) error
 }
 
+// Tidier removes what attempts left on this machine, where an executor can.
+type Tidier interface {
+	// Tidy removes the folders of instances that are gone; asOf is when gone was known.
+	Tidy(asOf time.Time, gone func(id string) bool) error
+}
+
 // LogSource reads the log of an attempt while it runs, where an executor can.
 type LogSource interface {
 	Log(ctx context.Context, s Spec, h Handle, offset int64) (io.ReadCloser, error)

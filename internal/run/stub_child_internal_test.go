@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -24,6 +26,9 @@ func stubChild(args []string) error {
 	}
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		return err
+	}
+	if len(o.Ask) > 0 {
+		return Answer(o, os.Environ(), os.Stdout)
 	}
 	var do stubOrder
 	if err := json.Unmarshal(o.Spec.Variables["stub"], &do); err != nil {
@@ -40,12 +45,24 @@ func stubChild(args []string) error {
 		return err
 	}
 	if do.Tool != "" {
-		t, err := o.startTool(toolCommand{Args: []string{"-c", do.Tool}, Dir: o.work(), Env: []string{"PATH=/usr/bin:/bin"}, Alone: true})
+		if err := o.openLinked(); err != nil {
+			return err
+		}
+		if err := diskfile.Replace(filepath.Join(o.Scratch, attemptFile), []byte("{}"), 0o600); err != nil {
+			return err
+		}
+		out, err := os.Create(filepath.Join(o.Scratch, "said"))
 		if err != nil {
 			return err
 		}
-		if err := t.Wait(); err != nil {
-			return err
+		for _, script := range append([]string{do.Tool}, do.Then...) {
+			t, err := o.startTool(toolCommand{Args: []string{"-c", script}, Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}, Stdout: out, Stderr: out, Alone: true})
+			if err != nil {
+				return err
+			}
+			if err := t.Wait(); err != nil {
+				return err
+			}
 		}
 	}
 	if do.Hang {
@@ -73,8 +90,9 @@ func stubChild(args []string) error {
 
 // stubOrder is what a stub does, in this order.
 type stubOrder struct {
-	Real  bool   // it is a child, whose tool alone is a stub
-	Tool  string // script of the tool
+	Real  bool     // it is a child, whose tool alone is a stub
+	Tool  string   // script of the tool
+	Then  []string // scripts of its further commands
 	Hang  bool
 	Nonce string // of its result; "": it has none
 	// Unanswered: the registry does not answer, and the result stays here.
@@ -89,4 +107,11 @@ func stubRepo(s Spec) (artifact.InstanceRepo, error) {
 	}
 	repo, err := client.Repo(name)
 	return artifact.InstanceRepo{Repo: repo}, err
+}
+
+func (o *Order) openLinked() error {
+	if err := o.open(); err != nil {
+		return err
+	}
+	return o.dir.LinkErrored("")
 }

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/sandbox"
 )
 
 // The stub stands for the tool. What a command does is in the module, in
@@ -44,6 +46,7 @@ type stubStep struct {
 	Exit      int
 	Hold      string // leaves a process in a session of its own that holds the output, so many seconds
 	Die       bool   // kills itself
+	Sh        string // a script, which may fail
 }
 
 const (
@@ -137,6 +140,10 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 		cmd := exec.Command("setsid", "sleep", s.Hold)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		return cmd.Start()
+	case s.Sh != "":
+		cmd := exec.Command("/bin/sh", "-c", s.Sh)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		_ = cmd.Run() // as is said
 	case s.Die:
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case s.Exit != 0:
@@ -156,7 +163,7 @@ func (p stubPlace) store(state string) error {
 	_, err := p.request(http.MethodPut, p.key(), state)
 	if err != nil {
 		fmt.Println(stubError("Failed to save state", err.Error()))
-		return errors.Join(err, os.WriteFile(filepath.Join(p.module, erroredFile), []byte(state), 0o600))
+		return errors.Join(err, os.WriteFile(filepath.Join(p.module, sandbox.ErroredFile), []byte(state), 0o600))
 	}
 	return nil
 }

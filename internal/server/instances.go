@@ -351,9 +351,15 @@ func (e Executor) check() error {
 	case (e.Isolation == "wrap") != (len(e.Wrap) > 0):
 		return errors.New(`isolation = "wrap" and the command in wrap go together`)
 	}
-	if e.Memory != "" {
-		if _, err := prose.ParseSize(string(e.Memory)); err != nil {
-			return fmt.Errorf("memory %w", err)
+	if slices.ContainsFunc(e.Wrap, func(w string) bool { return strings.Contains(w, "${cache}") }) {
+		return errors.New("wrap: there is no ${cache} any more, since what one run left there another one started\nhint: leave it out; ${scratch} has all that a run needs")
+	}
+	for name, size := range map[string]Size{"memory": e.Memory, "scratch": e.Scratch} {
+		if size == "" {
+			continue
+		}
+		if _, err := prose.ParseSize(string(size)); err != nil {
+			return fmt.Errorf("%s %w", name, err)
 		}
 	}
 	for _, glob := range e.Reads {

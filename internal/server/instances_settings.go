@@ -70,6 +70,7 @@ type Executor struct {
 	Users     []int     `hcl:"users,optional"`     // of the machine, one for each run at a time, of isolation user
 	Show      []string  `hcl:"show,optional"`      // what a sandbox shows beside system files
 	Memory    Size      `hcl:"memory,optional"`    // of a run
+	Scratch   Size      `hcl:"scratch,optional"`   // of all that a run writes; in memory in a sandbox
 	CPUs      float64   `hcl:"cpus,optional"`      // of a run
 	Processes int       `hcl:"processes,optional"` // of a run, threads included
 	Reads     []string  `hcl:"reads,optional"`     // globs of modules that runs may read

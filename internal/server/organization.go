@@ -21,9 +21,12 @@ type TFE struct {
 	Memory   Size     `hcl:"memory,optional"`            // of all states that are being stored
 	// Runs is the executor of plans and applies of the tools: local; "": they run where
 	// they are started.
-	Runs       string    `hcl:"runs,optional"`
-	RunTimeout Duration  `hcl:"run_timeout,optional"` // of a plan, and of an apply
-	Range      hcl.Range `hcl:",def_range"`
+	Runs       string   `hcl:"runs,optional"`
+	RunTimeout Duration `hcl:"run_timeout,optional"` // of a plan, and of an apply
+	// AllowEncryption lets what is uploaded have a block encryption, whose key provider
+	// runs programs.
+	AllowEncryption bool      `hcl:"allow_encryption,optional"`
+	Range           hcl.Range `hcl:",def_range"`
 }
 
 // modeRemote is the execution mode of workspaces whose plans and applies run here.

@@ -210,7 +210,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
 		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log,
+		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value(), Scratch: l.o.executor.Scratch.value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log,
 	})
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.rate, GroupAge: l.o.groupAge,
@@ -352,7 +352,7 @@ func (l *launcher) answerRuns(ctx context.Context) error {
 
 // order is what the child of one attempt needs beside the spec.
 func (l *launcher) order(ctx context.Context, s run.Spec) (run.Order, error) {
-	o := run.Order{StateKeys: l.env.Getenv("OKARA_STATE_KEYS"), Server: l.at}
+	o := run.Order{StateKeys: l.env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.source.TFE.AllowEncryption}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
 		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,

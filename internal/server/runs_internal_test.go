@@ -33,6 +33,7 @@ func TestRunsRefused(t *testing.T) {
 		{"a time that is none", "anonymous = []\ninstances {}\n" + local + "tfe {\n  runs = \"local\"\n  run_timeout = \"soon\"\n}", `run_timeout "soon"`},
 		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "everybody may read:module:** here without a token"},
 		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `there is no block credential "aws"`},
+		{"encryption without runs", "tfe {\n  allow_encryption = true\n}", "allow_encryption is of runs on the server, and there are none"},
 		{"credentials without runs", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "this server runs no plans for the tools"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,10 +24,13 @@ func (s *Settings) runsRemote() bool { return s.TFE.on() && s.TFE.Runs != "" }
 // own: nobody vouches for its code.
 func (s *Settings) checkRuns() error {
 	t := s.TFE
+	refused := func(text string, args ...any) error { return settingError(t.Range, fmt.Errorf(text, args...)) }
 	if t.Runs == "" {
+		if t.AllowEncryption {
+			return refused("allow_encryption is of runs on the server, and there are none\nhint: set runs = \"local\", or leave out allow_encryption")
+		}
 		return nil
 	}
-	refused := func(text string, args ...any) error { return settingError(t.Range, fmt.Errorf(text, args...)) }
 	switch {
 	case !t.on():
 		return refused("runs = %q means nothing with enabled = false", t.Runs)

@@ -99,7 +99,7 @@ resources:
 {{- define "okara.outside" -}}
 - to:
     - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}
-    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128"]}
+    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"]}
     - namespaceSelector: {}
   ports:
   {{- range .Values.networkPolicy.ports }}
@@ -121,7 +121,7 @@ resources:
   {{- else }}
   to:
     - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}
-    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128"]}
+    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"]}
   {{- end }}
 {{- end }}
 

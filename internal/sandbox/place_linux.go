@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// PlaceCommand is the command of okara that calls [Place] for a child.
+const PlaceCommand = "instance-place"
+
+// PlaceOptions say what a child finds.
+type PlaceOptions struct {
+	Size     int64    // of all that the tool writes, in bytes
+	UID, GID int      // that the tool has, where we are root; 0: ours
+	Errored  string   // file for the state that cannot be stored; "": none
+	Show     []string // what the sandbox shows beside system files
+	Inside   bool     // we are in the namespace
+}
+
+// Args are the arguments of [PlaceCommand] before the program.
+func (o PlaceOptions) Args() []string {
+	args := []string{PlaceCommand, "--size", strconv.FormatInt(o.Size, 10)}
+	if o.UID > 0 {
+		args = append(args, "--uid", strconv.Itoa(o.UID), "--gid", strconv.Itoa(o.GID))
+	}
+	if o.Errored != "" {
+		args = append(args, "--errored", o.Errored)
+	}
+	for _, name := range o.Show {
+		args = append(args, "--show", name)
+	}
+	if o.Inside {
+		args = append(args, "--inside")
+	}
+	return append(args, "--")
+}
+
+// pidFD is where [Place] writes the id of the process that it started.
+const pidFD = 3
+
+// Place becomes another program in a namespace of mounts of its own, in which [Mount]
+// is the folder of the tool. The namespace needs a process of its own, of which the
+// first line of file descriptor 3 is the id; this one ends then.
+func Place(o PlaceOptions, line, env []string) error {
+	if o.Inside {
+		return o.inside(line, env)
+	}
+	unix.CloseOnExec(pidFD)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	inside := o
+	inside.Inside = true
+	cmd := exec.Command(self, append(inside.Args(), line...)...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		a := cmd.SysProcAttr
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("making a namespace for the run: %w", err)
+	}
+	_, err = fmt.Fprintln(os.NewFile(pidFD, "pid"), cmd.Process.Pid)
+	return err
+}
+
+// inside mounts, and gives up the right to.
+func (o PlaceOptions) inside(line, env []string) error {
+	if err := o.mount(); err != nil {
+		return fmt.Errorf("mounting the folder of the run: %w", err)
+	}
+	runtime.LockOSThread() // what follows is of one thread
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up capabilities: %w", err)
+	}
+	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
+}
+
+// pageSize is what a file takes at least.
+const pageSize = 4 << 10
+
+func (o PlaceOptions) mount() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return err
+	}
+	// The files are opened before anything is mounted over them.
+	var shown []*os.File
+	for _, name := range o.Show {
+		f, err := os.OpenFile(name, unix.O_PATH, 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		shown = append(shown, f)
+	}
+	var errored *os.File
+	if o.Errored != "" {
+		f, err := os.OpenFile(o.Errored, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return err
+		}
+		if errored = f; o.UID > 0 {
+			if err := f.Chown(o.UID, o.GID); err != nil {
+				return err
+			}
+		}
+	}
+	data := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0711", o.Size, max(o.Size/pageSize, 64))
+	if err := unix.Mount("okara", Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
+		return err
+	}
+	for i, f := range shown {
+		if err := bind(f, filepath.Join(Mount, shownPart(i))); err != nil {
+			return err
+		}
+	}
+	return bind(errored, filepath.Join(Mount, erroredPart))
+}
+
+// bind shows what is open under another name; nil: nothing.
+func bind(f *os.File, name string) error {
+	if f == nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		err = os.Mkdir(name, 0o755)
+	} else {
+		err = os.WriteFile(name, nil, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Mount("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), name, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// noRoom tells whether a file system is full.
+func noRoom(dir string) (bool, error) {
+	var s unix.Statfs_t
+	err := unix.Statfs(dir, &s)
+	return s.Bavail == 0 || s.Ffree == 0, err
+}
+
+// onDisk is what a file takes of the disk; files may have holes.
+func onDisk(info fs.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return s.Blocks * 512
+	}
+	return info.Size()
+}

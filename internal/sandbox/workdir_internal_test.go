@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package sandbox
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// newWorkdir is one whose tool has run, with a file and a folder outside.
+func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
+	t.Helper()
+	outside := t.TempDir()
+	file, dir = filepath.Join(outside, "file"), filepath.Join(outside, "dir")
+	if err := errors.Join(os.WriteFile(file, []byte("outside"), 0o600), os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), []byte("outside"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(Options{Scratch: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	err = w.Fill(Tool, func(dir string) error {
+		return errors.Join(os.Mkdir(filepath.Join(dir, "module"), 0o700), os.WriteFile(filepath.Join(dir, "module", "file"), []byte("inside"), 0o600))
+	})
+	if err := errors.Join(err, w.Give("plan", []byte("first")), w.Begin()); err != nil {
+		t.Fatal(err)
+	}
+	return w, file, dir
+}
+
+// plants are what a tool can put in the place of something.
+func plants(file, dir string) map[string]func(name string) error {
+	return map[string]func(name string) error{
+		"a link to a file":   func(name string) error { return os.Symlink(file, name) },
+		"a link to a folder": func(name string) error { return os.Symlink(dir, name) },
+		"a link inside":      func(name string) error { return os.Symlink("../given", name) },
+		"a pipe":             func(name string) error { return syscall.Mkfifo(name, 0o600) },
+		"a device":           func(name string) error { return os.Symlink("/dev/zero", name) },
+		"a hard link":        func(name string) error { return os.Link(file, name) },
+	}
+}
+
+// TestPlantedInWorkdir replaces each part of the names that the server uses: nothing
+// outside is read, written or removed, and nothing is waited for.
+func TestPlantedInWorkdir(t *testing.T) {
+	for _, part := range []string{"tool", "tool/module", "tool/module/file", "given", "given/plan"} {
+		for what := range plants("", "") {
+			t.Run(part+", "+what, func(t *testing.T) {
+				w, file, dir := newWorkdir(t)
+				at := filepath.Join(w.base, part)
+				if err := errors.Join(os.RemoveAll(at), plants(file, dir)[what](at)); err != nil {
+					t.Fatal(err)
+				}
+				hard := what == "a hard link" && part == "tool/module/file" // the system lets only an owner make it
+				if b, err := w.Read("tool/module/file", 100); strings.HasPrefix(part, "tool") && !hard && err == nil || string(b) == "outside" && !hard {
+					t.Errorf("read %q, %v", b, err)
+				}
+				err := w.Give("plan", []byte("second"))
+				if part == "given/plan" && err != nil || part == "given" && err == nil {
+					t.Errorf("given: %v", err)
+				}
+				if err := w.Check(1 << 20); err != nil {
+					t.Error(err)
+				}
+				if err := w.Clear(); err != nil {
+					t.Error(err)
+				}
+				for _, name := range []string{file, filepath.Join(dir, "file")} {
+					if b, err := os.ReadFile(name); err != nil || string(b) != "outside" {
+						t.Errorf("%s: %q, %v", name, b, err)
+					}
+				}
+				if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+					t.Errorf("%v, %v", entries, err)
+				}
+			})
+		}
+	}
+}
+
+// TestNoNamesAfterwards: once the tool has run nobody gets the name of a folder.
+func TestNoNamesAfterwards(t *testing.T) {
+	w, _, _ := newWorkdir(t)
+	if err := w.Fill(Tool, func(string) error { return nil }); !errors.Is(err, errBegun) {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range []string{"../outside", "/etc/passwd", "tool/../../outside"} {
+		if b, err := w.Read(name, 100); err == nil {
+			t.Errorf("%s: %q", name, b)
+		}
+	}
+}
+
+// TestReadBounds refuses what is larger than it may be.
+func TestReadBounds(t *testing.T) {
+	w, _, _ := newWorkdir(t)
+	if b, err := w.Read("tool/module/file", 5); err == nil {
+		t.Errorf("%q", b)
+	}
+	if b, err := w.Read("tool/module/file", 6); err != nil || string(b) != "inside" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestErrored finds the state that was left beside the folder, or in the root module,
+// and takes no link and no empty file for one.
+func TestErrored(t *testing.T) {
+	w, file, _ := newWorkdir(t)
+	scratch := w.o.Scratch
+	left := filepath.Join(w.base, Tool, "module", ErroredFile)
+	if err := os.Symlink(file, left); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := OpenErrored(scratch, "module"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a link: %+v, %v", e, err)
+	}
+	for name, want := range map[string]string{left: "left", filepath.Join(scratch, ErroredFile): "beside"} {
+		if err := errors.Join(os.RemoveAll(name), os.WriteFile(name, []byte(want), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		e, err := OpenErrored(scratch, "module")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := e.Read(100)
+		if err := errors.Join(err, e.Remove(), e.Close()); err != nil || string(b) != want || e.Name != name {
+			t.Errorf("%s: %q, %v, want %s", e.Name, b, err, want)
+		}
+	}
+	if e, err := OpenErrored(scratch, "module"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing is left: %+v, %v", e, err)
+	}
+}
+
+// TestRemove: folders that nobody can write to, and links, do not keep the rest; what
+// a link leads to stays.
+func TestRemove(t *testing.T) {
+	dir, kept := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "kept")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b", "c"), 0o700), os.WriteFile(kept, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink(kept, filepath.Join(dir, "a", "link")), os.Chmod(filepath.Join(dir, "a", "b"), 0), os.Chmod(filepath.Join(dir, "a"), 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is there: %v", err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
