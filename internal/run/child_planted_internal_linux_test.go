@@ -29,15 +29,13 @@ plant() {
 	esac
 } 2>/dev/null
 everywhere() {
-	for dir in "$PWD" "$PWD/.." "$PWD/../.." "$PWD/../../.." /tmp /var/tmp /dev/shm /run /run/okara /run/okara/*; do
-		for name in "$dir"/* "$dir"/.[a-z]*; do plant "$name"; done
-		for name in plan tmp shm home run files given tool work errored errored.tfstate .terraform .terraform.lock.hcl tofu.rc ca.pem variables.tfvars.json okara_override.tf log result.json tool.json attempt.json process.json; do
-			plant "$dir/$name"
-		done
+	for name in "$PWD"/* "$PWD"/.[a-z]* "$PWD"/../* /tmp/* /dev/shm/* /run/okara/*/* \
+		"$PWD"/errored.tfstate "$PWD"/.terraform.lock.hcl "$PWD"/../plan "$PWD"/../tmp "$PWD"/../../given "$PWD"/../../tmp "$PWD"/../../tool; do
+		plant "$name"
 	done
 }
 everywhere
-(while :; do everywhere; done) > /dev/null 2>&1 &
+(while sleep 0.01; do plant "$PWD"/../plan; plant "$PWD"/.terraform.lock.hcl; done) > /dev/null 2>&1 &
 `
 
 // reading looks for the storage at all places that a link may have brought it to.

@@ -301,7 +301,12 @@ func (t *tool) killRest() error {
 		}
 	}
 	if t.o.Isolation.Mode == Sandbox {
-		return t.group.end()
+		err := t.group.end()
+		if pid := t.group.PID; pid > 0 { // it is ours once bubblewrap has ended
+			var status unix.WaitStatus
+			_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // else it is not
+		}
+		return err
 	}
 	for {
 		all, err := processes()
