@@ -24,9 +24,15 @@ import (
 type quickTool struct{ applied int }
 
 func (q *quickTool) start(c toolCommand) (startedTool, error) {
+	at := stubPlace{}
+	for _, v := range c.Env {
+		if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
+			at = stubPlace{module: filepath.Join(dir, "..", "..", c.Dir), bridge: dir}
+		}
+	}
 	switch c.Args[0] {
 	case "init":
-		return ended0{}, os.WriteFile(filepath.Join(c.Dir, lockFileName), []byte("# locked\n"), 0o600)
+		return ended0{}, os.WriteFile(filepath.Join(at.module, lockFileName), []byte("# locked\n"), 0o600)
 	case "plan":
 		for _, a := range c.Args {
 			if name, ok := strings.CutPrefix(a, "-out="); ok {
@@ -35,12 +41,6 @@ func (q *quickTool) start(c toolCommand) (startedTool, error) {
 		}
 	case "apply":
 		q.applied++
-		at := stubPlace{module: c.Dir}
-		for _, v := range c.Env {
-			if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
-				at.bridge = dir
-			}
-		}
 		return ended0{}, errors.Join(at.store(state(8, 1)), at.store(state(9, 2)))
 	}
 	return ended0{}, nil

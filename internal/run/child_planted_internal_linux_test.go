@@ -18,7 +18,7 @@ import (
 // set, so that there are further commands.
 const planting = `
 plant() {
-	[ "$KEEP" ] && case $1 in */stub.json|*/module|"$PWD") return;; esac
+	[ "$KEEP" ] && case $1 in */stub.json|*/module|*/tool|"$PWD") return;; esac
 	rm -rf "$1" 2>/dev/null || mv "$1" "$1.moved" 2>/dev/null
 	case $KIND in
 	file) ln -s "$VICTIM" "$1";;

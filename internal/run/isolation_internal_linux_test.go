@@ -105,11 +105,13 @@ func (l *localTest) mustHear(t *testing.T, s Spec, scripts ...string) string {
 // nor keys, nor another run, nor any process but its own. It has no capability, can
 // get none, and writes nothing but into the folder of the run.
 func TestSandboxSees(t *testing.T) {
-	l := newSandbox(t, func(o *LocalOptions) { o.Show = []string{filepath.Dir(o.Storage)} }) // which hides no storage by itself
+	l := newSandbox(t, func(o *LocalOptions) {
+		o.Show = []string{filepath.Dir(o.Storage)}         // of which the storage is hidden
+		if err := os.Chmod(o.Show[0], 0o755); err != nil { // so that the user of the sandbox could see it
+			t.Fatal(err)
+		}
+	})
 	s := l.spec(t, stubOrder{})
-	if err := os.Chmod(filepath.Dir(l.options.Storage), 0o755); err != nil { // so that the user of the sandbox could see it
-		t.Fatal(err)
-	}
 	for _, name := range []string{"blob", "keys/state.key", "runs/other/1-1/work/tool/main.tf"} {
 		mustWrite(t, filepath.Join(l.options.Storage, name), "secret")
 	}

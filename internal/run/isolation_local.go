@@ -204,6 +204,9 @@ func (l *Local) explain(err error, said string) error {
 	if strings.HasPrefix(line, "bwrap: Unknown option") {
 		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", text)
 	}
+	if strings.HasPrefix(line, "bwrap: Can't") {
+		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", text, nobody)
+	}
 	if l.isolation.Mode == Sandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errPlace)) {
 		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", text)
 	}

@@ -394,10 +394,18 @@ func TestCheck(t *testing.T) {
 	if err := os.Chmod(old, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	unreachable := "cannot reach " + filepath.Dir(base.Storage)
+	if os.Geteuid() != 0 {
+		unreachable = "needs a server that runs as root"
+	} else if err := os.Chmod(filepath.Dir(base.Storage), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, want string
 		change     func(*LocalOptions)
 	}{
+		{"a storage that the user of a run cannot enter", unreachable, func(o *LocalOptions) { o.Isolation, o.Users = OwnUser, []User{{61234, 61234}} }},
+		{"a storage that a sandbox covers", "choose another storage folder", func(o *LocalOptions) { o.Isolation, o.Storage = Sandbox, "/dev/shm/okara" }},
 		{"old tool", "1.9.4, which cannot lock", func(o *LocalOptions) { o.Program = old }},
 		{"no tool", "hint: install it", func(o *LocalOptions) { o.Program = "/nowhere/tofu" }},
 		{"other program", "OpenTofu or Terraform", func(o *LocalOptions) { o.Program = "/bin/true" }},
