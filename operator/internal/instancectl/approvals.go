@@ -79,8 +79,11 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 
 // wantedBy is who asked for what waits for approval.
 func wantedBy(r *instance.Record) instance.Actor {
-	if r.Phase == instance.Planned {
+	switch {
+	case r.Phase == instance.Planned:
 		return r.Run.By
+	case r.Pending != nil && r.Phase != instance.Requested:
+		return r.Pending.By
 	}
 	return r.CreatedBy
 }
