@@ -225,10 +225,10 @@ func (s *site) protectRuns() {
 	ns := s.namespace("okara.dev/runs")
 	ns.Labels[v1alpha1.LabelManaged] = ""
 	s.must(s.operator.Create(ctx, ns))
-	s.refuses("okara-namespace", "deletion of a namespace with runs", s.tenant.Delete(ctx, ns))
-	s.refuses("okara-namespace", "the same by an administrator", s.admin.Delete(ctx, ns))
+	s.refuses("okara-namespace, okara-managed", "deletion of a namespace with runs", s.tenant.Delete(ctx, ns))
+	s.refuses("okara-namespace, okara-managed", "the same by an administrator", s.admin.Delete(ctx, ns))
 	s.refuses("okara-namespace", "the same by the operator", s.operator.Delete(ctx, ns))
-	s.refuses("okara-marks-namespaces", "taking the label away", patch(ctx, s.tenant, ns, `{"metadata":{"labels":{"okara.dev/runs":null}}}`))
+	s.refuses("okara-marks-namespaces, okara-managed", "taking the label away", patch(ctx, s.tenant, ns, `{"metadata":{"labels":{"okara.dev/runs":null}}}`))
 	s.allows("the operator, when the runs have ended", patch(ctx, s.operator, ns, `{"metadata":{"labels":{"okara.dev/runs":null}}}`))
 	s.allows("deletion then", s.operator.Delete(ctx, ns))
 }
@@ -346,6 +346,7 @@ func (s *site) definitions() {
 	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs", Finalizers: []string{"test.example.com/held"}}}
 	def.Spec.Names = v1alpha1.KindNames{Kind: "Vpc", Plural: "vpcs", Singular: "vpc"}
 	def.Spec.Module.Address = "net/vpc/aws"
+	s.must(client.IgnoreNotFound(s.admin.Delete(ctx, def.DeepCopy()))) // that of the pages, which TestDocs made
 	s.must(s.admin.Create(ctx, def))
 	s.allows("an object of it", s.tenant.Create(ctx, s.vpc()))
 	def.Status.Objects = 1
