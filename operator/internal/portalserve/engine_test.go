@@ -19,7 +19,7 @@ func (s *site) settle() {
 	s.t.Helper()
 	if s.operator == nil {
 		s.operator = instancectl.NewController(s.client, s.client, &events.FakeRecorder{}, instancectl.Options{
-			Settings: instancectl.Settings{Namespace: s.namespace}, Executor: engine{},
+			Settings: instancectl.Settings{Namespace: s.namespace}, Operator: s.namespace, Executor: engine{},
 		})
 	}
 	if _, err := s.operator.Pass(s.t.Context()); err != nil {
