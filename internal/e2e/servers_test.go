@@ -58,11 +58,24 @@ func (c *cloud) fleet(registry string, servers int) *fleet {
 		},
 		// Each request has a connection of its own: one that is kept may be that of a
 		// server which is dead, and nobody knows then whether the request came there.
-		Transport:    &http.Transport{DisableKeepAlives: true, DialContext: f.dial},
+		Transport:    insistent{&http.Transport{DisableKeepAlives: true, DialContext: f.dial}},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	f.at = inFront(c.t, proxy.ServeHTTP)
 	return f
+}
+
+// insistent asks another server where one died that was to answer a read, as balancers
+// do. Other requests are for the tool to repeat.
+type insistent struct{ base http.RoundTripper }
+
+func (i insistent) RoundTrip(r *http.Request) (*http.Response, error) {
+	for tries := 1; ; tries++ {
+		resp, err := i.base.RoundTrip(r)
+		if err == nil || r.Method != http.MethodGet || tries == 4 || r.Context().Err() != nil {
+			return resp, err
+		}
+	}
 }
 
 func (f *fleet) start(i int) {
@@ -227,7 +240,7 @@ func (w contest) run(registry string) {
 	var group sync.WaitGroup
 	for i := range w.runs {
 		group.Go(func() {
-			for left.Add(-1) >= 0 {
+			for left.Add(-1) >= 0 && !w.t.Failed() {
 				// What is written tells whose it is, and differs each time.
 				out, err := w.cloud.run(fmt.Sprint(i), f.at, "apply", "-auto-approve", "-lock-timeout=1h", "-var", fmt.Sprintf("text=%d-%d", i, time.Now().UnixNano()))
 				if err != nil {
@@ -237,6 +250,7 @@ func (w contest) run(registry string) {
 			}
 		})
 	}
+	w.t.Cleanup(group.Wait) // before their folders go, if a server does not start
 	go func() {
 		group.Wait()
 		close(done)
