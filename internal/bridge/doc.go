@@ -32,12 +32,19 @@
 //   - use_lockfile: locks by conditional writes to <key>.tflock, and the reason
 //     that both tools must be 1.10 or newer.
 //   - use_path_style: the bucket is in the path; there is no DNS for it.
-//   - skip_credentials_validation, skip_requesting_account_id,
-//     skip_metadata_api_check: nothing asks AWS who we are.
+//   - skip_credentials_validation, skip_requesting_account_id: nothing asks AWS
+//     who we are. The profile has static keys, so the backend does not ask the
+//     metadata service either; skip_metadata_api_check must stay away, since the
+//     backend obeys it by AWS_EC2_METADATA_DISABLED in the environment of the
+//     process, which providers and provisioners inherit.
 //   - skip_region_validation: nothing checks the unused region.
 //   - max_retries: one attempt. Requests to the registry are repeated by okara,
 //     which knows which of them may be; a second layer would only multiply the
 //     waiting when a registry is down.
+//
+// Folders that an older okara initialized have skip_metadata_api_check in their
+// record, and in a plan saved then. The record is corrected before the tool sees
+// it, else it would ask for a new init; a saved plan keeps the argument.
 //
 // A data "terraform_remote_state" with backend = "oci" is overridden the same
 // way. Its repository may be an expression that only the tool can evaluate, so

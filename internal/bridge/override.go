@@ -66,7 +66,6 @@ func clientArguments(key string) []argument {
 		{"use_path_style", "true"},
 		{"skip_credentials_validation", "true"},
 		{"skip_requesting_account_id", "true"},
-		{"skip_metadata_api_check", "true"},
 		{"skip_region_validation", "true"},
 		{"max_retries", "1"},
 	}

@@ -3,12 +3,14 @@
 package bridge
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
@@ -32,6 +34,9 @@ func dataDir(dir string, getenv func(string) string) string {
 	return filepath.Join(dir, d)
 }
 
+// toolRecordName is the file in which the tool records its backend.
+const toolRecordName = "terraform.tfstate"
+
 // recordName is our file in the data directory. The tools record the result
 // of partial configuration themselves, but only the arguments of the backend
 // that they see.
@@ -53,7 +58,7 @@ func readRecord(dataDir string) (record, error) {
 			} `json:"config"`
 		} `json:"backend"`
 	}
-	if err := readJSON(filepath.Join(dataDir, "terraform.tfstate"), &tool); err != nil {
+	if err := readJSON(filepath.Join(dataDir, toolRecordName), &tool); err != nil {
 		return rec, err
 	}
 	b := tool.Backend
@@ -88,6 +93,28 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 	}
 	if err := diskfile.Replace(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
+	}
+	return nil
+}
+
+// metadataCheckRE finds the argument that an older okara gave the backend.
+var metadataCheckRE = regexp.MustCompile(`"skip_metadata_api_check":\s*true\b`)
+
+// allowMetadata takes the argument that keeps providers from instance roles out of
+// the record of an init with an older okara, so that the block is the same as ours
+// for the tool. The caller knows that the record is ours.
+func allowMetadata(dataDir string) error {
+	path := filepath.Join(dataDir, toolRecordName)
+	was, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the backend of the last init: %w", err)
+	}
+	now := metadataCheckRE.ReplaceAll(was, []byte(`"skip_metadata_api_check": null`))
+	if bytes.Equal(was, now) {
+		return nil
+	}
+	if err := diskfile.Replace(path, now, 0o644); err != nil {
+		return fmt.Errorf("correcting the backend of the last init: %w\nhint: okara must be able to write to that directory once, or run init -reconfigure", err)
 	}
 	return nil
 }

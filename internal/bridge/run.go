@@ -75,6 +75,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := checkEnvironment(o.Getenv); err != nil {
 		return Result{}, err
 	}
+	if o.Config.Recorded != "" {
+		if err := allowMetadata(dataDir(o.Config.Dir, o.Getenv)); err != nil {
+			return Result{}, err
+		}
+	}
 	if o.Begin != nil {
 		o.Begin(o.Config.start(o.Getenv))
 	}
@@ -166,6 +171,9 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 	cmd.Env = os.Environ()
 	if dir != "" {
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)
+	}
+	if before := o.Getenv(askingVariable); before != "" {
+		cmd.Env = append(cmd.Env, asking(before, o.Command[0]))
 	}
 	stop, err := startForwarding(cmd)
 	if err != nil {

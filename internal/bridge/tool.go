@@ -3,14 +3,11 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -27,6 +24,10 @@ type Tool struct {
 // the settings of its backend. A tool that cannot lock is refused if the module
 // has state to lock. It sets Command, Config and LockWait of o.
 func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, error) {
+	alreadyAsking := o.Getenv(askingVariable)
+	if err := checkLoop(tool, alreadyAsking, o.Stdout); err != nil {
+		return Result{}, err
+	}
 	line := parseCommandLine(args)
 	o.Config, o.LockWait = Config{Dir: line.Dir}, line.LockTimeout
 	if !line.local() {
@@ -40,8 +41,8 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	if o.Config.Declared {
 		args = line.Rest
 	}
-	if o.Config.Used() {
-		if err := checkTool(ctx, tool.Path, tool.CacheDir); err != nil {
+	if alreadyAsking == "" {
+		if err := checkTool(ctx, tool, o.Config.Used()); err != nil {
 			return Result{}, err
 		}
 	}
@@ -66,40 +67,34 @@ func RunIn(ctx context.Context, dir string, command []string, o Options) (res Re
 // use_lockfile; without it nothing would take a lock. Its prereleases count.
 const oldestTool = "1.10.0-0"
 
-// checkTool refuses a tofu or terraform that cannot lock. A version that was
-// good is remembered for that file in cacheDir ("" for not at all), since
-// asking takes as long as a small plan.
-func checkTool(ctx context.Context, path, cacheDir string) error {
-	mark := toolMark(path, cacheDir)
+// checkTool refuses a program that runs okara again, and, where there is a state to
+// lock, a tofu or terraform that cannot. A version that was good is remembered for
+// that file, since asking takes as long as a small plan.
+func checkTool(ctx context.Context, t Tool, locks bool) error {
+	mark := toolMark(t.Path, t.CacheDir)
 	if _, err := os.Stat(mark); mark != "" && err == nil {
 		return nil
 	}
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, "version", "-json")
-	cmd.Dir = os.TempDir() // nothing there to read or to complain about
-	// A broken CLI configuration puts warnings before the JSON; the run itself
-	// shows them.
-	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull)
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("asking %s for its version: %w", path, err)
-	}
-	var answer struct {
-		Version string `json:"terraform_version"`
-	}
-	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
-		return fmt.Errorf("asking %s for its version: %w", path, err)
+	answer, err := t.ask(ctx)
+	if err != nil && (locks || answer.Loop != "") {
+		return err
 	}
 	version, err := addr.ParseVersion(answer.Version)
+	if err != nil && locks {
+		return fmt.Errorf("asking %s for its version: %w", t.Path, err)
+	}
 	if err != nil {
-		return fmt.Errorf("asking %s for its version: %w", path, err)
+		return nil // the command says itself what is wrong
 	}
 	oldest, err := addr.ParseVersion(oldestTool)
 	if err != nil {
 		return err
 	}
 	if version.Compare(oldest) < 0 {
-		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara needs use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or name another program with OKARA_TOFU or OKARA_TERRAFORM", path, version)
+		if !locks {
+			return nil
+		}
+		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara needs use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or name another program with %s", t.Path, version, t.variable())
 	}
 	if mark != "" && os.MkdirAll(filepath.Dir(mark), 0o755) == nil {
 		// Losing the mark costs one question more, so its errors are none.

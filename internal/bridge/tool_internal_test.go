@@ -42,7 +42,7 @@ func TestCheckTool(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			err := checkTool(t.Context(), tool, cache)
+			err := checkTool(t.Context(), Tool{Path: tool, CacheDir: cache}, true)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: got %v", tt.version, err)
 			}

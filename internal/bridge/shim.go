@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// askingVariable lists the programs that are being asked for their version, while
+// they are. A program that runs okara again finds out by it; a run never has it.
+const askingVariable = "OKARA_ASKING"
+
+// variable is the one that names another program.
+func (t Tool) variable() string {
+	if t.Terraform {
+		return "OKARA_TERRAFORM"
+	}
+	return "OKARA_TOFU"
+}
+
+// answer is what a program says of its version, or okara about itself.
+type answer struct {
+	Version string `json:"terraform_version"`
+	// Loop is the program that would run okara, which would run that program.
+	Loop string `json:"okara_loop,omitempty"`
+}
+
+// loopError is the error of a program that runs okara instead of a tool.
+func (t Tool) loopError() error {
+	hint := "name the program itself with " + t.variable()
+	if other := t.other(); other != "" {
+		hint += ", such as " + t.variable() + "=" + other
+	}
+	return fmt.Errorf("%s runs okara, which would run it again without end\nhint: %s", t.Path, hint)
+}
+
+// other is the next program of that name on PATH, "" if there is none.
+func (t Tool) other() string {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path, err := exec.LookPath(filepath.Join(dir, filepath.Base(t.Path)))
+		if err == nil && filepath.IsAbs(path) && !sameFile(path, t.Path) && !isOkara(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// isOkara reports whether a program is this one, under whatever name.
+func isOkara(path string) bool {
+	self, err := os.Executable()
+	return err == nil && sameFile(path, self)
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// checkLoop refuses a program that is okara, or that is being asked already. The
+// second is told on out too, where who asks reads it.
+func checkLoop(t Tool, asking string, out io.Writer) error {
+	if isOkara(t.Path) {
+		return t.loopError()
+	}
+	if !slices.ContainsFunc(filepath.SplitList(asking), func(p string) bool { return sameFile(p, t.Path) }) {
+		return nil
+	}
+	if err := json.NewEncoder(out).Encode(answer{Loop: t.Path}); err != nil {
+		return err
+	}
+	return t.loopError()
+}
+
+// asking adds a program to those that are being asked.
+func asking(before, path string) string {
+	return askingVariable + "=" + strings.TrimPrefix(before+string(os.PathListSeparator)+path, string(os.PathListSeparator))
+}
+
+// ask asks a program for its version.
+func (t Tool) ask(ctx context.Context) (answer, error) {
+	cmd := exec.CommandContext(ctx, t.Path, "version", "-json")
+	cmd.Dir = os.TempDir() // nothing there to read or to complain about
+	// A broken CLI configuration puts warnings before the JSON; the run itself
+	// shows them.
+	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, asking("", t.Path))
+	out, err := cmd.Output()
+	var a answer
+	bad := json.Unmarshal(out, &a)
+	switch {
+	case a.Loop != "":
+		return a, t.loopError()
+	case err == nil:
+		err = bad
+	}
+	if err != nil {
+		return a, fmt.Errorf("asking %s for its version: %w", t.Path, err)
+	}
+	return a, nil
+}
