@@ -82,19 +82,22 @@ func TestAudit(t *testing.T) {
 		{"anonymous", func() { ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions")) }, map[string]any{"decision": "denied", "mode": "anonymous"}},
 		{"bad token", func() {
 			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+readerToken+"x")
+		}, map[string]any{"decision": "denied", "mode": "refused", "subject": "reader"}}, // its id
+		{"token of no id", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer oks_nobody_0123456789abcdefghijk")
 		}, map[string]any{"decision": "denied", "mode": "refused", "subject": ""}},
 		{"change", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) }, map[string]any{
 			"msg": "change", "action": "publish", "address": "net/vpc/aws", "version": "1.0.0", "status": 201.0, "subject": "publisher",
 			"decision": "allowed", "rule": "publish:module:net/**",
 		}},
 		{"change that is there", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) },
-			map[string]any{"msg": "change", "status": 200.0}},
+			map[string]any{"msg": "change", "status": 200.0, "outcome": "done"}},
 		{"other content", func() {
 			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, depottest.ZipOf(t, map[string]string{"main.tf": "# 2"}))
-		}, map[string]any{"msg": "change", "status": 409.0}},
+		}, map[string]any{"msg": "refused", "status": 409.0, "outcome": "refused"}},
 		{"no module", func() {
 			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.1.0", publisherToken, depottest.ZipOf(t, map[string]string{"a.txt": ""}))
-		}, map[string]any{"msg": "change", "status": 422.0}},
+		}, map[string]any{"msg": "refused", "status": 422.0, "outcome": "refused"}},
 		{"version", func() {
 			ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Authorization", "Bearer "+readerToken, "X-Request-Id", "proxy:1")
 		}, map[string]any{"version": "1.0.0", "request_id": "proxy:1", "client_ip": "127.0.0.1"}},
@@ -120,8 +123,8 @@ func TestAudit(t *testing.T) {
 			fields := []string{
 				"action", "address", "client_ip", "decision", "issuer", "kind", "level", "mode", "msg", "request_id", "rule", "subject", "time", "user_agent", "version",
 			}
-			if got["msg"] == "change" {
-				fields = append(fields, "detail", "digest", "status")
+			if got["msg"] != "decision" {
+				fields = append(fields, "detail", "digest", "outcome", "status")
 			}
 			if diff := cmp.Diff(slices.Sorted(slices.Values(fields)), slices.Sorted(maps.Keys(got))); diff != "" {
 				t.Errorf("fields (-want +got):\n%s", diff)

@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/jobs"
@@ -355,5 +356,5 @@ func (p *pullThrough) mirrored(ctx context.Context, rule PullRule, a addr.Provid
 	p.audit.LogAttrs(ctx, slog.LevelInfo, "change",
 		slog.String("action", "publish"), slog.String("kind", addr.KindMirror), slog.String("address", a.String()),
 		slog.String("version", v.String()), slog.String("digest", stored),
-		slog.String("decision", "allowed"), slog.String("rule", rule.Providers), slog.String("mode", jobPull), slog.Int("status", status))
+		slog.String("decision", "allowed"), slog.String("rule", rule.Providers), slog.String("mode", jobPull), slog.Int("status", status), slog.String("outcome", access.Outcome(status)))
 }

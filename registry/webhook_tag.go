@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -234,5 +235,5 @@ func (h *hooks) published(ctx context.Context, j jobs.Job, m addr.ModuleVersion,
 		slog.String("request_id", j.Data["request_id"]),
 		slog.String("action", "publish"), slog.String("kind", "module"), slog.String("address", m.Module.String()),
 		slog.String("version", m.Version.String()), slog.String("digest", out.Digest),
-		slog.String("mode", "github"), slog.String("subject", hookEventOf(j).String()), slog.Int("status", status))
+		slog.String("mode", "github"), slog.String("subject", hookEventOf(j).String()), slog.Int("status", status), slog.String("outcome", access.Outcome(status)))
 }

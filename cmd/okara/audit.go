@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/trail"
@@ -80,7 +81,8 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 	}
 	fl.BoolVar(&decisions, "decisions", false, "decisions about requests instead of changes; for --server")
 	fl.BoolVar(&asCSV, "csv", false, "print comma-separated values, of any number of records")
-	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{access.Done, access.Refused, access.Failed}, cobra.ShellCompDirectiveNoFileComp)) // as below
+	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp))                       // fails only for a flag that is not there
 	return cmd
 }
 
@@ -89,7 +91,7 @@ func auditFilters() map[string]string {
 	return map[string]string{
 		"actor": "only of who has `TEXT` in name, issuer, mode or address", "action": "only what is this `ACTION`, such as publish",
 		"kind": "only of this `KIND`, such as module", "address": "only of what has `TEXT` in its address",
-		"decision": "only what was allowed or denied: `DECISION`", "since": "only from this `TIME` on", "until": "only before this `TIME`",
+		"decision": "only what was allowed or denied: `DECISION`", "outcome": "only what was done, refused or failed: `OUTCOME`", "since": "only from this `TIME` on", "until": "only before this `TIME`",
 	}
 }
 
@@ -206,7 +208,7 @@ func printAudit(a *app, from *audited, asCSV bool) error {
 	if from.Altered == nil {
 		from.Altered = []trail.Alteration{}
 	}
-	rows := [][]string{{"TIME", "WHO", "DID", "OF WHAT", "FROM"}}
+	rows := [][]string{{"TIME", "WHO", "DID", "OF WHAT", "OUTCOME", "FROM"}}
 	for _, e := range doc.Records {
 		rows = append(rows, auditRow(e))
 	}
@@ -222,9 +224,6 @@ func auditRow(e *trail.Entry) []string {
 	if who == "" {
 		who = e.Mode
 	}
-	if e.Decision == "denied" {
-		did += " (denied)"
-	}
 	var what strings.Builder
 	what.WriteString(e.Address)
 	for _, more := range []string{e.Version, e.Detail} {
@@ -232,7 +231,7 @@ func auditRow(e *trail.Entry) []string {
 			what.WriteString(" " + more)
 		}
 	}
-	row := []string{timestamp(e.Time), who, did, what.String(), e.ClientIP}
+	row := []string{timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
 	for i, text := range row {
 		if row[i] = portalclient.Plain(text); text == "" {
 			row[i] = "-"

@@ -31,7 +31,7 @@ func TestAudit(t *testing.T) {
 	if code, _, errOut := run(mine, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--server", url); code != exitOK {
 		t.Fatal(code, errOut)
 	}
-	const line = `^TIME +WHO +DID +OF WHAT +FROM\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +127\.0\.0\.1$`
+	const line = `^TIME +WHO +DID +OF WHAT +OUTCOME +FROM\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +done +127\.0\.0\.1$`
 	says := func(name string, env map[string]string, code int, out, errOut string, args ...string) {
 		t.Helper()
 		got, gotOut, gotErr := run(env, append([]string{"audit"}, args...)...)

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -51,21 +52,78 @@ type Change struct {
 	Version string
 	Digest  string
 	Detail  string // what of the thing it was about, such as the path of a value; never the value
-	Status  int    // of the answer
+	Status  int    // of the answer, which tells the outcome
 }
+
+// Own is a change that the server makes by itself.
+type Own struct {
+	Action  Action
+	Kind    Kind
+	Address string
+	Version string
+	Digest  string
+	Detail  string
+	For     Caller // on whose behalf; zero: on nobody's
+	Outcome string // of [Done] and its like
+}
+
+// RecordOwn writes what the server does by itself to an audit log, which may be nil.
+func RecordOwn(ctx context.Context, to *slog.Logger, c Own) {
+	if to == nil {
+		return
+	}
+	to.LogAttrs(ctx, slog.LevelInfo, changeMessage,
+		slog.String("action", string(c.Action)), slog.String("kind", string(c.Kind)), slog.String("address", c.Address),
+		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.String("detail", c.Detail),
+		slog.String("outcome", c.Outcome), slog.String("mode", "server"), slog.String("subject", c.For.Subject), slog.String("issuer", c.For.Issuer))
+}
+
+// Outcomes of what a request asked for, or of what the server does by itself.
+const (
+	Done    = "done"
+	Refused = "refused" // nothing was changed
+	Failed  = "failed"  // it may have been changed in part
+)
+
+// Outcome is what a status says of a change; "" if there is none.
+func Outcome(status int) string {
+	switch {
+	case status == 0:
+		return ""
+	case status < http.StatusBadRequest:
+		return Done
+	case status < http.StatusInternalServerError:
+		return Refused
+	}
+	return Failed
+}
+
+// Messages of what is no decision. A refused request is no change.
+const (
+	changeMessage = "change"
+	refusedChange = "refused"
+)
 
 // Kind is the kind of thing that the right is about.
 func (g Grant) Kind() Kind { return g.right.Kind }
 
-// Record writes a change of the thing at an address to the audit log.
+// Address is that of the thing that the right is about.
+func (g Grant) Address() string { return g.right.Address }
+
+// Record writes a change of the thing at an address to the audit log, or that it was
+// refused.
 func (g Grant) Record(address string, c Change) {
 	if g.guard.o.Audit == nil {
 		return
 	}
-	g.guard.o.Audit.LogAttrs(g.r.Context(), slog.LevelInfo, "change",
+	outcome, message := Outcome(c.Status), changeMessage
+	if outcome == Refused {
+		message = refusedChange
+	}
+	g.guard.o.Audit.LogAttrs(g.r.Context(), slog.LevelInfo, message,
 		slog.String("request_id", g.r.Header.Get(httpserve.RequestID)),
 		slog.String("action", string(c.Action)), slog.String("kind", string(g.right.Kind)), slog.String("address", address),
-		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.String("detail", c.Detail),
+		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.String("detail", c.Detail), slog.String("outcome", outcome),
 		slog.String("decision", "allowed"), slog.String("rule", g.rule),
 		slog.String("mode", g.Mode), slog.String("subject", g.Subject), slog.String("issuer", g.Issuer),
 		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))

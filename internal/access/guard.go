@@ -219,15 +219,15 @@ func (g *Guard) Allow(r *http.Request, right Right) (Grant, error) {
 }
 
 // AllowAll decides about several rights by the same rules, as [Guard.Allow] does
-// about one, up to the first that is refused.
-func (g *Guard) AllowAll(r *http.Request, rights []Right) error {
+// about one, up to the first that is refused. The grant is that of the last one.
+func (g *Guard) AllowAll(r *http.Request, rights []Right) (grant Grant, err error) {
 	now := g.rules.Load()
 	for _, right := range rights {
-		if _, err := g.allow(r, now, right); err != nil {
-			return err
+		if grant, err = g.allow(r, now, right); err != nil {
+			return grant, err
 		}
 	}
-	return nil
+	return grant, nil
 }
 
 func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
@@ -284,7 +284,7 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) {
 	c, err := g.caller(r, now)
 	if err != nil {
-		g.Record(r, Record{Caller: Caller{Mode: "refused"}, Right: right})
+		g.Record(r, Record{Caller: Caller{Mode: "refused", Subject: now.named(r)}, Right: right})
 	}
 	if c.strays(r) {
 		c = c.only(func(k Kind) bool { return k != addr.KindState })

@@ -54,6 +54,18 @@ func (l *rules) token(id string, hash []byte, now time.Time) (Token, bool) {
 	return Token{}, false
 }
 
+// named is the id of the static token that a refused request claims to have; "" if
+// there is none of that id. Nothing else of what was sent is ever told.
+func (l *rules) named(r *http.Request) string {
+	token, _ := bearer(r)
+	id, _, err := HashToken(token)
+	known := err == nil && slices.ContainsFunc(l.Tokens, func(t Token) bool { return t.ID == id })
+	if !known {
+		return ""
+	}
+	return id
+}
+
 // bearer returns the token of a request. States and the registry itself take
 // it as the password of Basic too, which is what the http backend and Docker
 // clients can send.

@@ -59,6 +59,7 @@ type ReconcilerOptions struct {
 	Queue   *jobs.Queue       // of notices; nil: nobody is told
 	Metrics *Metrics
 	Logger  *slog.Logger
+	Audit   *slog.Logger // what the server does by itself; nil: nobody hears
 	// Observe is how often running attempts are looked at; 0: 2 s.
 	Observe time.Duration
 }
@@ -76,8 +77,9 @@ type Reconciler struct {
 	// closed at the end of the leader's time to which it belongs.
 	doing map[instance.Effect]<-chan struct{}
 
-	places chan struct{} // for effects beside attempts
-	wg     sync.WaitGroup
+	places  chan struct{}      // for effects beside attempts
+	audited *instance.Document // for audit, which Run alone calls
+	wg      sync.WaitGroup
 }
 
 // NewReconciler returns a reconciler that does nothing until [Reconciler.Run].
@@ -190,12 +192,15 @@ func (r *Reconciler) Run(ctx context.Context) error {
 func (r *Reconciler) pass(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)
 	if err != nil {
+		r.audited = nil
 		return lookEvery
 	}
 	r.tidy(ctx, view)
 	if !view.Leading {
+		r.audited = nil
 		return lookEvery
 	}
+	r.audit(ctx, view.Document)
 	events, next := r.due(view)
 	c := r.command(instance.Pass{Events: events})
 	// The machine is asked first: what changes nothing costs no commit.

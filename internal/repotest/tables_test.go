@@ -191,9 +191,10 @@ internal/search: leaf: entries in, hits out; who may see what comes in as a func
 internal/downloads: counts under tags; who counts what is the caller's
 	oci
 	oci/artifact
-internal/trail: what processes changed, under tags; who records it, and who may see it, is the caller's
+internal/trail: what processes changed, under tags; who may see it is the caller's; access says what a status is as an outcome
 	oci
 	oci/artifact
+	internal/access
 	internal/prose
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci

@@ -22,7 +22,8 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := f.kit.Guard.AllowAll(r, distributionRights(f.o.Layout, r)); err != nil {
+	grant, err := f.kit.Guard.AllowAll(r, distributionRights(f.o.Layout, r))
+	if err != nil {
 		return err
 	}
 	if isForm(r) {
@@ -36,6 +37,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.changed(r)
 	}
+	f.recordPush(grant, r, rec)
 	return nil
 }
 

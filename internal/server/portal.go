@@ -45,6 +45,7 @@ type launcher struct {
 	keys   *access.Keyring
 	source Settings // that all this is of
 	log    *slog.Logger
+	audit  *slog.Logger // what the server does by itself; nil: nobody hears
 
 	machine    *instance.Machine
 	ledger     *ledger.Ledger
@@ -61,7 +62,7 @@ type launcher struct {
 
 // newLauncher returns what launches instances, which does nothing yet.
 func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env Env) (*launcher, error) {
-	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, machine: &instance.Machine{Limits: o.instances.limits}}
+	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, audit: o.Audit, machine: &instance.Machine{Limits: o.instances.limits}}
 	keys, err := access.NewKeyring(o.Keys)
 	if err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
 		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value(), Scratch: l.o.executor.Scratch.value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log,
+		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value(), Scratch: l.o.executor.Scratch.value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.audit,
 	})
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.rate, GroupAge: l.o.groupAge,

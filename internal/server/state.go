@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 // stateStores are the state repositories of a server by name. A store stays
@@ -81,17 +82,16 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	states := f.states.For(grant.Run())
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
-	if r.Method != http.MethodPost || f.o.States == nil {
-		states.ServeHTTP(w, r)
-		return nil
-	}
 	rec := &service.Recorder{ResponseWriter: w}
-	states.ServeHTTP(rec, r)
-	if status := rec.Status(); status == 0 || status == http.StatusOK { // 0: nothing was written, which is 200
+	var made []httpbackend.Change
+	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r)
+	if action == access.Write {
+		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which is 200
+	}
+	if r.Method == http.MethodPost && f.o.States != nil && max(rec.Status(), http.StatusOK) == http.StatusOK {
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))
 	}
 	return nil

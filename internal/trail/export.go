@@ -14,14 +14,14 @@ import (
 // names. Every field is quoted, and has ' before a first character that a spreadsheet
 // would take for the beginning of a formula. each calls its argument for each entry.
 func WriteCSV(to io.Writer, each func(do func(*Entry) error) error) error {
-	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "digest", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status"}
+	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "digest", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status", "outcome"}
 	if err := writeFields(to, names); err != nil {
 		return err
 	}
 	return each(func(e *Entry) error {
 		return writeFields(to, []string{
 			e.Time.UTC().Format(time.RFC3339Nano), e.Process, number(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.Digest, e.Detail,
-			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, number(int64(e.Status)),
+			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, number(int64(e.Status)), e.Result(),
 		})
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 const (
@@ -27,6 +29,7 @@ type Query struct {
 	Action    string // exactly, as the two below
 	Kind      string
 	Decision  string
+	Outcome   string // as [Record.Result] has it
 	Address   string // a part of it
 	Since     time.Time
 	Until     time.Time // not included
@@ -40,11 +43,11 @@ const (
 )
 
 // ParseQuery reads the parameters what (changes or decisions), actor, action, kind,
-// address, decision (allowed or denied), since, until and page. A time is one of RFC
+// address, decision (allowed or denied), outcome (done, refused or failed), since, until and page. A time is one of RFC
 // 3339 or a day (UTC), which until includes.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{Page: 1}
-	for name, to := range map[string]*string{"actor": &q.Actor, "action": &q.Action, "kind": &q.Kind, "address": &q.Address, "decision": &q.Decision} {
+	for name, to := range map[string]*string{"actor": &q.Actor, "action": &q.Action, "kind": &q.Kind, "address": &q.Address, "decision": &q.Decision, "outcome": &q.Outcome} {
 		*to = strings.TrimSpace(v.Get(name))
 		if len(*to) > maxWord {
 			return q, fmt.Errorf("%s has %d bytes, at most %d", name, len(*to), maxWord)
@@ -61,6 +64,11 @@ func ParseQuery(v url.Values) (Query, error) {
 	case "", "allowed", "denied":
 	default:
 		return q, fmt.Errorf("decision is %.60q, and can be allowed or denied", q.Decision)
+	}
+	switch q.Outcome {
+	case "", access.Done, access.Refused, access.Failed:
+	default:
+		return q, fmt.Errorf("outcome is %.60q, and can be %s, %s or %s", q.Outcome, access.Done, access.Refused, access.Failed)
 	}
 	var err error
 	if q.Since, err = moment("since", v.Get("since"), 0); err != nil {
@@ -100,7 +108,7 @@ func (q *Query) fits(e *Entry) bool {
 		return false
 	case !q.Since.IsZero() && e.Time.Before(q.Since), !q.Until.IsZero() && !e.Time.Before(q.Until):
 		return false
-	case !within(e.Address, q.Address):
+	case !within(e.Address, q.Address), q.Outcome != "" && e.Result() != q.Outcome:
 		return false
 	}
 	return within(e.Subject, q.Actor) || within(e.Issuer, q.Actor) || within(e.Mode, q.Actor) || within(e.ClientIP, q.Actor)

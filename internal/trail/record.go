@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/prose"
 )
 
@@ -29,6 +30,19 @@ type Record struct {
 	ClientIP  string    `json:"client_ip,omitempty"`
 	UserAgent string    `json:"user_agent,omitempty"`
 	Status    int       `json:"status,omitempty"`
+	Outcome   string    `json:"outcome,omitempty"` // done, refused or failed; "" where an older okara wrote it
+}
+
+// Result is what came of it: done, refused, failed or denied; of a record without an
+// outcome, what its status says.
+func (r *Record) Result() string {
+	switch {
+	case r.Outcome != "":
+		return r.Outcome
+	case r.Decision == "denied":
+		return r.Decision
+	}
+	return access.Outcome(r.Status)
 }
 
 // Entry is a record and where it is: of a change the process that made it, and its
@@ -45,7 +59,8 @@ const maxField = 1 << 10
 // decision and depotRun are messages of records that are no plain change.
 const (
 	decision = "decision"
-	depotRun = "depot" // a run of the depot file, which no caller made
+	refused  = "refused" // a request that was allowed and changed nothing
+	depotRun = "depot"   // a run of the depot file, which no caller made
 )
 
 // handler takes records on their way to the next one.
@@ -68,15 +83,20 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	for _, a := range h.attrs {
 		rec.set(a)
 	}
+	failed := false
 	r.Attrs(func(a slog.Attr) bool {
 		rec.set(a)
+		failed = failed || a.Key == "error" && a.Value.String() != ""
 		return true
 	})
 	switch r.Message {
-	case decision:
+	case decision, refused:
 		h.t.decisions.add(rec)
 	case depotRun:
-		rec.Kind, rec.Mode = depotRun, depotRun
+		rec.Kind, rec.Mode, rec.Outcome = depotRun, depotRun, access.Done
+		if failed {
+			rec.Outcome = access.Failed
+		}
 		h.t.own.add(rec)
 	default:
 		h.t.own.add(rec)
@@ -136,6 +156,8 @@ func (r *Record) field(name string) *string {
 		return &r.Digest
 	case "decision":
 		return &r.Decision
+	case "outcome":
+		return &r.Outcome
 	case "rule":
 		return &r.Rule
 	case "mode":

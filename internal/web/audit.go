@@ -31,6 +31,7 @@ type auditBody struct {
 	Until     string
 	Kinds     []choice
 	Results   []choice
+	Outcomes  []choice
 	Rows      []auditRow
 	First     int // row, from 1 on
 	Last      int
@@ -56,7 +57,7 @@ type auditRow struct {
 	At                     moment
 	Who, By                string // by: how he proved it, and from where
 	Action, Kind           string
-	Denied                 bool
+	Bad                    string // denied, refused or failed
 	Address, Version, Rule string
 	Detail, Digest         string
 	Place                  string // process and number
@@ -78,7 +79,8 @@ func (s *server) audit(r *request) (*page, error) {
 		Kinds: choose(auditKinds(), q.Kind), Total: found.Total,
 	}
 	body.Results = choose([]choice{{Text: "Any result"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
-	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+body.Since+body.Until != ""
+	body.Outcomes = choose(outcomes(q.Decisions), q.Outcome)
+	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
 	first, last, before, after := cut(r, found.Total)
 	body.First, body.Last, body.Before, body.After = first+1, last, before, after
 	for _, e := range found.Entries {
@@ -115,7 +117,7 @@ func noteOf(v trail.View) trailNote {
 
 func (s *server) auditRow(e *trail.Entry) auditRow {
 	row := auditRow{
-		At: s.when(e.Time), Who: clean(e.Subject), Action: clean(e.Action), Kind: clean(e.Kind), Denied: e.Decision == "denied",
+		At: s.when(e.Time), Who: clean(e.Subject), Action: clean(e.Action), Kind: clean(e.Kind),
 		Address: clean(e.Address), Version: clean(e.Version), Rule: clean(e.Rule), Detail: clean(e.Detail), Digest: clean(e.Digest),
 	}
 	for _, part := range []string{e.Mode, e.Issuer, e.ClientIP} {
@@ -124,6 +126,9 @@ func (s *server) auditRow(e *trail.Entry) auditRow {
 		}
 		row.By += clean(part)
 	}
+	if result := e.Result(); result != access.Done {
+		row.Bad = clean(result)
+	}
 	if row.Who == "" {
 		row.Who, row.By = row.By, ""
 	}
@@ -131,6 +136,20 @@ func (s *server) auditRow(e *trail.Entry) auditRow {
 		row.Place = fmt.Sprintf("%s %d", e.Process, e.N)
 	}
 	return row
+}
+
+// outcomes are what may have come of changes, and of what changed nothing, which is
+// among the decisions.
+func outcomes(decisions bool) []choice {
+	all := []choice{{Text: "Any outcome"}}
+	of := []string{access.Done, access.Failed}
+	if decisions {
+		of = []string{access.Refused}
+	}
+	for _, o := range of {
+		all = append(all, choice{Value: o, Text: o})
+	}
+	return all
 }
 
 // auditKinds are the kinds of things that records are about.

@@ -27,6 +27,7 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if _, err := s.take(r.Context(), t, info); err != nil {
 		return err
 	}
+	s.changed(Change{Action: "lock", Lock: info.ID})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -45,7 +46,7 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	case info.Who == "" && info.Operation == "" && info.Created.IsZero():
 		err = s.force(r.Context(), t, info.ID)
 	default:
-		err = release(r.Context(), t, info.ID)
+		err = s.release(r.Context(), t, info.ID)
 	}
 	if err != nil {
 		return err
@@ -57,8 +58,11 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 // release ends the lock of a run. Where nothing is left of it and somebody else holds,
 // an earlier request ended it whose answer was lost, as no tool takes a lock under one
 // UUID twice: the run must not hear that it failed.
-func release(ctx context.Context, t target, id string) error {
+func (s *Server) release(ctx context.Context, t target, id string) error {
 	err := t.store.Release(ctx, t.workspace, id)
+	if err == nil {
+		s.changed(Change{Action: "unlock", Lock: id})
+	}
 	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && uuid.Validate(id) == nil {
 		return nil
 	}
@@ -83,7 +87,11 @@ func (s *Server) checkOwner(ctx context.Context, t target, id string) error {
 
 func (s *Server) force(ctx context.Context, t target, id string) error {
 	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
-	return t.store.ForceUnlock(ctx, t.workspace, id)
+	err := t.store.ForceUnlock(ctx, t.workspace, id)
+	if err == nil {
+		s.changed(Change{Action: "force-unlock", Lock: id})
+	}
+	return err
 }
 
 // forceHeld ends whatever lock the workspace has.

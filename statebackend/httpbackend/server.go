@@ -48,6 +48,14 @@ type Options struct {
 type Server struct {
 	o     Options
 	owner string
+	note  func(Change) // nil: nobody hears
+}
+
+// Change is what a request changed.
+type Change struct {
+	Action  string // write, delete, lock, unlock or force-unlock
+	Version int64  // of the state, where one was written; 0: none
+	Lock    string // ID of the lock
 }
 
 // New returns a server for whom no state belongs to anybody.
@@ -63,7 +71,17 @@ func New(o Options) *Server {
 
 // For is the server for a run, which may use the states that name it as their owner,
 // and no other: it gets 409 there.
-func (s *Server) For(owner string) *Server { return &Server{s.o, owner} }
+func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} }
+
+// Noting is the server that tells note what a request changes, before its answer.
+func (s *Server) Noting(note func(Change)) *Server { return &Server{s.o, s.owner, note} }
+
+// changed tells of a change.
+func (s *Server) changed(c Change) {
+	if s.note != nil {
+		s.note(c)
+	}
+}
 
 // target is what one request is about.
 type target struct {

@@ -57,22 +57,25 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
 	}
 	force := r.URL.Query().Get("force") == "true"
 	return s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
-		return put(ctx, l, state, force)
+		v, err := put(ctx, l, state, force)
+		if v.N > 0 {
+			s.changed(Change{Action: "write", Version: v.N, Lock: id})
+		}
+		return err
 	})
 }
 
 // put writes state if it may follow the current one. The same bytes again are
-// the repetition of a request whose answer was lost.
-func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) error {
+// the repetition of a request whose answer was lost, and no version.
+func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
 	_, same, err := l.Succeeds(ctx, state)
 	if same {
-		return nil
+		return statebackend.Version{}, nil
 	}
 	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
-		return err
+		return statebackend.Version{}, err
 	}
-	_, err = l.Put(ctx, state)
-	return err
+	return l.Put(ctx, state)
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error {
@@ -84,7 +87,11 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 		if _, err := l.Head(ctx); errors.Is(err, oci.ErrNotFound) {
 			return nil // there is nothing, or this is a repetition
 		}
-		return l.Delete(ctx)
+		err := l.Delete(ctx)
+		if err == nil {
+			s.changed(Change{Action: "delete", Lock: id})
+		}
+		return err
 	})
 }
 
