@@ -124,6 +124,9 @@ func (o PlaceOptions) mount() error {
 	if err := unix.Mount("okara", Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
 		return err
 	}
+	if err := os.WriteFile(filepath.Join(Mount, placedMark), nil, 0o600); err != nil {
+		return err
+	}
 	for i, f := range shown {
 		if err := bind(f, filepath.Join(Mount, shownPart(i))); err != nil {
 			return err

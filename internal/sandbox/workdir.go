@@ -29,6 +29,8 @@ const (
 	// Mount is where [Place] mounts it, in a namespace of its own: a folder that each
 	// Linux has and that every user may enter.
 	Mount = "/dev/shm"
+	// placedMark tells a folder that [Place] mounted from that of the machine.
+	placedMark = ".okara-run"
 	// seen is where a sandbox shows it.
 	seen = "/run/okara"
 )
@@ -57,6 +59,9 @@ func Open(o Options) (*Workdir, error) {
 	w := &Workdir{o: o, base: base(o.Scratch)}
 	if o.Placed {
 		w.base = Mount
+		if _, err := os.Lstat(filepath.Join(Mount, placedMark)); err != nil {
+			return nil, fmt.Errorf("preparing the run: no folder was mounted for it: %w", err)
+		}
 	}
 	mode := fs.FileMode(0o700)
 	if o.UID > 0 {

@@ -103,6 +103,14 @@ func TestNoNamesAfterwards(t *testing.T) {
 	}
 }
 
+// TestNotPlaced: without a namespace of its own nothing is made in the folder of that
+// name that the machine has.
+func TestNotPlaced(t *testing.T) {
+	if w, err := Open(Options{Scratch: t.TempDir(), Placed: true}); err == nil {
+		t.Errorf("opened %+v", w)
+	}
+}
+
 // TestReadBounds refuses what is larger than it may be.
 func TestReadBounds(t *testing.T) {
 	w, _, _ := newWorkdir(t)
