@@ -204,7 +204,7 @@ func (p *platform) operate(c client.Client) (stop func()) {
 		Registry: host, Layout: layout, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
 	}
 	if err := instancectl.Setup(mgr, c, instancectl.Options{
-		Settings: instancectl.Settings{Namespace: p.ns}, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
+		Settings: instancectl.Settings{Namespace: p.ns}, Operator: p.ns, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
 		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
 		Charts:   instancerun.Charts{Helm: options.Helm, Registry: host, PlainHTTP: true},
 		Modules:  instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
