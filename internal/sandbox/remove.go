@@ -25,9 +25,6 @@ func Remove(scratch string) error {
 	return os.RemoveAll(scratch)
 }
 
-// RemoveWork removes all of a scratch folder that the tool made.
-func RemoveWork(scratch string) error { return Remove(base(scratch)) }
-
 func removeIn(root *os.Root, name string) error {
 	err := root.RemoveAll(name)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
