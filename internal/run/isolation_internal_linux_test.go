@@ -143,11 +143,11 @@ func TestSandboxSees(t *testing.T) {
 	if uid == 0 {
 		uid = nobody
 	}
-	want := strconv.Itoa(uid) + "\n/run/okara/tool\n"
-	for _, set := range []string{"Inh", "Prm", "Eff", "Bnd", "Amb"} {
-		want += "Cap" + set + ":\t0000000000000000\n"
-	}
-	if want += "NoNewPrivs:\t1\n"; parts[3] != want {
+	const none = ":\t0000000000000000\n"
+	want := strconv.Itoa(uid) + "\n/run/okara/tool\n" +
+		"CapInh" + none + "CapPrm" + none + "CapEff" + none + "CapBnd" + none + "CapAmb" + none +
+		"NoNewPrivs:\t1\n"
+	if parts[3] != want {
 		t.Errorf("got %q, want %q", parts[3], want)
 	}
 	if want := "A=1\nPATH=/usr/bin:/bin\nPWD=/run/okara/tool\n"; parts[4] != want {
