@@ -63,21 +63,21 @@ func TestStateOnImmutableTags(t *testing.T) {
 						t.Errorf("doctor: exit %d\n%s%s", o.code, o.out, o.err)
 					}
 				}
-				said := ""
+				var said strings.Builder
 				for serial := 1; serial <= 3; serial++ {
 					o := okara(t, "state", "push", repository, newFile(t, "s", stateText("a", serial)))
 					if o.code != exitOK {
 						t.Fatalf("push %d: exit %d\n%s", serial, o.code, o.err)
 					}
-					said += o.err
+					said.WriteString(o.err)
 					for _, args := range [][]string{{"state", "pull", repository}, {"state", "show", repository, "--json"}} {
 						if o := okara(t, args...); o.code != exitOK || !strings.Contains(o.out, fmt.Sprintf(`"serial":%d`, serial)) && !strings.Contains(o.out, fmt.Sprintf(`"serial": %d`, serial)) {
 							t.Errorf("%v after push %d: exit %d\n%.300s\n%s", args, serial, o.code, o.out, o.err)
 						}
 					}
 				}
-				if !examined && !strings.Contains(said, "exempt state-*, locked-* and unlocked-*") || strings.Contains(said, "next lock repairs") {
-					t.Errorf("said\n%s", said)
+				if !examined && !strings.Contains(said.String(), "exempt state-*, locked-* and unlocked-*") || strings.Contains(said.String(), "next lock repairs") {
+					t.Errorf("said\n%s", said.String())
 				}
 			})
 		}
