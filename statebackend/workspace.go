@@ -18,6 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// WorkspaceVariable stands in the name of a repository for the workspace, so that
+// each has a repository of its own. Who opens a Store puts the workspace in its place.
+const WorkspaceVariable = "{workspace}"
+
 // Record is what is known of a workspace beside its state.
 type Record = artifact.WorkspaceRecord
 

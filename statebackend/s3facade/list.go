@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 const maxKeys = 1000
@@ -93,7 +94,7 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 // workspaces lists those of one repository; a repository that does not exist
 // yet has none.
 func (f *Facade) workspaces(ctx context.Context, p Place) ([]string, error) {
-	if strings.Contains(p.Repository, WorkspaceVariable) {
+	if strings.Contains(p.Repository, statebackend.WorkspaceVariable) {
 		return f.probe(ctx, p)
 	}
 	s, err := f.store(ctx, p)

@@ -3,11 +3,11 @@
 package s3facade
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -66,56 +66,22 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	return nil
 }
 
-const (
-	leastWait   = time.Second      // for a holder that has no id
-	ghostWait   = 80 * time.Second // for a claim that cannot be read: it is ended after a minute
-	leastPause  = 200 * time.Millisecond
-	mostPause   = 2 * time.Second
-	unknownLock = "unknown" // stands for the id of a lock that nobody can tell
-)
+// unknownLock stands for the id of a lock that nobody can tell. To the tools a
+// holder without an id is a broken lock, for which they do not wait.
+const unknownLock = "unknown"
 
-// acquire takes a lock, and keeps why it did not.
+// acquire takes a lock, waits for it as the options say, and keeps why it did not
+// get it.
 func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, p Place, info statebackend.LockInfo) (*statebackend.Lock, error) {
-	l, err := f.o.waitForLock(ctx, s, p.Workspace, info)
+	l, err := s.LockWithin(ctx, p.Workspace, info, f.o.LockWait, f.o.Done)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.refused, p)
-	if _, locked := errors.AsType[*statebackend.LockedError](err); locked {
+	if e, locked := errors.AsType[*statebackend.LockedError](err); locked {
+		e.Held.ID = cmp.Or(e.Held.ID, unknownLock)
 		f.refused[p] = err
 	}
 	return l, err
-}
-
-// waitForLock takes a lock and waits for it as Options say. A holder that was gone
-// before its claim could be read has no id, and to the tools a holder without
-// an id is a broken lock, for which they do not wait; so okara always does. It
-// also waits until a claim that was never acknowledged is ended.
-func (o Options) waitForLock(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
-	begin := time.Now()
-	for pause := leastPause; ; pause = min(2*pause, mostPause) {
-		l, err := s.Lock(ctx, workspace, info)
-		e, locked := errors.AsType[*statebackend.LockedError](err)
-		if !locked {
-			return l, err
-		}
-		wait := o.LockWait
-		if e.Held.ID == "" {
-			e.Held.ID, wait = unknownLock, max(wait, leastWait)
-		}
-		if e.Unreadable {
-			wait = max(wait, ghostWait)
-		}
-		if time.Since(begin)+pause > wait {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-o.Done:
-			return nil, err
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		}
-	}
 }
 
 func (f *Facade) annotate(info *statebackend.LockInfo) {

@@ -240,7 +240,7 @@ func errMethod(r *http.Request) error {
 
 // store returns the store of a place.
 func (f *Facade) store(ctx context.Context, p Place) (*statebackend.Store, error) {
-	p.Repository = strings.ReplaceAll(p.Repository, WorkspaceVariable, p.Workspace)
+	p.Repository = strings.ReplaceAll(p.Repository, statebackend.WorkspaceVariable, p.Workspace)
 	k := storeKey{p.Repository, p.Remote}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,9 +254,6 @@ func (f *Facade) store(ctx context.Context, p Place) (*statebackend.Store, error
 	f.stores[k] = s
 	return s, nil
 }
-
-// WorkspaceVariable stands in a repository name for the workspace.
-const WorkspaceVariable = "{workspace}"
 
 // s3Error is an answer of this package itself.
 type s3Error struct {

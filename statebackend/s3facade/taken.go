@@ -75,7 +75,7 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Place)
 // next version.
 func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.Duration) (statebackend.Version, error) {
 	begin := time.Now()
-	for pause := leastPause; ; pause = min(2*pause, maxPersistPause) {
+	for pause := minPersistPause; ; pause = min(2*pause, maxPersistPause) {
 		v, err := l.Put(ctx, data)
 		if err == nil || !oci.Passing(err) || errors.Is(err, statebackend.ErrLockLost) || time.Since(begin)+pause > wait {
 			return v, err
@@ -90,5 +90,8 @@ func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.D
 	}
 }
 
-// maxPersistPause is the longest wait between two attempts to write.
-const maxPersistPause = 10 * time.Second
+// The shortest and the longest wait between two attempts to write.
+const (
+	minPersistPause = 200 * time.Millisecond
+	maxPersistPause = 10 * time.Second
+)
