@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -143,7 +144,7 @@ func serverToken(reg *registries, s serverFlags, o publishclient.Options) (_ pub
 	if token == "" {
 		from = ""
 	}
-	if !isToken(token) {
+	if !credentials.IsToken(token) {
 		return nil, from, usageError("the token for %s, from %s, has characters that no token has", o.Server.Host, from)
 	}
 	endpoint, secret := reg.getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), reg.getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")

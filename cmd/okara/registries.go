@@ -6,15 +6,12 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -91,7 +88,7 @@ func (reg *registries) used() usedCredential {
 // helper is asked once.
 func (reg *registries) credentials() *credentials.Resolver {
 	if reg.resolver == nil {
-		reg.resolver = credentials.New(credentials.Options{Explicit: reg.explicitCredentials(), Getenv: reg.getenv, Logger: reg.warnLogger()})
+		reg.resolver = credentials.New(credentials.Options{Explicit: credentials.Given(reg.place(), reg.getenv), Getenv: reg.getenv, Logger: reg.warnLogger()})
 	}
 	return reg.resolver
 }
@@ -198,46 +195,9 @@ func (reg *registries) hostToken(host string) string {
 	return c.RegistryToken
 }
 
-// explicitCredentials are those given to okara itself, the usual way to hand a
-// secret to a server or a job: for the registry of --registry, and for the host of
-// OKARA_SERVER. They are for no other registry, since a mirror run talks to many.
-func (reg *registries) explicitCredentials() []credentials.Setting {
-	var given []credentials.Setting
-	where := reg.place()
-	c := oci.Credential{Username: reg.getenv("OKARA_USERNAME"), Password: reg.getenv("OKARA_PASSWORD")}
-	if where != "" && c.Password != "" {
-		given = append(given, credentials.Setting{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c})
-	}
-	server, err := netaddr.ParseServer(reg.getenv("OKARA_SERVER"))
-	token := strings.TrimSpace(reg.getenv("OKARA_TOKEN"))
-	if err == nil && token != "" && isToken(token) && (server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())) {
-		given = append(given, credentials.Setting{
-			Origin: "variable OKARA_TOKEN, for OKARA_SERVER", Prefix: server.Host, Credential: oci.Credential{Username: "okara", Password: token},
-		})
-	}
-	return given
-}
-
 // transportOptions are what the global flags say about TLS.
 func (reg *registries) transportOptions() httpserve.TransportOptions {
 	return httpserve.TransportOptions{
-		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: reg.certDirs(),
+		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: httpserve.CertDirs(reg.getenv),
 	}
-}
-
-// certDirs are where Docker and Podman have the certificates of single
-// registries.
-func (reg *registries) certDirs() []string {
-	if runtime.GOOS == "windows" {
-		return []string{filepath.Join(reg.getenv("ProgramData"), "docker", "certs.d")}
-	}
-	list := []string{"/etc/docker/certs.d", "/etc/containers/certs.d"}
-	own := reg.getenv("XDG_CONFIG_HOME")
-	if home := reg.getenv("HOME"); own == "" && home != "" {
-		own = filepath.Join(home, ".config")
-	}
-	if own != "" {
-		list = append(list, filepath.Join(own, "docker", "certs.d"), filepath.Join(own, "containers", "certs.d"))
-	}
-	return list
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
@@ -93,13 +94,8 @@ func readToken(in io.Reader, file string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the token: %w", err)
-	case token == "" || len(b) > maxSecret || !isToken(token):
+	case token == "" || len(b) > maxSecret || !credentials.IsToken(token):
 		return "", usageError("--token-file %s: no single token in it", file)
 	}
 	return token, nil
-}
-
-// isToken reports whether s can stand in a header and in a configuration.
-func isToken(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }

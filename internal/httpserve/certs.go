@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 )
@@ -142,4 +143,20 @@ func trustFile(config *tls.Config, name string) error {
 	}
 	config.RootCAs = roots
 	return nil
+}
+
+// CertDirs are where Docker and Podman have the certificates of single registries.
+func CertDirs(getenv func(string) string) []string {
+	if runtime.GOOS == "windows" {
+		return []string{filepath.Join(getenv("ProgramData"), "docker", "certs.d")}
+	}
+	list := []string{"/etc/docker/certs.d", "/etc/containers/certs.d"}
+	own := getenv("XDG_CONFIG_HOME")
+	if home := getenv("HOME"); own == "" && home != "" {
+		own = filepath.Join(home, ".config")
+	}
+	if own != "" {
+		list = append(list, filepath.Join(own, "docker", "certs.d"), filepath.Join(own, "containers", "certs.d"))
+	}
+	return list
 }
