@@ -92,6 +92,7 @@ screenshots: # of a fixture whose clock stands still; no test compares them
 	OKARA_SCREENSHOTS="$(CURDIR)/bin/screenshots" go test -count=1 -timeout 30m -run TestPictures ./internal/web
 docs:
 	OKARA_UPDATE=1 go test -count=1 -run 'TestCommandPages' ./cmd/okara
+	OKARA_UPDATE=1 go test -count=1 -run TestPage ./internal/backendblock
 
 $(CACHE)/tofu/%/tofu: internal/e2e/tofu/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o "$(CURDIR)/$@" github.com/opentofu/opentofu/cmd/tofu

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/envelope"
@@ -37,8 +38,8 @@ type stateFlags struct {
 	primary    string
 	unsealed   bool // set by commands that seal what is in clear
 
-	block *bridge.Backend    // of the folder, where no repository is named; its keys are in the fields above
-	next  *envelope.Envelope // set by rekey: the keys that seal from now on
+	block *backendblock.Backend // of the folder, where no repository is named; its keys are in the fields above
+	next  *envelope.Envelope    // set by rekey: the keys that seal from now on
 }
 
 func newState(reg *registries) *cobra.Command {

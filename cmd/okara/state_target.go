@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -53,7 +54,7 @@ func isVersion(arg string) bool {
 
 // useBlock takes repository, original and keys from a backend block; the keys and
 // the original that flags or variables name go before it.
-func (f *stateFlags) useBlock(a *app, b bridge.Backend) {
+func (f *stateFlags) useBlock(a *app, b backendblock.Backend) {
 	if len(f.keys)+len(f.identities) == 0 && a.getenv("OKARA_STATE_KEYS")+a.getenv("OKARA_STATE_IDENTITIES") == "" {
 		for _, e := range b.Encryption {
 			if e.KeyID != "" {
@@ -76,7 +77,7 @@ func (f *stateFlags) blockStore(reg *registries, o statebackend.Options) (*state
 	if err != nil {
 		return nil, err
 	}
-	return bridge.Open(*f.block, bridge.OpenOptions{Client: client, TLS: reg.transportOptions(), State: o})
+	return backendblock.Open(*f.block, backendblock.OpenOptions{Client: client, TLS: reg.transportOptions(), State: o})
 }
 
 // below returns the repositories at and below a prefix HOST[/PATH].

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -136,7 +137,9 @@ func noProgram(program, variable string, err error) error {
 // bridgeOptions are how commands run beside the state server.
 func bridgeOptions(reg *registries) bridge.Options {
 	return bridge.Options{
-		Open:   func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) { return openBackend(reg, b) },
+		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
+			return openBackend(reg, b)
+		},
 		Getenv: reg.getenv, Stdin: reg.in, Stdout: reg.out, Stderr: reg.err, Logger: reg.logger(),
 		Begin: func(s bridge.Start) { begins(reg.app, s) },
 	}
@@ -173,12 +176,12 @@ func ran(a *app, program string, res bridge.Result, err error) error {
 }
 
 // openBackend returns the store of a backend block.
-func openBackend(reg *registries, b bridge.Backend) (*statebackend.Store, error) {
+func openBackend(reg *registries, b backendblock.Backend) (*statebackend.Store, error) {
 	o, err := reg.ociOptions()
 	if err != nil {
 		return nil, err
 	}
-	return bridge.Open(b, bridge.OpenOptions{
+	return backendblock.Open(b, backendblock.OpenOptions{
 		Client: o, TLS: reg.transportOptions(), State: statebackend.Options{Tool: reg.userAgent(), Logger: reg.warnLogger()},
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package backendblock
 
 import (
 	"fmt"
@@ -8,263 +8,127 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/gocty"
 )
 
-// Setting is one KEY=VALUE of -backend-config. Arguments of nested blocks are
-// written with a dot: versioning.max_versions.
-type Setting struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Source string `json:"-"` // for messages: the flag, or file and line
-}
-
-// arguments collects the arguments of one block; the first value wins.
-type arguments struct {
-	Backend
+// Arguments collects the arguments of one block; the first value wins.
+type Arguments struct {
+	backend    Backend
 	dir        string
 	primary    string // primary_repository: alone an alias of repository
 	versioning struct {
 		enabled *bool
 		max     *int
 	}
-	sealedBy string            // "setting" or "block": who brought the encryption, which is never mixed
-	set      map[string]string // name to where it was set
+	sealedBy sealedBy
+	set      map[string]bool // by name
 }
 
-func newArguments(dir string) *arguments {
-	return &arguments{dir: dir, set: make(map[string]string)}
+// sealedBy says who brought the encryption, which is never mixed.
+type sealedBy int
+
+const (
+	nobody    sealedBy = iota
+	aSetting           // a flag, or an earlier init
+	someBlock          // encryption blocks
+)
+
+// New begins without any argument. Relative paths begin in dir.
+func New(dir string) *Arguments {
+	return &Arguments{dir: dir, set: make(map[string]bool)}
 }
 
-// names lists every argument, with the block in front where it is in one.
-func names() []string {
-	return []string{
-		"repository", "primary_repository", "replicas", "ca_file", "insecure", "plain_http",
-		"compression", "strict_reads", "unsafe_locking", "lock_ttl", "lock_settle",
-		"versioning.enabled", "versioning.max_versions",
-		"encryption.type", "encryption.key_id", "encryption.identity",
-		"retry.max_attempts", "retry.initial_backoff", "retry.max_backoff",
+// Set gives an argument a value, unless it has one or the value is null. Where it
+// came from is for the caller to say.
+func (a *Arguments) Set(name string, v cty.Value) error {
+	o, ok := option(name)
+	if !ok {
+		return UnknownArgument(name)
 	}
-}
-
-// target returns where the value of an argument goes, nil for an unknown one.
-func (a *arguments) target(name string) any {
-	switch name {
-	case "repository":
-		return &a.Repository
-	case "primary_repository":
-		return &a.primary
-	case "replicas":
-		return &a.Replicas
-	case "ca_file":
-		return &a.CAFile
-	case "insecure":
-		return &a.Insecure
-	case "plain_http":
-		return &a.PlainHTTP
-	case "compression":
-		return &a.Compression
-	case "strict_reads":
-		return &a.StrictReads
-	case "unsafe_locking":
-		return &a.UnsafeLocking
-	case "lock_ttl":
-		return &a.LockTTL
-	case "lock_settle":
-		return &a.LockSettle
-	case "versioning.enabled":
-		return &a.versioning.enabled
-	case "versioning.max_versions":
-		return &a.versioning.max
-	case "retry.max_attempts":
-		return &a.Retry.MaxAttempts
-	case "retry.initial_backoff":
-		return &a.Retry.InitialBackoff
-	case "retry.max_backoff":
-		return &a.Retry.MaxBackoff
-	}
-	return a.encryption(name)
-}
-
-// encryption returns the targets of the block that was begun last.
-func (a *arguments) encryption(name string) any {
-	if !strings.HasPrefix(name, "encryption.") {
+	if a.set[name] || v.IsNull() {
 		return nil
 	}
-	if len(a.Encryption) == 0 {
-		a.Encryption = append(a.Encryption, Encryption{})
+	if err := decode(v, o.target(a)); err != nil {
+		return fmt.Errorf("argument %q: %w", name, err)
 	}
-	e := &a.Encryption[len(a.Encryption)-1]
-	switch name {
-	case "encryption.type":
-		return &e.Type
-	case "encryption.key_id":
-		return &e.KeyID
-	case "encryption.identity":
-		return &e.Identity
-	}
+	a.set[name] = true
 	return nil
 }
 
-// body reads the block itself.
-func (a *arguments) body(body hcl.Body) error {
-	content, diags := body.Content(schema(""))
-	if err := oracleArguments(content.Attributes); err != nil {
-		return err
+// UnknownArgument is the error about an argument that there is not.
+func UnknownArgument(name string) error {
+	var names []string
+	for _, o := range Options() {
+		names = append(names, o.Name)
 	}
-	if err := diagnosticsError(diags); err != nil {
-		return err
-	}
-	if err := a.attributes("", content.Attributes); err != nil {
-		return err
-	}
-	seen := make(map[string]bool)
-	fromFlags := a.sealedBy != ""
-	for _, b := range content.Blocks {
-		switch {
-		case b.Type == "encryption" && fromFlags:
-			continue
-		case b.Type == "encryption":
-			a.beginEncryption()
-		case seen[b.Type]:
-			return at(b.DefRange, fmt.Errorf("a second %s block", b.Type))
-		}
-		seen[b.Type] = true
-		inner, diags := b.Body.Content(schema(b.Type + "."))
-		if err := diagnosticsError(diags); err != nil {
-			return err
-		}
-		if err := a.attributes(b.Type+".", inner.Attributes); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Errorf("backend \"oci\" has no argument %q\nhint: its arguments are %s", name, strings.Join(names, ", "))
 }
 
-// schema is that of the block itself, or of one of its blocks.
-func schema(prefix string) *hcl.BodySchema {
-	s := &hcl.BodySchema{}
-	for _, n := range names() {
-		if rest, ok := strings.CutPrefix(n, prefix); ok && !strings.Contains(rest, ".") {
-			s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: rest})
-		}
+// key is the encryption block that was begun last.
+func (a *Arguments) key() *Encryption {
+	if len(a.backend.Encryption) == 0 {
+		a.backend.Encryption = append(a.backend.Encryption, Encryption{})
 	}
-	if prefix == "" {
-		for _, n := range oracleNames() {
-			s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: n})
-		}
-		s.Blocks = []hcl.BlockHeaderSchema{{Type: "versioning"}, {Type: "encryption"}, {Type: "retry"}}
-	}
-	return s
+	return &a.backend.Encryption[len(a.backend.Encryption)-1]
 }
 
-// beginEncryption makes room for one more block's arguments.
-func (a *arguments) beginEncryption() {
-	a.Encryption = append(a.Encryption, Encryption{})
-	a.sealedBy = "block"
-	for _, n := range names() {
-		if strings.HasPrefix(n, "encryption.") {
-			delete(a.set, n)
-		}
+// BeginEncryption makes room for the arguments of one more encryption block. ok is
+// false if a setting brought the keys: then blocks do not count.
+func (a *Arguments) BeginEncryption() (ok bool) {
+	if a.sealedBy == aSetting {
+		return false
 	}
+	a.backend.Encryption = append(a.backend.Encryption, Encryption{})
+	a.sealedBy = someBlock
+	for _, o := range keys() {
+		delete(a.set, o.Name)
+	}
+	return true
 }
 
-func (a *arguments) attributes(prefix string, attrs hcl.Attributes) error {
-	sorted := make([]*hcl.Attribute, 0, len(attrs))
-	for _, attr := range attrs {
-		sorted = append(sorted, attr)
-	}
-	slices.SortFunc(sorted, func(x, y *hcl.Attribute) int { return x.Range.Start.Byte - y.Range.Start.Byte })
-	for _, attr := range sorted {
-		if len(attr.Expr.Variables()) > 0 {
-			return at(attr.Range, fmt.Errorf("argument %q refers to a variable or a local value, which okara cannot evaluate\nhint: write the value, or leave the argument out and set %s",
-				attr.Name, environmentName(prefix+attr.Name)))
-		}
-		v, diags := attr.Expr.Value(nil)
-		if err := diagnosticsError(diags); err != nil {
-			return err
-		}
-		if err := a.assign(prefix+attr.Name, v, attr.Range.String()); err != nil {
-			return at(attr.NameRange, err)
-		}
-	}
-	return nil
-}
-
-// oracleNames are arguments that only Oracle's backend of the same name has.
-func oracleNames() []string {
-	return []string{"bucket", "namespace", "key", "tenancy_ocid", "user_ocid", "workspace_key_prefix"}
-}
-
-func oracleArguments(attrs hcl.Attributes) error {
-	for _, n := range oracleNames() {
-		if attr := attrs[n]; attr != nil {
-			return at(attr.NameRange, fmt.Errorf("argument %q belongs to Oracle Cloud's backend, which Terraform 1.12 and later call \"oci\" too; okara's keeps state in an OCI registry\nhint: for Oracle Object Storage run terraform without okara; for a registry write repository = \"HOST/PATH\" instead", n))
-		}
-	}
-	return nil
-}
-
-// setting is a value from a flag or an earlier init.
-func (a *arguments) setting(s Setting) error {
-	if strings.HasPrefix(s.Name, "encryption.") {
-		if a.sealedBy == "block" {
+// Setting gives an argument the value of a flag. Keys of a flag and of blocks are
+// not mixed: the first of them counts.
+func (a *Arguments) Setting(name, value string) error {
+	if strings.HasPrefix(name, "encryption.") {
+		if a.sealedBy == someBlock {
 			return nil
 		}
-		a.sealedBy = "setting"
+		a.sealedBy = aSetting
 	}
-	if err := a.assign(s.Name, cty.StringVal(s.Value), s.Source); err != nil {
-		return fmt.Errorf("%s: %w", s.Source, err)
-	}
-	return nil
+	return a.Set(name, cty.StringVal(value))
 }
 
-// environment reads TF_BACKEND_OCI_<NAME> for what nothing else has set.
-func (a *arguments) environment(getenv func(string) string) error {
-	sealed := a.sealedBy != ""
-	for _, n := range names() {
-		name := environmentName(n)
-		v := getenv(name)
-		if v == "" || sealed && strings.HasPrefix(n, "encryption.") {
+// Environment reads the variables of the options for what nothing else has set.
+func (a *Arguments) Environment(getenv func(string) string) error {
+	sealed := a.sealedBy != nobody
+	for _, o := range Options() {
+		v := getenv(o.Variable())
+		if v == "" || sealed && strings.HasPrefix(o.Name, "encryption.") {
 			continue
 		}
 		// A block that uses the alias wins over the environment's name.
-		if n == "repository" && a.primary != "" {
+		if o.Name == "repository" && a.primary != "" {
 			continue
 		}
-		if err := a.assign(n, cty.StringVal(v), name); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := a.Set(o.Name, cty.StringVal(v)); err != nil {
+			return fmt.Errorf("%s: %w", o.Variable(), err)
 		}
 	}
 	return nil
 }
 
-func environmentName(argument string) string {
-	return "TF_BACKEND_OCI_" + strings.ToUpper(strings.ReplaceAll(argument, ".", "_"))
+// Repository is what is known of the repository so far, "" without any.
+func (a *Arguments) Repository() string {
+	if a.backend.Repository == "" {
+		return a.primary
+	}
+	return a.backend.Repository
 }
 
-// assign sets one argument that has no value yet.
-func (a *arguments) assign(name string, v cty.Value, source string) error {
-	target := a.target(name)
-	if target == nil {
-		return unknownArgument(name)
-	}
-	if _, done := a.set[name]; done || v.IsNull() {
-		return nil
-	}
-	if err := decode(v, target); err != nil {
-		return fmt.Errorf("argument %q: %w", name, err)
-	}
-	a.set[name] = source
-	return nil
-}
-
-func unknownArgument(name string) error {
-	return fmt.Errorf("backend \"oci\" has no argument %q\nhint: its arguments are %s", name, strings.Join(names(), ", "))
-}
+// Partial are the arguments so far, unchecked: for who does not know the repository.
+func (a *Arguments) Partial() Backend { return a.backend }
 
 // decode converts a value to what target points to.
 func decode(v cty.Value, target any) error {
@@ -272,16 +136,7 @@ func decode(v cty.Value, target any) error {
 	case *[]string:
 		return decodeList(v, t)
 	case *time.Duration:
-		var s string
-		if err := decode(v, &s); err != nil {
-			return err
-		}
-		d, err := time.ParseDuration(s)
-		if err != nil || d < 0 {
-			return fmt.Errorf("%q is not a duration such as \"30s\" or \"5m\"", s)
-		}
-		*t = d
-		return nil
+		return decodeDuration(v, t)
 	case **bool:
 		*t = new(bool)
 		return decode(v, *t)
@@ -299,6 +154,19 @@ func decode(v cty.Value, target any) error {
 	return gocty.FromCtyValue(v, target)
 }
 
+func decodeDuration(v cty.Value, t *time.Duration) error {
+	var s string
+	if err := decode(v, &s); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is not a duration such as \"30s\" or \"5m\"", s)
+	}
+	*t = d
+	return nil
+}
+
 // decodeList reads a list, or the comma-separated form of flags and variables.
 func decodeList(v cty.Value, t *[]string) error {
 	if v.Type() == cty.String {
@@ -314,4 +182,15 @@ func decodeList(v cty.Value, t *[]string) error {
 		return err
 	}
 	return gocty.FromCtyValue(v, t)
+}
+
+// Blocks are the names of the blocks that options are in.
+func Blocks() []string {
+	var names []string
+	for _, o := range Options() {
+		if block, _ := o.Block(); block != "" && !slices.Contains(names, block) {
+			names = append(names, block)
+		}
+	}
+	return names
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package backendblock
 
 import (
 	"cmp"
@@ -11,57 +11,68 @@ import (
 	"strings"
 )
 
-// check completes the arguments and refuses those that contradict each other.
-func (a *arguments) check() error {
-	if err := a.checkRepository(); err != nil {
-		return err
+// Backend completes the arguments and refuses those that contradict each other.
+func (a *Arguments) Backend() (Backend, error) {
+	for _, check := range []func() error{a.checkRepository, a.checkVersions, a.checkTransport, a.checkEncryption} {
+		if err := check(); err != nil {
+			return a.backend, err
+		}
 	}
-	if err := a.checkVersions(); err != nil {
-		return err
+	if c := a.backend.Compression; !slices.Contains([]string{"", "zstd", "gzip", "none"}, c) {
+		return a.backend, fmt.Errorf("compression %q is none of zstd, gzip, none", c)
 	}
-	if a.PlainHTTP && (a.CAFile != "" || a.Insecure) {
+	return a.backend, nil
+}
+
+func (a *Arguments) checkTransport() error {
+	b := &a.backend
+	if b.PlainHTTP && (b.CAFile != "" || b.Insecure) {
 		return errors.New("plain_http contradicts ca_file and insecure: without TLS there is no certificate to check")
 	}
-	if a.Insecure && a.CAFile != "" {
+	if b.Insecure && b.CAFile != "" {
 		return errors.New("insecure contradicts ca_file: certificates are either verified or not")
 	}
-	if !slices.Contains([]string{"", "zstd", "gzip", "none"}, a.Compression) {
-		return fmt.Errorf("compression %q is none of zstd, gzip, none", a.Compression)
-	}
-	r := a.Retry
+	r := b.Retry
 	if r.MaxAttempts < 0 || r.MaxBackoff > 0 && r.InitialBackoff > r.MaxBackoff {
 		return errors.New("retry: max_attempts must be positive, and initial_backoff at most max_backoff")
 	}
-	for i, e := range a.Encryption {
+	b.CAFile = a.path(b.CAFile)
+	return nil
+}
+
+func (a *Arguments) checkEncryption() error {
+	for i := range a.backend.Encryption {
+		e := &a.backend.Encryption[i]
 		if e.Type != "" && e.Type != "aes-gcm" {
 			return fmt.Errorf("encryption type %q is not known; the only one is aes-gcm", e.Type)
 		}
 		if e.KeyID == "" && e.Identity == "" {
 			return errors.New("an encryption block needs key_id: a KMS URL, an age recipient or the path of a key file")
 		}
-		a.Encryption[i].KeyID, a.Encryption[i].Identity = a.keyPath(e.KeyID), a.path(e.Identity)
+		e.KeyID = a.keyPath(e.KeyID)
+		e.Identity = a.path(e.Identity)
 	}
-	a.CAFile = a.path(a.CAFile)
 	return nil
 }
 
-func (a *arguments) checkRepository() error {
+func (a *Arguments) checkRepository() error {
+	b := &a.backend
 	switch {
-	case a.Repository == "": // then an alias
-		a.Repository = a.primary
-	case a.primary != a.Repository:
-		a.Primary = a.primary
+	case b.Repository == "": // then an alias
+		b.Repository = a.primary
+	case a.primary != b.Repository:
+		b.Primary = a.primary
 	}
-	if a.Repository == "" {
+	if b.Repository == "" {
 		return errors.New("backend \"oci\" has no repository\nhint: write repository = \"registry.example.com/team/tofu-state\", or set TF_BACKEND_OCI_REPOSITORY")
 	}
-	for _, r := range append([]string{a.Repository, cmp.Or(a.Primary, a.Repository)}, a.Replicas...) {
+	for _, r := range append([]string{b.Repository, cmp.Or(b.Primary, b.Repository)}, b.Replicas...) {
 		if err := checkReference(r); err != nil {
 			return err
 		}
 	}
-	if slices.Contains(a.Replicas, a.Repository) {
-		return fmt.Errorf("repository %q is its own replica", a.Repository)
+	if slices.Contains(b.Replicas, b.Repository) {
+		return fmt.Errorf("repository %q is its own replica", b.Repository)
 	}
 	return nil
 }
@@ -93,7 +104,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-func (a *arguments) checkVersions() error {
+func (a *Arguments) checkVersions() error {
 	v := a.versioning
 	if v.max != nil && *v.max < 1 {
 		return errors.New("versioning: max_versions must be at least 1")
@@ -102,15 +113,15 @@ func (a *arguments) checkVersions() error {
 	case v.enabled != nil && !*v.enabled && v.max != nil:
 		return errors.New("versioning: enabled = false contradicts max_versions")
 	case v.enabled != nil && !*v.enabled:
-		a.MaxVersions = keptWhenDisabled
+		a.backend.MaxVersions = keptWhenDisabled
 	case v.max != nil:
-		a.MaxVersions = *v.max
+		a.backend.MaxVersions = *v.max
 	}
 	return nil
 }
 
 // path makes a path of the configuration independent of where okara runs.
-func (a *arguments) path(p string) string {
+func (a *Arguments) path(p string) string {
 	if p == "" || filepath.IsAbs(p) {
 		return p
 	}
@@ -118,7 +129,7 @@ func (a *arguments) path(p string) string {
 }
 
 // keyPath does the same for the forms of key_id that are files.
-func (a *arguments) keyPath(id string) string {
+func (a *Arguments) keyPath(id string) string {
 	if file, ok := strings.CutPrefix(id, "file://"); ok {
 		return a.path(file)
 	}

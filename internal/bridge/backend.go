@@ -9,56 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/statebackend/s3facade"
+	"github.com/seed-141914ff/okara/internal/backendblock"
 )
-
-// Backend holds the arguments of one backend "oci" block after defaults,
-// environment and flags. The zero value of every field is its default.
-type Backend struct {
-	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
-	Primary       string // of which Repository is a copy; "": of none
-	Replicas      []string
-	CAFile        string
-	Insecure      bool
-	PlainHTTP     bool
-	Compression   string // "", "zstd", "gzip" or "none"
-	StrictReads   bool
-	UnsafeLocking bool
-	LockTTL       time.Duration
-	LockSettle    time.Duration
-	MaxVersions   int // 0 keeps all
-	Encryption    []Encryption
-	Retry         Retry
-}
-
-// Encryption is one encryption block: a key that wraps each version's data
-// key, or one that only opens.
-type Encryption struct {
-	Type     string // "" or "aes-gcm"
-	KeyID    string // a KMS URL, an age recipient, or the path of a key file
-	Identity string // path of an age identity file that opens what KeyID sealed
-}
-
-// Retry is the retry block: repetitions of requests to the registry.
-type Retry struct {
-	MaxAttempts    int
-	InitialBackoff time.Duration
-	MaxBackoff     time.Duration
-}
-
-// keptWhenDisabled is how many versions versioning { enabled = false } keeps:
-// the current one and the one a failed write can go back to.
-const keptWhenDisabled = 2
 
 // Config is what okara read from one root module.
 type Config struct {
 	Dir      string
 	Declared bool // there is a backend "oci" block, and Backend is it
-	Backend  Backend
+	Backend  backendblock.Backend
 	// Recorded is the repository of the last init, "" if that used no
 	// backend "oci". Without a block it is where the tool migrates from.
 	Recorded string
@@ -98,7 +59,7 @@ func (c Config) Repositories() []string {
 // For returns the settings for a repository: those of the block that names
 // it, or the backend block's for a repository that only the tool knows, such
 // as the one a state is migrated from.
-func (c Config) For(repository string) Backend {
+func (c Config) For(repository string) backendblock.Backend {
 	for _, r := range c.Remote {
 		if r.Backend.Repository == repository && (!c.Declared || c.Backend.Repository != repository) {
 			return r.Backend
@@ -106,13 +67,6 @@ func (c Config) For(repository string) Backend {
 	}
 	b := c.Backend
 	b.Repository = repository
-	return b
-}
-
-// ForWorkspace returns the settings with the workspace in the place of {workspace}.
-func (b Backend) ForWorkspace(name string) Backend {
-	b.Repository = strings.ReplaceAll(b.Repository, s3facade.WorkspaceVariable, name)
-	b.Primary = strings.ReplaceAll(b.Primary, s3facade.WorkspaceVariable, name)
 	return b
 }
 
@@ -173,31 +127,34 @@ func Read(dir string, o ReadOptions) (Config, error) {
 
 // decodeBackend merges, the first that sets an argument winning: flags, the
 // block, settings of an earlier init, the environment.
-func decodeBackend(block *hcl.Block, dir string, flags []Setting, rec record, getenv func(string) string) (Backend, error) {
-	a := newArguments(dir)
+func decodeBackend(block *hcl.Block, dir string, flags []Setting, rec record, getenv func(string) string) (backendblock.Backend, error) {
+	a := backendblock.New(dir)
 	for _, s := range flags {
-		if err := a.setting(s); err != nil {
-			return a.Backend, err
+		if err := s.apply(a); err != nil {
+			return a.Partial(), err
 		}
 	}
-	if err := a.body(block.Body); err != nil {
-		return a.Backend, err
+	if err := readBlock(a, block.Body); err != nil {
+		return a.Partial(), err
 	}
 	for _, s := range rec.settings {
-		if err := a.setting(s); err != nil {
-			return a.Backend, err
+		if err := s.apply(a); err != nil {
+			return a.Partial(), err
 		}
 	}
-	if err := a.environment(getenv); err != nil {
-		return a.Backend, err
+	if err := a.Environment(getenv); err != nil {
+		return a.Partial(), err
 	}
-	if a.Repository == "" && a.primary == "" {
-		a.Repository = rec.repository
+	if a.Repository() == "" && rec.repository != "" {
+		if err := a.Setting("repository", rec.repository); err != nil {
+			return a.Partial(), err
+		}
 	}
-	if err := a.check(); err != nil {
-		return a.Backend, at(block.DefRange, err)
+	b, err := a.Backend()
+	if err != nil {
+		return b, at(block.DefRange, err)
 	}
-	return a.Backend, nil
+	return b, nil
 }
 
 // merge returns the settings of a and those of b that a does not have.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 )
 
@@ -48,23 +49,23 @@ func TestReadBackend(t *testing.T) {
 		files files
 		env   map[string]string
 		flags []string
-		want  bridge.Backend
+		want  backendblock.Backend
 	}{
 		{
 			name:  "repository only",
 			files: files{"main.tf": block(`repository = "registry.example.com/team/state"`)},
-			want:  bridge.Backend{Repository: repository},
+			want:  backendblock.Backend{Repository: repository},
 		},
 		{
 			name:  "a copy",
 			files: files{"main.tf": block("repository = \"registry.example.com/team/state\"\nprimary_repository = \"old.example.com/a/state\"")},
-			want:  bridge.Backend{Repository: repository, Primary: "old.example.com/a/state"},
+			want:  backendblock.Backend{Repository: repository, Primary: "old.example.com/a/state"},
 		},
 		{
 			name:  "a copy, by the environment",
 			files: files{"main.tf": block(`repository = "registry.example.com/team/state"`)},
 			env:   map[string]string{"TF_BACKEND_OCI_PRIMARY_REPOSITORY": "old.example.com/a/state"},
-			want:  bridge.Backend{Repository: repository, Primary: "old.example.com/a/state"},
+			want:  backendblock.Backend{Repository: repository, Primary: "old.example.com/a/state"},
 		},
 		{
 			name: "every argument",
@@ -77,6 +78,7 @@ func TestReadBackend(t *testing.T) {
 				unsafe_locking     = "true"
 				lock_ttl           = "5m"
 				lock_settle        = "2s"
+				lock_timeout       = "10m"
 				versioning {
 					enabled      = true
 					max_versions = 50
@@ -94,21 +96,21 @@ func TestReadBackend(t *testing.T) {
 					initial_backoff = "1s"
 					max_backoff     = "10s"
 				}`)},
-			want: bridge.Backend{
+			want: backendblock.Backend{
 				Repository: repository, Replicas: []string{"dr.example.com/state"}, CAFile: "/etc/ca.crt",
-				Compression: "gzip", StrictReads: true, UnsafeLocking: true, LockTTL: 5 * time.Minute, LockSettle: 2 * time.Second,
+				Compression: "gzip", StrictReads: true, UnsafeLocking: true, LockTTL: 5 * time.Minute, LockSettle: 2 * time.Second, LockTimeout: 10 * time.Minute,
 				MaxVersions: 50,
-				Encryption: []bridge.Encryption{
+				Encryption: []backendblock.Encryption{
 					{Type: "aes-gcm", KeyID: "awskms://alias/state"},
 					{KeyID: "age1xyz", Identity: "/home/me/age.txt"},
 				},
-				Retry: bridge.Retry{MaxAttempts: 7, InitialBackoff: time.Second, MaxBackoff: 10 * time.Second},
+				Retry: backendblock.Retry{MaxAttempts: 7, InitialBackoff: time.Second, MaxBackoff: 10 * time.Second},
 			},
 		},
 		{
 			name:  "versioning off keeps two",
 			files: files{"main.tf": block("repository = \"registry.example.com/team/state\"\nversioning {\nenabled = false\n}")},
-			want:  bridge.Backend{Repository: repository, MaxVersions: 2},
+			want:  backendblock.Backend{Repository: repository, MaxVersions: 2},
 		},
 		{
 			name:  "block wins over environment",
@@ -118,16 +120,16 @@ func TestReadBackend(t *testing.T) {
 				"TF_BACKEND_OCI_INSECURE": "true", "TF_BACKEND_OCI_REPLICAS": "a.example.com/x, b.example.com/y",
 				"TF_BACKEND_OCI_VERSIONING_MAX_VERSIONS": "9", "TF_BACKEND_OCI_ENCRYPTION_KEY_ID": "gcpkms://k",
 			},
-			want: bridge.Backend{
+			want: backendblock.Backend{
 				Repository: repository, Primary: "other.example.com/x", Insecure: true, Replicas: []string{"a.example.com/x", "b.example.com/y"},
-				MaxVersions: 9, Encryption: []bridge.Encryption{{KeyID: "gcpkms://k"}},
+				MaxVersions: 9, Encryption: []backendblock.Encryption{{KeyID: "gcpkms://k"}},
 			},
 		},
 		{
 			name:  "flags win over the block",
 			files: files{"main.tf": block("compression = \"none\"\nencryption {\nkey_id = \"gcpkms://block\"\n}")},
 			flags: []string{"repository=registry.example.com/team/state", "compression=gzip", "encryption.key_id=gcpkms://flag"},
-			want:  bridge.Backend{Repository: repository, Compression: "gzip", Encryption: []bridge.Encryption{{KeyID: "gcpkms://flag"}}},
+			want:  backendblock.Backend{Repository: repository, Compression: "gzip", Encryption: []backendblock.Encryption{{KeyID: "gcpkms://flag"}}},
 		},
 		{
 			name: "flag file, the last flag wins",
@@ -136,40 +138,40 @@ func TestReadBackend(t *testing.T) {
 				"prod.tfbackend": "repository = \"registry.example.com/team/state\"\nreplicas = [\"a.example.com/x\"]\nretry {\nmax_attempts = 3\n}\n",
 			},
 			flags: []string{"compression=none", "prod.tfbackend", "compression=gzip"},
-			want: bridge.Backend{
-				Repository: repository, Compression: "gzip", Replicas: []string{"a.example.com/x"}, Retry: bridge.Retry{MaxAttempts: 3},
+			want: backendblock.Backend{
+				Repository: repository, Compression: "gzip", Replicas: []string{"a.example.com/x"}, Retry: backendblock.Retry{MaxAttempts: 3},
 			},
 		},
 		{
 			name:  "environment alone",
 			files: files{"main.tf": block("")},
 			env:   map[string]string{"TF_BACKEND_OCI_REPOSITORY": repository},
-			want:  bridge.Backend{Repository: repository},
+			want:  backendblock.Backend{Repository: repository},
 		},
 		{
 			name:  "JSON syntax",
 			files: files{"main.tf.json": `{"terraform":{"backend":{"oci":{"repository":"registry.example.com/team/state","versioning":{"max_versions":3}}}}}`},
-			want:  bridge.Backend{Repository: repository, MaxVersions: 3},
+			want:  backendblock.Backend{Repository: repository, MaxVersions: 3},
 		},
 		{
 			name:  "tofu file in place of tf file",
 			files: files{"main.tf": block(`repository = "old.example.com/x"`), "main.tofu": block(`repository = "registry.example.com/team/state"`)},
-			want:  bridge.Backend{Repository: repository},
+			want:  backendblock.Backend{Repository: repository},
 		},
 		{
 			name:  "override file wins",
 			files: files{"a_override.tf": block(`repository = "registry.example.com/team/state"`), "main.tf": block(`repository = "old.example.com/x"`)},
-			want:  bridge.Backend{Repository: repository},
+			want:  backendblock.Backend{Repository: repository},
 		},
 		{
 			name:  "a syntax error elsewhere is the tool's to report",
 			files: files{"a.tf": "resource {", "main.tf": block(`repository = "registry.example.com/team/state"`)},
-			want:  bridge.Backend{Repository: repository},
+			want:  backendblock.Backend{Repository: repository},
 		},
 		{
 			name:  "port, template",
 			files: files{"main.tf": block(`repository = "localhost:5000/state-{workspace}"`)},
-			want:  bridge.Backend{Repository: "localhost:5000/state-{workspace}"},
+			want:  backendblock.Backend{Repository: "localhost:5000/state-{workspace}"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -267,7 +269,7 @@ func TestRecordedSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := bridge.Backend{Repository: repository, Compression: "none", LockTTL: time.Minute}
+	want := backendblock.Backend{Repository: repository, Compression: "none", LockTTL: time.Minute}
 	if d := cmp.Diff(want, got.Backend); d != "" {
 		t.Errorf("backend differs (-want +got):\n%s", d)
 	}

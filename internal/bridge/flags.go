@@ -109,7 +109,7 @@ func parseSettingsFile(path string) ([]Setting, error) {
 		if err != nil {
 			break
 		}
-		inner, diags := b.Body.Content(schema(b.Type + "."))
+		inner, diags := b.Body.Content(schema(b.Type))
 		if err := diagnosticsError(diags); err != nil {
 			return nil, err
 		}

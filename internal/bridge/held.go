@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -92,7 +93,7 @@ func PrepareHeld(dir, repository string) error {
 	if err := eachFile(dir, checkHeldFile); err != nil {
 		return err
 	}
-	c := Config{Declared: true, Backend: Backend{Repository: repository}}
+	c := Config{Declared: true, Backend: backendblock.Backend{Repository: repository}}
 	return diskfile.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
 }
 

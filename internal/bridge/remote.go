@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
 // RemoteState is a data "terraform_remote_state" that reads from a registry.
@@ -19,7 +21,7 @@ type RemoteState struct {
 	Repository string
 	// Backend has the arguments as far as okara can evaluate them; its
 	// Repository is "" otherwise.
-	Backend Backend
+	Backend backendblock.Backend
 }
 
 // decodeRemote reads one data block; ok is false if its backend is not "oci".
@@ -35,26 +37,25 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 		return r, false, nil
 	}
 	r.Name = block.Labels[1]
-	a := newArguments(dir)
+	a := backendblock.New(dir)
 	if config := content.Attributes["config"]; config != nil {
 		if err := r.config(config, a, sources[config.Range.Filename]); err != nil {
 			return r, false, err
 		}
 	}
-	if err := a.environment(getenv); err != nil {
+	if err := a.Environment(getenv); err != nil {
 		return r, false, err
 	}
 	if r.Repository == "" {
-		r.Repository = quote(a.Repository)
+		r.Repository = quote(a.Partial().Repository)
 	}
-	if a.Repository == "" && a.primary == "" && r.Repository != quote("") {
-		r.Backend = a.Backend
+	if a.Repository() == "" && r.Repository != quote("") {
+		r.Backend = a.Partial()
 		return r, true, nil
 	}
-	if err := a.check(); err != nil {
+	if r.Backend, err = a.Backend(); err != nil {
 		return r, false, at(block.DefRange, fmt.Errorf("terraform_remote_state %q: %w", r.Name, err))
 	}
-	r.Backend = a.Backend
 	// Whoever reads another team's state acts on it at once: never on a
 	// pointer that a crash left behind.
 	r.Backend.StrictReads = true
@@ -63,7 +64,7 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 
 // config reads the config argument. Where it is not an object written out, its
 // repository is an attribute of whatever it evaluates to.
-func (r *RemoteState) config(config *hcl.Attribute, a *arguments, src []byte) error {
+func (r *RemoteState) config(config *hcl.Attribute, a *backendblock.Arguments, src []byte) error {
 	pairs, diags := hcl.ExprMap(config.Expr)
 	if diags.HasErrors() {
 		r.Repository = "(" + string(config.Expr.Range().SliceBytes(src)) + ").repository"
@@ -75,8 +76,8 @@ func (r *RemoteState) config(config *hcl.Attribute, a *arguments, src []byte) er
 			continue
 		}
 		name := key.AsString()
-		if a.target(name) == nil {
-			return at(p.Key.Range(), unknownArgument(name))
+		if !backendblock.Known(name) {
+			return at(p.Key.Range(), backendblock.UnknownArgument(name))
 		}
 		if name == "repository" || name == "primary_repository" {
 			r.Repository = expression(p.Value.Range(), src)
@@ -88,7 +89,7 @@ func (r *RemoteState) config(config *hcl.Attribute, a *arguments, src []byte) er
 		if err := diagnosticsError(diags); err != nil {
 			return err
 		}
-		if err := a.assign(name, v, p.Key.Range().String()); err != nil {
+		if err := a.Set(name, v); err != nil {
 			return at(p.Key.Range(), err)
 		}
 	}

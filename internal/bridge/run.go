@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -31,7 +32,7 @@ type Options struct {
 	Command []string
 	Config  Config
 	// Open returns the store for the settings of one repository; required.
-	Open func(ctx context.Context, b Backend) (*statebackend.Store, error)
+	Open func(ctx context.Context, b backendblock.Backend) (*statebackend.Store, error)
 	// Getenv reads the environment that decides about the run; required. The
 	// child gets the environment of the process.
 	Getenv func(string) string
@@ -114,12 +115,12 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 		Open: func(ctx context.Context, p s3facade.Place) (*statebackend.Store, error) {
 			b := o.Config.For(p.Repository)
 			b.StrictReads = b.StrictReads || p.Remote
-			b.Primary = strings.ReplaceAll(b.Primary, s3facade.WorkspaceVariable, p.Workspace)
+			b.Primary = strings.ReplaceAll(b.Primary, statebackend.WorkspaceVariable, p.Workspace)
 			return o.Open(ctx, b)
 		},
 		Repositories: o.Config.Repositories(),
 		Workspaces:   o.workspaces(),
-		LockWait:     o.LockWait,
+		LockWait:     cmp.Or(o.LockWait, o.Config.Backend.LockTimeout),
 		Done:         ctx.Done(),
 		LockNote:     func() string { return lockNote(o.Getenv, filepath.Base(o.Command[0]), pid.Load()) },
 		TempDir:      dir,

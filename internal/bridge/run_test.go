@@ -18,6 +18,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -31,7 +32,7 @@ func runScript(t *testing.T, c bridge.Config, script string) (out string, res br
 	res, err = bridge.Run(t.Context(), bridge.Options{
 		Command: []string{"sh", "-c", "cd " + c.Dir + "\n" + script}, Config: c, Getenv: environment(nil),
 		Stdin: strings.NewReader(""), Stdout: &b, Stderr: &b,
-		Open: func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
+		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
 			r, err := oci.OpenRepo(b.Repository, oci.Options{})
 			if err != nil {
 				return nil, err
@@ -225,7 +226,7 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 func TestRunStopsBeforeLeaseEnds(t *testing.T) {
 	c := newConfig(t)
 	var slept atomic.Int64
-	store := func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
+	store := func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
 		r, err := oci.OpenRepo(b.Repository, oci.Options{})
 		if err != nil {
 			return nil, err

@@ -20,14 +20,14 @@ const rivals = 6
 const criticalConfig = `terraform {
   backend "oci" {
     repository = %q
-  }
+%s  }
 }
 
 resource "terraform_data" "critical" {
   triggers_replace = timestamp()
 
   provisioner "local-exec" {
-    command = "echo enter $RIVAL >>%[2]s; sleep 0.3; echo leave $RIVAL >>%[2]s"
+    command = "echo enter $RIVAL >>%[3]s; sleep 0.3; echo leave $RIVAL >>%[3]s"
   }
 }
 `
@@ -40,15 +40,20 @@ func TestConcurrentApply(t *testing.T) {
 		name    string
 		deletes bool
 		rounds  int
-	}{{"deletes", true, 5}, {"no-deletes", false, 2}} {
+		block   string // arguments
+		apply   []string
+	}{
+		{"deletes", true, 5, "", []string{"-lock-timeout=10m"}},
+		{"no-deletes", false, 2, "    lock_timeout = \"10m\"\n", nil},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
-			testConcurrentApply(t, tt.deletes, tt.rounds)
+			testConcurrentApply(t, tt.deletes, tt.rounds, tt.block, tt.apply...)
 		})
 	}
 }
 
-func testConcurrentApply(t *testing.T, deletes bool, rounds int) {
+func testConcurrentApply(t *testing.T, deletes bool, rounds int, block string, flags ...string) {
 	set, err := findTools()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +83,7 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int) {
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		config := fmt.Sprintf(criticalConfig, addr+"/infra/state", log)
+		config := fmt.Sprintf(criticalConfig, addr+"/infra/state", block, log)
 		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(config), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +95,7 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int) {
 		var group sync.WaitGroup
 		errs := make([]error, rivals)
 		for rival := range rivals {
-			group.Go(func() { errs[rival] = okara(rival, "apply", "-auto-approve", "-lock-timeout=10m") })
+			group.Go(func() { errs[rival] = okara(rival, append([]string{"apply", "-auto-approve"}, flags...)...) })
 		}
 		group.Wait()
 		for _, err := range errs {

@@ -74,8 +74,9 @@ statebackend/foreign: it reads states that others wrote; where a file or reposit
 	oci/artifact
 	statebackend
 	internal/addr
-credentials: it fills oci.CredentialFunc and nothing else
+credentials: it fills oci.CredentialFunc and nothing else; a token goes over https, or stays on this machine
 	oci
+	internal/netaddr
 	internal/diskfile
 oci: the client of one registry knows bytes, digests and tags, never what they mean
 	internal/netaddr
@@ -230,14 +231,19 @@ internal/service: what the services of a server share; it knows clients and refu
 	internal/httpserve
 internal/cache: it tells "not found", which is an answer, from a failure, which is none
 	oci
-internal/bridge: it runs a tool beside a facade over the Store that a backend block describes, keys included
+internal/backendblock: values in, a Store out; what is written in files is its callers' affair
+	oci
+	statebackend
+	internal/envelope
+	internal/httpserve
+internal/bridge: it runs a tool beside a facade over the Store that a backend block describes
 	oci
 	oci/artifact
 	statebackend
 	statebackend/s3facade
 	internal/addr
+	internal/backendblock
 	internal/diskfile
-	internal/envelope
 	internal/httpserve
 	internal/syntax
 	internal/scratch

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendblock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
+)
+
+// TestEachOption sets every option of the table by its variable, and wants each to
+// arrive where no other does.
+func TestEachOption(t *testing.T) {
+	for _, o := range backendblock.Options() {
+		t.Run(o.Name, func(t *testing.T) {
+			value := map[backendblock.Kind]string{
+				backendblock.Text: "age1/x", backendblock.Flag: "true", backendblock.Number: "7",
+				backendblock.Duration: "7s", backendblock.List: "a/x, b/y",
+			}[o.Kind]
+			read := func(env map[string]string) backendblock.Backend {
+				a := backendblock.New("/module")
+				if err := a.Environment(func(name string) string { return env[name] }); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = a.Backend() // completes it, also where it refuses the value
+				return a.Partial()
+			}
+			if o.Name == "versioning.enabled" {
+				value = "false"
+			}
+			env := map[string]string{"TF_BACKEND_OCI_REPOSITORY": "a/x"}
+			without := read(env)
+			env[o.Variable()] = value
+			if cmp.Equal(without, read(env)) {
+				t.Errorf("%s = %s changes nothing", o.Variable(), value)
+			}
+		})
+	}
+}
+
+func TestFirstWins(t *testing.T) {
+	a := backendblock.New("/module")
+	set := func(name string, v cty.Value) {
+		t.Helper()
+		if err := a.Set(name, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("repository", cty.StringVal("one/x"))
+	set("repository", cty.StringVal("two/x"))
+	set("lock_timeout", cty.NullVal(cty.String))
+	set("lock_timeout", cty.StringVal("5m"))
+	for _, key := range []string{"awskms://a", "key.bin"} {
+		if !a.BeginEncryption() {
+			t.Fatal("blocks do not count")
+		}
+		set("encryption.key_id", cty.StringVal(key))
+	}
+	if err := a.Setting("encryption.key_id", "gcpkms://flag"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.Backend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := backendblock.Backend{
+		Repository: "one/x", LockTimeout: 5 * time.Minute,
+		Encryption: []backendblock.Encryption{{KeyID: "awskms://a"}, {KeyID: "/module/key.bin"}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("backend differs (-want +got):\n%s", d)
+	}
+	if err := a.Set("repostory", cty.StringVal("x")); err == nil || !strings.Contains(err.Error(), "no argument \"repostory\"\nhint: its arguments are repository, ") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendblock
+
+import (
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Backend holds the arguments of one block after defaults, environment and flags.
+// The zero value of every field is its default.
+type Backend struct {
+	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
+	Primary       string // of which Repository is a copy; "": of none
+	Replicas      []string
+	CAFile        string
+	Insecure      bool
+	PlainHTTP     bool
+	Compression   string // "", "zstd", "gzip" or "none"
+	StrictReads   bool
+	UnsafeLocking bool
+	LockTimeout   time.Duration // how long somebody waits for a lock; 0: not at all
+	LockTTL       time.Duration
+	LockSettle    time.Duration
+	MaxVersions   int // 0 keeps all
+	Encryption    []Encryption
+	Retry         Retry
+}
+
+// Encryption is one encryption block: a key that wraps each version's data
+// key, or one that only opens.
+type Encryption struct {
+	Type     string // "" or "aes-gcm"
+	KeyID    string // a KMS URL, an age recipient, or the path of a key file
+	Identity string // path of an age identity file that opens what KeyID sealed
+}
+
+// Retry is the retry block: repetitions of requests to the registry.
+type Retry struct {
+	MaxAttempts    int
+	InitialBackoff time.Duration
+	MaxBackoff     time.Duration
+}
+
+// keptWhenDisabled is how many versions versioning { enabled = false } keeps:
+// the current one and the one a failed write can go back to.
+const keptWhenDisabled = 2
+
+// Each tells whether each workspace has a repository of its own.
+func (b Backend) Each() bool { return strings.Contains(b.Repository, statebackend.WorkspaceVariable) }
+
+// ForWorkspace returns the settings with the workspace in the place of {workspace}.
+func (b Backend) ForWorkspace(name string) Backend {
+	b.Repository = strings.ReplaceAll(b.Repository, statebackend.WorkspaceVariable, name)
+	b.Primary = strings.ReplaceAll(b.Primary, statebackend.WorkspaceVariable, name)
+	return b
+}

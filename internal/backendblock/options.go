@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendblock
+
+import (
+	"strings"
+	"time"
+)
+
+// Option is one argument.
+type Option struct {
+	Name    string // with its block in front: "retry.max_attempts"
+	Default string // for people, Markdown; "": none
+	What    string // one line of Markdown
+	Kind    Kind
+	Reads   bool // it matters to who only reads states
+
+	target func(*Arguments) any // where its value goes
+}
+
+// Kind is what the value of an option is.
+type Kind int
+
+// The kinds of values. Durations are text for the tools: "30s", "5m".
+const (
+	Text Kind = iota
+	Flag
+	Number
+	Duration
+	List // of text
+)
+
+// Block is the block that an option is in, "" for none, and its name in there.
+func (o Option) Block() (block, name string) {
+	if block, name, ok := strings.Cut(o.Name, "."); ok {
+		return block, name
+	}
+	return "", o.Name
+}
+
+// Variable is the environment variable that sets the option where nothing else does.
+func (o Option) Variable() string {
+	return "TF_BACKEND_OCI_" + strings.ToUpper(strings.ReplaceAll(o.Name, ".", "_"))
+}
+
+// Options is the table of all arguments, in the order in which people read them.
+func Options() []Option {
+	list := append(place(), locking()...)
+	list = append(append(list, keeping()...), keys()...)
+	for i := range list {
+		list[i].Kind = kindOf(list[i].target(New("")))
+	}
+	return list
+}
+
+// place are the options that say where states are.
+func place() []Option {
+	return []Option{
+		{
+			Name: "repository", Reads: true, target: func(a *Arguments) any { return &a.backend.Repository },
+			What: "`HOST[:PORT]/PATH`; required. `{workspace}` in it gives each workspace a repository of its own; the tools then list only the selected one",
+		}, {
+			Name: "primary_repository", Reads: true, target: func(a *Arguments) any { return &a.primary },
+			What: "beside another `repository`: the one that `repository` is a [copy](state-move.md#replicate) of, so that encrypted states open that were sealed there; alone: the same as `repository`",
+		}, {
+			Name: "replicas", target: func(a *Arguments) any { return &a.backend.Replicas },
+			What: "list of repositories that get a copy when a run ends",
+		}, {
+			Name: "ca_file", Reads: true, target: func(a *Arguments) any { return &a.backend.CAFile },
+			What: "PEM file of certificate authorities to trust besides the system's",
+		}, {
+			Name: "insecure", Default: "`false`", Reads: true, target: func(a *Arguments) any { return &a.backend.Insecure },
+			What: "do not verify TLS certificates",
+		}, {
+			Name: "plain_http", Default: "`false`", Reads: true, target: func(a *Arguments) any { return &a.backend.PlainHTTP },
+			What: "speak http to a registry that is not on loopback",
+		},
+		{
+			Name: "retry.max_attempts", Default: "`5`", Reads: true, target: func(a *Arguments) any { return &a.backend.Retry.MaxAttempts },
+			What: "how often a request to the registry is sent at most",
+		}, {
+			Name: "retry.initial_backoff", Default: "`500ms`", Reads: true, target: func(a *Arguments) any { return &a.backend.Retry.InitialBackoff },
+			What: "pause before the second attempt",
+		}, {
+			Name: "retry.max_backoff", Default: "`30s`", Reads: true, target: func(a *Arguments) any { return &a.backend.Retry.MaxBackoff },
+			What: "longest pause between two attempts",
+		},
+	}
+}
+
+// locking are the options of locks, and of reads without one.
+func locking() []Option {
+	return []Option{
+		{
+			Name: "lock_timeout", Default: "`0s`", target: func(a *Arguments) any { return &a.backend.LockTimeout },
+			What: "how long to wait for a lock that somebody else holds; `-lock-timeout` of the tool goes before it where the tool passes it on",
+		}, {
+			Name: "lock_ttl", Default: "none", target: func(a *Arguments) any { return &a.backend.LockTTL },
+			What: "[lease](state-locks.md#leases): a lock without a sign of life for this long may be taken over; at least a minute is sensible",
+		}, {
+			Name: "lock_settle", Default: "by registry", target: func(a *Arguments) any { return &a.backend.LockSettle },
+			What: "how long the registry's tag list may lag behind",
+		}, {
+			Name: "unsafe_locking", Default: "`false`", target: func(a *Arguments) any { return &a.backend.UnsafeLocking },
+			What: "lock on a registry that okara refuses",
+		}, {
+			Name: "strict_reads", Default: "`false`", target: func(a *Arguments) any { return &a.backend.StrictReads },
+			What: "reads without a lock look for the highest version instead of trusting the pointer",
+		},
+	}
+}
+
+// keeping are the options of what is stored.
+func keeping() []Option {
+	return []Option{
+		{
+			Name: "compression", Default: "`zstd`", target: func(a *Arguments) any { return &a.backend.Compression },
+			What: "`zstd`, `gzip` or `none`",
+		}, {
+			Name: "versioning.enabled", Default: "`true`", target: func(a *Arguments) any { return &a.versioning.enabled },
+			What: "`false` keeps 2 versions",
+		}, {
+			Name: "versioning.max_versions", Default: "all", target: func(a *Arguments) any { return &a.versioning.max },
+			What: "how many versions are kept",
+		},
+	}
+}
+
+// keys are the options of encryption, which may be repeated.
+func keys() []Option {
+	return []Option{
+		{
+			Name: "encryption.key_id", Reads: true, target: func(a *Arguments) any { return &a.key().KeyID },
+			What: "a KMS URL, an age recipient or the path of a key file; see [Keys](state-keys.md)",
+		}, {
+			Name: "encryption.identity", Reads: true, target: func(a *Arguments) any { return &a.key().Identity },
+			What: "path of an age identity file that opens",
+		}, {
+			Name: "encryption.type", Default: "`aes-gcm`", Reads: true, target: func(a *Arguments) any { return &a.key().Type },
+			What: "`aes-gcm`, the only one",
+		},
+	}
+}
+
+// kindOf tells the kind of an option by where its value goes.
+func kindOf(target any) Kind {
+	switch target.(type) {
+	case *bool, **bool:
+		return Flag
+	case *int, **int:
+		return Number
+	case *time.Duration:
+		return Duration
+	case *[]string:
+		return List
+	}
+	return Text
+}
+
+// Known tells whether there is an argument of that name.
+func Known(name string) bool {
+	_, ok := option(name)
+	return ok
+}
+
+// option finds an option by its name.
+func option(name string) (Option, bool) {
+	for _, o := range Options() {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	return Option{}, false
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendblock_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
+)
+
+const pageHead = `# Arguments of the backend block
+
+This page is made from the table that okara reads the [block](backend.md)
+` + "`backend \"oci\"`" + ` by.
+
+| argument | what | default |
+|---|---|---|
+`
+
+const pageFoot = `
+A name with a dot is one in a block of that name. ` + "`encryption`" + ` may be repeated; each of
+its keys opens the state. Durations are written ` + "`30s`, `5m`, `1h`" + `. Paths are relative to
+the root module. What is not in this table, or contradicts itself, is refused.
+
+Each argument can also be set by the environment, where nothing else sets it:
+` + "`TF_BACKEND_OCI_`" + ` and its name in capitals, dots as underscores, such as
+` + "`TF_BACKEND_OCI_VERSIONING_MAX_VERSIONS`" + `. Lists have commas.
+`
+
+// TestPage holds docs/backend-options.md to the table. `make docs` writes it.
+func TestPage(t *testing.T) {
+	const file = "../../docs/backend-options.md"
+	var page strings.Builder
+	page.WriteString(pageHead)
+	for _, o := range backendblock.Options() {
+		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", o.Name, o.What, o.Default)
+	}
+	page.WriteString(pageFoot)
+	if os.Getenv("OKARA_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(page.String(), string(got)); d != "" {
+		t.Errorf("%s is not what the table says; make docs writes it (-want +got):\n%s", file, d)
+	}
+}

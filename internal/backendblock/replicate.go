@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendblock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// ReplicateLimit bounds what a run spends on its replicas after its end; the rest is
+// done by the next run or by `okara state replicate`.
+const ReplicateLimit = 5 * time.Minute
+
+// Replicate brings the replicas of a workspace up to date. The errors say which of
+// them are behind; they fail no run, for the state is where it belongs.
+func (b Backend) Replicate(ctx context.Context, workspace string, open func(Backend) (*statebackend.Store, error)) []error {
+	var errs []error
+	for _, replica := range b.Replicas {
+		if err := b.copyTo(ctx, replica, workspace, open); err != nil {
+			errs = append(errs, fmt.Errorf("the replica is behind: %w\nhint: it catches up with the next run, or by `okara state replicate %s %s`", err, b.Repository, replica))
+		}
+	}
+	return errs
+}
+
+func (b Backend) copyTo(ctx context.Context, replica, workspace string, open func(Backend) (*statebackend.Store, error)) error {
+	from, err := open(b.ForWorkspace(workspace))
+	if err != nil {
+		return err
+	}
+	target := b
+	target.Repository = strings.ReplaceAll(replica, statebackend.WorkspaceVariable, workspace)
+	target.Primary = ""
+	to, err := open(target)
+	if err != nil {
+		return err
+	}
+	_, err = from.Replicate(ctx, to, workspace)
+	return err
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
+)
+
+// Setting is one KEY=VALUE of -backend-config. Arguments of nested blocks are
+// written with a dot: versioning.max_versions.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"-"` // for messages: the flag, or file and line
+}
+
+// apply gives the argument its value, unless it has one.
+func (s Setting) apply(a *backendblock.Arguments) error {
+	if err := a.Setting(s.Name, s.Value); err != nil {
+		return fmt.Errorf("%s: %w", s.Source, err)
+	}
+	return nil
+}
+
+// readBlock reads the block itself.
+func readBlock(a *backendblock.Arguments, body hcl.Body) error {
+	content, diags := body.Content(schema(""))
+	if err := oracleArguments(content.Attributes); err != nil {
+		return err
+	}
+	if err := diagnosticsError(diags); err != nil {
+		return err
+	}
+	if err := readAttributes(a, "", content.Attributes); err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for _, b := range content.Blocks {
+		if b.Type == "encryption" {
+			if !a.BeginEncryption() {
+				continue
+			}
+		} else if seen[b.Type] {
+			return at(b.DefRange, fmt.Errorf("a second %s block", b.Type))
+		}
+		seen[b.Type] = true
+		inner, diags := b.Body.Content(schema(b.Type))
+		if err := diagnosticsError(diags); err != nil {
+			return err
+		}
+		if err := readAttributes(a, b.Type+".", inner.Attributes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schema is that of the block itself, or of one of its blocks.
+func schema(of string) *hcl.BodySchema {
+	s := &hcl.BodySchema{}
+	for _, o := range backendblock.Options() {
+		if block, name := o.Block(); block == of {
+			s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: name})
+		}
+	}
+	if of != "" {
+		return s
+	}
+	for _, n := range oracleNames() {
+		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: n})
+	}
+	for _, n := range backendblock.Blocks() {
+		s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: n})
+	}
+	return s
+}
+
+// readAttributes reads the arguments of a block, whose name and a dot are the
+// prefix, in the order in which they are written.
+func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attributes) error {
+	sorted := make([]*hcl.Attribute, 0, len(attrs))
+	for _, attr := range attrs {
+		sorted = append(sorted, attr)
+	}
+	slices.SortFunc(sorted, func(x, y *hcl.Attribute) int { return x.Range.Start.Byte - y.Range.Start.Byte })
+	for _, attr := range sorted {
+		if len(attr.Expr.Variables()) > 0 {
+			variable := backendblock.Option{Name: prefix + attr.Name}.Variable()
+			return at(attr.Range, fmt.Errorf("argument %q refers to a variable or a local value, which okara cannot evaluate\nhint: write the value, or leave the argument out and set %s", attr.Name, variable))
+		}
+		v, diags := attr.Expr.Value(nil)
+		if err := diagnosticsError(diags); err != nil {
+			return err
+		}
+		if err := a.Set(prefix+attr.Name, v); err != nil {
+			return at(attr.NameRange, err)
+		}
+	}
+	return nil
+}
+
+// oracleNames are arguments that only Oracle's backend of the same name has.
+func oracleNames() []string {
+	return []string{"bucket", "namespace", "key", "tenancy_ocid", "user_ocid", "workspace_key_prefix"}
+}
+
+func oracleArguments(attrs hcl.Attributes) error {
+	for _, n := range oracleNames() {
+		if attr := attrs[n]; attr != nil {
+			return at(attr.NameRange, fmt.Errorf("argument %q belongs to Oracle Cloud's backend, which Terraform 1.12 and later call \"oci\" too; okara's keeps state in an OCI registry\nhint: for Oracle Object Storage run terraform without okara; for a registry write repository = \"HOST/PATH\" instead", n))
+		}
+	}
+	return nil
+}
