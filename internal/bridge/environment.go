@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
 // conflicting are variables that win over the profile of a run, so that the
@@ -41,21 +43,8 @@ func lockNote(getenv func(string) string, tool string, pid int64) string {
 	if host, err := os.Hostname(); err == nil {
 		note += " on " + host
 	}
-	if page := ciPage(getenv); page != "" {
+	if page := backendblock.JobPage(getenv); page != "" {
 		note += ", " + page
 	}
 	return note
-}
-
-// ciPage is the address of the CI job, as the usual systems tell it.
-func ciPage(getenv func(string) string) string {
-	for _, name := range []string{"CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"} {
-		if v := getenv(name); v != "" {
-			return v
-		}
-	}
-	if run := getenv("GITHUB_RUN_ID"); run != "" {
-		return getenv("GITHUB_SERVER_URL") + "/" + getenv("GITHUB_REPOSITORY") + "/actions/runs/" + run
-	}
-	return ""
 }

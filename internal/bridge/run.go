@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/lease"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
@@ -140,7 +141,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	done.Go(func() { served = server.Serve(serving) })
 	res.Code, err = o.child(dir, func(p *os.Process) (end func()) {
 		pid.Store(int64(p.Pid))
-		return guard(p, facade.Lease, failures.add)
+		return lease.Guard(p, facade.Lease, failures.add)
 	})
 	stop()
 	done.Wait()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package lease
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// guard stops a tool before the lease of its lock ends: fencing protects the
+// Guard stops a tool before the lease of its lock ends: fencing protects the
 // state, and nothing protects what the tool changes. Without a sign of life that
 // reached the registry it is interrupted at half of the lease, so that it can end
 // in order, and killed at four fifths. A lease grows old in an outage, and while
 // the machine sleeps; a timer does not run then, so the age is asked often.
-func guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(error)) (end func()) {
+func Guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(error)) (end func()) {
 	ended := make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
