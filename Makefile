@@ -12,8 +12,8 @@ REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 KO      := $(CACHE)/ko/0.19.1/ko
 TAG     := devel
-NESTED  := internal/e2e internal/conformance operator
-TESTS   := test-internal/e2e test-. test-operator test-internal/conformance
+NESTED  := internal/e2e internal/conformance operator provider
+TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
 
 # Compilers and linters collect garbage less often: a sixth less work, and more memory.
 lint tools: export GOGC := 400
@@ -48,11 +48,11 @@ lint:
 	@out=$$(gofmt -l .) && test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	for m in . $(NESTED); do (cd $$m && go vet ./... && go fix -diff ./...) || exit 1; done
 	$(MAKE) -C operator generated
-	@for m in . operator; do cd "$(CURDIR)/$$m" && go tool -modfile="$(CURDIR)/go.mod" staticcheck -checks inherit,-ST1005 ./... || exit 1; done # ST1005: repotest holds error texts to the stricter rule
-	@for m in . operator; do cd "$(CURDIR)/$$m" && { out=$$(go tool -modfile="$(CURDIR)/go.mod" errcheck -ignoretests -exclude "$(CURDIR)/.ci/errcheck" ./...) || test $$? = 1; } && \
+	@for m in . operator provider; do cd "$(CURDIR)/$$m" && go tool -modfile="$(CURDIR)/go.mod" staticcheck -checks inherit,-ST1005 ./... || exit 1; done # ST1005: repotest holds error texts to the stricter rule
+	@for m in . operator provider; do cd "$(CURDIR)/$$m" && { out=$$(go tool -modfile="$(CURDIR)/go.mod" errcheck -ignoretests -exclude "$(CURDIR)/.ci/errcheck" ./...) || test $$? = 1; } && \
 		! echo "$$out" | grep -v -e '^$$' -e 'defer .*Close()' || exit 1; done # a deferred Close is for what was only read
-	@w=$$(mktemp -d) && trap 'rm -rf "$$w"' EXIT && export GOWORK=$$w/go.work && go work init . operator && \
-		out=$$(go tool deadcode -filter ^github.com/seed-141914ff/okara/ ./cmd/okara ./operator/cmd/okara-operator ./operator/internal/reference) && \
+	@w=$$(mktemp -d) && trap 'rm -rf "$$w"' EXIT && export GOWORK=$$w/go.work && go work init . operator provider && \
+		out=$$(go tool deadcode -filter ^github.com/seed-141914ff/okara/ ./cmd/okara ./operator/cmd/okara-operator ./operator/internal/reference ./provider/cmd/terraform-provider-okara) && \
 		test -z "$$out" || { echo "no command reaches: $$out"; exit 1; }
 race:
 	CGO_ENABLED=1 go test -race ./...

@@ -98,6 +98,14 @@ oras.land/oras-go: the registry client
 	oci
 github.com/go-logr/logr: the log of the controllers
 	operator/cmd/okara-operator
+github.com/hashicorp/go-hclog: the log of a plugin, in tests
+github.com/hashicorp/go-plugin: a tool that starts the provider, in tests
+github.com/hashicorp/terraform-plugin-framework: the protocol of plugins stays out of okara
+	provider/internal/plugin
+github.com/hashicorp/terraform-plugin-go: the protocol of plugins stays out of okara
+	provider/internal/plugin
+google.golang.org/grpc: a tool that starts the provider, in tests
+google.golang.org/protobuf: a tool that starts the provider, in tests
 helm.sh/helm: the chart as helm renders it
 k8s.io/api: objects of Kubernetes itself
 	operator/internal/fluxrun

@@ -245,8 +245,11 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	internal/backendblock
 	internal/diskfile
 	internal/httpserve
+	internal/lease
 	internal/syntax
 	internal/scratch
+internal/lease: it watches a lock and ends a process; neither is its own
+	statebackend
 internal/addr: leaf: pure names
 internal/archive: trees and bytes
 	internal/scratch
@@ -381,5 +384,18 @@ internal/conformance: a test module: other people's registries and clients on ou
 	internal/tofutest
 internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
+provider/cmd/terraform-provider-okara: it starts the provider; what it does is a package
+	provider/internal/plugin
+provider/internal/plugin: the protocol of plugins over a Store; as few packages as states, locks and versions take
+	credentials
+	oci
+	oci/artifact
+	statebackend
+	internal/addr
+	internal/backendblock
+	internal/envelope
+	internal/httpserve
+	internal/lease
+	internal/remedy
 internal/e2e/instances: a demonstration; it knows okara as a process only
 `

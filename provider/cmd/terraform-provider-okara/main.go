@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/seed-141914ff/okara/provider/internal/plugin"
+)
+
+func main() {
+	if err := plugin.Serve(context.Background(), version(os.Args[0])); err != nil {
+		fmt.Fprintln(os.Stderr, "terraform-provider-okara:", err)
+		os.Exit(1)
+	}
+}
+
+// version is that of the module, or else the one in the name of the program, where
+// releases have it: terraform-provider-okara_v1.2.3.
+func version(program string) string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	if _, v, ok := strings.Cut(filepath.Base(program), "_v"); ok {
+		return strings.TrimSuffix(v, ".exe")
+	}
+	return "devel"
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// readData reads a data source. The result is that of the protocol: msgpack.
+func (p *process) readData(name string, values object) (tfprotov6.DynamicValue, answer) {
+	p.t.Helper()
+	var a struct {
+		answer
+		State struct{ Msgpack []byte }
+	}
+	request := object{"typeName": name, "config": config(p.t, values)}
+	if err := p.try(p.t.Context(), "ReadDataSource", request, &a); err != nil {
+		p.t.Fatal(err)
+	}
+	return tfprotov6.DynamicValue{MsgPack: a.State.Msgpack}, a.answer
+}
+
+const manyOutputs = `{"version":4,"terraform_version":"1.12.6","serial":3,"lineage":"8e5d2b5b-0f3f-4f2a-9d6b-0f0a3c1f7e11","outputs":{
+	"text":{"value":"hello","type":"string"},
+	"count":{"value":3,"type":"number"},
+	"on":{"value":true,"type":"bool"},
+	"none":{"value":null,"type":"dynamic"},
+	"zones":{"value":["a","b"],"type":["list","string"]},
+	"set":{"value":["x"],"type":["set","string"]},
+	"tags":{"value":{"a":"b"},"type":["map","string"]},
+	"pair":{"value":["a",1],"type":["tuple",["string","number"]]},
+	"net":{"value":{"id":"n1","ports":[80]},"type":["object",{"id":"string","ports":["list","number"]}]},
+	"password":{"value":"planted","type":"string","sensitive":true}
+},"resources":[]}`
+
+// TestStateData reads outputs of every type; the sensitive ones stay apart.
+func TestStateData(t *testing.T) {
+	values, store := registry(t)
+	err := store.Hold(t.Context(), "prod", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
+		_, err := l.Put(t.Context(), []byte(manyOutputs))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, nil)
+	values["workspace"] = "prod"
+	value, a := p.readData("okara_state", values)
+	p.must(a)
+	attributes := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
+	for _, name := range []string{"repository", "primary_repository", "ca_file", "workspace"} {
+		attributes.AttributeTypes[name] = tftypes.String
+	}
+	for _, name := range []string{"insecure", "plain_http"} {
+		attributes.AttributeTypes[name] = tftypes.Bool
+	}
+	attributes.AttributeTypes["retry"] = tftypes.Object{AttributeTypes: map[string]tftypes.Type{
+		"max_attempts": tftypes.Number, "initial_backoff": tftypes.String, "max_backoff": tftypes.String,
+	}}
+	attributes.AttributeTypes["encryption"] = tftypes.List{ElementType: tftypes.Object{AttributeTypes: map[string]tftypes.Type{
+		"key_id": tftypes.String, "identity": tftypes.String, "type": tftypes.String,
+	}}}
+	attributes.AttributeTypes["outputs"] = tftypes.DynamicPseudoType
+	attributes.AttributeTypes["sensitive_outputs"] = tftypes.DynamicPseudoType
+	attributes.AttributeTypes["version"] = tftypes.Number
+	got, err := value.Unmarshal(attributes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]tftypes.Value{}
+	if err := got.As(&all); err != nil {
+		t.Fatal(err)
+	}
+	text := tftypes.NewValue(tftypes.String, "b")
+	number := func(n int) tftypes.Value { return tftypes.NewValue(tftypes.Number, n) }
+	list := func(of ...tftypes.Value) tftypes.Value {
+		return tftypes.NewValue(tftypes.List{ElementType: of[0].Type()}, of)
+	}
+	a1 := tftypes.NewValue(tftypes.String, "a")
+	id := tftypes.NewValue(tftypes.String, "n1")
+	netType := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"id": tftypes.String, "ports": tftypes.List{ElementType: tftypes.Number}}}
+	want := map[string]tftypes.Value{
+		"text":  tftypes.NewValue(tftypes.String, "hello"),
+		"count": number(3),
+		"on":    tftypes.NewValue(tftypes.Bool, true),
+		"none":  tftypes.NewValue(tftypes.String, nil),
+		"zones": list(a1, text),
+		"set":   tftypes.NewValue(tftypes.Set{ElementType: tftypes.String}, []tftypes.Value{tftypes.NewValue(tftypes.String, "x")}),
+		"tags":  tftypes.NewValue(tftypes.Map{ElementType: tftypes.String}, map[string]tftypes.Value{"a": text}),
+		"pair":  tftypes.NewValue(tftypes.Tuple{ElementTypes: []tftypes.Type{tftypes.String, tftypes.Number}}, []tftypes.Value{a1, number(1)}),
+		"net":   tftypes.NewValue(netType, map[string]tftypes.Value{"id": id, "ports": list(number(80))}),
+	}
+	outputs := map[string]tftypes.Value{}
+	if err := all["outputs"].As(&outputs); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, outputs); d != "" {
+		t.Errorf("outputs differ (-want +got):\n%s", d)
+	}
+	sensitive := map[string]tftypes.Value{}
+	if err := all["sensitive_outputs"].As(&sensitive); err != nil || len(sensitive) != 1 || !sensitive["password"].Equal(tftypes.NewValue(tftypes.String, "planted")) {
+		t.Errorf("sensitive outputs %v, %v", sensitive, err)
+	}
+	if !all["version"].Equal(number(1)) {
+		t.Errorf("version %v", all["version"])
+	}
+}
+
+// TestStateDataRefuses says what is wrong with a state that cannot be read.
+func TestStateDataRefuses(t *testing.T) {
+	values, store := registry(t)
+	p := start(t, nil)
+	_, a := p.readData("okara_state", values)
+	says(t, a, `workspace "default" of `, "has no state", "Hint: `okara state list ")
+	err := store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
+		_, err := l.Put(t.Context(), []byte(`{"serial":1,"lineage":"l","meta":{"key_provider.pbkdf2.a":"e30="},"encrypted_data":"AAAA","encryption_version":"v0"}`))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, a = p.readData("okara_state", values)
+	says(t, a, "the tool encrypted this state itself", "terraform_remote_state")
+}
+
+// TestVersionsDataRefuses asks for what is not there; what is there is asked for by
+// the tools themselves, in the end-to-end tests.
+func TestVersionsDataRefuses(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	p := start(t, nil)
+	_, a := p.readData("okara_module_versions", object{"module": "acme/network/aws", "registry": host})
+	says(t, a, "nothing is published in "+host+"/modules/acme/network/aws", "Hint: `okara list`")
+	_, a = p.readData("okara_module_versions", object{"module": "acme/cloud", "registry": host})
+	says(t, a, "is no address of a module", "acme/network/aws")
+	_, a = p.readData("okara_provider_versions", object{"provider": "acme/cloud"})
+	says(t, a, "HOST[:PORT][/PREFIX]", "OKARA_REGISTRY")
+}

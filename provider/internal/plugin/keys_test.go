@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const key = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
+
+// TestEncryption seals states as the other doors do, and says what to do without the
+// key, with no word of it.
+func TestEncryption(t *testing.T) {
+	values, plain := registry(t)
+	without := start(t, values)
+	values["encryption"] = []object{{"key_id": key}}
+	p := start(t, values)
+	id := p.must(p.lock("default", "OperationTypeApply")).LockID
+	p.must(p.write("default", stateOf(1, "secret")))
+	p.must(p.unlock("default", id))
+	if got := p.state("default"); !bytes.Equal(got, stateOf(1, "secret")) {
+		t.Errorf("read %s", got)
+	}
+	if _, _, err := plain.Get(t.Context(), "default"); err == nil {
+		t.Error("the state opens without its key")
+	}
+	r, err := oci.OpenRepo(values["repository"].(string), oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := envelope.New(envelope.Options{Keys: []string{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := statebackend.New(r, statebackend.Options{Sealer: sealer}).Get(t.Context(), "default"); err != nil || !bytes.Equal(got, stateOf(1, "secret")) {
+		t.Errorf("another door reads %s, %v", got, err)
+	}
+	_, a := without.readData("okara_state", object{"repository": values["repository"]})
+	says(t, a, "encryption in the backend block")
+	if text := a.Diagnostics[0].Summary + a.Diagnostics[0].Detail; strings.Contains(text, "smGbjm71") {
+		t.Errorf("%s has the key", text)
+	}
+}
+
+// TestEnvironment has the whole configuration in variables.
+func TestEnvironment(t *testing.T) {
+	values, store := registry(t)
+	t.Setenv("TF_BACKEND_OCI_REPOSITORY", values["repository"].(string)+"/{workspace}")
+	t.Setenv("TF_WORKSPACE", "prod")
+	p := start(t, object{})
+	p.must(p.write("prod", stateOf(1, "x")))
+	if got := p.ask("GetStates", object{"typeName": storeName}).StateIDs; len(got) != 1 || got[0] != "prod" {
+		t.Errorf("workspaces %q", got)
+	}
+	r, err := oci.OpenRepo(store.Repo().String()+"/prod", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := statebackend.New(r, statebackend.Options{}).Get(t.Context(), "prod"); err != nil {
+		t.Error(err)
+	}
+}

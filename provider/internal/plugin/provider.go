@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/statestore"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// address is how a tool that debugs the provider names it; one that installs it
+// names the registry that it comes from.
+const address = "registry.terraform.io/okara/okara"
+
+// Serve is the provider until its tool ends it.
+func Serve(ctx context.Context, version string) error {
+	p := newOkara(version)
+	return providerserver.Serve(ctx, func() provider.Provider { return p }, providerserver.ServeOpts{Address: address})
+}
+
+// okara is the provider of one process.
+type okara struct {
+	version  string
+	resolver *credentials.Resolver
+	logger   *slog.Logger // to stderr, which the tools keep for TF_LOG
+	locks    *locks
+}
+
+func newOkara(version string) *okara {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	given := credentials.Given(os.Getenv("OKARA_REGISTRY"), os.Getenv)
+	return &okara{
+		version:  version,
+		resolver: credentials.New(credentials.Options{Explicit: given, Logger: logger}),
+		logger:   logger,
+		locks:    newLocks(),
+	}
+}
+
+// Metadata names the provider.
+func (p *okara) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName, resp.Version = "okara", p.version
+}
+
+// Schema has nothing: credentials are where Docker, Podman and okara keep them, and
+// where a registry is, each data source and state store says itself.
+func (p *okara) Schema(context.Context, provider.SchemaRequest, *provider.SchemaResponse) {}
+
+// Configure has nothing to do.
+func (p *okara) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
+
+// Resources are none: what okara keeps is published and stored by commands.
+func (p *okara) Resources(context.Context) []func() resource.Resource { return nil }
+
+// DataSources are those of the provider.
+func (p *okara) DataSources(context.Context) []func() datasource.DataSource {
+	return []func() datasource.DataSource{
+		func() datasource.DataSource { return &stateData{okara: p} },
+		func() datasource.DataSource { return &versionsData{okara: p, of: addr.KindModule} },
+		func() datasource.DataSource { return &versionsData{okara: p, of: addr.KindProvider} },
+	}
+}
+
+// StateStores is the one state store.
+func (p *okara) StateStores(context.Context) []func() statestore.StateStore {
+	return []func() statestore.StateStore{func() statestore.StateStore { return &stateStore{okara: p} }}
+}
+
+// tool is how the provider names itself to registries, in states and in locks.
+func (p *okara) tool() string { return "terraform-provider-okara/" + p.version }
+
+// open returns the store of one repository.
+func (p *okara) open(b backendblock.Backend) (*statebackend.Store, error) {
+	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv)}
+	client, err := p.client(tls)
+	if err != nil {
+		return nil, err
+	}
+	return backendblock.Open(b, backendblock.OpenOptions{
+		Client: client, TLS: tls, State: statebackend.Options{Tool: p.tool(), Logger: p.logger},
+	})
+}
+
+// client is how any registry is reached.
+func (p *okara) client(tls httpserve.TransportOptions) (oci.Options, error) {
+	t, err := httpserve.Transport(tls)
+	return oci.Options{
+		Credential: p.resolver.Credential, Rejected: p.resolver.Rejected, Transport: t, UserAgent: p.tool(),
+	}, err
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// stateData is okara_state: the outputs of another state.
+type stateData struct{ *okara }
+
+// Metadata names the data source.
+func (*stateData) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_state"
+}
+
+// Schema has those arguments of backend "oci" that matter to a reader.
+func (*stateData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	attributes := dataAttributes()
+	maps.Copy(attributes, map[string]schema.Attribute{
+		"workspace":         schema.StringAttribute{Optional: true, MarkdownDescription: "whose state is read; `default` without it"},
+		"outputs":           schema.DynamicAttribute{Computed: true, MarkdownDescription: "an object of the outputs that are not sensitive"},
+		"sensitive_outputs": schema.DynamicAttribute{Computed: true, Sensitive: true, MarkdownDescription: "an object of the sensitive outputs"},
+		"version":           schema.Int64Attribute{Computed: true, MarkdownDescription: "the number of the version that was read"},
+	})
+	resp.Schema = schema.Schema{MarkdownDescription: "Reads the outputs of a state in an OCI registry.", Attributes: attributes}
+}
+
+// Read reads the newest version: who reads another team's state acts on it at once.
+func (d *stateData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	state, v, err := d.read(ctx, req.Config)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	open, sensitive, err := outputs(state)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	resp.State.Raw = req.Config.Raw
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("outputs"), open)...)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("sensitive_outputs"), sensitive)...)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("version"), v.N)...)
+}
+
+func (d *stateData) read(ctx context.Context, config tfsdk.Config) ([]byte, statebackend.Version, error) {
+	b, err := readBackend(config.Raw, os.Getenv)
+	if err != nil {
+		return nil, statebackend.Version{}, err
+	}
+	workspace, err := d.workspace(config)
+	if err != nil {
+		return nil, statebackend.Version{}, err
+	}
+	b.StrictReads = true
+	store, err := d.open(b.ForWorkspace(workspace))
+	if err != nil {
+		return nil, statebackend.Version{}, err
+	}
+	state, v, err := store.Get(ctx, workspace)
+	if errors.Is(err, oci.ErrNotFound) {
+		err = fmt.Errorf("workspace %q of %s has no state: %w\nhint: `okara state list %s` shows the workspaces", workspace, b.Repository, err, b.Repository)
+	}
+	return state, v, err
+}
+
+func (*stateData) workspace(config tfsdk.Config) (string, error) {
+	o, err := objectOf(config.Raw)
+	if err != nil {
+		return "", err
+	}
+	name, err := o.text("workspace")
+	if name == "" {
+		name = "default"
+	}
+	return name, err
+}
+
+// outputs are those of a state, parted by whether they are sensitive.
+func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
+	if statebackend.EncryptedByTool(state) {
+		return open, sensitive, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or seal states by `encryption` of the backend instead")
+	}
+	var file struct {
+		Outputs map[string]struct {
+			Value, Type json.RawMessage
+			Sensitive   bool
+		}
+	}
+	if err := json.Unmarshal(state, &file); err != nil {
+		return open, sensitive, fmt.Errorf("reading the outputs of a state: %w", statebackend.ErrNotState)
+	}
+	parts := map[bool]map[string]cty.Value{false: {}, true: {}}
+	for name, o := range file.Outputs {
+		value, err := output(o.Value, o.Type)
+		if err != nil {
+			return open, sensitive, fmt.Errorf("reading output %q of a state: %w", name, err)
+		}
+		parts[o.Sensitive][name] = value
+	}
+	if open, err = dynamic(parts[false]); err != nil {
+		return open, sensitive, err
+	}
+	sensitive, err = dynamic(parts[true])
+	return open, sensitive, err
+}
+
+// output is one output, whose type stands beside its value.
+func output(value, typ json.RawMessage) (cty.Value, error) {
+	t, err := ctyjson.UnmarshalType(typ)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	return ctyjson.Unmarshal(value, t)
+}
+
+// dynamic is an object as the value of a dynamic attribute.
+func dynamic(values map[string]cty.Value) (types.Dynamic, error) {
+	o, err := attrOf(cty.ObjectVal(values))
+	return types.DynamicValue(o), err
+}

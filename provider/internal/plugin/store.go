@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/statestore"
+	"github.com/hashicorp/terraform-plugin-framework/statestore/schema"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// stateStore is okara_oci. The framework makes one for each request.
+type stateStore struct {
+	*okara
+	*repositories
+}
+
+// repositories are those of one configuration.
+type repositories struct {
+	backend backendblock.Backend
+	open    func(backendblock.Backend) (*statebackend.Store, error)
+
+	mu     sync.Mutex // guards stores
+	stores map[string]*statebackend.Store
+}
+
+// at returns the store of a workspace, and what its place is called.
+func (r *repositories) at(workspace string) (*statebackend.Store, place, error) {
+	b := r.backend.ForWorkspace(workspace)
+	p := place{repository: b.Repository, workspace: workspace}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.stores[b.Repository]; s != nil {
+		return s, p, nil
+	}
+	s, err := r.open(b)
+	if err == nil {
+		r.stores[b.Repository] = s
+	}
+	return s, p, err
+}
+
+// Metadata names the state store.
+func (*stateStore) Metadata(_ context.Context, req statestore.MetadataRequest, resp *statestore.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_oci"
+}
+
+// Schema has the arguments of backend "oci".
+func (*stateStore) Schema(_ context.Context, _ statestore.SchemaRequest, resp *statestore.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Keeps states, their versions and their locks in an OCI registry. Experimental: the protocol may change, what is stored does not.",
+		Attributes:          storeAttributes(),
+	}
+}
+
+// ValidateConfig says what is wrong before anything is asked for.
+func (*stateStore) ValidateConfig(_ context.Context, req statestore.ValidateConfigRequest, resp *statestore.ValidateConfigResponse) {
+	if !req.Config.Raw.IsFullyKnown() {
+		return
+	}
+	if _, err := readBackend(req.Config.Raw, os.Getenv); err != nil {
+		resp.Diagnostics.Append(failure(err))
+	}
+}
+
+// Initialize reads the configuration. It asks no registry.
+func (s *stateStore) Initialize(_ context.Context, req statestore.InitializeRequest, resp *statestore.InitializeResponse) {
+	b, err := readBackend(req.Config.Raw, os.Getenv)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	resp.StateStoreData = &repositories{backend: b, open: s.okara.open, stores: map[string]*statebackend.Store{}}
+}
+
+// Configure takes what Initialize read; before that, only a validation comes.
+func (s *stateStore) Configure(_ context.Context, req statestore.ConfigureRequest, _ *statestore.ConfigureResponse) {
+	if r, ok := req.StateStoreData.(*repositories); ok {
+		s.repositories = r
+	}
+}
+
+// GetStates lists the workspaces that have a state. Where each has a repository of
+// its own, those are looked for that the tool has selected.
+func (s *stateStore) GetStates(ctx context.Context, _ statestore.GetStatesRequest, resp *statestore.GetStatesResponse) {
+	names, err := s.workspaces(ctx)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+	}
+	resp.StateIDs = names
+}
+
+func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
+	if s.backend.Each() {
+		return s.selected(ctx)
+	}
+	store, _, err := s.at("")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name, err := range store.Workspaces(ctx) {
+		if errors.Is(err, oci.ErrNotFound) {
+			break // nothing was stored yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// selected are those of the known workspaces that have a state.
+func (s *stateStore) selected(ctx context.Context) ([]string, error) {
+	var names []string
+	for _, name := range known() {
+		store, _, err := s.at(name)
+		if err != nil {
+			return nil, err
+		}
+		_, err = store.Current(ctx, name)
+		if err == nil {
+			names = append(names, name)
+		} else if !errors.Is(err, oci.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// known are the workspaces that the tool has selected, by its data directory and by
+// its environment, and the first one.
+func known() []string {
+	names := []string{"default", os.Getenv("TF_WORKSPACE")}
+	dir := os.Getenv("TF_DATA_DIR")
+	if dir == "" {
+		dir = ".terraform"
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "environment")); err == nil {
+		names = append(names, strings.TrimSpace(string(b)))
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+// Lock takes the lock of a workspace, and waits for it as long as lock_timeout says.
+func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp *statestore.LockResponse) {
+	l, err := s.acquire(ctx, req.StateID, req.Operation)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	_, p, _ := s.at(req.StateID) // it is open
+	s.locks.keep(p, l, func(err error) { s.logger.Error(err.Error()) })
+	resp.LockID = l.Info().ID
+}
+
+// acquire takes a lock. An attempt that was begun is finished, also where the tool
+// is interrupted meanwhile: only the waiting ends.
+func (s *stateStore) acquire(ctx context.Context, workspace, operation string) (*statebackend.Lock, error) {
+	store, _, err := s.at(workspace)
+	if err != nil {
+		return nil, err
+	}
+	info := statebackend.NewLockInfo(operation, s.tool())
+	if page := backendblock.JobPage(os.Getenv); page != "" {
+		info.Info += ", " + page
+	}
+	begin := time.Now()
+	l, err := store.LockWithin(context.WithoutCancel(ctx), workspace, info, s.backend.LockTimeout, ctx.Done())
+	if _, locked := errors.AsType[*statebackend.LockedError](err); locked && s.backend.LockTimeout > 0 {
+		return nil, fmt.Errorf("%w\nwaited for %s of %s (lock_timeout)", err, time.Since(begin).Round(time.Second), s.backend.LockTimeout)
+	}
+	return l, err
+}
+
+// Unlock releases a lock of this process, and ends one of another process by force.
+func (s *stateStore) Unlock(ctx context.Context, req statestore.UnlockRequest, resp *statestore.UnlockResponse) {
+	store, p, err := s.at(req.StateID)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	h := s.locks.of(p)
+	if h == nil || h.lock.Info().ID != req.LockID {
+		if err := store.ForceUnlock(context.WithoutCancel(ctx), req.StateID, req.LockID); err != nil {
+			resp.Diagnostics.Append(failure(err))
+		}
+		return
+	}
+	if err := h.lock.Leave(ctx); err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	s.locks.forget(p, h)
+	if h.written {
+		resp.Diagnostics.Append(s.replicate(ctx, req.StateID)...)
+	}
+}
+
+// replicate brings the replicas up to date. One that is behind fails no run.
+func (s *stateStore) replicate(ctx context.Context, workspace string) diag.Diagnostics {
+	ctx, cancel := context.WithTimeout(ctx, backendblock.ReplicateLimit)
+	defer cancel()
+	var diags diag.Diagnostics
+	for _, err := range s.backend.Replicate(ctx, workspace, s.okara.open) {
+		diags.Append(warning(err))
+	}
+	return diags
+}
+
+// Read returns the current state, nothing where there is none.
+func (s *stateStore) Read(ctx context.Context, req statestore.ReadRequest, resp *statestore.ReadResponse) {
+	state, err := s.read(ctx, req.StateID)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	resp.StateBytes = state
+}
+
+func (s *stateStore) read(ctx context.Context, workspace string) ([]byte, error) {
+	store, p, err := s.at(workspace)
+	if err != nil {
+		return nil, err
+	}
+	if h := s.locks.of(p); h != nil {
+		state, _, err := h.lock.Get(ctx)
+		return state, err
+	}
+	state, _, err := store.Get(ctx, workspace)
+	return state, err
+}
+
+// Write stores a state. The bytes are all here, so it goes on if the tool is
+// interrupted, or gone.
+func (s *stateStore) Write(ctx context.Context, req statestore.WriteRequest, resp *statestore.WriteResponse) {
+	ctx = context.WithoutCancel(ctx)
+	err := s.underLock(ctx, req.StateID, "write without a lock of the tool", func(l *statebackend.Lock) error {
+		_, err := l.Put(ctx, req.StateBytes)
+		return err
+	})
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+	}
+}
+
+// DeleteState deletes a workspace; its versions stay.
+func (s *stateStore) DeleteState(ctx context.Context, req statestore.DeleteStateRequest, resp *statestore.DeleteStateResponse) {
+	ctx = context.WithoutCancel(ctx)
+	err := s.underLock(ctx, req.StateID, "delete workspace", func(l *statebackend.Lock) error { return l.Delete(ctx) })
+	if err != nil {
+		resp.Diagnostics.Append(failure(fmt.Errorf("deleting workspace %q: %w", req.StateID, err)))
+	}
+}
+
+// underLock writes under the lock of this process. Where the tool took none, one is
+// held for this write alone.
+func (s *stateStore) underLock(ctx context.Context, workspace, operation string, do func(*statebackend.Lock) error) error {
+	_, p, err := s.at(workspace)
+	if err != nil {
+		return err
+	}
+	return s.locks.write(func() error {
+		if h := s.locks.of(p); h != nil {
+			err := do(h.lock)
+			if err == nil {
+				s.locks.wrote(h)
+			}
+			return err
+		}
+		l, err := s.acquire(ctx, workspace, operation)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(l), l.Leave(ctx))
+	})
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// versionsData is okara_module_versions or okara_provider_versions.
+type versionsData struct {
+	*okara
+	of string // "module" or "provider", which is also the name of the argument
+}
+
+// Metadata names the data source.
+func (d *versionsData) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_" + d.of + "_versions"
+}
+
+// Schema is where the registry is, and what is asked about.
+func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Lists what is published of a " + d.of + " in an OCI registry.",
+		Attributes: map[string]schema.Attribute{
+			d.of:         schema.StringAttribute{Required: true, MarkdownDescription: "its address, such as `" + d.example() + "`"},
+			"registry":   schema.StringAttribute{Optional: true, MarkdownDescription: "`HOST[:PORT][/PREFIX]`; without it the variable `OKARA_REGISTRY` has it"},
+			"ca_file":    schema.StringAttribute{Optional: true, MarkdownDescription: "PEM file of certificate authorities to trust besides the system's"},
+			"insecure":   schema.BoolAttribute{Optional: true, MarkdownDescription: "do not verify TLS certificates"},
+			"plain_http": schema.BoolAttribute{Optional: true, MarkdownDescription: "speak http to a registry that is not on loopback"},
+			"versions":   schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "highest first, without those that were withdrawn"},
+			"latest":     schema.StringAttribute{Computed: true, MarkdownDescription: "the highest of `versions` that is no pre-release and not deprecated; null if there is none"},
+			"deprecated": schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "what is said about the deprecated ones of `versions`"},
+		},
+	}
+}
+
+func (d *versionsData) example() string {
+	if d.of == addr.KindModule {
+		return "acme/network/aws"
+	}
+	return "acme/cloud` or, of a mirrored one, `registry.opentofu.org/hashicorp/aws"
+}
+
+// Read lists the tags of one repository and reads what was said of its versions.
+func (d *versionsData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	r, err := d.repository(req.Config)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	l, err := list(ctx, r)
+	if err != nil {
+		resp.Diagnostics.Append(failure(err))
+		return
+	}
+	resp.State.Raw = req.Config.Raw
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("versions"), l.versions)...)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("latest"), l.latest)...)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("deprecated"), l.deprecated)...)
+}
+
+// repository is where the versions are that the configuration asks about.
+func (d *versionsData) repository(config tfsdk.Config) (*oci.Repo, error) {
+	o, err := objectOf(config.Raw)
+	if err != nil {
+		return nil, err
+	}
+	address, err := o.text(d.of)
+	if err != nil {
+		return nil, err
+	}
+	it, err := addr.ParseItem(address)
+	if err != nil {
+		return nil, err
+	}
+	if (it.Kind == addr.KindModule) != (d.of == addr.KindModule) {
+		return nil, fmt.Errorf("%q is no address of a %s\nhint: one is written %s", address, d.of, d.example())
+	}
+	host, prefix, client, err := d.registry(o)
+	if err != nil {
+		return nil, err
+	}
+	return oci.OpenRepo(host+"/"+it.Repository(addr.Layout{Prefix: prefix}), client)
+}
+
+// registry reads which registry it is, and how it is reached.
+func (d *versionsData) registry(o object) (host, prefix string, client oci.Options, err error) {
+	name, err := o.text("registry")
+	if err != nil {
+		return "", "", oci.Options{}, err
+	}
+	host, prefix, err = addr.SplitRegistry(cmp.Or(name, os.Getenv("OKARA_REGISTRY")))
+	if err != nil {
+		return "", "", oci.Options{}, fmt.Errorf("%w\nhint: name it with registry, or with the variable OKARA_REGISTRY", err)
+	}
+	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv), Insecure: o.flag("insecure")}
+	if tls.CAFile, err = o.text("ca_file"); err != nil {
+		return "", "", oci.Options{}, err
+	}
+	client, err = d.client(tls)
+	client.PlainHTTP = o.flag("plain_http")
+	return host, prefix, client, err
+}
+
+// listed is what a data source says of the versions in a repository.
+type listed struct {
+	versions   []string
+	latest     *string
+	deprecated map[string]string
+}
+
+func list(ctx context.Context, r *oci.Repo) (listed, error) {
+	tags, err := r.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return listed{}, fmt.Errorf("nothing is published in %s: %w\nhint: `okara list` shows what is there", r, oci.ErrNotFound)
+	}
+	if err != nil {
+		return listed{}, fmt.Errorf("listing the versions in %s: %w", r, err)
+	}
+	events, _, err := artifact.ReadStatusEvents(ctx, r, tags.Tags)
+	if err != nil {
+		return listed{}, err
+	}
+	l := listed{deprecated: map[string]string{}}
+	for _, v := range versionsOf(tags.Tags) {
+		status := artifact.FoldStatus(events, v.String(), "")
+		if status.Yanked != nil {
+			continue
+		}
+		name := v.String()
+		l.versions = append(l.versions, name)
+		if status.Deprecated != nil {
+			l.deprecated[name] = "deprecated" + status.Deprecated.Because()
+		} else if l.latest == nil && !v.Prerelease() {
+			l.latest = &name
+		}
+	}
+	return l, nil
+}
+
+// versionsOf are the versions among tags, highest first.
+func versionsOf(tags []string) []addr.Version {
+	var versions []addr.Version
+	for _, tag := range tags {
+		if v, ok := addr.VersionFromTag(tag); ok {
+			versions = append(versions, v)
+		}
+	}
+	slices.SortFunc(versions, func(a, b addr.Version) int { return b.Compare(a) })
+	return versions
+}
