@@ -94,7 +94,7 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return nil, err
 	}
-	var files []string
+	var names []string
 	for _, t := range index.Platforms {
 		if len(platforms) > 0 && !slices.Contains(platforms, t.Platform) {
 			continue
@@ -103,14 +103,14 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 		if err := p.zip(ctx, t, filepath.Join(p.dir, name)); err != nil {
 			return nil, err
 		}
-		files = append(files, name)
+		names = append(names, name)
 	}
-	if len(files) == 0 {
+	if len(names) == 0 {
 		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p.Item, p.Version, platforms, oci.ErrNotFound)
 	}
 	md, err := artifact.Resigned(ctx, p.Repository, index, p.Status())
 	if errors.Is(err, oci.ErrNotFound) {
-		return files, nil // made by another tool
+		return names, nil // made by another tool
 	}
 	if err != nil {
 		return nil, err
@@ -130,10 +130,10 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 		if err := diskfile.Replace(filepath.Join(p.dir, name), b, 0o644); err != nil {
 			return nil, err
 		}
-		files = append(files, name)
+		names = append(names, name)
 	}
-	slices.Sort(files)
-	return files, nil
+	slices.Sort(names)
+	return names, nil
 }
 
 // zip writes a zip under a temporary name first, so that a file with the

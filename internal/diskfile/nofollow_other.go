@@ -2,7 +2,7 @@
 
 //go:build !unix
 
-package diskfile
+package files
 
 // NoFollow does nothing here: links are refused by looking first.
 const NoFollow = 0

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package scratch
+package files
 
 import (
 	"errors"

@@ -2,7 +2,7 @@
 
 //go:build !unix
 
-package scratch
+package files
 
 import "os"
 

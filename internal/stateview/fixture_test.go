@@ -53,13 +53,13 @@ func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 }
 
 // put writes states one after the other, as a tool does.
-func put(t *testing.T, c *oci.Client, name string, states ...string) {
+func put(t *testing.T, c *oci.Client, name string, contents ...string) {
 	t.Helper()
-	putWith(t, c, name, statebackend.Options{}, states...)
+	putWith(t, c, name, statebackend.Options{}, contents...)
 }
 
 // putWith is put by a store with these options.
-func putWith(t *testing.T, c *oci.Client, name string, o statebackend.Options, states ...string) {
+func putWith(t *testing.T, c *oci.Client, name string, o statebackend.Options, contents ...string) {
 	t.Helper()
 	store, err := stateview.Open(c, layout, name, o)
 	if err != nil {
@@ -69,7 +69,7 @@ func putWith(t *testing.T, c *oci.Client, name string, o statebackend.Options, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range states {
+	for _, state := range contents {
 		if _, err := l.Put(t.Context(), []byte(state)); err != nil {
 			t.Fatal(err)
 		}
