@@ -15,7 +15,7 @@ import (
 
 	"github.com/docker/cli/cli/config/types"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -201,5 +201,5 @@ func (f *dockerDocument) save() (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return diskfile.Replace(target, b.Bytes(), 0o600)
+	return files.Replace(target, b.Bytes(), 0o600)
 }

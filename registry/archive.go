@@ -20,7 +20,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
@@ -61,7 +61,7 @@ type archives struct {
 	kit     *service.Kit
 	views   *views
 	local   func(repository, sha256hex string) (*os.File, error) // nil: the registry's files are elsewhere
-	files   *blobcache.Cache                                     // nil: none are kept
+	files   *cache.Blobs                                         // nil: none are kept
 	slots   *service.Places                                      // one per running download
 	stall   time.Duration                                        // a download whose client takes no byte for so long ends
 	counts  *downloads.Counter

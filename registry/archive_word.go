@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -90,7 +90,7 @@ func offers(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobN
 // was pushed without them. Where upstream has no signature the clients fetch the
 // file and do not look at it.
 func proof(a addr.Provider, v addr.Version, p *catalog.ProviderVersion) (sums, signature blobName) {
-	sums = blobName{File: release.StemOf(a, v) + "SHA256SUMS"}
+	sums = blobName{File: signing.PackageStem(a, v) + "SHA256SUMS"}
 	if d := p.Meta.Shasums.Digest; d != "" {
 		sums.Hex = d.Encoded()
 	}

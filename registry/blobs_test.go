@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -25,7 +25,7 @@ func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string
 	t.Helper()
 	dir := t.TempDir()
 	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), transport, func(o *server.Options) {
-		o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 20}
+		o.Blobs = cache.BlobOptions{Dir: dir, Bytes: 1 << 20}
 	})
 	archive, link = f.moduleLink(t, 300_000)
 	return f, cacheFile(dir, f.layout.Module(must(addr.ParseModule("net/vpc/aws"))), archive), archive, link
@@ -89,7 +89,7 @@ func TestBlobCacheOutage(t *testing.T) {
 	f.download(t, link, archive)
 	waitFor(t, exists(file))
 	down := newFrontAt(t, "127.0.0.1:1", nil, func(o *server.Options) {
-		o.Blobs = blobcache.Options{Dir: filepath.Dir(file), Bytes: 1 << 20}
+		o.Blobs = cache.BlobOptions{Dir: filepath.Dir(file), Bytes: 1 << 20}
 	})
 	down.download(t, down.url(t, link.Path), archive)
 	public := strings.Replace(link.Path, strings.Split(link.Path, "/")[2], "public", 1)
@@ -129,7 +129,7 @@ func TestBlobCacheRedirect(t *testing.T) {
 		})
 		host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
 		f := newFrontAt(t, host, storage, func(o *server.Options) {
-			o.Blobs, o.Archives.Redirect = blobcache.Options{Dir: dir, Bytes: 1 << 20}, redirect
+			o.Blobs, o.Archives.Redirect = cache.BlobOptions{Dir: dir, Bytes: 1 << 20}, redirect
 		})
 		var link *url.URL
 		archive, link = f.moduleLink(t, 1000)

@@ -71,12 +71,12 @@ func (m *modules) newDoc(at addr.ModuleVersion, mv *catalog.ModuleVersion) *modu
 // read: all, those of a namespace or name, or those that a search finds. What
 // the caller may not read is neither listed nor counted.
 func (m *modules) list(w http.ResponseWriter, r call[group]) error {
-	index, err := r.catalog.Index(r.Context())
+	index, err := r.catalog.Published(r.Context())
 	if err != nil {
 		return err
 	}
 	q := r.URL.Query()
-	found := readable(r.grant, index.Search(catalog.Query{
+	found := readable(r.grant, index.Search(catalog.Filter{
 		Kind: addr.KindModule, Namespace: cmp.Or(r.at.namespace, q.Get("namespace")), Name: r.at.name, System: q.Get("provider"),
 		Terms: strings.Fields(strings.ToLower(q.Get("q"))),
 	}))

@@ -53,11 +53,11 @@ func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	if err := c.guard.AllowLogin(r.Request); err != nil {
 		return err
 	}
-	index, err := r.catalog.Index(r.Context())
+	index, err := r.catalog.Published(r.Context())
 	if err != nil {
 		return err
 	}
-	meta, page := paginate(r.Request, readable(r.grant, index.Search(catalog.Query{})), maxContents, maxContents)
+	meta, page := paginate(r.Request, readable(r.grant, index.Search(catalog.Filter{})), maxContents, maxContents)
 	doc := contentsDoc{Meta: meta, Items: make([]itemDoc, 0, len(page))}
 	for _, it := range page {
 		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout)})

@@ -36,7 +36,7 @@
 // a minute without progress.
 //
 // With [Options].Blobs the archives of a registry elsewhere are kept as files by
-// digest (package blobcache). The first request that misses starts a fetch that no
+// digest (package cache). The first request that misses starts a fetch that no
 // request owns; it writes a file that all readers follow, each with its own handle
 // and at its own pace. The last write becomes readable when the digest is right,
 // and only then does the file get its name. A reader that has bytes in a file,
@@ -72,7 +72,7 @@
 // replica takes it for a day (publish_provider.go). Packages are read once, while
 // they arrive; making the version of the receipts is a short request, which no
 // proxy cuts and a client can repeat. A file that the repository has already gets
-// its receipt without being sent. Package publishclient is the
+// its receipt without being sent. Package client is the
 // client.
 //
 // Signatures that are sent have to be about the version they are added to. Who

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -50,7 +50,7 @@ func TestForgedArchives(t *testing.T) {
 			host, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
 			start := func() *front {
 				return newFrontAt(t, host, forgedManifests(public.Repository(layout), private.Repository(layout)), func(o *server.Options) {
-					o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 24}
+					o.Blobs = cache.BlobOptions{Dir: dir, Bytes: 1 << 24}
 					o.Access = access.Policy{
 						Anonymous: []access.Scope{{Action: access.Read, Kind: access.Kind(public.Kind), Glob: tt.glob}},
 						Tokens:    []access.Token{newToken(t, adminToken, "admin:*:**")},

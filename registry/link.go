@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -40,7 +40,7 @@ type blobName struct {
 }
 
 // place is where the blob cache has it.
-func (b blobName) place() blobcache.Blob { return blobcache.Blob{Repository: b.Repository, Hex: b.Hex} }
+func (b blobName) place() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
 // expiry is when a link made now ends, in Unix seconds: the lifetime rounded
 // up to a quarter of it, so that answers stay byte for byte the same for that

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -62,7 +62,7 @@ func TestFlakyRegistry(t *testing.T) {
 // clients share.
 func TestFlakyRegistryCached(t *testing.T) {
 	dir := t.TempDir()
-	source := inits(t, func(o *server.Options) { o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 30} })
+	source := inits(t, func(o *server.Options) { o.Blobs = cache.BlobOptions{Dir: dir, Bytes: 1 << 30} })
 	if n := source.n.Load(); n > 100 {
 		t.Errorf("%d registry requests, so fetches were not shared", n)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -58,7 +58,7 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 	if err != nil {
 		return unprocessable(err)
 	}
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 		return p.refused(r.Request, err)
 	}
 	r.catalog.Changed(p.layout.Module(r.at.Module), out.Tag)
-	r.catalog.ChangedIndex()
+	r.catalog.ChangedPublished()
 	return p.answer(w, r.Request, out)
 }
 
@@ -111,7 +111,7 @@ func (p *publishing) removeUnpacked(remove func() error) {
 
 // receiveTree unpacks the body of a request into dir.
 func receiveTree(r *http.Request, dir string) error {
-	body, done, err := scratch.File("")
+	body, done, err := files.TempFile("")
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/release"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -56,7 +56,7 @@ func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error 
 	if err != nil {
 		return err
 	}
-	file, done, err := scratch.File("")
+	file, done, err := files.TempFile("")
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) e
 		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxProviderFile))
 	}
 	if u.isPackage() {
-		file, done, err := scratch.File("")
+		file, done, err := files.TempFile("")
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error
 	}
 	if u.isPackage() {
 		var err error
-		if u.platform, err = release.PackagePlatform(r.at.Provider, r.at.version, u.File); err != nil {
+		if u.platform, err = signing.PackagePlatform(r.at.Provider, r.at.version, u.File); err != nil {
 			return upload{}, nil, unprocessable(err)
 		}
 	}
@@ -185,7 +185,7 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 		}
 		o.Keys = append(o.Keys, keys...)
 	}
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 	if !u.isPackage() {
 		return nil
 	}
-	if u.H1, err = release.Hash(ctx, file, u.Size, u.typ, u.platform); err != nil {
+	if u.H1, err = signing.HashPackage(ctx, file, u.Size, u.typ, u.platform); err != nil {
 		return publishError(fmt.Errorf("%s: %w", u.File, err))
 	}
 	return nil
@@ -274,7 +274,7 @@ func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 
 // stored is the package of a receipt, if the registry has it still.
 func (u *upload) stored(ctx context.Context, repo *oci.Repo, at providerVersion) (depot.Package, error) {
-	platform, err := release.PackagePlatform(at.Provider, at.version, u.File)
+	platform, err := signing.PackagePlatform(at.Provider, at.version, u.File)
 	if err != nil {
 		return depot.Package{}, unprocessable(err)
 	}

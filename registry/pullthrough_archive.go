@@ -19,10 +19,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/jobs"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -56,7 +56,7 @@ type pulled struct {
 	done    chan struct{} // closed when it is in the registry, or given up
 
 	size  int64
-	spool *blobcache.Spool
+	spool *cache.Spool
 	err   error
 
 	room int64 // that its file has of pulls.disk; of who fetches it alone
@@ -110,7 +110,7 @@ func (p *pullThrough) linked(b blobName) (addr.Provider, addr.Version, bool) {
 	if !ok || item.Kind != addr.KindMirror {
 		return addr.Provider{}, addr.Version{}, false
 	}
-	v, _, ok := release.SplitName(item.Provider, b.File)
+	v, _, ok := signing.SplitPackageName(item.Provider, b.File)
 	return item.Provider, v, ok
 }
 
@@ -196,7 +196,7 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	}
 	defer body.Close()
 	watch.Reset(p.stall)
-	sp, err := blobcache.TempSpool(t.Zh)
+	sp, err := cache.TempSpool(t.Zh)
 	if err != nil {
 		f.err = err
 		return err
@@ -206,7 +206,7 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 		f.size, f.err = size, nil
 		ready()
 	}
-	err = blobcache.Pump(sp, body, func(n int) error {
+	err = cache.Pump(sp, body, func(n int) error {
 		if !p.packages.disk.TryAcquire(int64(n)) {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: "too many bytes of packages come from origins at this moment"}
 		}

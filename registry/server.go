@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/jobs"
@@ -49,7 +49,7 @@ type Options struct {
 	// Files opens a blob of a registry whose files are on this machine, by
 	// repository and SHA-256 in hex; nil: they are not.
 	Files func(repository, sha256hex string) (*os.File, error)
-	Blobs blobcache.Options // where archives of any other registry are kept; the zero value: nowhere
+	Blobs cache.BlobOptions // where archives of any other registry are kept; the zero value: nowhere
 
 	// GitHub are the owners whose webhooks POST /hooks/github takes; none: no
 	// such route.
@@ -137,7 +137,7 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	s.counts = downloads.New(downloads.Options{Repo: queue, Logger: o.Logger, Now: o.Now})
-	files, err := blobcache.New(o.Blobs, o.Logger, func(result string) { s.metrics.looked("file", result) })
+	files, err := cache.NewBlobs(o.Blobs, o.Logger, func(result string) { s.metrics.looked("file", result) })
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func newServer(o Options) (*server, error) {
 }
 
 // handlers makes what answers requests.
-func (s *server) handlers(own *view, files *blobcache.Cache) {
+func (s *server) handlers(own *view, files *cache.Blobs) {
 	o := s.o
 	_, verified := o.Require[addr.KindModule] // or it would not be served
 	s.modules = &modules{answer: o.Modules, verified: verified, counts: s.counts}

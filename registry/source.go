@@ -14,7 +14,7 @@ import (
 	"net/url"
 	"os"
 
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -37,8 +37,8 @@ type source struct {
 	small []byte // the whole blob, if it is known
 	raw   bool   // the reader checks the digest itself
 
-	file  *os.File         // the blob, if it is on this machine
-	spool *blobcache.Spool // nil: the file is whole
+	file  *os.File     // the blob, if it is on this machine
+	spool *cache.Spool // nil: the file is whole
 
 	body    io.ReadCloser
 	at      int64 // where the next read is

@@ -16,7 +16,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
@@ -59,7 +59,7 @@ func BenchmarkStreams(b *testing.B) {
 		name string
 		set  func(*server.Options)
 	}{
-		{"cache", func(o *server.Options) { o.Blobs = blobcache.Options{Dir: b.TempDir(), Bytes: 1 << 30} }},
+		{"cache", func(o *server.Options) { o.Blobs = cache.BlobOptions{Dir: b.TempDir(), Bytes: 1 << 30} }},
 		{"files", func(o *server.Options) { o.Files = h.OpenBlob }},
 		{"stream", func(*server.Options) {}},
 	} {

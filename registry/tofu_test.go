@@ -26,7 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -75,7 +75,7 @@ func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsF
 // keepStates makes a front-end serve states, by each door.
 func keepStates(t testing.TB, o *server.Options) {
 	t.Helper()
-	store, err := stateview.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true})
+	store, err := states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true})
 	if err != nil {
 		t.Fatal(err)
 	}

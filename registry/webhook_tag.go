@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/jobs"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -201,7 +201,7 @@ func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 		return "", err
 	}
 	h.catalog.Changed(h.layout.Module(m.Module), out.Tag)
-	h.catalog.ChangedIndex()
+	h.catalog.ChangedPublished()
 	for _, text := range out.Warnings {
 		h.log.Warn("published with a warning", "tag", e.String(), "warning", text)
 	}
@@ -211,7 +211,7 @@ func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 // hopeless reports whether the tree itself is at fault.
 func hopeless(err error) bool {
 	for _, e := range []error{
-		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, moduledoc.ErrOutside, moduledoc.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
+		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, description.ErrOutside, description.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
 	} {
 		if errors.Is(err, e) {
 			return true

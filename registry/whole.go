@@ -8,8 +8,8 @@ import (
 	"io"
 	"net/url"
 
-	"github.com/seed-141914ff/okara/internal/blobcache"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -41,7 +41,7 @@ func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.
 		}
 	}
 	if a.files != nil {
-		b := blobcache.Blob{Repository: repository, Hex: d.Digest.Encoded()}
+		b := cache.Blob{Repository: repository, Hex: d.Digest.Encoded()}
 		src.file, src.spool, _, err = a.files.Open(ctx, b, d.Size, 0, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: repo, d: d, raw: true}
 			_, err := shared.open(0, false)
@@ -61,7 +61,7 @@ func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.
 
 // copied is what src reads, in a temporary file.
 func copied(src io.Reader, d oci.Descriptor) (io.ReaderAt, func(), error) {
-	f, done, err := scratch.File("")
+	f, done, err := files.TempFile("")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -49,7 +49,7 @@ func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 // that cannot be read, and the line that ends it.
 func isUnreadable(err error, tag string) bool {
 	e, ok := errors.AsType[*statebackend.LockedError](err)
-	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(remedy.Text(err), "--id "+ghostX)
+	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(states.Remedy(err), "--id "+ghostX)
 }
 
 // A registry died while it wrote a claim: the tag is listed and cannot be read.
@@ -235,7 +235,7 @@ func TestGhostVersion(t *testing.T) {
 		_, _, gerr := s.Get(t.Context(), "prod")
 		_, lerr := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
 		for _, err := range []error{gerr, lerr} {
-			if !errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) || !strings.Contains(remedy.Text(err), "state unlock "+ghostHost+"/infra/state -w prod --take-over") {
+			if !errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) || !strings.Contains(states.Remedy(err), "state unlock "+ghostHost+"/infra/state -w prod --take-over") {
 				t.Errorf("a version that cannot be read: %v", err)
 			}
 		}

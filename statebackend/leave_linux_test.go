@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -121,8 +121,8 @@ func TestLeaveOutlivesARestart(t *testing.T) {
 	<-w.text
 	interrupt()
 	err = <-done
-	if !oci.Passing(err) || !strings.Contains(remedy.Text(err), "hint: once the registry is back: okara state unlock "+host+"/infra/state -w prod --id run-") {
-		t.Errorf("interrupted: %s", remedy.Text(err))
+	if !oci.Passing(err) || !strings.Contains(states.Remedy(err), "hint: once the registry is back: okara state unlock "+host+"/infra/state -w prod --id run-") {
+		t.Errorf("interrupted: %s", states.Remedy(err))
 	}
 	startRegistry(t, host, dir)
 	locks, err := s.Locks(t.Context())

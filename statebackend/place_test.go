@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -216,7 +216,7 @@ func TestUnsealed(t *testing.T) {
 	mustStore(t, plain, "prod", secret(1, "one"))
 	mustLock(t, plain, "prod", "gone")
 	strict := sealedStore(t, host, "infra/state", statebackend.Options{})
-	if _, _, err := strict.Get(t.Context(), "prod"); !errors.Is(err, statebackend.ErrUnsealed) || !strings.Contains(remedy.Text(err), "okara state push") {
+	if _, _, err := strict.Get(t.Context(), "prod"); !errors.Is(err, statebackend.ErrUnsealed) || !strings.Contains(states.Remedy(err), "okara state push") {
 		t.Errorf("read: %v", err)
 	}
 	if _, err := strict.TakeOver(t.Context(), "prod", statebackend.LockInfo{}); !errors.Is(err, statebackend.ErrUnsealed) {

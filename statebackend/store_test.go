@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -276,7 +276,7 @@ func TestLockHeldIsReadOnly(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"GET tags": 1, "GET manifest": 1}, n); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if want := "okara state unlock " + host + "/infra/state -w prod --id one"; !strings.Contains(remedy.Text(err), want) {
+	if want := "okara state unlock " + host + "/infra/state -w prod --id one"; !strings.Contains(states.Remedy(err), want) {
 		t.Errorf("message %q lacks %q", err, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -27,7 +27,7 @@ func TestStrangersLock(t *testing.T) {
 	}
 	_, err = newStore(t, host, nil, statebackend.Options{}).Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
 	e, ok := errors.AsType[*statebackend.LockedError](err)
-	text := remedy.Text(err)
+	text := states.Remedy(err)
 	if !ok || strings.ContainsAny(text, "\x1b\x07\r\u202e;|#") || strings.Count(text, "\n") != 1 {
 		t.Fatalf("%q", text)
 	}

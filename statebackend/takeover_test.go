@@ -11,7 +11,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -38,7 +38,7 @@ func TestTakeOver(t *testing.T) {
 			"the lock was taken over at 20", "by bob (forced); your state was saved as version 2:",
 			"\nhint: ", "okara state diff " + host + "/infra/state 2 -w prod", "okara state restore " + host + "/infra/state 2 -w prod",
 		} {
-			if !strings.Contains(remedy.Text(err), want) {
+			if !strings.Contains(states.Remedy(err), want) {
 				t.Errorf("message %q lacks %q", err, want)
 			}
 		}

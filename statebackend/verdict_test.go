@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -33,7 +33,7 @@ func TestVerdict(t *testing.T) {
 	}
 	c := &ocitest.Count{}
 	_, err := newStore(t, host, c, statebackend.Options{}).Lock(t.Context(), "prod", statebackend.LockInfo{})
-	if !errors.Is(err, statebackend.ErrUnsafe) || !strings.Contains(err.Error(), want.Reason) || !strings.Contains(remedy.Text(err), "unsafe_locking") {
+	if !errors.Is(err, statebackend.ErrUnsafe) || !strings.Contains(err.Error(), want.Reason) || !strings.Contains(states.Remedy(err), "unsafe_locking") {
 		t.Errorf("lock: %v", err)
 	}
 	n := c.Take()

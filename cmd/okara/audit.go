@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
@@ -141,7 +141,7 @@ func openAudit(ctx context.Context, reg *registries, s serverFlags, wanted trail
 
 // auditOfServer asks a server: for what it knows of the changes, and for records when
 // they are wanted.
-func auditOfServer(ctx context.Context, front *publishclient.Client, q url.Values) (*audited, error) {
+func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*audited, error) {
 	const path = "api/v1/audit"
 	a := &audited{decisions: q.Get("what") == trail.WhatDecisions}
 	if _, err := front.Call(ctx, http.MethodGet, path, q, nil, nil, a); err != nil {

@@ -124,7 +124,7 @@ func TestAuditDoors(t *testing.T) {
 // doors is a server, and its clients.
 type doors struct {
 	t           *testing.T
-	c           client
+	c           homeUser
 	url, host   string
 	token       string
 	module      string

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
@@ -101,7 +101,7 @@ func printCLIConfig(a *app, c cliConfig, server string) error {
 		_, err := io.WriteString(a.out, text)
 		return err
 	}
-	if err := diskfile.Replace(c.write, []byte(text), 0o600); err != nil {
+	if err := files.Replace(c.write, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", c.write, err)
 	}
 	file, err := filepath.Abs(c.write)

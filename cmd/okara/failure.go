@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // failure is how a command line that failed ends: as text on stderr, and with
@@ -29,7 +29,7 @@ type failure struct {
 
 // newFailure has the hint that an error carries, or the general one of its class.
 func (a *app) newFailure(err error, code int, cmd *cobra.Command) failure {
-	f := failure{Code: code, Reason: strings.TrimRight(remedy.Text(err), "\n")}
+	f := failure{Code: code, Reason: strings.TrimRight(states.Remedy(err), "\n")}
 	if e, ok := errors.AsType[*hintError](err); ok {
 		f.Hint = e.hint
 	} else if before, own, ok := strings.Cut(f.Reason, "\nhint: "); ok {

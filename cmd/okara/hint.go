@@ -14,11 +14,11 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/envelope"
-	"github.com/seed-141914ff/okara/internal/publishclient"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -40,12 +40,12 @@ func (a *app) classHint(err error) string {
 	if errors.Is(err, oci.ErrUnavailable) {
 		return unavailableHint(err)
 	}
-	if open, ok := errors.AsType[*diskfile.ModeError](err); ok {
+	if open, ok := errors.AsType[*files.ModeError](err); ok {
 		return "chmod 600 " + open.Name
 	}
 	switch {
 	case errors.Is(err, envelope.ErrKey):
-		return "name a key that it was sealed for: " + remedy.Keys + "; `okara state keys` shows the keys of every version"
+		return "name a key that it was sealed for: " + states.KeyOptions + "; `okara state keys` shows the keys of every version"
 	case errors.Is(err, statebackend.ErrNotState):
 		return "a state file is what `tofu state pull` and `okara state pull` print"
 	case hasType[*depot.UnpublishedError](err):
@@ -99,7 +99,7 @@ func unavailableHint(err error) string {
 	if r, ok := errors.AsType[*oci.ResponseError](err); ok {
 		return answerHint(r.Status, r.Message)
 	}
-	if r, ok := errors.AsType[*publishclient.Error](err); ok {
+	if r, ok := errors.AsType[*client.Error](err); ok {
 		return answerHint(r.Status, r.Text)
 	}
 	var (
@@ -110,7 +110,7 @@ func unavailableHint(err error) string {
 	)
 	name, isName := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
-	frontEnd := hasType[*publishclient.UnreachableError](err)
+	frontEnd := hasType[*client.UnreachableError](err)
 	switch {
 	case errors.As(err, &authority):
 		return "name the CA that signed its certificate with --ca-file"

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -26,7 +26,7 @@ func TestHints(t *testing.T) {
 		return fmt.Errorf("push: %w: %w", oci.ErrUnavailable, &oci.ResponseError{Status: status, Message: message})
 	}
 	cause := func(err error) error { return fmt.Errorf("push: %w: %w", oci.ErrUnavailable, err) }
-	server := func(err error) error { return &publishclient.UnreachableError{Method: "GET", Err: err} }
+	server := func(err error) error { return &client.UnreachableError{Method: "GET", Err: err} }
 	for _, c := range []struct {
 		name string
 		err  error

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -99,7 +99,7 @@ func (f *portalFlags) verb(reg *registries, change func(ctx context.Context, c *
 
 // instanceError adds what helps, and the exit code, to what the server refused.
 func instanceError(err error, args []string) error {
-	e, ok := errors.AsType[*publishclient.Error](err)
+	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return err
 	}

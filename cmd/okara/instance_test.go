@@ -21,7 +21,7 @@ import (
 // portalHome is the home of somebody who launches at a server in memory.
 type portalHome struct {
 	*portaltest.Server
-	client client
+	client homeUser
 }
 
 func newPortalHome(t *testing.T) *portalHome {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -93,7 +93,7 @@ func openRegistryLister(reg *registries) (lister, error) {
 type registryLister struct{ c *catalog.Catalog }
 
 func (r registryLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
-	index, err := r.c.Index(ctx)
+	index, err := r.c.Published(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.List
 }
 
 // frontLister adds what helps to the errors of a front-end.
-type frontLister struct{ c *publishclient.Client }
+type frontLister struct{ c *client.Client }
 
 func (f frontLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	all, err := f.c.List(ctx)

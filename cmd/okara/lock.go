@@ -17,9 +17,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/lockfile"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -97,7 +97,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 		return err
 	}
 	options := lockfile.Options{Compute: o.compute}
-	if options.Required, err = moduledoc.RequiredProviders(os.DirFS(dir), dir, o.defaultHost); err != nil {
+	if options.Required, err = description.RequiredProviders(os.DirFS(dir), dir, o.defaultHost); err != nil {
 		return err
 	}
 	if err := o.sources(ctx, up, file, &options); err != nil {
@@ -119,7 +119,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	case o.check:
 		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
 	}
-	return diskfile.Replace(name, now, 0o644)
+	return files.Replace(name, now, 0o644)
 }
 
 // sources fills in where hashes come from and which versions are allowed.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
-	"github.com/seed-141914ff/okara/internal/publishclient"
-	"github.com/seed-141914ff/okara/internal/release"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -297,19 +297,19 @@ func publishHint(err error) error {
 	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
 		return usageError("%w", err)
 	}
-	if _, ok := errors.AsType[*publishclient.Error](err); ok {
+	if _, ok := errors.AsType[*client.Error](err); ok {
 		return serverHint(err)
 	}
 	switch {
 	case errors.Is(err, depot.ErrNoModule):
 		return withHint(err, "name the folder that holds the module's files")
-	case errors.Is(err, moduledoc.ErrInvalid):
+	case errors.Is(err, description.ErrInvalid):
 		return withHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
-	case errors.Is(err, moduledoc.ErrOutside):
+	case errors.Is(err, description.ErrOutside):
 		return withHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, trust.ErrUnsigned):
 		return withHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
-	case errors.Is(err, release.ErrNoProvider):
+	case errors.Is(err, signing.ErrNoProvider):
 		return withHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
 		return withHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 )
 
 func newPublishModules(reg *registries) *cobra.Command {
@@ -123,7 +123,7 @@ func findModules(root, address string) ([]moduleFolder, error) {
 
 func hasConfiguration(tree fs.FS, dir string) (bool, error) {
 	entries, err := fs.ReadDir(tree, dir)
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return moduledoc.IsConfiguration(e.Name()) }), err
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return description.IsConfiguration(e.Name()) }), err
 }
 
 // withVersions fills in the version and leaves out modules that the git tags do

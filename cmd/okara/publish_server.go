@@ -14,9 +14,9 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/netaddr"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -90,7 +90,7 @@ func (s *serverFlags) add(f *pflag.FlagSet) {
 
 // openFrontend returns the client of --server or OKARA_SERVER, nil without one. Who
 // names a registry on the command line means that one.
-func openFrontend(reg *registries, s serverFlags, progress func(depot.Event)) (*publishclient.Client, error) {
+func openFrontend(reg *registries, s serverFlags, progress func(depot.Event)) (*client.Client, error) {
 	switch {
 	case s.url != "" && reg.registry != "":
 		return nil, usageError("--server and --registry are two places; name one")
@@ -111,9 +111,9 @@ func openFrontend(reg *registries, s serverFlags, progress func(depot.Event)) (*
 	if err != nil {
 		return nil, err
 	}
-	o := publishclient.Options{Server: u, Transport: t, UserAgent: reg.userAgent(), Logger: reg.logger(), Progress: progress}
+	o := client.Options{Server: u, Transport: t, UserAgent: reg.userAgent(), Logger: reg.logger(), Progress: progress}
 	o.Token, o.TokenFrom, err = serverToken(reg, s, o)
-	return publishclient.New(o), err
+	return client.New(o), err
 }
 
 // serverURL parses an address to which a token may be sent.
@@ -129,7 +129,7 @@ func serverURL(reg *registries, s string) (*url.URL, error) {
 }
 
 // serverToken finds the token for a front-end, and says where.
-func serverToken(reg *registries, s serverFlags, o publishclient.Options) (_ publishclient.TokenFunc, from string, err error) {
+func serverToken(reg *registries, s serverFlags, o client.Options) (_ client.TokenFunc, from string, err error) {
 	token, err := readToken(reg.in, s.tokenFile)
 	if err != nil {
 		return nil, "", err
@@ -156,13 +156,13 @@ func serverToken(reg *registries, s serverFlags, o publishclient.Options) (_ pub
 		return nil, "", usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
 	}
 	audience := cmp.Or(s.audience, strings.TrimSuffix(o.Server.String(), "/"))
-	return publishclient.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil
+	return client.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil
 }
 
 // serverHint says what to do about the refusals of a front-end.
 func serverHint(err error) error {
 	refused, came := "", ""
-	if e, ok := errors.AsType[*publishclient.Error](err); ok && e.TokenFrom != "" {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.TokenFrom != "" {
 		refused, came = "the token from "+e.TokenFrom+" was refused; ", "; it came from "+e.TokenFrom
 	}
 	switch {
@@ -182,9 +182,9 @@ func serverHint(err error) error {
 func frontPath(it addr.Item) (string, error) {
 	switch it.Kind {
 	case addr.KindModule:
-		return publishclient.ModulePath(it.Module), nil
+		return client.ModulePath(it.Module), nil
 	case addr.KindProvider:
-		return publishclient.ProviderPath(it.Provider), nil
+		return client.ProviderPath(it.Provider), nil
 	}
 	return "", usageError("%s is mirrored; a front-end takes changes of what was published there only", it.Provider)
 }

@@ -31,15 +31,15 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// client is somebody with a home directory and an environment who runs okara.
-type client struct {
+// homeUser is somebody with a home directory and an environment who runs okara.
+type homeUser struct {
 	home string
 	env  map[string]string
 }
 
-func newClientHome(t *testing.T) client { return client{t.TempDir(), map[string]string{}} }
+func newClientHome(t *testing.T) homeUser { return homeUser{t.TempDir(), map[string]string{}} }
 
-func (c client) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+func (c homeUser) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	getenv := func(k string) string {
 		if k == "HOME" {
@@ -57,7 +57,7 @@ func (c client) run(t *testing.T, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errOut.String()
 }
 
-func (c client) file(t *testing.T, name, text string) string {
+func (c homeUser) file(t *testing.T, name, text string) string {
 	t.Helper()
 	name = filepath.Join(c.home, name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/credentials"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -71,7 +71,7 @@ func readSecret(getenv func(string) string, variable, file string) (string, erro
 		}
 		return s, nil
 	}
-	b, err := diskfile.ReadPrivate(file, maxSecret)
+	b, err := files.ReadPrivate(file, maxSecret)
 	return strings.TrimSpace(string(b)), err
 }
 

@@ -73,17 +73,17 @@ func TestServeCheck(t *testing.T) {
 func TestServeCheckBeside(t *testing.T) {
 	c, storage := newClientHome(t), t.TempDir()
 	url, _, _ := newServer(t, "--storage", storage)
-	before := files(t, storage)
+	before := filesBelow(t, storage)
 	code, out, errOut := c.run(t, "serve", "--check", "--storage", storage, "--listen", strings.TrimPrefix(url, "http://"))
 	if code != exitOK || errOut != "" {
 		t.Fatalf("exit %d, %q, %q", code, out, errOut)
 	}
-	if diff := cmp.Diff(before, files(t, storage)); diff != "" {
+	if diff := cmp.Diff(before, filesBelow(t, storage)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func files(t *testing.T, dir string) (all []string) {
+func filesBelow(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

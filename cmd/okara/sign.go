@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
@@ -109,7 +109,7 @@ func (s *signers) read(a *app, signKey, cosignKey, passphraseFile string) (err e
 }
 
 // signThrough signs one version through a front-end.
-func signThrough(ctx context.Context, a *app, front *publishclient.Client, arg string, it addr.Selection, keys signers) error {
+func signThrough(ctx context.Context, a *app, front *client.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
 		return usageError("--server takes signatures of --cosign-key only")
 	}

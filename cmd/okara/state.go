@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
-	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -188,7 +188,7 @@ func writeState(a *app, file string, state []byte, v statebackend.Version) error
 		_, err := a.out.Write(state)
 		return err
 	}
-	if err := diskfile.Replace(file, state, 0o600); err != nil {
+	if err := files.Replace(file, state, 0o600); err != nil {
 		return err
 	}
 	return a.printResult(v, fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, file))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -52,29 +52,29 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 
 // stateDiff is the result of state diff.
 type stateDiff struct {
-	Repository string             `json:"repository"`
-	Workspace  string             `json:"workspace"`
-	From       int64              `json:"from"`
-	To         int64              `json:"to"`
-	Changes    []statefile.Change `json:"changes"`
-	More       bool               `json:"more"`
+	Repository string          `json:"repository"`
+	Workspace  string          `json:"workspace"`
+	From       int64           `json:"from"`
+	To         int64           `json:"to"`
+	Changes    []states.Change `json:"changes"`
+	More       bool            `json:"more"`
 }
 
 // compareVersions compares two versions, 0 being the current one.
 func compareVersions(ctx context.Context, s *statebackend.Store, ws string, from, to int64) (stateDiff, error) {
 	d := stateDiff{Workspace: ws, From: from, To: to}
-	var docs [2]*statefile.Document
+	var docs [2]*states.Document
 	for i, n := range []*int64{&d.From, &d.To} {
 		state, v, err := read(ctx, s, ws, *n)
 		if err != nil {
 			return stateDiff{}, err
 		}
-		if docs[i], err = statefile.Parse(state); err != nil {
+		if docs[i], err = states.Parse(state); err != nil {
 			return stateDiff{}, fmt.Errorf("version %d: %w", v.N, err)
 		}
 		*n = v.N
 	}
-	d.Changes = statefile.Diff(docs[0], docs[1])
+	d.Changes = states.Diff(docs[0], docs[1])
 	return d, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -89,7 +89,7 @@ func replicateStates(a *app, out replicatedStates, names []string, one func(name
 		copied, err := one(name)
 		r := replicatedWorkspace{Workspace: name, Copied: append([]int64{}, copied...)}
 		if err != nil {
-			r.Error = remedy.Text(err)
+			r.Error = states.Remedy(err)
 			errs = append(errs, err)
 		}
 		out.Workspaces = append(out.Workspaces, r)

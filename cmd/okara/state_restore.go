@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -68,7 +68,7 @@ func closedHead(err error, old []byte, lostKey bool) error {
 	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
 		return err
 	}
-	return withHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", remedy.Keys)
+	return withHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", states.KeyOptions)
 }
 
 // versionArg reads a version number from the command line.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -131,7 +131,7 @@ func (f *stateFlags) replica(ctx context.Context, reg *registries, s *statebacke
 		return nil, err
 	}
 	if r.Behind, err = src.Since(ctx, ws, v.N); err != nil {
-		r.Error = remedy.Text(err)
+		r.Error = states.Remedy(err)
 	}
 	return r, nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -163,10 +163,10 @@ func ran(a *app, program string, res bridge.Result, err error) error {
 	}
 	for _, h := range res.Held {
 		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
-			program, h.Workspace, h.Repository, remedy.Unlock(h.Repository, h.Workspace, h.Info.ID))
+			program, h.Workspace, h.Repository, states.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
 	}
 	for _, err := range res.Behind {
-		a.note("okara: %s", remedy.Text(err))
+		a.note("okara: %s", states.Remedy(err))
 	}
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 func newToken(a *app) *cobra.Command {
@@ -131,7 +131,7 @@ func giveToken(a *app, file, text string, t access.Token) error {
 		doc.Token = text
 		return a.printResult(doc, text)
 	}
-	if err := diskfile.Replace(file, []byte(text+"\n"), 0o600); err != nil {
+	if err := files.Replace(file, []byte(text+"\n"), 0o600); err != nil {
 		return err
 	}
 	return a.printResult(doc, "")

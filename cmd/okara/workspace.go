@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -96,7 +96,7 @@ func workspaceError(err error) error {
 	if errors.Is(err, workspaceclient.ErrName) {
 		return usageError("%w", err)
 	}
-	e, ok := errors.AsType[*publishclient.Error](err)
+	e, ok := errors.AsType[*client.Error](err)
 	switch {
 	case !ok:
 		return err

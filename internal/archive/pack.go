@@ -18,7 +18,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // Packed is a tree in both forms, in temporary files, which Close ends.
@@ -176,7 +176,7 @@ type output struct {
 }
 
 func newOutput(dir string) (*output, error) {
-	f, done, err := scratch.File(dir)
+	f, done, err := files.TempFile(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
@@ -94,7 +94,7 @@ func PrepareHeld(dir, repository string) error {
 		return err
 	}
 	c := Config{Declared: true, Backend: backendblock.Backend{Repository: repository}}
-	return diskfile.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
+	return files.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
 }
 
 // CheckUploaded refuses a root module that encrypts its state itself: the program

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/gofrs/flock"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // overrideFile is the override of one run. The runs of a directory share the
@@ -83,7 +83,7 @@ func (f *overrideFile) write() error {
 }
 
 func (f *overrideFile) overwrite() error {
-	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|diskfile.NoFollow, 0)
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|files.NoFollow, 0)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (f *overrideFile) read() ([]byte, error) {
 const maxOverride = 1 << 20
 
 func (f *overrideFile) bytes() ([]byte, error) {
-	file, err := os.OpenFile(f.path, os.O_RDONLY|diskfile.NoFollow, 0)
+	file, err := os.OpenFile(f.path, os.O_RDONLY|files.NoFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // another run has just removed it
 	}
@@ -130,7 +130,7 @@ func (f *overrideFile) bytes() ([]byte, error) {
 }
 
 func (f *overrideFile) newLock() *flock.Flock {
-	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|diskfile.NoFollow))
+	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|files.NoFollow))
 }
 
 // current reports whether the locked file is still the one of that name.

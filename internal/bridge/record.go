@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
@@ -91,7 +91,7 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
 	}
-	if err := diskfile.Replace(path, append(b, '\n'), 0o600); err != nil {
+	if err := files.Replace(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
 	}
 	return nil
@@ -113,7 +113,7 @@ func allowMetadata(dataDir string) error {
 	if bytes.Equal(was, now) {
 		return nil
 	}
-	if err := diskfile.Replace(path, now, 0o644); err != nil {
+	if err := files.Replace(path, now, 0o644); err != nil {
 		return fmt.Errorf("correcting the backend of the last init: %w\nhint: okara must be able to write to that directory once, or run init -reconfigure", err)
 	}
 	return nil

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/lease"
-	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 // serve runs the command with a facade beside it. The facade ends after the
 // command, whatever ctx says: an interrupted apply still writes its state.
 func (o Options) serve(ctx context.Context) (res Result, err error) {
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return res, fmt.Errorf("preparing the run: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -74,7 +74,7 @@ func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o Cr
 	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
 		return Report{}, fmt.Errorf("creating the bundle: %s is not a regular file", part)
 	}
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|diskfile.NoFollow, 0o644)
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|files.NoFollow, 0o644)
 	if err != nil {
 		return Report{}, fmt.Errorf("creating the bundle: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
@@ -28,7 +28,7 @@ func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
 	}
-	if err := diskfile.Replace(b.signatureFile(), sig, 0o644); err != nil {
+	if err := files.Replace(b.signatureFile(), sig, 0o644); err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
 	}
 	return b.signatureFile(), nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +65,8 @@ type Catalog struct {
 	client *oci.Client
 	layout addr.Layout
 
-	lists   *cache.Cache[*Versions] // repository
-	indexes *cache.Cache[*Index]    // the catalog repository
+	lists   *cache.Cache[*Versions]  // repository
+	indexes *cache.Cache[*Published] // the catalog repository
 
 	manifests *manifests
 	policy    *policy
@@ -108,7 +109,7 @@ func New(o Options) *Catalog {
 		Blobs: blobs, client: o.Client, layout: o.Layout, lists: lists, manifests: found, lost: lost,
 		evidence: newEvidence(o.Now, w.Looked),
 		docs:     cache.New("docs", docsBytes, (*ProviderDocs).size, o.Now, w.Looked),
-		indexes:  cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
+		indexes:  cache.New("catalog", listBytes, (*Published).size, o.Now, w.Looked),
 		policy: &policy{
 			client: o.Client, layout: o.Layout, require: o.Require, manifests: found, lost: lost, log: o.Logger, now: o.Now, checked: w.Checked,
 			verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, w.Looked),
@@ -163,8 +164,8 @@ func (c *Catalog) Changed(repository, reference string) {
 	}
 }
 
-// ChangedIndex forgets the list of all modules, since one more is in it.
-func (c *Catalog) ChangedIndex() {
+// ChangedPublished forgets the list of all modules, since one more is in it.
+func (c *Catalog) ChangedPublished() {
 	c.indexes.Forget(c.layout.CatalogRepo())
 	c.news.tell()
 	if c.finder != nil {
@@ -181,3 +182,31 @@ func (e *RefusedError) Error() string { return e.reason }
 func refused(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
+
+// news tells who waits that this process has published or withdrawn something.
+type news struct {
+	mu      sync.Mutex // guards changed
+	changed chan struct{}
+}
+
+func (n *news) wait() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed == nil {
+		n.changed = make(chan struct{})
+	}
+	return n.changed
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}
+
+// News returns a channel that is closed when [Catalog.Changed] or
+// [Catalog.ChangedPublished] is called next: what a list said before may be old.
+func (c *Catalog) News() <-chan struct{} { return c.news.wait() }

@@ -150,19 +150,19 @@ func TestChanged(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
 	s.listed(t, vpc)
-	must(s.Index(t.Context()))
+	must(s.Published(t.Context()))
 	s.module(t, vpc, "1.1.0")
 	s.module(t, "net/dns/aws", "1.0.0")
 	s.Changed(vpcRepo, "1.1.0")
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("got - want +:\n%s", diff)
 	}
-	if x := must(s.Index(t.Context())); len(x.Search(catalog.Query{})) != 1 {
+	if x := must(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 1 {
 		t.Errorf("the index is asked for without need: %v", x.Entries)
 	}
-	s.ChangedIndex()
+	s.ChangedPublished()
 	asked := s.requests(func() {
-		if x := must(s.Index(t.Context())); len(x.Search(catalog.Query{})) != 2 {
+		if x := must(s.Published(t.Context())); len(x.Search(catalog.Filter{})) != 2 {
 			t.Errorf("the index after a change: %v", x.Entries)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/seed-141914ff/okara/internal/providerdoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -18,7 +18,7 @@ const docsBytes = 64 << 20
 
 // ProviderDocs are the pages of a version, or why there are none to be shown.
 type ProviderDocs struct {
-	*providerdoc.Docs
+	*description.Docs
 	Broken error // the layer cannot be read; nothing else is set then
 }
 
@@ -48,8 +48,8 @@ func (c *Catalog) Docs(ctx context.Context, pv *ProviderVersion) (*ProviderDocs,
 		if err != nil {
 			return nil, err
 		}
-		docs, err := providerdoc.Read(bytes.NewReader(packed))
-		if errors.Is(err, providerdoc.ErrInvalid) {
+		docs, err := description.ReadDocs(bytes.NewReader(packed))
+		if errors.Is(err, description.ErrDocs) {
 			return &ProviderDocs{Broken: err}, nil
 		}
 		if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
-	"github.com/seed-141914ff/okara/internal/search"
 )
 
 const (
@@ -42,12 +41,12 @@ type Finder struct {
 	now       func() time.Time
 
 	shown atomic.Pointer[shown]
-	views search.Views
+	views Views
 	wake  chan struct{}
 
 	making  sync.Mutex // held while an index is made
 	mu      sync.Mutex // guards the fields below
-	entries map[string]search.Entry
+	entries map[string]Entry
 	loaded  bool // the stored index was read, or there is none
 	stale   bool // entries has more than what is shown
 	unsaved bool // and than what is stored
@@ -56,22 +55,22 @@ type Finder struct {
 
 	dirty     map[string]bool // repositories that this process changed
 	asked     map[string]int  // how often the list of a repository was read
-	planned   *Index          // that todo was made from
+	planned   *Published      // that todo was made from
 	plannedAt time.Time
 	todo      []addr.Item // what the sweep looks at next
 }
 
 // shown is what searches see.
 type shown struct {
-	base *Index // that it was made from
-	x    *search.Index
+	base *Published // that it was made from
+	x    *Index
 	at   time.Time
 }
 
 // NewFinder makes the finder of a catalog that nobody has used yet, of templates
 // too if they are to be found. It makes no request.
 func NewFinder(c *Catalog, templates bool) *Finder {
-	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]search.Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
+	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
 	c.finder = f
 	return f
 }
@@ -80,7 +79,7 @@ func NewFinder(c *Catalog, templates bool) *Finder {
 // of rights that may has. It waits two seconds at most for the list of the catalog:
 // complete is false as long as that was never read. An error says that the registry
 // cannot be asked, and never could.
-func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
+func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *View, complete bool, err error) {
 	x, complete, err := f.index(ctx)
 	if err != nil {
 		return nil, false, err
@@ -88,10 +87,10 @@ func (f *Finder) View(ctx context.Context, rights string, may func(kind, address
 	return f.views.Of(x, rights, f.now(), may), complete, nil
 }
 
-func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err error) {
+func (f *Finder) index(ctx context.Context) (x *Index, complete bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
-	base, err := f.c.Index(wait)
+	base, err := f.c.Published(wait)
 	if err == nil {
 		return f.of(base).x, true, nil
 	}
@@ -99,13 +98,13 @@ func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err
 		return now.x, true, nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return search.New(nil), false, nil
+		return NewIndex(nil), false, nil
 	}
 	return nil, false, err
 }
 
 // of returns the index of what a catalog has.
-func (f *Finder) of(base *Index) *shown {
+func (f *Finder) of(base *Published) *shown {
 	if now := f.shown.Load(); now != nil && now.base == base {
 		return now
 	}
@@ -113,7 +112,7 @@ func (f *Finder) of(base *Index) *shown {
 }
 
 // make replaces what is shown.
-func (f *Finder) make(base *Index) *shown {
+func (f *Finder) make(base *Published) *shown {
 	f.making.Lock()
 	defer f.making.Unlock()
 	f.mu.Lock()
@@ -122,18 +121,18 @@ func (f *Finder) make(base *Index) *shown {
 		return now
 	}
 	f.stale = false
-	entries := make([]search.Entry, 0, len(base.items))
+	entries := make([]Entry, 0, len(base.items))
 	for _, it := range f.items(base) {
 		entries = append(entries, f.entry(it))
 	}
 	f.mu.Unlock()
-	now := &shown{base, search.New(entries), f.now()}
+	now := &shown{base, NewIndex(entries), f.now()}
 	f.shown.Store(now)
 	return now
 }
 
 // items are those of a catalog that are to be found.
-func (f *Finder) items(base *Index) []addr.Item {
+func (f *Finder) items(base *Published) []addr.Item {
 	if f.templates {
 		return slices.Concat(base.items, base.templates)
 	}
@@ -141,8 +140,8 @@ func (f *Finder) items(base *Index) []addr.Item {
 }
 
 // entry is what is known of an item; f.mu is held.
-func (f *Finder) entry(it addr.Item) search.Entry {
-	e := search.Entry{Kind: it.Kind, Address: it.String()}
+func (f *Finder) entry(it addr.Item) Entry {
+	e := Entry{Kind: it.Kind, Address: it.String()}
 	if known, ok := f.entries[e.Key()]; ok {
 		return known
 	}
@@ -190,7 +189,7 @@ func (f *Finder) Run(ctx context.Context) {
 
 // step does one thing and says how long to wait before the next.
 func (f *Finder) step(ctx context.Context) time.Duration {
-	base, err := f.c.Index(ctx)
+	base, err := f.c.Published(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			f.log.Warn("the catalog was not read for the search", "error", err)
@@ -217,7 +216,7 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 
 // show makes what was learned visible: at once after a change through this
 // process, else now and then.
-func (f *Finder) show(base *Index, at bool) {
+func (f *Finder) show(base *Published, at bool) {
 	now := f.shown.Load()
 	f.mu.Lock()
 	due := f.stale && (at || now == nil || f.now().Sub(now.at) >= showEvery)
@@ -229,7 +228,7 @@ func (f *Finder) show(base *Index, at bool) {
 
 // next is what to look at: what this process changed, then what nobody knows, then
 // what was not looked at for long, most requested first.
-func (f *Finder) next(base *Index) (it addr.Item, changed, ok bool) {
+func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for repository := range f.dirty {
@@ -249,7 +248,7 @@ func (f *Finder) next(base *Index) (it addr.Item, changed, ok bool) {
 }
 
 // plan is what is to be looked at, in this order; f.mu is held.
-func (f *Finder) plan(base *Index, now time.Time) []addr.Item {
+func (f *Finder) plan(base *Published, now time.Time) []addr.Item {
 	var todo []addr.Item
 	asked := map[addr.Item]int{}
 	for _, it := range f.items(base) {

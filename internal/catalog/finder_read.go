@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/search"
+
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -38,7 +38,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	l, err := f.c.Versions(ctx, it)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
-		e = search.Entry{Kind: it.Kind, Address: it.String(), Listed: now, Read: now}
+		e = Entry{Kind: it.Kind, Address: it.String(), Listed: now, Read: now}
 		f.put(e)
 		return listCost, nil
 	case err != nil:
@@ -55,7 +55,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	if _, _, policy := f.c.policy.requirement(it.Repository(f.c.layout)); policy {
 		requests += checkCost * len(l.Versions)
 	}
-	fresh := search.Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
+	fresh := Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
 	if ok {
 		err = f.version(ctx, it, v, l, &fresh)
 	}
@@ -68,7 +68,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 }
 
 // put keeps an entry.
-func (f *Finder) put(e search.Entry) {
+func (f *Finder) put(e Entry) {
 	e.Trim()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *Finder) put(e search.Entry) {
 }
 
 // same reports whether two entries say the same.
-func same(a, b search.Entry) bool {
+func same(a, b Entry) bool {
 	return a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time) && a.Description == b.Description && a.Signed == b.Signed &&
 		a.Scan == b.Scan && a.Deprecated == b.Deprecated && a.Tags == b.Tags && slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) &&
 		slices.Equal(a.Calls, b.Calls)
@@ -98,7 +98,7 @@ func tagsHash(l *Versions, newest addr.Version) string {
 }
 
 // version fills in what the newest version says.
-func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
+func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *Entry) error {
 	e.Version, e.Deprecated = v.String(), l.Status(v).Deprecated != nil
 	var manifest oci.Descriptor
 	var annotations map[string]string
@@ -165,19 +165,19 @@ const annDescription = "org.opencontainers.image.description"
 func scanLevel(s artifact.ScanSummary) string {
 	switch {
 	case s.Critical > 0:
-		return search.ScanCritical
+		return ScanCritical
 	case s.High > 0:
-		return search.ScanHigh
+		return ScanHigh
 	case s.Medium > 0:
-		return search.ScanMedium
+		return ScanMedium
 	case s.Low > 0:
-		return search.ScanLow
+		return ScanLow
 	}
-	return search.ScanClean
+	return ScanClean
 }
 
 // describe fills in what the description of a module says of its root.
-func describe(d artifact.DescribedModule, e *search.Entry) {
+func describe(d artifact.DescribedModule, e *Entry) {
 	e.Inputs = d.InputOrder
 	for _, r := range d.Resources {
 		e.Resources = append(e.Resources, r.Type)

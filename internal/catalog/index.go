@@ -3,104 +3,192 @@
 package catalog
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
-
-	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
+	"unicode"
 )
 
-// Index is what has been published.
+// Index is a sorted list of entries with their words. It is never changed.
 type Index struct {
-	*depot.Catalog
-	items     []addr.Item // the modules and providers, parsed
-	templates []addr.Item
+	Entries []Entry  // by kind and address, each once
+	names   []string // of the entries, in lower case
+	words   []string
+	posts   [][]posting // of words, in the same order
 }
 
-// Query says what is looked for. An empty field is any.
-type Query struct {
-	Kind                    string   // [addr.KindModule], [addr.KindProvider] or [addr.KindMirror]
-	Namespace, Name, System string   // of a module
-	Terms                   []string // each in lower case, and part of the address
-}
+// posting is a place where a word stands: an entry, and what of it.
+type posting uint32
 
-// Search returns what a query means, by kind and address. It asks for nothing.
-func (x *Index) Search(q Query) []addr.Item {
-	fits := func(want, part string) bool { return want == "" || want == part }
-	var found []addr.Item
-	for _, it := range x.items {
-		m := it.Module
-		if fits(q.Kind, it.Kind) && fits(q.Namespace, m.Namespace) && fits(q.Name, m.Name) && fits(q.System, m.System) &&
-			!slices.ContainsFunc(q.Terms, func(t string) bool { return !strings.Contains(it.String(), t) }) {
-			found = append(found, it)
-		}
+const placeBits = 3
+
+// Places of a word, best first.
+const (
+	inName        = iota // it is the name
+	inAddress            // a word of the address
+	inDescription        // a word of the description
+	inCode               // the name of an input, or the type of a resource
+)
+
+func (p posting) entry() int { return int(p >> placeBits) }
+
+func (p posting) place() int { return int(p & (1<<placeBits - 1)) }
+
+// NewIndex makes an index of entries, which it keeps.
+func NewIndex(entries []Entry) *Index {
+	slices.SortFunc(entries, compare)
+	entries = slices.CompactFunc(entries, func(a, b Entry) bool { return compare(a, b) == 0 })
+	entries = entries[:min(len(entries), maxEntries)]
+	x := &Index{Entries: entries, names: make([]string, len(entries))}
+	c := collector{ids: map[string]int32{}}
+	for i := range entries {
+		x.names[i] = strings.ToLower(entries[i].Name())
+		c.entry = i
+		entries[i].words(c.add)
 	}
-	return found
+	c.into(x)
+	return x
 }
 
-func (x *Index) size() int { return 512 * len(x.Tags) }
+// collector gathers words without a list for each.
+type collector struct {
+	ids   map[string]int32 // number of a word
+	words []string         // by number
+	last  []posting        // of each word
+	n     []int32          // how often each stands
+	all   []placed
+	entry int
+}
 
-// Progress is how far the list of what has been published was read.
-type Progress struct{ Read, All int }
+type placed struct {
+	word int32
+	at   posting
+}
 
-// progress keeps the last one.
-type progress struct{ of atomic.Pointer[Progress] }
+func (c *collector) add(word string, place int) {
+	if word == "" {
+		return
+	}
+	id, ok := c.ids[word]
+	if !ok {
+		id = int32(len(c.words))
+		c.ids[word] = id
+		c.words, c.last, c.n = append(c.words, word), append(c.last, 0), append(c.n, 0)
+	}
+	if c.n[id] > 0 && c.last[id].entry() == c.entry && c.last[id].place() <= place {
+		return // it stands in a better place already
+	}
+	p := posting(c.entry<<placeBits | place)
+	c.last[id] = p
+	c.n[id]++
+	c.all = append(c.all, placed{id, p})
+}
 
-// note hears of readings in any order.
-func (p *progress) note(known, all int) {
-	for {
-		old := p.of.Load()
-		if old != nil && old.All == all && old.Read >= known || p.of.CompareAndSwap(old, &Progress{known, all}) {
-			return
-		}
+// into sorts the words, and gives each its places.
+func (c *collector) into(x *Index) {
+	x.words = slices.Clone(c.words)
+	slices.Sort(x.words)
+	x.posts = make([][]posting, len(x.words))
+	flat, from := make([]posting, len(c.all)), int32(0)
+	of := make([]int, len(c.words)) // position of a number
+	for i, w := range x.words {
+		id := c.ids[w]
+		of[id] = i
+		x.posts[i] = flat[from : from : from+c.n[id]]
+		from += c.n[id]
+	}
+	for _, p := range c.all {
+		x.posts[of[p.word]] = append(x.posts[of[p.word]], p.at)
 	}
 }
 
-// Progress is how far the list is read, while it was never read as a whole; zero
-// before anything is known of it. It counts what a caller may not read as well.
-func (c *Catalog) Progress() Progress {
-	if p := c.progress.of.Load(); p != nil {
-		return *p
-	}
-	return Progress{}
-}
-
-// Index returns what has been published; where there is no catalog yet, nothing.
-func (c *Catalog) Index(ctx context.Context) (*Index, error) {
-	name := c.layout.CatalogRepo()
-	x, err := c.indexes.Get(ctx, name, listPolicy(), func(ctx context.Context, old *Index, has bool) (*Index, error) {
-		r, err := c.client.Repo(name)
-		if err != nil {
-			return nil, err
-		}
-		known := c.entries.Load()
-		if known == nil && c.finder != nil {
-			known = c.finder.known(ctx, r)
-		}
-		all, err := depot.ReadCatalog(ctx, r, known, c.progress.note)
-		if all != nil {
-			c.entries.Store(all) // a large catalog takes more than one load
-		}
-		if err != nil || has && all == old.Catalog {
-			return old, err
-		}
-		c.lost.warn(name, all.Ghosts...)
-		x := &Index{Catalog: all}
-		for _, e := range all.Entries {
-			if it, ok := c.layout.Parse(e.Repository); ok && it.Kind == addr.KindTemplate && e.Kind == it.Kind {
-				x.templates = append(x.templates, it)
-			} else if it, err := addr.ParseItem(e.Address); err == nil && it.Kind == e.Kind {
-				x.items = append(x.items, it)
+// words tells the words of an entry, those in the best places first.
+func (e *Entry) words(add func(word string, place int)) {
+	name := strings.ToLower(e.Name())
+	add(name, inName)
+	for _, part := range e.segments() {
+		part = strings.ToLower(part)
+		add(part, inAddress)
+		if strings.ContainsAny(part, "-_.") {
+			for _, w := range strings.FieldsFunc(part, isBreak) {
+				add(w, inAddress)
 			}
 		}
-		return x, nil
-	})
-	if errors.Is(err, oci.ErrNotFound) {
-		return &Index{Catalog: &depot.Catalog{}}, nil
 	}
-	return x, err
+	for _, w := range strings.FieldsFunc(strings.ToLower(e.Description), isBreak) {
+		add(w, inDescription)
+	}
+	for _, list := range [][]string{e.Inputs, e.Resources} {
+		for _, w := range list {
+			add(strings.ToLower(w), inCode)
+		}
+	}
+}
+
+func isBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
+// Rank is how well a term fits an entry, best first. noRank does not fit.
+const (
+	rankAddress = iota + 1 // the whole address
+	rankName
+	rankNamePrefix
+	rankWord
+	rankWordPrefix // of the address
+	rankDescription
+	rankCode
+	rankPrefix // of a word of the description, an input or a resource
+	noRank     = 0
+)
+
+// shortest is the length from which a part of a word is looked for in
+// descriptions and code: shorter ones begin too many.
+const shortest = 3
+
+// rank says for each entry how well a term in lower case fits it, noRank if not.
+func (x *Index) rank(term string, ranks []uint8) {
+	better := func(i int, rank uint8) {
+		if ranks[i] == noRank || rank < ranks[i] {
+			ranks[i] = rank
+		}
+	}
+	first, _ := slices.BinarySearch(x.words, term)
+	for i := first; i < len(x.words) && strings.HasPrefix(x.words[i], term); i++ {
+		whole := len(x.words[i]) == len(term)
+		for _, p := range x.posts[i] {
+			if rank := rankIn(p.place(), whole, len(term)); rank != noRank {
+				better(p.entry(), rank)
+			}
+		}
+	}
+	if !strings.Contains(term, "/") {
+		return
+	}
+	for i := range x.Entries {
+		switch at := x.Entries[i].Address; {
+		case at == term:
+			better(i, rankAddress)
+		case strings.Contains(at, term):
+			better(i, rankWordPrefix)
+		}
+	}
+}
+
+// rankIn is the rank of a word in a place: the whole word, or the beginning of it.
+func rankIn(place int, whole bool, length int) uint8 {
+	switch {
+	case place == inName && whole:
+		return rankName
+	case place == inName:
+		return rankNamePrefix
+	case place == inAddress && whole:
+		return rankWord
+	case place == inAddress:
+		return rankWordPrefix
+	case place == inDescription && whole:
+		return rankDescription
+	case place == inCode && whole:
+		return rankCode
+	case length >= shortest:
+		return rankPrefix
+	}
+	return noRank
 }

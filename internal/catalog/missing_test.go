@@ -104,7 +104,7 @@ func TestLost(t *testing.T) {
 // over, and only what is new is read again.
 func TestIndex(t *testing.T) {
 	s := newStore(t, nil)
-	if x := must(s.Index(t.Context())); len(x.Entries) != 0 {
+	if x := must(s.Published(t.Context())); len(x.Entries) != 0 {
 		t.Errorf("without a catalog: %v", x.Entries)
 	}
 	s.module(t, vpc, "1.0.0")
@@ -113,7 +113,7 @@ func TestIndex(t *testing.T) {
 	s.ghosts.Add(s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/gone/aws"))
 	s.pass(time.Hour)
 	names := func() (list []string) {
-		for _, m := range must(s.Index(t.Context())).Search(catalog.Query{}) {
+		for _, m := range must(s.Published(t.Context())).Search(catalog.Filter{}) {
 			list = append(list, m.String())
 		}
 		return list
@@ -140,20 +140,20 @@ func TestSearch(t *testing.T) {
 		s.module(t, m, "1.0.0")
 	}
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	x := must(s.Index(t.Context()))
+	x := must(s.Published(t.Context()))
 	tests := []struct {
 		name string
-		q    catalog.Query
+		q    catalog.Filter
 		want []string
 	}{
-		{"all", catalog.Query{}, []string{"data/vpc/azure", "net/dns/aws", vpc, dns}},
-		{"a kind", catalog.Query{Kind: addr.KindProvider}, []string{dns}},
-		{"a namespace", catalog.Query{Namespace: "net"}, []string{"net/dns/aws", vpc}},
-		{"a name", catalog.Query{Name: "vpc"}, []string{"data/vpc/azure", vpc}},
-		{"a system", catalog.Query{System: "azure"}, []string{"data/vpc/azure"}},
-		{"a word of any part", catalog.Query{Terms: []string{"dns"}}, []string{"net/dns/aws", dns}},
-		{"two words", catalog.Query{Terms: []string{"dns", "net"}}, []string{"net/dns/aws"}},
-		{"nothing fits", catalog.Query{Namespace: "net", System: "azure"}, nil},
+		{"all", catalog.Filter{}, []string{"data/vpc/azure", "net/dns/aws", vpc, dns}},
+		{"a kind", catalog.Filter{Kind: addr.KindProvider}, []string{dns}},
+		{"a namespace", catalog.Filter{Namespace: "net"}, []string{"net/dns/aws", vpc}},
+		{"a name", catalog.Filter{Name: "vpc"}, []string{"data/vpc/azure", vpc}},
+		{"a system", catalog.Filter{System: "azure"}, []string{"data/vpc/azure"}},
+		{"a word of any part", catalog.Filter{Terms: []string{"dns"}}, []string{"net/dns/aws", dns}},
+		{"two words", catalog.Filter{Terms: []string{"dns", "net"}}, []string{"net/dns/aws"}},
+		{"nothing fits", catalog.Filter{Namespace: "net", System: "azure"}, nil},
 	}
 	for _, tt := range tests {
 		var got []string

@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -237,7 +237,7 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 // one request.
 func complete(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, typ string, v addr.Version) error {
 	if t.Filename == "" {
-		t.Filename = release.PackageName(addr.Provider{Type: typ}, v, t.Platform)
+		t.Filename = signing.PackageName(addr.Provider{Type: typ}, v, t.Platform)
 	}
 	if t.Zh != "" && t.Size > 0 {
 		return nil

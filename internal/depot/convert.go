@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -27,12 +27,12 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	if err != nil {
 		return Published{}, err
 	}
-	dir, remove, err := scratch.Dir(d.o.TempDir)
+	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	file, done, err := scratch.File(d.o.TempDir)
+	file, done, err := files.TempFile(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}

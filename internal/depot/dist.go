@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -43,7 +43,7 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 	if err != nil {
 		return nil, err
 	}
-	d := &dist{fsys: fsys, provider: p, version: v, stem: release.StemOf(p, v), zips: map[addr.Platform]string{}, stored: stored}
+	d := &dist{fsys: fsys, provider: p, version: v, stem: signing.PackageStem(p, v), zips: map[addr.Platform]string{}, stored: stored}
 	for _, e := range entries {
 		if e.IsDir() {
 			continue
@@ -52,24 +52,24 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 		if !strings.HasSuffix(e.Name(), ".zip") {
 			continue
 		}
-		platform, err := release.PackagePlatform(p, v, e.Name())
+		platform, err := signing.PackagePlatform(p, v, e.Name())
 		if err != nil {
 			return nil, err
 		}
 		d.zips[platform] = e.Name()
 	}
 	for _, k := range stored {
-		if _, err := release.PackagePlatform(p, v, k.Filename); err != nil {
+		if _, err := signing.PackagePlatform(p, v, k.Filename); err != nil {
 			return nil, err
 		}
 		if slices.Contains(d.names, k.Filename) {
-			return nil, fmt.Errorf("%s twice: %w", k.Filename, release.ErrNoProvider)
+			return nil, fmt.Errorf("%s twice: %w", k.Filename, signing.ErrNoProvider)
 		}
 		d.names = append(d.names, k.Filename)
 	}
 	slices.Sort(d.names)
 	if len(d.zips)+len(stored) == 0 {
-		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, release.ErrNoProvider)
+		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, signing.ErrNoProvider)
 	}
 	return d, nil
 }
@@ -130,7 +130,7 @@ func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	if text, err = d.read(name); err != nil {
 		return nil, nil, err
 	}
-	protocols, err = release.ParseRegistryManifest(text)
+	protocols, err = signing.ParseRegistryManifest(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}

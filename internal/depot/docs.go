@@ -11,7 +11,7 @@ import (
 	"io/fs"
 
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/providerdoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -24,7 +24,7 @@ func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	if len(packed) > artifact.MaxProviderDocs {
 		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, len(packed), artifact.MaxProviderDocs, oci.ErrTooLarge)
 	}
-	if _, err := providerdoc.Read(bytes.NewReader(packed)); err != nil {
+	if _, err := description.ReadDocs(bytes.NewReader(packed)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	p.docsName, p.metadata.DocsBytes = name, packed
@@ -70,7 +70,7 @@ func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 // bytes. The pages for other languages, which are many times as large, stay out.
 func packDocs(ctx context.Context, tree fs.FS) ([]byte, error) {
 	list, err := archive.List(ctx, tree, archive.Options{
-		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: providerdoc.MaxFiles, Bytes: providerdoc.MaxBytes},
+		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: description.MaxFiles, Bytes: description.MaxDocs},
 	})
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/providerdoc"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -21,7 +21,7 @@ import (
 )
 
 // docsOf reads the documentation of a version as a browser is shown it.
-func docsOf(t *testing.T, r *oci.Repo, version string) *providerdoc.Docs {
+func docsOf(t *testing.T, r *oci.Repo, version string) *description.Docs {
 	t.Helper()
 	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, version))
 	if err != nil {
@@ -35,7 +35,7 @@ func docsOf(t *testing.T, r *oci.Repo, version string) *providerdoc.Docs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := providerdoc.Read(bytes.NewReader(b))
+	d, err := description.ReadDocs(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestProviderDocsElsewhere(t *testing.T) {
 		t.Errorf("packed documentation is not kept as it is: %v", err)
 	}
 	dist[name] = &fstest.MapFile{Data: []byte("no archive")}
-	if _, err = depot.PlanProvider(t.Context(), dist, depottest.DNS(), v, o); !errors.Is(err, providerdoc.ErrInvalid) || !strings.Contains(err.Error(), name) {
+	if _, err = depot.PlanProvider(t.Context(), dist, depottest.DNS(), v, o); !errors.Is(err, description.ErrDocs) || !strings.Contains(err.Error(), name) {
 		t.Errorf("no archive: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -65,7 +65,7 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 		if err != nil {
 			return nil, err
 		}
-		if err := release.CheckListed(plan.sums, have, zip); err != nil {
+		if err := signing.CheckListed(plan.sums, have, zip); err != nil {
 			return nil, fmt.Errorf("%s is published, and stays as it is: %w: %w", have.Platform, oci.ErrExists, err)
 		}
 		added = slices.DeleteFunc(added, func(k Package) bool { return k.Platform == have.Platform })

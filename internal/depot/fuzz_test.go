@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 )
 
 // FuzzConfiguration describes a module with any file.
@@ -22,6 +22,6 @@ func FuzzConfiguration(f *testing.F) {
 		}
 		tree := fstest.MapFS{name: {Data: []byte(text)}}
 		_, _ = depot.PlanModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
-		_, _ = moduledoc.RequiredProviders(tree, ".", "registry.opentofu.org")
+		_, _ = description.RequiredProviders(tree, ".", "registry.opentofu.org")
 	})
 }

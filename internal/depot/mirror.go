@@ -17,10 +17,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
-	"github.com/seed-141914ff/okara/internal/release"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -94,7 +94,7 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 	if err != nil {
 		return err
 	}
-	if err := p.takeDocs(release.StemOf(provider, v)+DocsFile, packed); err != nil {
+	if err := p.takeDocs(signing.PackageStem(provider, v)+DocsFile, packed); err != nil {
 		p.Warnings = append(p.Warnings, "the documentation is left out: "+err.Error())
 	}
 	return nil
@@ -105,8 +105,8 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 func Refused(err error) bool {
 	for _, reason := range []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
-		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, release.ErrNoProvider,
-		ErrNoModule, moduledoc.ErrOutside, moduledoc.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
+		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, signing.ErrNoProvider,
+		ErrNoModule, description.ErrOutside, description.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {
 		if errors.Is(err, reason) {
 			return true
@@ -155,8 +155,8 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 		return nil, err
 	}
 	for i := range packages {
-		if want := release.PackageName(p, v, packages[i].Platform); packages[i].Filename != want {
-			return nil, fmt.Errorf("%s %s: the origin calls the package %q, it must be %s: %w", p, v, packages[i].Filename, want, release.ErrNoProvider)
+		if want := signing.PackageName(p, v, packages[i].Platform); packages[i].Filename != want {
+			return nil, fmt.Errorf("%s %s: the origin calls the package %q, it must be %s: %w", p, v, packages[i].Filename, want, signing.ErrNoProvider)
 		}
 		if string(packages[i].Shasums) != string(packages[0].Shasums) {
 			return nil, fmt.Errorf("%s %s: the origin has another SHA256SUMS for %s: %w", p, v, packages[i].Platform, oci.ErrCorrupt)
@@ -174,7 +174,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	if len(plan.Protocols) == 0 {
 		plan.Protocols = []string{artifact.DefaultProtocol}
 	}
-	name := release.StemOf(p, v) + "SHA256SUMS"
+	name := signing.PackageStem(p, v) + "SHA256SUMS"
 	if len(first.Shasums) > 0 {
 		if err := plan.takeSums(name, first.Shasums); err != nil {
 			return nil, err
@@ -235,7 +235,7 @@ func (x providerPush) transfer(ctx context.Context, packages []upstream.Package,
 	g, gctx := errgroup.WithContext(ctx)
 	for range min(mirrorParallel, len(packages)) {
 		g.Go(func() error {
-			f, done, err := scratch.File(temp)
+			f, done, err := files.TempFile(temp)
 			if err != nil {
 				return err
 			}
@@ -253,7 +253,7 @@ func (x providerPush) transfer(ctx context.Context, packages []upstream.Package,
 	}
 	slices.SortFunc(plan.Packages, func(a, b Package) int { return a.Platform.Compare(b.Platform) })
 	if plan.sums == nil {
-		plan.makeSums(release.StemOf(x.provider, x.version) + "SHA256SUMS")
+		plan.makeSums(signing.PackageStem(x.provider, x.version) + "SHA256SUMS")
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 	if err := plan.listed(k.Filename, k.SHA256); err != nil {
 		return Package{}, err
 	}
-	if k.H1, err = release.Hash(ctx, f, k.Size, x.provider.Type, k.Platform); err != nil {
+	if k.H1, err = signing.HashPackage(ctx, f, k.Size, x.provider.Type, k.Platform); err != nil {
 		return Package{}, fmt.Errorf("%s: %w", k.Filename, err)
 	}
 	if pkg.H1 != "" && pkg.H1 != k.H1 {
@@ -305,7 +305,7 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch fu
 	} else if !errors.Is(err, oci.ErrNotFound) {
 		return Published{}, err
 	}
-	dir, remove, err := scratch.Dir(d.o.TempDir)
+	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -91,7 +91,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, trust.ErrUnsigned, 0},
 		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, trust.ErrUnsigned, 0},
 		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + digest.FromBytes(nil).Encoded() }, oci.ErrCorrupt, 2},
-		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, release.ErrNoProvider, 0},
+		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, signing.ErrNoProvider, 0},
 		"sums per platform": {func(p *upstream.Package) { p.Shasums = slices.Concat(p.Shasums, []byte(p.Platform.OS)) }, oci.ErrCorrupt, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -59,7 +59,7 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	if !hasModule(listed, o.Dir) {
 		return nil, fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
 	}
-	v, err := moduledoc.New(tree, listed)
+	v, err := description.NewModule(tree, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (p *ModulePlan) Description() artifact.ModuleDescription { return p.descrip
 
 func hasModule(t *archive.Tree, dir string) bool {
 	for _, f := range t.Files {
-		if path.Dir(f.Path) == path.Clean(dir) && moduledoc.IsConfiguration(f.Path) {
+		if path.Dir(f.Path) == path.Clean(dir) && description.IsConfiguration(f.Path) {
 			return true
 		}
 	}
@@ -228,7 +228,7 @@ func storedModule(ctx context.Context, r *oci.Repo, tag string) (*artifact.Modul
 }
 
 func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (oci.Artifact, error) {
-	text, err := moduledoc.EncodeDescription(plan.description)
+	text, err := description.EncodeDescription(plan.description)
 	if err != nil {
 		return oci.Artifact{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -46,7 +46,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	if !ok {
 		return Package{}, fmt.Errorf("read %s: the file system has no random access", name)
 	}
-	k.H1, err = release.Hash(ctx, at, k.Size, typ, p)
+	k.H1, err = signing.HashPackage(ctx, at, k.Size, typ, p)
 	if err != nil {
 		return Package{}, fmt.Errorf("%s: %w", name, err)
 	}

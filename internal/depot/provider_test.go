@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -223,26 +223,26 @@ func TestPublishProviderRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		{"empty folder", func(*testing.T) fstest.MapFS { return fstest.MapFS{"a": {}} }, depot.ProviderOptions{}, release.ErrNoProvider, depottest.Stem + "OS_ARCH.zip"},
+		{"empty folder", func(*testing.T) fstest.MapFS { return fstest.MapFS{"a": {}} }, depot.ProviderOptions{}, signing.ErrNoProvider, depottest.Stem + "OS_ARCH.zip"},
 		{"another version", func(t *testing.T) fstest.MapFS {
 			return fstest.MapFS{"terraform-provider-dns_1.2.4_linux_amd64.zip": {}}
-		}, depot.ProviderOptions{}, release.ErrNoProvider, "the name must be"},
-		{"no platform", func(t *testing.T) fstest.MapFS { return fstest.MapFS{depottest.Stem + "linux.zip": {}} }, depot.ProviderOptions{}, release.ErrNoProvider, "the name must be"},
+		}, depot.ProviderOptions{}, signing.ErrNoProvider, "the name must be"},
+		{"no platform", func(t *testing.T) fstest.MapFS { return fstest.MapFS{depottest.Stem + "linux.zip": {}} }, depot.ProviderOptions{}, signing.ErrNoProvider, "the name must be"},
 		{"not a zip", func(t *testing.T) fstest.MapFS {
 			return fstest.MapFS{depottest.Stem + "linux_amd64.zip": {Data: []byte("hello")}}
-		}, depot.ProviderOptions{}, release.ErrNoProvider, "not a zip"},
-		{"no plugin", func(t *testing.T) fstest.MapFS { return one(t, depottest.File("README", "", 0o644)) }, depot.ProviderOptions{}, release.ErrNoProvider, "0 files named"},
+		}, depot.ProviderOptions{}, signing.ErrNoProvider, "not a zip"},
+		{"no plugin", func(t *testing.T) fstest.MapFS { return one(t, depottest.File("README", "", 0o644)) }, depot.ProviderOptions{}, signing.ErrNoProvider, "0 files named"},
 		{"another plugin", func(t *testing.T) fstest.MapFS {
 			return one(t, depottest.File("terraform-provider-dnsmasq", "", 0o755))
-		}, depot.ProviderOptions{}, release.ErrNoProvider, "0 files named"},
+		}, depot.ProviderOptions{}, signing.ErrNoProvider, "0 files named"},
 		{"two plugins", func(t *testing.T) fstest.MapFS {
 			return one(t, depottest.File(plugin, "", 0o755), depottest.File("terraform-provider-dns", "", 0o755))
-		}, depot.ProviderOptions{}, release.ErrNoProvider, "2 files named"},
-		{"in a folder", func(t *testing.T) fstest.MapFS { return one(t, depottest.File("bin/"+plugin, "", 0o755)) }, depot.ProviderOptions{}, release.ErrNoProvider, "0 files named"},
-		{"not executable", func(t *testing.T) fstest.MapFS { return one(t, depottest.File(plugin, "", 0o644)) }, depot.ProviderOptions{}, release.ErrNoProvider, "not executable"},
+		}, depot.ProviderOptions{}, signing.ErrNoProvider, "2 files named"},
+		{"in a folder", func(t *testing.T) fstest.MapFS { return one(t, depottest.File("bin/"+plugin, "", 0o755)) }, depot.ProviderOptions{}, signing.ErrNoProvider, "0 files named"},
+		{"not executable", func(t *testing.T) fstest.MapFS { return one(t, depottest.File(plugin, "", 0o644)) }, depot.ProviderOptions{}, signing.ErrNoProvider, "not executable"},
 		{"escape", func(t *testing.T) fstest.MapFS {
 			return one(t, depottest.File(plugin, "", 0o755), depottest.File("../x", "", 0o644))
-		}, depot.ProviderOptions{}, release.ErrNoProvider, "unsafe path"},
+		}, depot.ProviderOptions{}, signing.ErrNoProvider, "unsafe path"},
 		{"unsigned", func(t *testing.T) fstest.MapFS { return depottest.NewDist(t, "linux_amd64") }, depot.ProviderOptions{}, trust.ErrUnsigned, "SHA256SUMS"},
 		{"sums lie", func(t *testing.T) fstest.MapFS {
 			dist := depottest.NewDist(t, "linux_amd64")

@@ -12,9 +12,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/diskfile"
-	"github.com/seed-141914ff/okara/internal/release"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -60,7 +60,7 @@ func (p pull) module(ctx context.Context, temp string) error {
 	if err := emptyDir(p.dir); err != nil {
 		return err
 	}
-	tmp, done, err := scratch.File(temp)
+	tmp, done, err := files.TempFile(temp)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 		if len(platforms) > 0 && !slices.Contains(platforms, t.Platform) {
 			continue
 		}
-		name := release.PackageName(p.Item.Provider, p.Version, t.Platform)
+		name := signing.PackageName(p.Item.Provider, p.Version, t.Platform)
 		if err := p.zip(ctx, t, filepath.Join(p.dir, name)); err != nil {
 			return nil, err
 		}
@@ -120,14 +120,14 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 			return nil, err
 		}
 	}
-	stem := release.StemOf(p.Item.Provider, p.Version)
+	stem := signing.PackageStem(p.Item.Provider, p.Version)
 	for name, b := range map[string][]byte{
 		stem + "SHA256SUMS": md.ShasumsBytes, stem + "SHA256SUMS.sig": md.SignatureBytes, stem + "manifest.json": md.RegistryManifest, stem + DocsFile: md.DocsBytes,
 	} {
 		if b == nil {
 			continue
 		}
-		if err := diskfile.Replace(filepath.Join(p.dir, name), b, 0o644); err != nil {
+		if err := files.Replace(filepath.Join(p.dir, name), b, 0o644); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -146,5 +146,5 @@ func (p pull) zip(ctx context.Context, t artifact.ProviderPlatform, file string)
 	if have, err := oci.FileBlob(artifact.MediaZip, file); err == nil && have.Digest == blob.Digest {
 		return nil
 	}
-	return diskfile.ReplaceWith(file, 0o644, func(f *os.File) error { return p.progress.save(ctx, p.Repository, blob, f, filepath.Base(file)) })
+	return files.ReplaceWith(file, 0o644, func(f *os.File) error { return p.progress.save(ctx, p.Repository, blob, f, filepath.Base(file)) })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -89,7 +89,7 @@ func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o Mi
 		return err
 	}
 	for _, t := range platforms {
-		name := release.PackageName(r.Provider, r.Version, t)
+		name := signing.PackageName(r.Provider, r.Version, t)
 		zh, ok := sums[name]
 		if !ok {
 			return fmt.Errorf("SHA256SUMS does not list %s: %w", name, signing.ErrSums)
@@ -97,7 +97,7 @@ func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o Mi
 		r.Platforms = append(r.Platforms, artifact.ProviderPlatform{Platform: t, Filename: name, Zh: zh, H1: first.Others[t.String()]})
 	}
 	r.Metadata = artifact.ProviderMetadata{
-		ShasumsName:  release.StemOf(r.Provider, r.Version) + "SHA256SUMS",
+		ShasumsName:  signing.PackageStem(r.Provider, r.Version) + "SHA256SUMS",
 		ShasumsBytes: first.Shasums, Shasums: descriptor(artifact.MediaShasums, first.Shasums),
 		SignatureBytes: first.Signature, Signature: descriptor(artifact.MediaShasumsSignature, first.Signature),
 		Keys: trust.ServedKeys(keys, now),

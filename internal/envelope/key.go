@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // key wraps and unwraps data keys under one id.
@@ -58,7 +58,7 @@ const maxKeyFile = 64 << 10
 
 // readKeyFile reads 32 bytes of key or a list of age identities.
 func readKeyFile(path string) ([]key, error) {
-	b, err := diskfile.ReadPrivate(path, maxKeyFile)
+	b, err := files.ReadPrivate(path, maxKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}

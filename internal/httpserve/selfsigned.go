@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 const (
@@ -126,5 +126,5 @@ func newCertificate(t *x509.Certificate, parent tls.Certificate) (tls.Certificat
 
 // writePEM writes a file under a temporary name and renames it.
 func writePEM(file, kind string, der []byte, mode fs.FileMode) error {
-	return diskfile.Replace(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
+	return files.Replace(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/embedded"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -46,7 +46,7 @@ func main() {
 
 // run builds in the checkout that is the working directory.
 func run(ctx context.Context, ko, file, tag string) (err error) {
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // memory is what a replica knows of the ledger when its registry forgets: the
@@ -30,7 +30,7 @@ func newMemory(folder string) (*memory, error) {
 		return &memory{}, nil
 	}
 	m := &memory{file: filepath.Join(folder, "ledger.json")}
-	b, err := diskfile.ReadPrivate(m.file, 4<<10)
+	b, err := files.ReadPrivate(m.file, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, os.MkdirAll(folder, 0o700)
 	}
@@ -69,7 +69,7 @@ func (m *memory) save(k known) error {
 	if err != nil {
 		return err
 	}
-	return diskfile.Replace(m.file, b, 0o600)
+	return files.Replace(m.file, b, 0o600)
 }
 
 // save notes what is known of the ledger in the file, by leaders and followers

@@ -9,15 +9,15 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // Options say where the hashes of a lock file come from.
 type Options struct {
-	Source   depot.Source                 // required
-	Required []moduledoc.RequiredProvider // by the configuration
-	Compute  bool                         // download packages for hashes that the source does not tell
+	Source   depot.Source                   // required
+	Required []description.RequiredProvider // by the configuration
+	Compute  bool                           // download packages for hashes that the source does not tell
 	// Allowed refuses a version with an error; nil: none is refused. It is asked
 	// for every entry before any hash is read.
 	Allowed func(ctx context.Context, p addr.Provider, v addr.Version) error
@@ -41,7 +41,7 @@ type Result struct {
 func (r Result) Refused() bool { return r.State == "conflict" || r.State == "outdated" }
 
 // Addresses returns the providers of the file and those that are required.
-func (l *File) Addresses(required []moduledoc.RequiredProvider) []addr.Provider {
+func (l *File) Addresses(required []description.RequiredProvider) []addr.Provider {
 	var all []addr.Provider
 	for _, p := range l.Providers {
 		all = append(all, p.Address)
@@ -110,8 +110,8 @@ func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 }
 
 // outdated notes that the configuration does not allow the version of the entry.
-func (r *Result) outdated(e Provider, required []moduledoc.RequiredProvider) {
-	i := slices.IndexFunc(required, func(q moduledoc.RequiredProvider) bool { return q.Address == e.Address })
+func (r *Result) outdated(e Provider, required []description.RequiredProvider) {
+	i := slices.IndexFunc(required, func(q description.RequiredProvider) bool { return q.Address == e.Address })
 	if i >= 0 && required[i].Text != "" && !required[i].Versions.Allows(e.Version) && r.State != "conflict" {
 		r.State, r.Wants = "outdated", required[i].Text
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -113,7 +113,7 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 // computeHashes downloads a package to a temporary file and fills in its
 // hashes. A package that contradicts the origin's zh: is corrupt.
 func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/run"
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -93,7 +93,7 @@ func (r *Reconciler) Outputs(ctx context.Context, rec *instance.Record) (map[str
 	if err != nil {
 		return nil, err
 	}
-	all, err := statefile.Outputs(state)
+	all, err := states.Outputs(state)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
 	}

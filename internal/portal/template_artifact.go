@@ -73,7 +73,7 @@ func (t *Templates) source(name string) (TemplateSource, bool) {
 // published names the templates of the catalog, and those that a source names
 // without a star.
 func (t *Templates) published(ctx context.Context) ([]string, error) {
-	index, err := t.o.Catalog.Index(ctx)
+	index, err := t.o.Catalog.Published(ctx)
 	if err != nil {
 		return nil, err
 	}

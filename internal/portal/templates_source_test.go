@@ -108,7 +108,7 @@ func TestTemplatesNews(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Changed(layout.Module(m.Module), out.Tag)
-		c.ChangedIndex()
+		c.ChangedPublished()
 		time.Sleep(5 * time.Second)
 		e, _ = all.Current("a/one")
 		if diff := cmp.Diff("", e.Problem); diff != "" || e.Source.Version != "1.0.0" {

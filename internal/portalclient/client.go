@@ -10,14 +10,14 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // Client asks one front-end. It is safe for concurrent use.
 type Client struct {
-	Front *publishclient.Client
+	Front *client.Client
 	// Key is that of the next change, where it goes on with one whose answer got
 	// lost; "": each change has a new one. It is good for one change.
 	Key string

@@ -19,11 +19,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/portaltest"
-	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -34,7 +34,7 @@ func clientOf(t *testing.T, server, token string) *portalclient.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &portalclient.Client{Front: publishclient.New(publishclient.Options{
+	return &portalclient.Client{Front: client.New(client.Options{
 		Server: u, Pause: time.Millisecond, Token: func(context.Context) (string, error) { return token, nil },
 	})}
 }

@@ -38,7 +38,7 @@ github.com/google/uuid: lock IDs
 github.com/hashicorp/go-cleanhttp: the one outgoing transport
 	internal/httpserve
 github.com/hashicorp/go-retryablehttp: requests to a front-end all have the same effect once and twice; oci repeats by rules of its own
-	internal/publishclient
+	internal/client
 github.com/hashicorp/hcl: version 1, for the CLI configuration of tofu
 	credentials
 github.com/hashicorp/hcl/v2: reading; internal/syntax parses, with bounds
@@ -60,7 +60,7 @@ github.com/microcosm-cc/bluemonday: what a readme may be made of
 github.com/yuin/goldmark: Markdown
 	internal/web
 github.com/hashicorp/terraform-config-inspect: module descriptions
-	internal/moduledoc
+	internal/description
 github.com/klauspost/compress: deflate, gzip and zstd
 	*
 github.com/opencontainers: the words of the specifications
@@ -89,7 +89,7 @@ go.opentelemetry.io/otel/sdk: where traces go is a flag
 	cmd/okara
 go.yaml.in/yaml: depot files, and what is before a page of documentation
 	internal/supply
-	internal/providerdoc
+	internal/description
 gocloud.dev: key services
 	internal/envelope
 golang.org/x: Go's own

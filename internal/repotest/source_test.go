@@ -137,7 +137,7 @@ func (c check) call(call *ast.CallExpr) {
 // run can have replaced.
 func belowTool(call *ast.CallExpr) bool {
 	pkg, _, ok := strings.Cut(callee(call), ".")
-	if !ok || !slices.Contains([]string{"os", "filepath", "diskfile", "archive", "scratch", "unix", "syscall"}, pkg) {
+	if !ok || !slices.Contains([]string{"os", "filepath", "files", "archive", "unix", "syscall"}, pkg) {
 		return false
 	}
 	found := false
@@ -158,12 +158,12 @@ func belowTool(call *ast.CallExpr) bool {
 // TestBelowTool shows what the rule refuses.
 func TestBelowTool(t *testing.T) {
 	for text, want := range map[string]bool{
-		`os.ReadFile(string(o.dir.Seen("tool", "plan")))`:     true,
-		`filepath.Join(o.Scratch, "work", sandbox.Tool)`:      true,
-		`diskfile.Replace(string(o.dir.Base())+"/x", nil, 0)`: true,
-		`filepath.Base(name)`:                                 false,
-		`path.Join(sandbox.Tool, name)`:                       false,
-		`o.dir.Read(path.Join(sandbox.Tool, name), 1)`:        false,
+		`os.ReadFile(string(o.dir.Seen("tool", "plan")))`:  true,
+		`filepath.Join(o.Scratch, "work", sandbox.Tool)`:   true,
+		`files.Replace(string(o.dir.Base())+"/x", nil, 0)`: true,
+		`filepath.Base(name)`:                              false,
+		`path.Join(sandbox.Tool, name)`:                    false,
+		`o.dir.Read(path.Join(sandbox.Tool, name), 1)`:     false,
 	} {
 		e, err := parser.ParseExpr(text)
 		if err != nil {
@@ -179,12 +179,12 @@ func TestBelowTool(t *testing.T) {
 // one that it replaces is left for its user to see.
 func (c check) temporary(call *ast.CallExpr) {
 	name := c.fset.Position(call.Pos()).Filename
-	if strings.Contains(name, "internal/scratch/") || strings.Contains(name, "internal/e2e/") {
+	if strings.Contains(name, "internal/files/") || strings.Contains(name, "internal/e2e/") {
 		return
 	}
 	lit, literal := call.Args[0].(*ast.BasicLit)
 	if callee(call) == "os.MkdirTemp" || literal && lit.Value == `""` {
-		c.errorf(call, "internal/scratch makes temporary files and directories, of which a kill leaves nothing")
+		c.errorf(call, "internal/files makes temporary files and directories, of which a kill leaves nothing")
 	}
 }
 

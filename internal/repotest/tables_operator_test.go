@@ -13,8 +13,8 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/catalog
 	internal/depot
 	internal/httpserve
-	internal/moduledoc
-	internal/stateview
+	internal/description
+	internal/states
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
@@ -141,7 +141,7 @@ operator/internal/records: what outlives the status of an object
 operator/internal/owned: objects that are the operator's, told from those of others
 	operator/api/v1alpha1
 operator/internal/runaccess: what a run needs before it starts, and gives back
-	internal/statefile
+	internal/states
 	internal/syntax
 	operator/internal/fluxexec
 	operator/internal/owned
@@ -178,7 +178,7 @@ operator/internal/chart: a test package: what helm makes of the chart, and what 
 	operator/internal/runhome
 	operator/internal/runtoken
 operator/internal/demo: a demonstration; it knows okara and the operator as processes
-	internal/scratch
+	internal/files
 	operator/api/v1alpha1
 	operator/internal/chart
 	operator/internal/fluxobj
@@ -190,8 +190,8 @@ operator/internal/rig: a test package: real programs of a cluster
 	internal/catalog
 	internal/depot
 	internal/depottest
-	internal/scratch
-	internal/statefile
+	internal/files
+	internal/states
 	oci
 	operator/api/v1alpha1
 	operator/internal/fluxexec

@@ -18,17 +18,15 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/access
 	internal/addr
 	internal/archive
-	internal/blobcache
 	internal/cache
 	internal/catalog
 	internal/depot
 	internal/downloads
 	internal/jobs
-	internal/moduledoc
-	internal/release
-	internal/scratch
-	internal/service
+	internal/description
 	internal/signing
+	internal/files
+	internal/service
 	internal/supply
 	internal/syntax
 	internal/trust
@@ -43,7 +41,7 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	oci/artifact
 	statebackend
 	internal/httpserve
-	internal/remedy
+	internal/states
 statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, scratch and syntax read what is uploaded to be run
 	oci
 	oci/artifact
@@ -53,17 +51,16 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	internal/archive
 	internal/httpserve
 	internal/prose
-	internal/remedy
-	internal/scratch
+	internal/states
+	internal/files
 	internal/service
-	internal/statefile
 	internal/syntax
 statebackend/s3facade: a protocol over a Store
 	oci
 	oci/artifact
 	statebackend
-	internal/scratch
-	internal/remedy
+	internal/files
+	internal/states
 statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
 	oci
 	oci/artifact
@@ -77,7 +74,7 @@ statebackend/foreign: it reads states that others wrote; where a file or reposit
 credentials: it fills oci.CredentialFunc and nothing else; a token goes over https, or stays on this machine
 	oci
 	internal/netaddr
-	internal/diskfile
+	internal/files
 oci: the client of one registry knows bytes, digests and tags, never what they mean
 	internal/netaddr
 oci/artifact: what each kind looks like, never flags, files of the user or servers
@@ -90,11 +87,9 @@ internal/supply: a declared set kept in step with its upstreams; one runner at a
 	internal/archive
 	internal/depot
 	internal/netaddr
-	internal/release
-	internal/netaddr
-	internal/scan
-	internal/scratch
 	internal/signing
+	internal/scan
+	internal/files
 	internal/syntax
 	internal/upstream
 internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
@@ -102,32 +97,28 @@ internal/trust: who vouches for a version, and whether that is enough; how a reg
 	oci/artifact
 	internal/addr
 	internal/archive
-	internal/moduledoc
-	internal/release
-	internal/scan
-	internal/scratch
+	internal/description
 	internal/signing
-internal/release: names and packages of a release; it reads what it is given
+	internal/scan
+	internal/files
+internal/signing: names and packages of a release; it reads what it is given
 	oci
 	oci/artifact
 	internal/addr
 	internal/archive
-	internal/signing
+	internal/files
 internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
 	oci
 	oci/artifact
 	internal/addr
 	internal/archive
-	internal/diskfile
-	internal/moduledoc
-	internal/providerdoc
-	internal/release
-	internal/scratch
+	internal/files
+	internal/description
 	internal/signing
 	internal/syntax
 	internal/trust
 	internal/upstream
-internal/publishclient: it publishes through a front-end what depot would publish into a registry; it knows no registry
+internal/client: it publishes through a front-end what depot would publish into a registry; it knows no registry
 	oci
 	oci/artifact
 	internal/addr
@@ -138,9 +129,8 @@ internal/upstream: it only reads other people's registries; a library wants know
 	oci
 	oci/artifact
 	internal/addr
-	internal/release
-	internal/scratch
 	internal/signing
+	internal/files
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
 	oci
 	oci/artifact
@@ -150,7 +140,6 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	statebackend/tfe
 	internal/access
 	internal/addr
-	internal/blobcache
 	internal/cache
 	internal/catalog
 	internal/depot
@@ -162,8 +151,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/netaddr
 	internal/portal
 	internal/run
-	internal/scratch
-	internal/search
+	internal/files
 	internal/service
 	internal/supply
 	internal/syntax
@@ -171,24 +159,21 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/web
 	internal/upstream
 	internal/prose
-	internal/stateview
+	internal/states
 	internal/trail
-internal/blobcache: files by digest; what they are of is their readers' affair
+internal/cache: values in memory and archives on disk; what they are of is their readers' affair
 	oci
-	internal/scratch
+	internal/files
 internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; release names the files of an index that does not
 	oci
 	oci/artifact
 	internal/addr
 	internal/cache
 	internal/depot
-	internal/providerdoc
-	internal/release
-	internal/search
-	internal/scan
+	internal/description
 	internal/signing
+	internal/scan
 	internal/trust
-internal/search: leaf: entries in, hits out; who may see what comes in as a func
 internal/downloads: counts under tags; who counts what is the caller's
 	oci
 	oci/artifact
@@ -205,14 +190,14 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	oci/artifact
 	internal/addr
 	internal/depot
-	internal/moduledoc
-	internal/scratch
+	internal/description
+	internal/files
 	internal/signing
 	internal/supply
 	internal/syntax
 	internal/trust
 	internal/upstream
-internal/moduledoc: configuration in, description out
+internal/description: configuration or documentation in, description out
 	oci
 	oci/artifact
 	internal/addr
@@ -229,8 +214,6 @@ internal/service: what the services of a server share; it knows clients and refu
 	oci
 	internal/access
 	internal/httpserve
-internal/cache: it tells "not found", which is an answer, from a failure, which is none
-	oci
 internal/backendblock: values in, a Store out; what is written in files is its callers' affair
 	oci
 	statebackend
@@ -243,43 +226,39 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	statebackend/s3facade
 	internal/addr
 	internal/backendblock
-	internal/diskfile
+	internal/files
 	internal/httpserve
 	internal/lease
 	internal/syntax
-	internal/scratch
 internal/lease: it watches a lock and ends a process; neither is its own
 	statebackend
 internal/addr: leaf: pure names
 internal/archive: trees and bytes
-	internal/scratch
+	internal/files
 internal/bundle: files that carry what depot published; how a registry is reached is depot's
 	oci
 	oci/artifact
 	internal/addr
 	internal/depot
-	internal/diskfile
+	internal/files
 	internal/signing
 	internal/trust
-internal/diskfile: leaf: bytes into files
+internal/files: leaf: files of the user, and temporary ones
 internal/netaddr: leaf: what an address says
 internal/embedded: leaf: a handler
 internal/envelope: bytes in, bytes out
-	internal/diskfile
+	internal/files
 internal/httpserve: both ends of HTTP
 	internal/netaddr
-	internal/diskfile
+	internal/files
 internal/scan: leaf: runs a program, reads its report
-internal/scratch: leaf: temporary files and directories
-internal/signing: sums and signatures
-	internal/diskfile
 internal/images: it builds programs and packs them; what they do is their affair
 	oci
 	internal/addr
 	internal/bundle
 	internal/depot
 	internal/embedded
-	internal/scratch
+	internal/files
 internal/instance: the life of instances is a pure machine, without input or output
 	internal/addr
 	internal/syntax
@@ -293,19 +272,18 @@ internal/run: one run of the tool; whether its attempt is still named comes in a
 	internal/addr
 	internal/archive
 	internal/bridge
-	internal/diskfile
+	internal/files
 	internal/envelope
 	internal/httpserve
 	internal/instance
 	internal/prose
-	internal/remedy
+	internal/states
 	internal/sandbox
-	internal/scratch
 internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci
 	oci/artifact
 	statebackend
-	internal/diskfile
+	internal/files
 	internal/instance
 internal/portal: the API of instances over a store that is passed in
 	oci
@@ -321,15 +299,15 @@ internal/portal: the API of instances over a store that is passed in
 	internal/portaldoc
 	internal/run
 	internal/service
-	internal/statefile
+	internal/states
 internal/portaldoc: leaf: what the API of instances says
 internal/portalclient: it asks a front-end for instances; how one is reached is publishclient's
 	oci
 	internal/portaldoc
-	internal/publishclient
+	internal/client
 internal/workspaceclient: it asks a front-end for workspaces; how one is reached is publishclient's
 	oci
-	internal/publishclient
+	internal/client
 internal/web: the pages show what the catalog has, and what the API of instances answers, to whom the guard lets; they know no registry and no other server
 	oci
 	oci/artifact
@@ -342,34 +320,25 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/portaldoc
 	internal/downloads
 	internal/prose
-	internal/search
-	internal/providerdoc
+	internal/description
 	internal/scan
 	internal/service
 	internal/signing
 	internal/trust
 	statebackend
 	internal/envelope
-	internal/remedy
-	internal/statefile
-	internal/stateview
+	internal/states
 	internal/trail
-internal/stateview: states read to be looked at, through caches; who may see them is the caller's
+internal/states: state files compared, states read to be looked at, and what helps against an error of theirs; who may see them is the caller's
 	oci
 	oci/artifact
 	statebackend
 	internal/addr
 	internal/cache
 	internal/envelope
-	internal/statefile
 internal/webtest: a real browser for tests; it knows no page
-internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
-internal/providerdoc: leaf: the documentation of a provider is a packed folder; where it lies is its readers' affair
 internal/prose: leaf: numbers and words as people write and read them
-internal/remedy: it says in okara's commands what helps against errors of statebackend
-	oci/artifact
-	statebackend
 internal/ocitest: test package
 	*
 internal/tofutest: test package
@@ -396,6 +365,6 @@ provider/internal/plugin: the protocol of plugins over a Store; as few packages 
 	internal/envelope
 	internal/httpserve
 	internal/lease
-	internal/remedy
+	internal/states
 internal/e2e/instances: a demonstration; it knows okara as a process only
 `

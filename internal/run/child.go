@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -128,7 +128,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	if err := c.open(); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|diskfile.NoFollow, 0o600)
+	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
 	if err != nil {
 		return err
 	}
@@ -286,9 +286,9 @@ func (c *child) failed(err error) {
 	c.mu.Lock()
 	c.failures = append(c.failures, err)
 	c.mu.Unlock()
-	c.log.line("okara: %s", oci.PlainText(remedy.Text(err)))
+	c.log.line("okara: %s", oci.PlainText(states.Remedy(err)))
 	if errors.Is(err, statebackend.ErrLockLost) {
-		c.stop.ask(instance.RunFailed, remedy.Text(err))
+		c.stop.ask(instance.RunFailed, states.Remedy(err))
 	}
 }
 
@@ -305,13 +305,13 @@ func (c *child) finish(ctx context.Context, err error) {
 	c.mu.Unlock()
 	if err != nil {
 		r.Outcome = instance.RunFailed
-		texts := []string{remedy.Text(err)}
+		texts := []string{states.Remedy(err)}
 		if e, ok := errors.AsType[*stopError](err); ok {
 			r.Outcome = e.outcome
 		}
 		for _, f := range failures {
 			if !strings.Contains(texts[0], f.Error()) {
-				texts = append(texts, remedy.Text(f))
+				texts = append(texts, states.Remedy(f))
 			}
 		}
 		if !c.lost.IsZero() && existsRE.MatchString(texts[0]) {
@@ -342,7 +342,7 @@ func (c *child) putResult(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	local := diskfile.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
+	local := files.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
 	a := attemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
 		files := artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}

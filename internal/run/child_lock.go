@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/internal/sandbox"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -60,7 +60,7 @@ func (c *child) takeLock(ctx context.Context) error {
 			patience *= 2
 		}
 		if time.Since(begin)+pause > patience {
-			return &stopError{instance.Held, held.Error() + "; to end it: " + remedy.Unlock(spec.Repository, spec.Workspace, held.Held.ID)}
+			return &stopError{instance.Held, held.Error() + "; to end it: " + states.UnlockCommand(spec.Repository, spec.Workspace, held.Held.ID)}
 		}
 		if err := wait(ctx, pause); err != nil {
 			return err
@@ -101,14 +101,14 @@ func (c *child) writeNote(ctx context.Context, module string) error {
 	if err != nil {
 		return err
 	}
-	return diskfile.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
+	return files.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
 }
 
 // openErrored finds what an attempt left that it could not store; fs.ErrNotExist if
 // that is nothing.
 func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
 	var note attemptNote
-	b, err := diskfile.ReadPrivate(filepath.Join(scratch, attemptFile), maxEvent)
+	b, err := files.ReadPrivate(filepath.Join(scratch, attemptFile), maxEvent)
 	if err != nil || json.Unmarshal(b, &note) != nil {
 		return nil, note, fs.ErrNotExist // it did not come that far
 	}

@@ -20,9 +20,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/sandbox"
-	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -128,7 +128,7 @@ func (c *child) withArchive(ctx context.Context, unpack func(f *os.File, size in
 	if d.Size > maxArchive {
 		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxArchive, oci.ErrTooLarge)
 	}
-	f, done, err := scratch.File(c.Order.Scratch)
+	f, done, err := files.TempFile(c.Order.Scratch)
 	if err != nil {
 		return err
 	}

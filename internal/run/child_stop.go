@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -85,7 +85,7 @@ func (s *stopper) obey() (forget func()) {
 func (c *child) watch(ctx context.Context) {
 	for wait(ctx, c.pace.poll) == nil {
 		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
-			c.stop.ask(instance.RunFailed, remedy.Text(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
+			c.stop.ask(instance.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
 			return
 		}
 		at, err := c.Named(ctx, c.Order.Spec.Ref)

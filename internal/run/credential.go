@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // Credential is what the runs of templates that name it get in their
@@ -109,7 +109,7 @@ func (o *LocalOptions) credential(ctx context.Context, s Spec, credential string
 		}
 	}
 	for name, file := range c.Files {
-		b, err := diskfile.ReadPrivate(file, maxCredentialFile)
+		b, err := files.ReadPrivate(file, maxCredentialFile)
 		if err != nil {
 			return err
 		}

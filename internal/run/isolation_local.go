@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/sandbox"
-	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -99,7 +99,7 @@ const checkTime = 2 * time.Minute
 // checkTool asks the tool for its version, isolated as runs are: what cannot be
 // had is found out now, and not by the first run.
 func (l *Local) checkTool(ctx context.Context) (err error) {
-	dir, done, err := scratch.Dir(l.runs())
+	dir, done, err := files.TempDir(l.runs())
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -208,7 +208,7 @@ const markerFile = "process.json"
 
 func readMarker(dir string) (marker, error) {
 	var m marker
-	b, err := diskfile.ReadPrivate(filepath.Join(dir, markerFile), 4<<10)
+	b, err := files.ReadPrivate(filepath.Join(dir, markerFile), 4<<10)
 	if err != nil {
 		return m, err
 	}
@@ -406,7 +406,7 @@ func writeMarker(dir string, m marker) error {
 	if err != nil {
 		return err
 	}
-	return diskfile.Replace(filepath.Join(dir, markerFile), b, 0o600)
+	return files.Replace(filepath.Join(dir, markerFile), b, 0o600)
 }
 
 // startProcess starts the process of a child, and returns its id. For a sandbox that

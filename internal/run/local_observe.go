@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -236,7 +236,7 @@ func (l *Local) result(ctx context.Context, s Spec) (Status, error) {
 // since the registry did not answer for so long. A plan is not in it, and is made
 // anew by the next attempt.
 func (l *Local) storeResult(ctx context.Context, s Spec, folder string) (Status, error) {
-	b, err := diskfile.ReadPrivate(filepath.Join(folder, resultFile), artifact.MaxRunResult)
+	b, err := files.ReadPrivate(filepath.Join(folder, resultFile), artifact.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Status{}, nil
 	}
@@ -251,7 +251,7 @@ func (l *Local) storeResult(ctx context.Context, s Spec, folder string) (Status,
 	if err != nil {
 		return Status{}, err
 	}
-	log, err := diskfile.ReadPrivate(filepath.Join(folder, logFile), artifact.MaxRunLog)
+	log, err := files.ReadPrivate(filepath.Join(folder, logFile), artifact.MaxRunLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Status{}, err
 	}

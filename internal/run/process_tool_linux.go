@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/sandbox"
 )
 
@@ -250,7 +250,7 @@ func (t *tool) record(info *os.File) (err error) {
 	if err != nil {
 		return err
 	}
-	return diskfile.Replace(filepath.Join(t.o.Scratch, toolFile), b, 0o600)
+	return files.Replace(filepath.Join(t.o.Scratch, toolFile), b, 0o600)
 }
 
 // Interrupt asks the tool to end in order, as Ctrl-C on a terminal does. It does so

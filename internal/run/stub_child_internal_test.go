@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/sandbox"
 	"github.com/seed-141914ff/okara/oci"
@@ -48,7 +48,7 @@ func stubChild(args []string) error {
 		if err := o.openLinked(); err != nil {
 			return err
 		}
-		if err := diskfile.Replace(filepath.Join(o.Scratch, attemptFile), []byte("{}"), 0o600); err != nil {
+		if err := files.Replace(filepath.Join(o.Scratch, attemptFile), []byte("{}"), 0o600); err != nil {
 			return err
 		}
 		out, err := os.Create(filepath.Join(o.Scratch, "said"))

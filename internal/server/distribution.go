@@ -80,7 +80,7 @@ func (f *Front) changed(r *http.Request) {
 	repository, c := repositoryOf(r.URL.Path), f.Protocols.Catalog()
 	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
 	if ok && repository == f.o.Layout.CatalogRepo() {
-		c.ChangedIndex()
+		c.ChangedPublished()
 	}
 	it, parsed := f.o.Layout.Parse(repository)
 	if !ok || !parsed || !it.Versioned() {
@@ -94,7 +94,7 @@ func (f *Front) changed(r *http.Request) {
 		f.o.Logger.Warn("a version was pushed and is not listed in the catalog", "repository", repository, "tag", reference, "error", err)
 		return
 	}
-	c.ChangedIndex()
+	c.ChangedPublished()
 }
 
 // repositoryOf is the repository in a path of the distribution API, "" for a

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/ledger"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 )
@@ -26,7 +26,7 @@ type doctor struct {
 	shared      string // base_path, where people log in to pages below it; "": there is none
 	certificate time.Time
 	ledger      func() ledger.Status // nil: nothing is launched here
-	states      *stateview.States    // nil: there are none
+	states      *states.States       // nil: there are none
 	trail       *trail.Trail         // of changes; nil: none is kept
 }
 

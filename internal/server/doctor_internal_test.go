@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/trail"
@@ -137,7 +137,7 @@ func TestDoctor(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	o := Options{Options: registry.Options{GitHub: []registry.GitHub{{}}, Blobs: blobcache.Options{Dir: dir, Bytes: 1}}}
+	o := Options{Options: registry.Options{GitHub: []registry.GitHub{{}}, Blobs: cache.BlobOptions{Dir: dir, Bytes: 1}}}
 	abouts := func(all []web.Finding) (names []string) {
 		for _, f := range all {
 			names = append(names, f.About)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -21,7 +21,7 @@ const verdictWait = 2 * time.Second
 
 // verdictFindings are what okara doctor last found out of each repository of states,
 // and what is known of the registry by its name where it was never run.
-func verdictFindings(ctx context.Context, s *stateview.States) (all []web.Finding) {
+func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, verdictWait)
 	defer cancel()
 	marked, whole := s.Marked(ctx)
@@ -42,7 +42,7 @@ func verdictFindings(ctx context.Context, s *stateview.States) (all []web.Findin
 }
 
 // examined is the verdict on one repository.
-func examined(m stateview.Marks) web.Finding {
+func examined(m states.Marks) web.Finding {
 	v := m.Verdict
 	f := web.Finding{
 		About: "Locks in " + m.Repository,

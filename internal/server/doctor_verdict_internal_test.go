@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -28,7 +28,7 @@ func TestDoctorVerdicts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		states, err := stateview.New(stateview.Options{Client: c, Layout: layout, Names: names})
+		states, err := states.New(states.Options{Client: c, Layout: layout, Names: names})
 		if err != nil {
 			t.Fatal(err)
 		}

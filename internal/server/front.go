@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
@@ -42,9 +42,9 @@ type Options struct {
 	PublicURL string
 	BasePath  string // path below which a proxy serves okara, for the discovery document
 
-	Embedded http.Handler      // the registry to serve under /v2/, nil: none
-	Room     func() error      // says that the disk of Embedded is full; nil: unknown
-	States   *stateview.States // that pages show, and where those that are written are listed; nil: none
+	Embedded http.Handler   // the registry to serve under /v2/, nil: none
+	Room     func() error   // says that the disk of Embedded is full; nil: unknown
+	States   *states.States // that pages show, and where those that are written are listed; nil: none
 	// Stores opens a state by its name, always the same store, since that remembers
 	// the locks that this process won: /state/ and tfe.v2 are two doors to one state.
 	// nil: there are no states.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
@@ -96,7 +96,7 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	if s.Pass {
 		o.PassThrough = back.with
 	}
-	o.Blobs = blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
+	o.Blobs = cache.BlobOptions{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
 	if o.States, err = s.states(back, env); err != nil {
 		return back, err
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -77,7 +77,7 @@ type Ready struct {
 // Run serves until ctx ends; running downloads may then finish. A [SettingError]
 // is the fault of who started it.
 func Run(ctx context.Context, s *Settings, env Env) error {
-	scratch.Sweep("")            // what a server left that was killed
+	files.CleanUp("")            // what a server left that was killed
 	again := newReloader(s, env) // before anything is read that may change
 	o, err := s.options(env)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
@@ -42,7 +42,7 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 	if store := s.byName[name]; store != nil {
 		return store, nil
 	}
-	store, err := stateview.Open(s.back.client, s.back.layout, name, s.options)
+	store, err := states.Open(s.back.client, s.back.layout, name, s.options)
 	if err == nil {
 		s.byName[name] = store
 	}
@@ -53,10 +53,10 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 const pageMemory = 128 << 20
 
 // states are those of the layout as the pages show them.
-func (s *Settings) states(b backend, env Env) (*stateview.States, error) {
+func (s *Settings) states(b backend, env Env) (*states.States, error) {
 	o := env.States
 	o.Budget = statebackend.NewBudget(pageMemory)
-	states, err := stateview.New(stateview.Options{Client: b.client, Layout: b.layout, State: o, Names: s.UI.States, Logger: env.Log})
+	states, err := states.New(states.Options{Client: b.client, Layout: b.layout, State: o, Names: s.UI.States, Logger: env.Log})
 	if err != nil {
 		return nil, settingError(s.UI.Range, err)
 	}
@@ -64,7 +64,7 @@ func (s *Settings) states(b backend, env Env) (*stateview.States, error) {
 }
 
 // shownStates are those that pages show; nil: none.
-func (o *Options) shownStates() *stateview.States {
+func (o *Options) shownStates() *states.States {
 	if o.off.States {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -33,7 +33,7 @@ func doorsFront(t *testing.T) *Front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	states, err := stateview.New(stateview.Options{Client: client, Layout: layout})
+	states, err := states.New(states.Options{Client: client, Layout: layout})
 	if err != nil {
 		t.Fatal(err)
 	}

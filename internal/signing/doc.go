@@ -15,4 +15,14 @@
 // usable key is enough, since the clients see it so. [Verify] names why the others
 // did not count: [ErrBadSignature], [ErrRevokedKey], [ErrExpiredKey], [ErrEarlyKey] or
 // [ErrUnknownKey], in this order of importance.
+//
+// # Releases of providers
+//
+// The package knows what a release of a provider consists of: how its files are
+// named, what the clients demand of a zip, what SHA256SUMS and the registry manifest
+// say. It is the form that GoReleaser leaves and that OpenTofu and Terraform install.
+//
+// A zip comes from strangers: [HashPackage] bounds the number of its files and what they
+// expand to, and refuses paths and file types that could reach outside of the folder
+// of the plugin.
 package signing

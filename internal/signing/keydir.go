@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // KeyDir is a folder with keys. The private half of an OpenPGP key is the file
@@ -199,8 +199,8 @@ func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) 
 	info := newStoredKey(public, d.file(public.ID+publicSuffix))
 	info.Private = file
 	// The public key first: it is what others need.
-	if err := diskfile.Replace(info.Public, []byte(public.Armor), 0o644); err != nil {
+	if err := files.Replace(info.Public, []byte(public.Armor), 0o644); err != nil {
 		return StoredKey{}, err
 	}
-	return info, diskfile.Replace(info.Private, private, 0o600)
+	return info, files.Replace(info.Private, private, 0o600)
 }

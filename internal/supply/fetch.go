@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -101,7 +101,7 @@ func (f fetcher) unpack(ctx context.Context, body io.ReadCloser, dir string) err
 // unpackFolder is unpack for one folder of a forge's archive.
 func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
-	file, done, err := scratch.File("")
+	file, done, err := files.TempFile("")
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/release"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/scan"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -82,7 +82,7 @@ func blocked(c scan.Counts, p ScanPolicy) error {
 
 // scanZip unpacks a zip, scans it and attaches the reports to subject.
 func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, target scan.Target, p ScanPolicy, now time.Time) (c scan.Counts, err error) {
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return scan.Counts{}, err
 	}
@@ -93,7 +93,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	}
 	limits := archive.Limits{}
 	if target == scan.Provider {
-		limits = release.Limits()
+		limits = signing.PackageLimits()
 	}
 	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
 		return scan.Counts{}, err

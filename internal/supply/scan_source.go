@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/scan"
-	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -57,7 +57,7 @@ func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Ve
 	if i < 0 {
 		return fmt.Errorf("the source repository %s has no tag of version %s: %w", where, v, oci.ErrNotFound)
 	}
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return err
 	}

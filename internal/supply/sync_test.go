@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -455,7 +455,7 @@ func TestSyncRefusesWhatIsBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := r.syncer(moduleEntry(o, "")).Apply(t.Context(), results, nil)
-	if err != nil || len(done) != 2 || !errors.Is(done[0].Err(), moduledoc.ErrInvalid) || !strings.Contains(done[0].Error, "main.tf:1:1: ") || done[1].Err() != nil {
+	if err != nil || len(done) != 2 || !errors.Is(done[0].Err(), description.ErrInvalid) || !strings.Contains(done[0].Error, "main.tf:1:1: ") || done[1].Err() != nil {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	r.want(r.versions(), "1.0.0")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -32,7 +32,7 @@ func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) 
 			return depot.Published{}, err
 		}
 	}
-	dir, remove, err := scratch.Dir(d.Options().TempDir)
+	dir, remove, err := files.TempDir(d.Options().TempDir)
 	if err != nil {
 		return depot.Published{}, err
 	}

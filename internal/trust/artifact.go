@@ -14,10 +14,10 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
-	"github.com/seed-141914ff/okara/internal/release"
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -53,7 +53,7 @@ func (x *verifier) module(ctx context.Context) error {
 		x.add("content of "+layer.MediaType, "ok", "%s", got)
 	}
 	if m.Description != nil {
-		if _, err := x.Repository.ReadBlob(ctx, *m.Description, moduledoc.MaxDescription); err != nil {
+		if _, err := x.Repository.ReadBlob(ctx, *m.Description, description.MaxDescription); err != nil {
 			return x.fail("description", err)
 		}
 	}
@@ -62,7 +62,7 @@ func (x *verifier) module(ctx context.Context) error {
 
 // contentDigest unpacks an archive and packs it again.
 func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ string, err error) {
-	dir, remove, err := scratch.Dir("")
+	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ st
 
 // fetchTemp copies a blob into a temporary file, verified. The caller calls done.
 func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.File, done func(), err error) {
-	file, done, err = scratch.File("")
+	file, done, err = files.TempFile("")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,7 +173,7 @@ func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, 
 			err = fmt.Errorf("the index says zh %s, the manifest has %s", p.Zh, zip.Digest.Encoded())
 		}
 		if err == nil && sums != nil {
-			err = release.CheckListed(sums, p, zip)
+			err = signing.CheckListed(sums, p, zip)
 		}
 		if err == nil && x.o.Deep {
 			err = x.deep(ctx, p, zip)
@@ -203,7 +203,7 @@ func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oc
 		return err
 	}
 	defer done()
-	h1, err := release.Hash(ctx, file, zip.Size, x.Item.Provider.Type, p.Platform)
+	h1, err := signing.HashPackage(ctx, file, zip.Size, x.Item.Provider.Type, p.Platform)
 	if err == nil && p.H1 != "" && p.H1 != h1 {
 		err = fmt.Errorf("the index says %s, the zip has %s", p.H1, h1)
 	}
@@ -214,7 +214,7 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 	if md.RegistryManifest == nil {
 		return nil
 	}
-	want, err := release.ParseRegistryManifest(md.RegistryManifest)
+	want, err := signing.ParseRegistryManifest(md.RegistryManifest)
 	if err == nil && !slices.Equal(want, index.Protocols) {
 		err = fmt.Errorf("the index says %v, the registry manifest %v", index.Protocols, want)
 	}

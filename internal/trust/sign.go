@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -99,7 +99,7 @@ func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signin
 
 // sumsOf makes SHA256SUMS for an index that another tool made.
 func sumsOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, index artifact.ProviderIndex) (artifact.ProviderMetadata, error) {
-	stem := release.StemOf(p, v)
+	stem := signing.PackageStem(p, v)
 	sums := signing.Sums{}
 	for _, t := range index.Platforms {
 		zip, err := artifact.ResolveProviderZip(ctx, r, t)

@@ -22,7 +22,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/storage/memory"
 
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -153,7 +153,7 @@ func (g *Git) checkout(ctx context.Context, l Location, dir string) (_ string, e
 		return "", err
 	}
 	defer done()
-	tmp, remove, err := scratch.Dir("")
+	tmp, remove, err := files.TempDir("")
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -87,7 +87,7 @@ func (m *NetworkMirror) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	if err != nil || a.URL == "" {
 		return Package{}, fmt.Errorf("%s %s: the mirror names no archive for %s: %w", p, v, t, oci.ErrCorrupt)
 	}
-	pkg := Package{Platform: t, Filename: release.PackageName(p, v, t)}
+	pkg := Package{Platform: t, Filename: signing.PackageName(p, v, t)}
 	for _, h := range a.Hashes {
 		if zh, ok := strings.CutPrefix(h, "zh:"); ok {
 			pkg.Zh = strings.ToLower(zh)
@@ -128,10 +128,10 @@ func (m *FilesystemMirror) each(p addr.Provider, f func(v addr.Version, t addr.P
 	return nil
 }
 
-// splitPackageName is the inverse of release.PackageName. Neither operating systems nor
+// splitPackageName is the inverse of signing.PackageName. Neither operating systems nor
 // architectures contain "_"; a pre-release never does either.
 func splitPackageName(p addr.Provider, name string) (addr.Version, addr.Platform, bool) {
-	v, rest, ok := release.SplitName(p, name)
+	v, rest, ok := signing.SplitPackageName(p, name)
 	platform, zip := strings.CutSuffix(rest, ".zip")
 	if !ok || !zip {
 		return addr.Version{}, addr.Platform{}, false
@@ -160,7 +160,7 @@ func (m *FilesystemMirror) Platforms(_ context.Context, p addr.Provider, want ad
 
 // Package returns the zip of one platform; there are no hashes or signatures.
 func (m *FilesystemMirror) Package(_ context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
-	name := path.Join(m.dir(p), release.PackageName(p, v, t))
+	name := path.Join(m.dir(p), signing.PackageName(p, v, t))
 	if _, err := fs.Stat(m.FS, name); err != nil {
 		return Package{}, fmt.Errorf("the mirror has no package of %s %s for %s: %w", p, v, t, oci.ErrNotFound)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/release"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -110,7 +110,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 		Open: func(ctx context.Context) (io.ReadCloser, error) { return openSized(ctx, r, zip) }, Checked: true,
 	}
 	if pkg.Filename == "" {
-		pkg.Filename = release.PackageName(p, v, t.Platform)
+		pkg.Filename = signing.PackageName(p, v, t.Platform)
 	}
 	status, err := s.status(ctx, r, v, idx)
 	if err != nil {

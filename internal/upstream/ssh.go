@@ -17,7 +17,7 @@ import (
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -42,7 +42,7 @@ func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
 	if err != nil {
 		return nil, errors.New("the ssh key is no private key in PEM without passphrase") // err may quote it
 	}
-	dir, remove, err := scratch.Dir("") // the library takes files only
+	dir, remove, err := files.TempDir("") // the library takes files only
 	if err != nil {
 		return nil, err
 	}

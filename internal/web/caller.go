@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/search"
 )
 
 // callers are the things here whose newest version calls a module.
@@ -32,7 +32,7 @@ func (s *server) callersOf(r *request, m addr.Module) callers {
 	}
 	c.Reading = !complete
 	source := s.host(r) + "/" + m.String()
-	var all []*search.Entry
+	var all []*catalog.Entry
 	for e := range v.All {
 		if calls(e, source) {
 			all = append(all, e)
@@ -46,7 +46,7 @@ func (s *server) callersOf(r *request, m addr.Module) callers {
 }
 
 // calls reports whether something calls a module, or a directory of it.
-func calls(e *search.Entry, source string) bool {
+func calls(e *catalog.Entry, source string) bool {
 	return slices.ContainsFunc(e.Calls, func(call string) bool {
 		address, _, _ := strings.Cut(call, "//")
 		return address == source

@@ -30,7 +30,7 @@ func TestColdRequests(t *testing.T) {
 			s := newSite(t, access.AnonymousRead()...)
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `variable "cidr" { type = string }`, "README.md": "# A network\n"})
 			s.vouch(t, "net/vpc/aws", "1.0.0")
-			if _, err := s.protocols.Catalog().Index(t.Context()); err != nil {
+			if _, err := s.protocols.Catalog().Published(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s.count.Take()

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/internal/portaltest"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
@@ -108,7 +108,7 @@ func (w *whole) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	states, err := stateview.New(stateview.Options{Client: client, Layout: w.layout})
+	states, err := states.New(states.Options{Client: client, Layout: w.layout})
 	if err != nil {
 		t.Fatal(err)
 	}

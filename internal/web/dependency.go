@@ -36,11 +36,11 @@ func toolRegistries() []string { return []string{"registry.opentofu.org", "regis
 func (s *server) satisfied(r *request, all []artifact.DescribedProvider) []requirement {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
-	index, err := s.o.Catalog.Index(ctx)
+	index, err := s.o.Catalog.Published(ctx)
 	published := map[string]bool{}
 	if err == nil {
 		for _, kind := range []string{addr.KindProvider, addr.KindMirror} {
-			for _, it := range index.Search(catalog.Query{Kind: kind}) {
+			for _, it := range index.Search(catalog.Filter{Kind: kind}) {
 				published[kind+" "+it.String()] = r.readable(it)
 			}
 		}

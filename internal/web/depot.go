@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -209,7 +209,7 @@ func (s *server) depotHeldRow(v DepotVersion) depotHeldRow {
 	case v.State == "waiting":
 		row.Mark.Kind, row.Approve = "warn", ok
 	case ok:
-		row.Command = "okara approve " + remedy.Quote(row.Text+"@"+row.Version)
+		row.Command = "okara approve " + states.ShellQuote(row.Text+"@"+row.Version)
 	}
 	return row
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/providerdoc"
 )
 
 // docsBody is one page of the documentation of a provider, and the way to all.
@@ -76,10 +76,10 @@ const manyPages = 30
 
 // docsGroups are the pages with the query in their names, by kind and subcategory. Links
 // keep the query.
-func docsGroups(docs *providerdoc.Docs, typ, base string, at providerdoc.Page, query string) []docsGroup {
-	plural := map[providerdoc.Kind]string{
-		providerdoc.Overview: "Overview", providerdoc.Guide: "Guides", providerdoc.Resource: "Resources", providerdoc.Data: "Data sources",
-		providerdoc.Ephemeral: "Ephemeral resources", providerdoc.Function: "Functions", providerdoc.List: "List resources", providerdoc.Act: "Actions",
+func docsGroups(docs *description.Docs, typ, base string, at description.Page, query string) []docsGroup {
+	plural := map[description.Kind]string{
+		description.Overview: "Overview", description.Guide: "Guides", description.Resource: "Resources", description.Data: "Data sources",
+		description.Ephemeral: "Ephemeral resources", description.Function: "Functions", description.List: "List resources", description.Act: "Actions",
 	}
 	with := ""
 	if query != "" {
@@ -107,14 +107,14 @@ func docsGroups(docs *providerdoc.Docs, typ, base string, at providerdoc.Page, q
 }
 
 // docsTitle is what a page is called: a resource as configurations name it.
-func docsTitle(p providerdoc.Page, typ string) string {
+func docsTitle(p description.Page, typ string) string {
 	name := path.Base(p.Path)
 	switch p.Kind {
-	case providerdoc.Overview:
+	case description.Overview:
 		return "Overview"
-	case providerdoc.Guide:
+	case description.Guide:
 		return cmp.Or(clean(p.Title), name)
-	case providerdoc.Function:
+	case description.Function:
 		return name
 	}
 	if name == typ || strings.HasPrefix(name, typ+"_") {

@@ -5,17 +5,17 @@ package web
 import (
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/providerdoc"
+	"github.com/seed-141914ff/okara/internal/description"
 )
 
 // TestDocsGroups wants of a provider with many pages those that are looked for, in open
 // groups, with links that go on looking.
 func TestDocsGroups(t *testing.T) {
-	docs := &providerdoc.Docs{Pages: []providerdoc.Page{
-		{Path: "index", Kind: providerdoc.Overview},
-		{Path: "resources/record", Kind: providerdoc.Resource},
-		{Path: "resources/zone", Kind: providerdoc.Resource},
-		{Path: "data-sources/zone", Kind: providerdoc.Data},
+	docs := &description.Docs{Pages: []description.Page{
+		{Path: "index", Kind: description.Overview},
+		{Path: "resources/record", Kind: description.Resource},
+		{Path: "resources/zone", Kind: description.Resource},
+		{Path: "data-sources/zone", Kind: description.Data},
 	}}
 	all := docsGroups(docs, "dns", "base", docs.Pages[1], "")
 	if len(all) != 3 || all[0].Open || !all[1].Open || len(all[1].Rows) != 2 || all[1].Rows[1].Href != "base/docs/resources/zone" {

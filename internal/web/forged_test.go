@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -28,7 +28,7 @@ import (
 func TestForgedManifest(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers(), Anonymous: []access.Scope{
 		{Action: access.Read, Kind: addr.KindModule, Glob: "open/**"}, {Action: access.Read, Kind: addr.KindProvider, Glob: "open/**"},
-	}}, func(o *registry.Options) { o.Blobs = blobcache.Options{Dir: t.TempDir(), Bytes: 1 << 20} })
+	}}, func(o *registry.Options) { o.Blobs = cache.BlobOptions{Dir: t.TempDir(), Bytes: 1 << 20} })
 	secret := map[string]string{"README.md": "# X\n\nThe readme is private.\n", "main.tf": "# the file is private\nvariable \"private_input\" {}\n", "private.tf": "# and its name\n"}
 	s.module(t, "shut/vpc/aws", "1.10.0", secret)
 	s.vouch(t, "shut/vpc/aws", "1.10.0")

@@ -153,11 +153,11 @@ func newGallery(t *testing.T) *site {
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.finder.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	known, err := s.protocols.Catalog().Index(t.Context())
+	known, err := s.protocols.Catalog().Published(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := known.Search(catalog.Query{})
+	all := known.Search(catalog.Filter{})
 	for _, it := range all { // as after a publication, which does not wait for its turn
 		s.protocols.Catalog().Changed(it.Repository(s.layout), "")
 	}

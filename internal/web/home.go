@@ -13,8 +13,8 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/search"
 )
 
 // homePath is the first page.
@@ -88,12 +88,12 @@ func (s *server) home(r *request) (*page, error) {
 // overview is what the first page makes of all that somebody may read.
 type overview struct {
 	groups template.HTML
-	newest []*search.Entry
+	newest []*catalog.Entry
 }
 
 // overview makes it once for a view, which is that of a set of rights for half a
 // minute: there may be hundreds of namespaces.
-func (s *server) overview(v *search.View) (*overview, error) {
+func (s *server) overview(v *catalog.View) (*overview, error) {
 	const form = "overview"
 	if o, ok := v.Derived.Load(form); ok {
 		return o.(*overview), nil
@@ -108,13 +108,13 @@ func (s *server) overview(v *search.View) (*overview, error) {
 }
 
 // newest are the last publications.
-func newest(v *search.View) []*search.Entry {
-	var top []*search.Entry
+func newest(v *catalog.View) []*catalog.Entry {
+	var top []*catalog.Entry
 	for e := range v.All {
 		if e.Time.IsZero() || len(top) == newestShown && !e.Time.After(top[newestShown-1].Time) {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(top, e, func(a, b *search.Entry) int { return cmp.Or(b.Time.Compare(a.Time), -1) })
+		i, _ := slices.BinarySearchFunc(top, e, func(a, b *catalog.Entry) int { return cmp.Or(b.Time.Compare(a.Time), -1) })
 		top = slices.Insert(top, i, e)
 		top = top[:min(len(top), newestShown)]
 	}
@@ -122,7 +122,7 @@ func newest(v *search.View) []*search.Entry {
 }
 
 // groups counts entries by namespace.
-func groups(v *search.View) []group {
+func groups(v *catalog.View) []group {
 	kinds := []group{
 		{Kind: addr.KindModule, Title: "Modules"}, {Kind: addr.KindProvider, Title: "Providers"},
 		{Kind: addr.KindMirror, Title: "Mirrored providers"}, {Kind: addr.KindTemplate, Title: "Templates"},

@@ -24,7 +24,7 @@ const (
 // registry once they are warm, and few bytes.
 func TestLarge(t *testing.T) {
 	s := newLarge(t)
-	if _, err := s.protocols.Catalog().Index(t.Context()); err != nil { // a page waits two seconds only
+	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits two seconds only
 		t.Fatal(err)
 	}
 	bounds := map[string]int{"search?q=thing": pageBytes, "search?q=thingg9999": pageBytes, "search?sort=newest&page=100": pageBytes, "modules/team0": pageBytes}

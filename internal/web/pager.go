@@ -5,7 +5,7 @@ package web
 import (
 	"strconv"
 
-	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
 // pages are the way through a list that is cut.
@@ -44,7 +44,7 @@ func cut(r *request, total int) (first, last int, before, after string) {
 // cutBy is cut for one of several lists of a page, whose number has another name.
 func cutBy(r *request, name string, total int) (first, last int, before, after string) {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
-	if err != nil || n < 1 || n > search.MaxPage {
+	if err != nil || n < 1 || n > catalog.MaxPage {
 		n = 1
 	}
 	other := func(n int) string {
@@ -57,7 +57,7 @@ func cutBy(r *request, name string, total int) (first, last int, before, after s
 	if n > 1 {
 		before = other(n - 1)
 	}
-	if last < total && n < search.MaxPage {
+	if last < total && n < catalog.MaxPage {
 		after = other(n + 1)
 	}
 	return first, last, before, after

@@ -57,7 +57,7 @@ func TestReading(t *testing.T) {
 		}
 	})
 	close(release)
-	if _, err := s.protocols.Catalog().Index(t.Context()); err != nil {
+	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, body, _ := s.as(t, "admin", "/ui/"); strings.Contains(body, "being read") || !strings.Contains(body, "20</span>") {

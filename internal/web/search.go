@@ -8,8 +8,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
-	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -23,7 +23,7 @@ type Downloads interface {
 const rowsPerPage = 100
 
 // view asks who the caller is, and returns what he may read.
-func (s *server) view(r *request) (v *search.View, complete bool, err error) {
+func (s *server) view(r *request) (v *catalog.View, complete bool, err error) {
 	if err := s.list(r); err != nil {
 		return nil, false, err
 	}
@@ -65,7 +65,7 @@ func entryPath(kind, address string) string {
 
 // namespaceOf is what an item is listed under.
 func namespaceOf(it addr.Item) string {
-	e := search.Entry{Kind: it.Kind, Address: it.String()}
+	e := catalog.Entry{Kind: it.Kind, Address: it.String()}
 	return e.Namespace()
 }
 
@@ -98,7 +98,7 @@ type resultRow struct {
 	Downloads   int64 // of 30 days
 }
 
-func (s *server) rowOf(e *search.Entry) resultRow {
+func (s *server) rowOf(e *catalog.Entry) resultRow {
 	row := resultRow{
 		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.when(e.Time),
 		Downloads: s.month(e.Kind, e.Address),
@@ -111,9 +111,9 @@ func (s *server) rowOf(e *search.Entry) resultRow {
 	}
 	switch e.Scan {
 	case "":
-	case search.ScanClean:
+	case catalog.ScanClean:
 		row.Marks = append(row.Marks, mark{"scanned", "good"})
-	case search.ScanCritical, search.ScanHigh:
+	case catalog.ScanCritical, catalog.ScanHigh:
 		row.Marks = append(row.Marks, mark{e.Scan + " findings", "bad"})
 	default:
 		row.Marks = append(row.Marks, mark{e.Scan + " findings", "plain"})
@@ -123,7 +123,7 @@ func (s *server) rowOf(e *search.Entry) resultRow {
 
 // listBody is a page of a list.
 type listBody struct {
-	search.Query
+	catalog.Query
 	Rows               []resultRow
 	Total, First, Last int
 	Before, After      string // links to the pages beside, "" for none
@@ -148,8 +148,8 @@ func choose(all []choice, value string) []choice {
 }
 
 // queryIn reads what is looked for.
-func queryIn(r *request) (search.Query, error) {
-	q, err := search.ParseQuery(r.URL.Query())
+func queryIn(r *request) (catalog.Query, error) {
+	q, err := catalog.ParseQuery(r.URL.Query())
 	if err != nil {
 		return q, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
@@ -172,11 +172,11 @@ func (s *server) search(r *request) (*page, error) {
 			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
 		}, q.Kind),
 		Scans: choose([]choice{
-			{Text: "Any scan"}, {Value: search.ScanLow, Text: "No findings"}, {Value: search.ScanMedium, Text: "None of medium or worse"},
-			{Value: search.ScanHigh, Text: "None of high or worse"}, {Value: search.ScanCritical, Text: "None that is critical"},
+			{Text: "Any scan"}, {Value: catalog.ScanLow, Text: "No findings"}, {Value: catalog.ScanMedium, Text: "None of medium or worse"},
+			{Value: catalog.ScanHigh, Text: "None of high or worse"}, {Value: catalog.ScanCritical, Text: "None that is critical"},
 		}, q.Scan),
 		Sorts: choose([]choice{
-			{Text: "Best first"}, {Value: search.ByName, Text: "By name"}, {Value: search.ByNewest, Text: "Newest first"}, {Value: search.ByDownloads, Text: "Most downloads first"},
+			{Text: "Best first"}, {Value: catalog.ByName, Text: "By name"}, {Value: catalog.ByNewest, Text: "Newest first"}, {Value: catalog.ByDownloads, Text: "Most downloads first"},
 		}, q.Sort),
 	}
 	if q.Namespace+q.System != "" {
@@ -196,9 +196,9 @@ func (s *server) search(r *request) (*page, error) {
 }
 
 // fill cuts the rows of this page out of a list.
-func (s *server) fill(r *request, b *listBody, found []*search.Entry) {
-	b.Total, b.First = len(found), (b.Page-1)*search.PageSize
-	b.Last = min(b.First+search.PageSize, b.Total)
+func (s *server) fill(r *request, b *listBody, found []*catalog.Entry) {
+	b.Total, b.First = len(found), (b.Page-1)*catalog.PageSize
+	b.Last = min(b.First+catalog.PageSize, b.Total)
 	for _, e := range found[min(b.First, b.Total):b.Last] {
 		b.Rows = append(b.Rows, s.rowOf(e))
 	}
@@ -210,7 +210,7 @@ func (s *server) fill(r *request, b *listBody, found []*search.Entry) {
 	if b.Page > 1 {
 		b.Before = other(b.Page - 1)
 	}
-	if b.Last < b.Total && b.Page < search.MaxPage {
+	if b.Last < b.Total && b.Page < catalog.MaxPage {
 		b.After = other(b.Page + 1)
 	}
 	b.First++
@@ -226,7 +226,7 @@ func (s *server) namespace(r *request) (*page, error) {
 		return nil, err
 	}
 	name := r.PathValue("namespace")
-	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
+	body := listBody{Query: catalog.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
 	found := v.Search(body.Query, s.month)
 	if len(found) == 0 && complete {
 		return nil, notFound("there is no module in %s", name)

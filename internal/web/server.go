@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
@@ -21,14 +21,14 @@ type Options struct {
 	Kit       *service.Kit
 	Catalog   *catalog.Catalog
 	Finder    *catalog.Finder
-	Downloads Downloads         // nil: nobody counts
-	Off       Parts             // of them
-	States    *stateview.States // nil: no page shows a state
-	Archives  Archives          // of modules and providers; nil: no page shows what is in one
-	Registry  string            // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
-	Hostname  string            // by which clients call this server; "": the host that the browser used
-	Version   string            // of okara
-	Replica   string            // that answers, by the name of its machine; "": no page names it
+	Downloads Downloads      // nil: nobody counts
+	Off       Parts          // of them
+	States    *states.States // nil: no page shows a state
+	Archives  Archives       // of modules and providers; nil: no page shows what is in one
+	Registry  string         // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
+	Hostname  string         // by which clients call this server; "": the host that the browser used
+	Version   string         // of okara
+	Replica   string         // that answers, by the name of its machine; "": no page names it
 	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string

@@ -18,9 +18,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -49,9 +49,9 @@ func newLarge(b testing.TB) *site {
 		})
 	}
 	s.provider(b, "1.2.3")
-	entries, tags := make([]search.Entry, 0, largeModules+largeProviders), []string{artifact.IndexTag}
+	entries, tags := make([]catalog.Entry, 0, largeModules+largeProviders), []string{artifact.IndexTag}
 	add := func(kind, address, repository string) {
-		e := search.Entry{
+		e := catalog.Entry{
 			Kind: kind, Address: address, Version: "1.9.0", Time: start.Add(-time.Duration(len(entries)) * time.Minute), Description: fmt.Sprint("Makes a network with subnets for service ", len(entries)),
 			Listed: start, Read: start,
 		}
@@ -78,9 +78,9 @@ func newLarge(b testing.TB) *site {
 }
 
 // store lets the registry have the index of entries and the catalog with tags.
-func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
+func (s *site) store(b testing.TB, entries []catalog.Entry, tags []string) {
 	b.Helper()
-	document, err := search.Encode(entries)
+	document, err := catalog.EncodeEntries(entries)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 func BenchmarkPages(b *testing.B) {
 	s := newLarge(b)
 	bare := heap()
-	if _, err := s.protocols.Catalog().Index(b.Context()); err != nil { // a page waits two seconds only
+	if _, err := s.protocols.Catalog().Published(b.Context()); err != nil { // a page waits two seconds only
 		b.Fatal(err)
 	}
 	if home := fetch(b, s.Server, "", ""); !strings.Contains(home, fmt.Sprintf("%d</span>", largeModules)) || !strings.Contains(home, fmt.Sprintf("%d</span>", largeProviders)) {

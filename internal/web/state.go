@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/remedy"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
+
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -63,11 +63,11 @@ func (s *server) readAny(name string) access.Right {
 }
 
 // visible are the workspaces of a state that the caller may read.
-func (s *server) visible(r *request, name string, sum *stateview.Summary) *stateview.Summary {
+func (s *server) visible(r *request, name string, sum *states.Summary) *states.Summary {
 	if sum == nil || r.grant.May(s.readState(name, "")) {
 		return sum
 	}
-	return &stateview.Summary{
+	return &states.Summary{
 		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.grant.May(s.readState(name, h.Workspace)) }),
 		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.grant.May(s.readState(name, h.Workspace)) }),
 	}
@@ -138,7 +138,7 @@ func (s *server) listable(r *request, names []string) (all []string, unread bool
 
 // summaries reads several states at once, each as the caller may see it, as far as
 // that is done in time.
-func (s *server) summaries(r *request, names []string, each func(i int, name string, sum *stateview.Summary, err error)) {
+func (s *server) summaries(r *request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
 	var g errgroup.Group
@@ -163,7 +163,7 @@ func (s *server) summaries(r *request, names []string, each func(i int, name str
 // stateRows asks for several states at once, and leaves out what is not there in time.
 func (s *server) stateRows(r *request, names []string) []stateRow {
 	rows := make([]stateRow, len(names))
-	s.summaries(r, names, func(i int, name string, sum *stateview.Summary, err error) {
+	s.summaries(r, names, func(i int, name string, sum *states.Summary, err error) {
 		rows[i] = s.stateRow(name, sum)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			rows[i].Problem = "The registry does not answer as it should."
@@ -173,7 +173,7 @@ func (s *server) stateRows(r *request, names []string) []stateRow {
 }
 
 // stateRow is what is known of a state; nil: nothing yet.
-func (s *server) stateRow(name string, sum *stateview.Summary) stateRow {
+func (s *server) stateRow(name string, sum *states.Summary) stateRow {
 	row := stateRow{link: link{name, statePath(name)}, Count: -1}
 	if sum == nil {
 		return row
@@ -243,7 +243,7 @@ func (s *server) state(r *request) (*page, error) {
 	}
 	return &page{
 		Template: "state.html", Title: name, Body: body, Crumbs: []link{{"States", "states"}},
-		Command: "okara state list " + remedy.Quote(s.registry(r)+"/"+repository),
+		Command: "okara state list " + states.ShellQuote(s.registry(r)+"/"+repository),
 	}, nil
 }
 
@@ -274,7 +274,7 @@ func (s *server) newLock(h *statebackend.Held, repository, workspace string) *lo
 		ID: artifact.ShownID(h.Info.ID), Since: s.when(h.Info.Created), Lease: h.TTL, Unreadable: h.Unreadable,
 	}
 	if clean(workspace) == workspace {
-		l.Unlock = remedy.Unlock(repository, workspace, h.Info.ID)
+		l.Unlock = states.UnlockCommand(repository, workspace, h.Info.ID)
 	}
 	return l
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
@@ -44,7 +44,7 @@ func callerToken(caller string) string { return "oks_" + caller + "_" + strings.
 // stateSite is the pages of states over a registry of this test alone.
 type stateSite struct {
 	site
-	states *stateview.States
+	states *states.States
 	audit  *bytes.Buffer // the records of the guard
 	now    time.Time
 
@@ -98,7 +98,7 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...access.Scope)
 		t.Fatal(err)
 	}
 	counted := mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count})
-	s.states, err = stateview.New(stateview.Options{Client: counted, Layout: s.layout, Names: []string{"shop", "other"}, Now: func() time.Time { return s.now }})
+	s.states, err = states.New(states.Options{Client: counted, Layout: s.layout, Names: []string{"shop", "other"}, Now: func() time.Time { return s.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seed-141914ff/okara/internal/statefile"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
+
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -44,7 +44,7 @@ func (s *server) stateHistory(r *request) (*page, error) {
 	}
 	body := historyBody{Name: p.name, Workspace: clean(p.workspace), Total: len(p.Numbers)}
 	if len(p.Numbers) > 0 {
-		body.Tabs = stateTabs(p, &stateview.Document{}, "history")
+		body.Tabs = stateTabs(p, &states.VersionView{}, "history")
 	}
 	first := 0
 	if before, err := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64); err == nil {
@@ -154,7 +154,7 @@ func (s *server) diff(r *request) (*page, error) {
 }
 
 func (s *server) compareStates(r *request, p versionPlace, b *diffBody) error {
-	var docs [2]*statefile.Document
+	var docs [2]*states.Document
 	for i, n := range []int64{b.From, b.To} {
 		d, err := s.o.States.Document(r.Context(), p.name, p.workspace, n)
 		if err != nil {
@@ -162,25 +162,25 @@ func (s *server) compareStates(r *request, p versionPlace, b *diffBody) error {
 		}
 		switch docs[i] = d.Document; {
 		case d.Version.Empty || d.Version.Deleted:
-			docs[i] = &statefile.Document{}
+			docs[i] = &states.Document{}
 		case docs[i] == nil:
 			b.Whys = append(b.Whys, fmt.Sprintf("Version %d: %s", n, d.Why))
 		}
 	}
 	if len(b.Whys) == 0 {
-		b.fill(statefile.Diff(docs[0], docs[1]))
+		b.fill(states.Diff(docs[0], docs[1]))
 	}
 	return nil
 }
 
-func (b *diffBody) fill(changes []statefile.Change) {
+func (b *diffBody) fill(changes []states.Change) {
 	left := maxChanges
 	for _, c := range changes {
 		row := diffRow{Address: clip(clean(c.Address))}
 		switch c.Action {
-		case statefile.Add:
+		case states.Add:
 			row.Sign, row.Action, b.Added = "+", "added", b.Added+1
-		case statefile.Remove:
+		case states.Remove:
 			row.Sign, row.Action, b.Removed = "−", "removed", b.Removed+1
 		default:
 			row.Sign, row.Action, b.Change = "~", "changed", b.Change+1

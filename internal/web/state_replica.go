@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // maxReplicas bounds those of a workspace that a page shows.
@@ -71,7 +71,7 @@ func copyCommand(registry, from, to, workspace string) string {
 	if clean(workspace) != workspace {
 		return ""
 	}
-	return strings.Join([]string{"okara state replicate", remedy.Quote(registry + "/" + from), remedy.Quote(registry + "/" + to), "-w", remedy.Quote(workspace)}, " ")
+	return strings.Join([]string{"okara state replicate", states.ShellQuote(registry + "/" + from), states.ShellQuote(registry + "/" + to), "-w", states.ShellQuote(workspace)}, " ")
 }
 
 // replicaMarks say of a version which copies stand at it.

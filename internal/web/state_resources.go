@@ -9,8 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/statefile"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // maxAttributes bounds the values of one resource on a page.
@@ -85,10 +84,10 @@ func (s *server) resources(r *request) (*page, error) {
 }
 
 // fill cuts the rows of this page out of the resources that the query is part of.
-func (b *resourcesBody) fill(r *request, p versionPlace, d *stateview.Document) {
-	var found []statefile.Resource
+func (b *resourcesBody) fill(r *request, p versionPlace, d *states.VersionView) {
+	var found []states.Resource
 	for _, res := range d.Resources() {
-		if res.Mode != statefile.ModeOutput && strings.Contains(res.Address, b.Query) {
+		if res.Mode != states.ModeOutput && strings.Contains(res.Address, b.Query) {
 			found = append(found, res)
 		}
 	}
@@ -110,14 +109,14 @@ func providerName(written string) string {
 }
 
 // oneResource are the values of a resource or an output; nil if there is none.
-func oneResource(p versionPlace, d *stateview.Document, address string) *resourceBody {
+func oneResource(p versionPlace, d *states.VersionView, address string) *resourceBody {
 	values, ok := d.Values(address)
 	if !ok {
 		return nil
 	}
 	b := &resourceBody{Address: clip(clean(address))}
 	for _, res := range d.Resources() {
-		if res.Address == address && res.Mode != statefile.ModeOutput {
+		if res.Address == address && res.Mode != states.ModeOutput {
 			b.Facts = []fact{{Name: "Type", Text: clip(clean(res.Type))}, {Name: "Provider", Text: providerName(res.Provider)}}
 			if res.Module != "" {
 				b.Facts = append(b.Facts, fact{Name: "Module", Text: clip(clean(res.Module))})
@@ -132,7 +131,7 @@ func oneResource(p versionPlace, d *stateview.Document, address string) *resourc
 }
 
 // outputRow is an output: its value, or where its values are.
-func outputRow(p versionPlace, d *stateview.Document, res statefile.Resource) valueRow {
+func outputRow(p versionPlace, d *states.VersionView, res states.Resource) valueRow {
 	values, _ := d.Values(res.Address)
 	if len(values) == 1 && values[0].Path == "value" {
 		row := newValue(p, res.Address, values[0])
@@ -155,7 +154,7 @@ func outputRow(p versionPlace, d *stateview.Document, res statefile.Resource) va
 	return row
 }
 
-func newValue(p versionPlace, address string, v statefile.Value) valueRow {
+func newValue(p versionPlace, address string, v states.Value) valueRow {
 	row := valueRow{Path: clip(clean(v.Path))}
 	if v.Sensitive {
 		q := url.Values{"address": {address}, "path": {v.Path}}
@@ -187,5 +186,5 @@ func valueText(raw json.RawMessage) string {
 
 // cutValue cuts a value that is too long for a page.
 func cutValue(text string) (string, bool) {
-	return prose.Clip(text, statefile.MaxValue), len(text) > statefile.MaxValue
+	return prose.Clip(text, states.MaxValue), len(text) > states.MaxValue
 }

@@ -10,15 +10,14 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
-	"github.com/seed-141914ff/okara/internal/remedy"
-	"github.com/seed-141914ff/okara/internal/statefile"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
+
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // versionPlace is a version of a state that a path names, which the caller may read.
 type versionPlace struct {
-	*stateview.Workspace
+	*states.Workspace
 	name, workspace string
 	n               int64 // 0: there is no version yet
 	repository      string
@@ -70,8 +69,8 @@ func (p versionPlace) command(verb string, args ...string) string {
 	if clean(p.workspace) != p.workspace {
 		return ""
 	}
-	words := append([]string{"okara state", verb, remedy.Quote(p.repository)}, args...)
-	return strings.Join(append(words, "-w", remedy.Quote(p.workspace)), " ")
+	words := append([]string{"okara state", verb, states.ShellQuote(p.repository)}, args...)
+	return strings.Join(append(words, "-w", states.ShellQuote(p.workspace)), " ")
 }
 
 // before is the version before n; 0 if there is none.
@@ -83,7 +82,7 @@ func (p versionPlace) before(n int64) int64 {
 }
 
 // document reads the version, in a place for cold work if nobody did before.
-func (s *server) document(r *request, p versionPlace, n int64) (d *stateview.Document, err error) {
+func (s *server) document(r *request, p versionPlace, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.o.States.Document(r.Context(), p.name, p.workspace, n)
 		return err
@@ -151,7 +150,7 @@ func (s *server) workspace(r *request) (*page, error) {
 }
 
 // describe fills in what is known of a version.
-func (s *server) describe(b *versionBody, p versionPlace, d *stateview.Document) {
+func (s *server) describe(b *versionBody, p versionPlace, d *states.VersionView) {
 	v := d.Version
 	b.Facts, b.Why = s.versionFacts(v, d.Bytes), d.Why
 	b.Marks = stateMarks(v, b.Newest)
@@ -168,7 +167,7 @@ func (s *server) describe(b *versionBody, p versionPlace, d *stateview.Document)
 	}
 	types := map[[2]string]int{}
 	for _, res := range d.Resources() {
-		if res.Mode != statefile.ModeOutput {
+		if res.Mode != states.ModeOutput {
 			types[[2]string{res.Mode, res.Type}]++
 			continue
 		}
@@ -180,7 +179,7 @@ func (s *server) describe(b *versionBody, p versionPlace, d *stateview.Document)
 	}
 	for key, n := range types {
 		row := typeRow{clip(clean(key[1])), p.at("resources") + "?q=" + escapeQuery(key[1]+"."), n}
-		if key[0] == statefile.ModeData {
+		if key[0] == states.ModeData {
 			b.Data = append(b.Data, row)
 		} else {
 			b.Managed = append(b.Managed, row)
@@ -241,7 +240,7 @@ func stateMarks(v statebackend.Version, newest bool) []mark {
 
 // stateTabs are the pages of a version; those of a version that is not looked into
 // are fewer.
-func stateTabs(p versionPlace, d *stateview.Document, here string) []tab {
+func stateTabs(p versionPlace, d *states.VersionView, here string) []tab {
 	tabs := []tab{{link{"State", p.at()}, -1, here == "state"}}
 	if p.n == p.Numbers[0] {
 		tabs[0].Href = p.path()
@@ -249,7 +248,7 @@ func stateTabs(p versionPlace, d *stateview.Document, here string) []tab {
 	if d.Document != nil {
 		n := 0
 		for _, res := range d.Resources() {
-			if res.Mode != statefile.ModeOutput {
+			if res.Mode != states.ModeOutput {
 				n++
 			}
 		}

@@ -17,13 +17,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // Client asks one front-end. It is safe for concurrent use.
 type Client struct {
-	Front *publishclient.Client
+	Front *client.Client
 }
 
 // root is where the routes are below the address of a server.
@@ -225,7 +225,7 @@ func (c *Client) Create(ctx context.Context, p Place, n New) (Workspace, error) 
 		Data resource `json:"data"`
 	}
 	_, err := c.Front.Call(ctx, http.MethodPost, root+"organizations/"+url.PathEscape(p.Organization)+"/workspaces", nil, nil, body, &one)
-	if e, ok := errors.AsType[*publishclient.Error](err); ok && e.Status == http.StatusUnprocessableEntity {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnprocessableEntity {
 		if _, there := c.Workspace(ctx, p); there == nil { // the status says only that the body was not taken
 			return Workspace{}, fmt.Errorf("workspace %s: %w", p, oci.ErrExists)
 		}

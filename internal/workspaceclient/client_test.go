@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -42,7 +42,7 @@ func newServer(t *testing.T, answer func(r *http.Request) (int, string)) (*works
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &workspaceclient.Client{Front: publishclient.New(publishclient.Options{Server: u, Pause: time.Millisecond})}, &all
+	return &workspaceclient.Client{Front: client.New(client.Options{Server: u, Pause: time.Millisecond})}, &all
 }
 
 const shop = `{"id":"ws-x","type":"workspaces","attributes":{"name":"shop","tag-names":["a","b"],"locked":true,"created-at":"2026-01-02T03:04:05Z"},

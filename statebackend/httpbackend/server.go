@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -157,7 +157,7 @@ var (
 // writeError is the only place that decides a status.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
-	text := remedy.Text(err)
+	text := states.Remedy(err)
 	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(httpserve.RequestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
 	var body any = struct {
 		Errors    []string `json:"errors"`

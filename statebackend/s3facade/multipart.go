@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -97,7 +97,7 @@ type createResult struct {
 }
 
 func (all *uploads) create(w http.ResponseWriter, p Place) error {
-	dir, remove, err := scratch.Dir(all.o.TempDir)
+	dir, remove, err := files.TempDir(all.o.TempDir)
 	if err != nil {
 		return fmt.Errorf("beginning an upload: %w", err)
 	}

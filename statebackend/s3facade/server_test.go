@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
@@ -172,7 +172,7 @@ func TestContention(t *testing.T) {
 		}
 		told := b.facade.Refused()
 		for _, want := range []string{"me@host", "pid 7 on ci", "okara state unlock"} {
-			if len(told) != 1 || !strings.Contains(remedy.Text(told[0]), want) {
+			if len(told) != 1 || !strings.Contains(states.Remedy(told[0]), want) {
 				t.Errorf("no message with %q: %v", want, told)
 			}
 		}

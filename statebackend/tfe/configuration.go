@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -233,7 +233,7 @@ func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ti
 	}
 	defer release()
 	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(access.Run, c.organization, c.workspace), "upload address")
-	f, done, err := scratch.File("")
+	f, done, err := files.TempFile("")
 	if err != nil {
 		return err
 	}

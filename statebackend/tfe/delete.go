@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -97,9 +97,9 @@ func managesNothing(ctx context.Context, l *statebackend.Lock) error {
 	if err != nil {
 		return err
 	}
-	some, err := statefile.HasResources(state)
+	some, err := states.HasResources(state)
 	switch {
-	case errors.Is(err, statefile.ErrEncrypted):
+	case errors.Is(err, states.ErrEncrypted):
 		return conflict("workspace cannot be safely deleted", "the state is encrypted, so nobody here can tell whether the workspace manages resources")
 	case err != nil:
 		return err

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/prose"
-	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -92,23 +92,23 @@ func answers() []answered {
 // error is for the client.
 func classify(err error) (status int, title, detail string) {
 	if e, ok := errors.AsType[*refusal](err); ok {
-		return e.status, e.title, remedy.Text(err)
+		return e.status, e.title, states.Remedy(err)
 	}
 	if status, text, ok := service.Own(err); ok {
 		return status, titleOf(status), text
 	}
 	if _, ok := errors.AsType[*statebackend.VersionError](err); ok {
-		return http.StatusNotFound, "not found", remedy.Text(err)
+		return http.StatusNotFound, "not found", states.Remedy(err)
 	}
 	for _, a := range answers() {
 		if errors.Is(err, a.err) {
-			return a.status, a.title, remedy.Text(err)
+			return a.status, a.title, states.Remedy(err)
 		}
 	}
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
-		return http.StatusConflict, "workspace is locked by " + orUnknown(e.Held.Who), remedy.Text(err)
+		return http.StatusConflict, "workspace is locked by " + orUnknown(e.Held.Who), states.Remedy(err)
 	}
-	return http.StatusUnprocessableEntity, "the state cannot be read or written", remedy.Text(err)
+	return http.StatusUnprocessableEntity, "the state cannot be read or written", states.Remedy(err)
 }
 
 func orUnknown(who string) string {

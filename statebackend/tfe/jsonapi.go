@@ -16,7 +16,7 @@ import (
 	"unicode"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // mediaType is that of every document (JSON:API 1.1, section 5).
@@ -111,7 +111,7 @@ func parseBody(b []byte, v any) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
 	}
-	if statefile.Levels(b) > bodyLevels {
+	if states.Levels(b) > bodyLevels {
 		return malformed("the body nests more than %d levels", bodyLevels)
 	}
 	if err := json.Unmarshal(b, v); err != nil {

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -27,7 +27,7 @@ type outputs struct {
 	of    place
 	n     int64
 	names []string
-	all   map[string]statefile.Output
+	all   map[string]states.Output
 	// typed: the tools may build the values from what is sent. Else the types are
 	// left out, and they read the whole state themselves.
 	typed     bool
@@ -38,8 +38,8 @@ type outputs struct {
 // wrote the state.
 func readOutputs(of place, n int64, state []byte) (outputs, error) {
 	o := outputs{of: of, n: n}
-	all, err := statefile.Outputs(state)
-	if errors.Is(err, statefile.ErrEncrypted) {
+	all, err := states.Outputs(state)
+	if errors.Is(err, states.ErrEncrypted) {
 		o.encrypted = true
 		return o, nil
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -193,7 +193,7 @@ func (r *reach) stores(log *slog.Logger) func(name string) (*statebackend.Store,
 		if all[name] != nil {
 			return all[name], nil
 		}
-		s, err := stateview.Open(r.client, r.layout, name, statebackend.Options{Tool: userAgent(), Logger: log})
+		s, err := states.Open(r.client, r.layout, name, statebackend.Options{Tool: userAgent(), Logger: log})
 		if err == nil {
 			all[name] = s
 		}

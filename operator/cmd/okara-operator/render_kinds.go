@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/preview"
@@ -128,7 +128,7 @@ func (f *renderFlags) describe(module, path string) (kindspec.Module, error) {
 	if err != nil {
 		return kindspec.Module{}, fmt.Errorf("--module %s: %w", f.module, err)
 	}
-	v, err := moduledoc.New(tree, list)
+	v, err := description.NewModule(tree, list)
 	if err != nil {
 		return kindspec.Module{}, fmt.Errorf("--module %s: %w", f.module, err)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
@@ -31,7 +31,7 @@ func mustModule(t testing.TB, dir fs.FS, folder string) kindspec.Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := moduledoc.New(dir, tree)
+	v, err := description.NewModule(dir, tree)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // Issuer is the one of tokens of service accounts.
@@ -113,7 +113,7 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	if c.dir, c.remove, err = scratch.Dir(""); err != nil {
+	if c.dir, c.remove, err = files.TempDir(""); err != nil {
 		return err
 	}
 	etcdURL, err := c.startEtcd(etcd)

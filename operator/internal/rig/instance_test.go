@@ -30,7 +30,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
@@ -77,31 +77,31 @@ output "text" {
 `
 
 // states are those of an okara serve that lets everybody in.
-type states struct{ url string }
+type stateStore struct{ url string }
 
-func (s states) address(r runaccess.Run) string { return s.url + "/" + r.Workspace }
+func (s stateStore) address(r runaccess.Run) string { return s.url + "/" + r.Workspace }
 
-func (s states) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, error) {
+func (s stateStore) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, error) {
 	return runaccess.Ready{State: fluxexec.State{Address: s.address(r)}}, nil
 }
 
-func (s states) Release(ctx context.Context, r runaccess.Run, _ bool) error {
+func (s stateStore) Release(ctx context.Context, r runaccess.Run, _ bool) error {
 	state, err := s.ask(ctx, http.MethodGet, s.address(r))
 	if err != nil || state == nil {
 		return err
 	}
-	if has, err := statefile.HasResources(state); err != nil || has {
+	if has, err := states.HasResources(state); err != nil || has {
 		return &runaccess.KeptError{State: "rig", Workspace: r.Workspace, Why: "it has resources"}
 	}
 	_, err = s.ask(ctx, http.MethodDelete, s.address(r))
 	return err
 }
 
-func (states) Check(context.Context, runaccess.Run) error { return nil }
+func (stateStore) Check(context.Context, runaccess.Run) error { return nil }
 
-func (states) Clean(context.Context, runaccess.Run) (bool, error) { return true, nil }
+func (stateStore) Clean(context.Context, runaccess.Run) (bool, error) { return true, nil }
 
-func (states) ask(ctx context.Context, method, at string) ([]byte, error) {
+func (stateStore) ask(ctx context.Context, method, at string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at, nil)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (states) ask(ctx context.Context, method, at string) ([]byte, error) {
 type platform struct {
 	*trial
 	client.Client
-	states states
+	states stateStore
 
 	mu  sync.Mutex // guards the field below
 	now time.Time
@@ -289,7 +289,7 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	has, err := statefile.HasResources(b)
+	has, err := states.HasResources(b)
 	return b != nil && err == nil && has
 }
 

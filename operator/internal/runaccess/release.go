@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -83,11 +83,11 @@ func (a *Access) empty(r Run, state []byte, destroyed bool) error {
 	if state == nil {
 		return nil
 	}
-	has, err := statefile.HasResources(state)
+	has, err := states.HasResources(state)
 	switch {
-	case errors.Is(err, statefile.ErrEncrypted) && destroyed:
+	case errors.Is(err, states.ErrEncrypted) && destroyed:
 		return nil
-	case errors.Is(err, statefile.ErrEncrypted):
+	case errors.Is(err, states.ErrEncrypted):
 		return a.kept(r, "it is encrypted, and nobody reported that everything was destroyed")
 	case err != nil:
 		return a.kept(r, err.Error())

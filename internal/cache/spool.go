@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// spoolPattern names files that are still being written.
+const spoolPattern = ".part-*"
+
+// Spool is a file that is read while it grows: one writer, any number of
+// readers, each with a place and a pace of its own. The last write is held
+// back until the digest of the whole is right, so nobody ever gets all of a
+// wrong blob. The writer calls Write and then finish; what it does with its
+// error is its own affair, readers hear of it by themselves.
+type Spool struct {
+	want   string // SHA-256 in hex
+	file   *os.File
+	sum    hash.Hash
+	remove func() error // the directory; nil: it stays
+
+	mu      sync.Mutex // guards the fields below
+	path    string
+	written int64
+	good    int64         // what readers may have
+	ended   bool          // nothing follows
+	err     error         // why it ended early
+	grown   chan struct{} // closed at the next change; nil: nobody waits
+}
+
+// NewSpool makes an empty file for a blob in dir, readable by its owner only.
+func NewSpool(dir, sha256hex string) (*Spool, error) {
+	f, err := os.CreateTemp(dir, spoolPattern)
+	if err != nil {
+		return nil, err
+	}
+	return &Spool{want: sha256hex, file: f, path: f.Name(), sum: sha256.New()}, nil
+}
+
+// TempSpool makes one in a temporary directory of its own.
+func TempSpool(sha256hex string) (*Spool, error) {
+	dir, remove, err := files.TempDir("")
+	if err != nil {
+		return nil, err
+	}
+	s, err := NewSpool(dir, sha256hex)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	s.remove = remove
+	return s, nil
+}
+
+// Write appends p. Everything before it becomes readable.
+func (s *Spool) Write(p []byte) (int, error) {
+	n, err := s.file.Write(p)
+	s.sum.Write(p[:n])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 {
+		s.good = s.written
+		s.written += int64(n)
+		s.wake()
+	}
+	return n, err
+}
+
+// Written is how many bytes the writer has given.
+func (s *Spool) Written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
+// wake needs mu.
+func (s *Spool) wake() {
+	if s.grown != nil {
+		close(s.grown)
+		s.grown = nil
+	}
+}
+
+// Finish ends the writing: with the verdict about the digest, or with the
+// reason why it stopped. A file that is not right is removed. Call it once.
+func (s *Spool) Finish(cause error) error {
+	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
+		cause = fmt.Errorf("got sha256:%s for sha256:%s: %w", got, s.want, oci.ErrCorrupt)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended, s.err = true, cause
+	if cause == nil {
+		s.good = s.written
+	}
+	s.wake()
+	if cause == nil {
+		return nil
+	}
+	return errors.Join(cause, s.drop())
+}
+
+// keep moves a finished file to its name for good. It is on the disk before it
+// has that name, so that a crash leaves nothing that looks whole and is not.
+func (s *Spool) keep(path string) error {
+	err := errors.Join(s.file.Sync(), s.file.Close())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		err = os.Rename(s.path, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(s.path))
+	}
+	s.path = path
+	return nil
+}
+
+// Open returns a handle of its own for a reader. It stays good when the file
+// is renamed or removed.
+func (s *Spool) Open() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return os.Open(s.path)
+}
+
+// Discard removes a finished file. Readers of it have it open.
+func (s *Spool) Discard() error { return s.drop() }
+
+func (s *Spool) drop() error {
+	err := errors.Join(s.file.Close(), os.Remove(s.path))
+	if s.remove != nil {
+		err = errors.Join(err, s.remove())
+	}
+	return err
+}
+
+// has reports whether the bytes at offset can be had without waiting, or will
+// be the first ones.
+func (s *Spool) has(offset int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return offset == 0 || s.good > offset
+}
+
+// Readable waits until there is something behind offset and returns up to
+// where the file can be read; io.EOF at its end. A context that ends is that
+// of one reader and means nothing to the others.
+func (s *Spool) Readable(ctx context.Context, offset int64) (int64, error) {
+	for {
+		s.mu.Lock()
+		good, ended, err := s.good, s.ended, s.err
+		if s.grown == nil && !ended {
+			s.grown = make(chan struct{})
+		}
+		grown := s.grown
+		s.mu.Unlock()
+		switch {
+		case err != nil:
+			return 0, err
+		case good > offset:
+			return good, nil
+		case ended:
+			return good, io.EOF
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("wait for the registry: %w", context.Cause(ctx))
+		}
+	}
+}

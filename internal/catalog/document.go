@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Bounds of a document.
+const (
+	MaxDocument = 64 << 20 // bytes, expanded
+	maxEntries  = 100_000
+)
+
+const schemaVersion = 1
+
+// EncodeEntries writes entries as the document that is kept in the registry: JSON with
+// one entry a line.
+func EncodeEntries(entries []Entry) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"schemaVersion":%d,"entries":[`, schemaVersion)
+	for i, e := range entries[:min(len(entries), maxEntries)] {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return nil, fmt.Errorf("encode the index: %w", err)
+		}
+		if b.Len()+len(line) > MaxDocument-16 {
+			break // what is not in it is read again
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+		b.Write(line)
+	}
+	b.WriteString("\n]}\n")
+	return b.Bytes(), nil
+}
+
+// DecodeEntries reads a document. It reads entry by entry, so that one that is damaged
+// behind its middle costs no more memory than its bounds.
+func DecodeEntries(document []byte) ([]Entry, error) {
+	if len(document) > MaxDocument {
+		return nil, fmt.Errorf("the index has %d bytes, at most %d", len(document), MaxDocument)
+	}
+	d := json.NewDecoder(bytes.NewReader(document))
+	if err := expect(d, json.Delim('{'), "schemaVersion"); err != nil {
+		return nil, err
+	}
+	var version int
+	if err := d.Decode(&version); err != nil {
+		return nil, fmt.Errorf("the index: %w", err)
+	}
+	if version != schemaVersion {
+		return nil, fmt.Errorf("the index has version %d, and this okara reads %d", version, schemaVersion)
+	}
+	if err := expect(d, "entries", json.Delim('[')); err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for d.More() {
+		if len(entries) == maxEntries {
+			return nil, fmt.Errorf("the index has more than %d entries", maxEntries)
+		}
+		var e Entry
+		if err := d.Decode(&e); err != nil {
+			return nil, fmt.Errorf("entry %d of the index: %w", len(entries), err)
+		}
+		if e.Kind == "" || len(e.Kind) > maxName || e.Address == "" || len(e.Address) > maxAddress {
+			continue
+		}
+		e.Trim()
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// expect reads tokens that are known.
+func expect(d *json.Decoder, tokens ...json.Token) error {
+	for _, want := range tokens {
+		got, err := d.Token()
+		if err != nil {
+			return fmt.Errorf("the index: %w", err)
+		}
+		if got != want {
+			return errors.New("the index is none")
+		}
+	}
+	return nil
+}

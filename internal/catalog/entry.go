@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of an entry. What is longer is cut, what is more is left out.
+const (
+	maxAddress     = 255 // bytes; an entry with a longer one is dropped
+	maxDescription = 300 // bytes
+	maxInputs      = 200
+	maxResources   = 100
+	maxCalls       = 50
+	maxName        = 64  // bytes, of an input, a resource type or a version
+	maxSource      = 200 // bytes, of a module block
+)
+
+// Levels of findings of a scan, worst first, and [ScanClean] for a report without
+// any.
+const (
+	ScanCritical = "critical"
+	ScanHigh     = "high"
+	ScanMedium   = "medium"
+	ScanLow      = "low"
+	ScanClean    = "clean"
+)
+
+// levels are what a scan can have found.
+func levels() []string { return []string{ScanCritical, ScanHigh, ScanMedium, ScanLow, ScanClean} }
+
+// Entry is what a search knows of a module, a provider, a mirrored provider or a
+// template. All but kind and address is about its newest version, and empty as
+// long as nobody has read that.
+type Entry struct {
+	Kind        string    `json:"kind"`    // one of the kinds of addr
+	Address     string    `json:"address"` // as addr writes it
+	Version     string    `json:"version,omitempty"`
+	Digest      string    `json:"digest,omitempty"` // of the manifest or index
+	Time        time.Time `json:"time,omitzero"`    // when it was made
+	Description string    `json:"description,omitempty"`
+	Inputs      []string  `json:"inputs,omitempty"`    // names
+	Resources   []string  `json:"resources,omitempty"` // types, of data sources too
+	Calls       []string  `json:"calls,omitempty"`     // sources of module blocks
+	Signed      bool      `json:"signed,omitempty"`
+	Scan        string    `json:"scan,omitempty"` // worst level with a finding, or ScanClean; "": not scanned
+	Deprecated  bool      `json:"deprecated,omitempty"`
+
+	Tags   string    `json:"tags,omitempty"`  // hash of the tag list that this was made from
+	Listed time.Time `json:"listed,omitzero"` // when that was read: the newer of two entries counts
+	Read   time.Time `json:"read,omitzero"`   // when the version was read
+}
+
+// Key is what two entries of the same thing have in common.
+func (e *Entry) Key() string { return e.Kind + " " + e.Address }
+
+// segments are the parts of the address.
+func (e *Entry) segments() []string { return strings.Split(e.Address, "/") }
+
+// Name is what the thing is called in its namespace.
+func (e *Entry) Name() string {
+	if part := e.segments(); e.Kind == "module" && len(part) == 3 {
+		return part[1]
+	}
+	return e.Address[strings.LastIndexByte(e.Address, '/')+1:]
+}
+
+// Namespace is what the thing is listed under, with the host of a mirrored
+// provider before it.
+func (e *Entry) Namespace() string {
+	if e.Kind == "module" {
+		namespace, _, _ := strings.Cut(e.Address, "/")
+		return namespace
+	}
+	return e.Address[:max(0, strings.LastIndexByte(e.Address, '/'))]
+}
+
+// System is what a module is for; "" for all else.
+func (e *Entry) System() string {
+	if part := e.segments(); e.Kind == "module" && len(part) == 3 {
+		return part[2]
+	}
+	return ""
+}
+
+// Trim keeps an entry within its bounds: fields are cut, and lists sorted, each
+// word once.
+func (e *Entry) Trim() {
+	e.Version, e.Description = clip(e.Version, maxName), clip(plain(e.Description), maxDescription)
+	e.Digest, e.Tags = clip(e.Digest, 128), clip(e.Tags, 128)
+	e.Inputs = trimList(e.Inputs, maxInputs, maxName)
+	e.Resources = trimList(e.Resources, maxResources, maxName)
+	e.Calls = trimList(e.Calls, maxCalls, maxSource)
+	if !slices.Contains(levels(), e.Scan) {
+		e.Scan = ""
+	}
+}
+
+func trimList(words []string, most, length int) []string {
+	if len(words) == 0 {
+		return nil
+	}
+	cut := make([]string, 0, min(len(words), most))
+	for _, w := range words[:min(len(words), 10*most)] {
+		if w = clip(plain(w), length); w != "" {
+			cut = append(cut, w)
+		}
+	}
+	slices.Sort(cut)
+	cut = slices.Compact(cut)
+	return slices.Clip(cut[:min(len(cut), most)])
+}
+
+// plain is text on one line, without what does not print.
+func plain(s string) string {
+	if len(s) > 8*maxDescription {
+		s = s[:8*maxDescription]
+	}
+	prints := func(r rune) bool { return r != utf8.RuneError && (unicode.IsGraphic(r) || r == '\n' || r == '\t') }
+	if strings.IndexFunc(s, func(r rune) bool { return !prints(r) || r == '\n' || r == '\t' || r == '\u00a0' }) < 0 {
+		return strings.TrimSpace(s)
+	}
+	s = strings.Map(func(r rune) rune {
+		if !prints(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// clip cuts s to at most n bytes, at the beginning of a rune.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// compare orders entries by kind and address.
+func compare(a, b Entry) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Address, b.Address))
+}

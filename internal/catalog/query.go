@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a query.
+const (
+	maxQuery = 200 // bytes
+	maxTerms = 8
+	MaxPage  = 100
+	PageSize = 100 // entries
+)
+
+// Orders of what is found.
+const (
+	ByRelevance = "relevance"
+	ByName      = "name"
+	ByNewest    = "newest"
+	ByDownloads = "downloads"
+)
+
+// Query says what is looked for. An empty field is any.
+type Query struct {
+	Text         string // as it was written
+	Kind         string
+	Namespace    string // with the host before that of a mirrored provider
+	System       string
+	Signed       bool   // only what is signed
+	Scan         string // only what was scanned without a finding of this level or a worse one
+	Undeprecated bool   // only what is not deprecated
+	Sort         string // "": by relevance
+	Page         int    // from 1 on
+
+	terms []string
+}
+
+// ParseQuery reads the parameters q, kind, namespace, system, signed, scan,
+// deprecated, sort and page. Its errors are for who asks.
+func ParseQuery(v url.Values) (Query, error) {
+	q := Query{
+		Text: v.Get("q"), Kind: v.Get("kind"), Namespace: v.Get("namespace"), System: v.Get("system"),
+		Signed: v.Get("signed") == "yes", Scan: v.Get("scan"), Undeprecated: v.Get("deprecated") == "no", Sort: v.Get("sort"), Page: 1,
+	}
+	q.terms = strings.Fields(strings.ToLower(q.Text))
+	if len(q.Text) > maxQuery || !utf8.ValidString(q.Text) || len(q.terms) > maxTerms {
+		return q, fmt.Errorf("a query has at most %d words and %d bytes", maxTerms, maxQuery)
+	}
+	for _, c := range []struct {
+		name, value string
+		choices     []string
+	}{
+		{"kind", q.Kind, []string{"", "module", "provider", "mirror", "template"}},
+		{"signed", v.Get("signed"), []string{"", "yes"}},
+		{"scan", q.Scan, append([]string{""}, levels()[:4]...)},
+		{"deprecated", v.Get("deprecated"), []string{"", "no"}},
+		{"sort", q.Sort, []string{"", ByRelevance, ByName, ByNewest, ByDownloads}},
+	} {
+		if !slices.Contains(c.choices, c.value) {
+			return q, fmt.Errorf("%s is one of %s", c.name, strings.Join(c.choices[1:], ", "))
+		}
+	}
+	if text := v.Get("page"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > MaxPage {
+			return q, fmt.Errorf("page is a number from 1 to %d", MaxPage)
+		}
+		q.Page = n
+	}
+	return q, nil
+}
+
+// fits reports whether an entry passes what a query filters by.
+func (q *Query) fits(e *Entry) bool {
+	switch {
+	case q.Kind != "" && e.Kind != q.Kind,
+		q.Namespace != "" && e.Namespace() != q.Namespace,
+		q.System != "" && e.System() != q.System,
+		q.Signed && !e.Signed,
+		q.Undeprecated && e.Deprecated:
+		return false
+	}
+	return q.Scan == "" || e.Scan != "" && slices.Index(levels(), e.Scan) > slices.Index(levels(), q.Scan)
+}

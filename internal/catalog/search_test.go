@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"fmt"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+)
+
+func query(t testing.TB, text string) catalog.Query {
+	t.Helper()
+	v, err := url.ParseQuery(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := catalog.ParseQuery(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func all(string, string) bool { return true }
+
+func addresses(entries []*catalog.Entry) []string {
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Address)
+	}
+	return list
+}
+
+// some are entries in which one word is in every place.
+func some() []catalog.Entry {
+	at := func(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC) }
+	return []catalog.Entry{
+		{Kind: "module", Address: "net/vpc/aws", Time: at(1), Description: "A network.", Resources: []string{"aws_vpc"}, Inputs: []string{"cidr_block"}, Signed: true, Scan: catalog.ScanClean},
+		{Kind: "module", Address: "net/vpc-peering/aws", Time: at(5), Description: "Two networks.", Scan: catalog.ScanLow},
+		{Kind: "module", Address: "net/aws-vpc/null", Time: at(3), Deprecated: true, Scan: catalog.ScanHigh},
+		{Kind: "module", Address: "app/site/aws", Time: at(2), Description: "A site in a vpc, or beside it."},
+		{Kind: "module", Address: "app/queue/aws", Time: at(4), Inputs: []string{"vpc"}},
+		{Kind: "mirror", Address: "registry.opentofu.org/hashicorp/aws", Time: at(6), Signed: true},
+		{Kind: "provider", Address: "acme/dns", Time: at(7)},
+	}
+}
+
+// TestSearch looks for hits and their order.
+func TestSearchIndex(t *testing.T) {
+	v := catalog.NewIndex(some()).Visible(all)
+	downloads := func(_, address string) int64 { return int64(strings.Index("app/queue/aws net/vpc/aws", address) + 1) }
+	for _, c := range []struct{ query, want string }{
+		{"q=vpc", "net/vpc/aws net/vpc-peering/aws net/aws-vpc/null app/site/aws app/queue/aws"}, // name, prefix, word, description, input
+		{"q=VPC+aws", "net/vpc/aws net/aws-vpc/null net/vpc-peering/aws app/site/aws app/queue/aws"},
+		{"q=net/vpc/aws", "net/vpc/aws"},
+		{"q=net/vpc", "net/vpc-peering/aws net/vpc/aws"},
+		{"q=vpc+site", "app/site/aws"}, // every word
+		{"q=aws_vp", "net/vpc/aws"},
+		{"q=cidr_block", "net/vpc/aws"},
+		{"q=ci", ""}, // too short for what is not an address
+		{"q=hashicorp", "registry.opentofu.org/hashicorp/aws"},
+		{"q=opentofu", "registry.opentofu.org/hashicorp/aws"},
+		{"q=%3Cscript%3E", ""},
+		{"kind=provider", "acme/dns"},
+		{"namespace=app", "app/queue/aws app/site/aws"},
+		{"namespace=registry.opentofu.org/hashicorp", "registry.opentofu.org/hashicorp/aws"},
+		{"system=null", "net/aws-vpc/null"},
+		{"signed=yes", "registry.opentofu.org/hashicorp/aws net/vpc/aws"},
+		{"scan=low", "net/vpc/aws"},
+		{"scan=high", "net/vpc-peering/aws net/vpc/aws"},
+		{"scan=critical", "net/aws-vpc/null net/vpc-peering/aws net/vpc/aws"},
+		{"q=vpc&deprecated=no", "net/vpc/aws net/vpc-peering/aws app/site/aws app/queue/aws"},
+		{"q=vpc&namespace=net&sort=newest", "net/vpc-peering/aws net/aws-vpc/null net/vpc/aws"},
+		{"kind=module&sort=name", "net/aws-vpc/null app/queue/aws app/site/aws net/vpc/aws net/vpc-peering/aws"},
+		{"q=vpc&sort=downloads", "net/vpc/aws app/queue/aws net/vpc-peering/aws net/aws-vpc/null app/site/aws"},
+	} {
+		if got := strings.Join(addresses(v.Search(query(t, c.query), downloads)), " "); c.want != got {
+			t.Errorf("%s:\n got %s\nwant %s", c.query, got, c.want)
+		}
+	}
+	if got := addresses(v.Near("vcp")); !slices.Contains(got, "net/vpc/aws") {
+		t.Errorf("near vcp: %v", got)
+	}
+	if got := v.Near("unlike anything"); len(got) != 0 {
+		t.Errorf("near nothing: %v", addresses(got))
+	}
+}
+
+func TestParseQuery(t *testing.T) {
+	for _, bad := range []string{"q=" + strings.Repeat("a", 201), "q=a+b+c+d+e+f+g+h+i", "q=%ff", "kind=state", "scan=clean", "sort=x", "page=0", "page=101", "page=x", "signed=no", "deprecated=yes"} {
+		v, err := url.ParseQuery(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := catalog.ParseQuery(v); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// TestViews gives each set of rights its own part, and keeps none of another index.
+func TestViews(t *testing.T) {
+	x, now := catalog.NewIndex(some()), time.Now()
+	var views catalog.Views
+	made := 0
+	of := func(x *catalog.Index, namespace string, at time.Time) *catalog.View {
+		return views.Of(x, namespace, at, func(_, address string) bool {
+			made++
+			return strings.HasPrefix(address, namespace+"/")
+		})
+	}
+	v := of(x, "net", now)
+	for _, q := range []string{"", "q=vpc", "q=site", "q=aws", "sort=downloads"} {
+		for _, e := range v.Search(query(t, q), func(string, string) int64 { return 1 }) {
+			if e.Namespace() != "net" {
+				t.Errorf("%q finds %s", q, e.Address)
+			}
+		}
+	}
+	if near := v.Near("sito queu dnss"); len(near) != 0 || v.Len() != 3 {
+		t.Errorf("%d entries, near: %v", v.Len(), addresses(near))
+	}
+	if _, ok := v.Has("module", "app/site/aws"); ok {
+		t.Error("a view has what is not in it")
+	}
+	if of(x, "app", now) == v || of(x, "net", now) != v || of(x, "net", now.Add(time.Minute)) == v {
+		t.Error("a view is kept for half a minute and one set of rights")
+	}
+	if v = of(catalog.NewIndex(some()), "net", now); v.Len() != 3 || of(x, "net", now) == v {
+		t.Error("a view outlives its index")
+	}
+	made = 0
+	for i := range 300 { // the first ones make room
+		of(x, fmt.Sprint("ns", i), now)
+	}
+	was := made
+	of(x, "ns299", now)
+	of(x, "ns0", now)
+	if made != was+len(some()) {
+		t.Errorf("asked %d times for two views of which one is kept", made-was)
+	}
+}
+
+// FuzzDecode reads anything as a document: what comes of it is within its bounds,
+// and the same when it is written and read again.
+func FuzzDecode(f *testing.F) {
+	for _, entries := range [][]catalog.Entry{nil, some(), {{Kind: "module", Address: "a/b/c", Description: strings.Repeat("é\x00\u202e", 400), Inputs: []string{"b", "a", "a"}}}} {
+		b, err := catalog.EncodeEntries(entries)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"schemaVersion":2,"entries":[]}`))
+	f.Add([]byte(`{"schemaVersion":1,"entries":[{"kind":"module"},{"kind":"module","address":"a/b/c","listed":"x"}]}`))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		entries, err := catalog.DecodeEntries(document)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			if e.Address == "" || len(e.Address) > 255 || len(e.Description) > 300 || len(e.Inputs) > 200 || len(e.Resources) > 100 || len(e.Calls) > 50 || len(e.Version) > 64 {
+				t.Errorf("out of bounds: %+v", e)
+			}
+		}
+		b, err := catalog.EncodeEntries(entries)
+		if err != nil {
+			return // a year that JSON cannot have
+		}
+		again, err := catalog.DecodeEntries(b)
+		if diff := cmp.Diff(entries, again); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		catalog.NewIndex(entries).Visible(all).Search(catalog.Query{}, nil)
+	})
+}
+
+// large is the index of 10,000 modules with the words that such have.
+func large() []catalog.Entry {
+	entries := make([]catalog.Entry, 10_000)
+	for i := range entries {
+		e := catalog.Entry{
+			Kind: "module", Address: fmt.Sprintf("team%d/%s-%d/%s", i%200, []string{"vpc", "cluster", "queue", "bucket", "role"}[i%5], i, []string{"aws", "azurerm", "google"}[i%3]),
+			Version: "1.2.3", Digest: "sha256:" + strings.Repeat("0123456789abcdef", 4), Time: time.Unix(int64(i)*1000, 0).UTC(), Tags: strings.Repeat("0123456789abcdef", 2),
+			Description: fmt.Sprintf("Makes a network with subnets for service %d, and what belongs to it in each zone of a region.", i), Listed: time.Unix(1, 0), Read: time.Unix(1, 0),
+		}
+		for j := range 12 {
+			e.Inputs = append(e.Inputs, fmt.Sprintf("%s_%d", []string{"name", "cidr_block", "tags", "enabled"}[j%4], j+i%50))
+		}
+		e.Resources = []string{"aws_vpc", "aws_subnet", fmt.Sprintf("aws_thing_%d", i%300)}
+		entries[i] = e
+	}
+	return entries
+}
+
+// BenchmarkSearch is the bound of 2 ms over 10,000 modules.
+func BenchmarkSearch(b *testing.B) {
+	v := catalog.NewIndex(large()).Visible(all)
+	for _, text := range []string{"q=", "q=vpc", "q=aws_subnet+vpc", "q=a", "q=network+service+zone+region+subnets+each+makes+belongs", "q=team7/", "q=vpc&sort=downloads"} {
+		q := query(b, text)
+		b.Run(text, func(b *testing.B) {
+			for b.Loop() {
+				v.Search(q, func(string, string) int64 { return 1 })
+			}
+		})
+	}
+	b.Run("near", func(b *testing.B) {
+		for b.Loop() {
+			v.Near("clustr-77")
+		}
+	})
+}
+
+// BenchmarkNew makes an index, and says what it takes in memory.
+func BenchmarkNew(b *testing.B) {
+	entries := large()
+	document, err := catalog.EncodeEntries(entries)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	read, err := catalog.DecodeEntries(document)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := catalog.NewIndex(read)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for b.Loop() {
+		catalog.NewIndex(slices.Clone(entries))
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB")
+	b.ReportMetric(float64(len(document))/float64(len(entries)), "B/entry")
+	runtime.KeepAlive(x)
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"container/list"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// View is the part of an index that somebody may read. It is never changed.
+type View struct {
+	Derived sync.Map // what readers made of it, by form
+
+	x    *Index
+	list []int32 // positions, ascending
+}
+
+// Visible is the view of who may read the items that may says.
+func (x *Index) Visible(may func(kind, address string) bool) *View {
+	v := &View{x: x}
+	for i := range x.Entries {
+		if may(x.Entries[i].Kind, x.Entries[i].Address) {
+			v.list = append(v.list, int32(i))
+		}
+	}
+	return v
+}
+
+// Len is how many entries there are.
+func (v *View) Len() int { return len(v.list) }
+
+// All are the entries by kind and address.
+func (v *View) All(yield func(*Entry) bool) {
+	for _, i := range v.list {
+		if !yield(&v.x.Entries[i]) {
+			return
+		}
+	}
+}
+
+// Has returns an entry.
+func (v *View) Has(kind, address string) (*Entry, bool) {
+	i, ok := slices.BinarySearchFunc(v.list, Entry{Kind: kind, Address: address}, func(i int32, e Entry) int { return compare(v.x.Entries[i], e) })
+	if !ok {
+		return nil, false
+	}
+	return &v.x.Entries[v.list[i]], true
+}
+
+// Search returns what a query means, best first. downloads says how often an entry
+// was downloaded lately; it is asked only where that is the order.
+func (v *View) Search(q Query, downloads func(kind, address string) int64) []*Entry {
+	hits := v.hits(q)
+	switch q.Sort {
+	case ByName:
+		slices.SortStableFunc(hits, func(a, b *Entry) int { return strings.Compare(a.Name(), b.Name()) })
+	case ByNewest:
+		slices.SortStableFunc(hits, func(a, b *Entry) int { return b.Time.Compare(a.Time) })
+	case ByDownloads:
+		n := make(map[*Entry]int64, len(hits))
+		for _, e := range hits {
+			n[e] = downloads(e.Kind, e.Address)
+		}
+		slices.SortStableFunc(hits, func(a, b *Entry) int { return int(max(-1, min(1, n[b]-n[a]))) })
+	}
+	return hits
+}
+
+// hits are the entries that fit, by rank and then by address.
+func (v *View) hits(q Query) []*Entry {
+	sums := make([]uint16, len(v.x.Entries))
+	ranks := make([]uint8, len(v.x.Entries))
+	for n, term := range q.terms {
+		if n > 0 {
+			clear(ranks)
+		}
+		v.x.rank(term, ranks)
+		for i, rank := range ranks {
+			switch {
+			case rank == noRank:
+				sums[i] = maxRank
+			case sums[i] < maxRank:
+				sums[i] += uint16(rank)
+			}
+		}
+	}
+	var by [maxRank][]*Entry
+	n := 0
+	for _, i := range v.list {
+		if e := &v.x.Entries[i]; sums[i] < maxRank && q.fits(e) {
+			by[sums[i]] = append(by[sums[i]], e)
+			n++
+		}
+	}
+	hits := make([]*Entry, 0, n)
+	for _, some := range by {
+		hits = append(hits, some...)
+	}
+	return hits
+}
+
+// maxRank is above the sum of ranks of all terms.
+const maxRank = maxTerms*rankPrefix + 1
+
+// Near are the entries, ten at most, whose names are at most two letters away from
+// a word of a text: a search that finds nothing is mostly misspelt.
+func (v *View) Near(text string) []*Entry {
+	const most, entries = 2, 10
+	var near []*Entry
+	for away := 1; away <= most; away++ {
+		for _, term := range strings.Fields(strings.ToLower(text))[:min(maxTerms, len(strings.Fields(text)))] {
+			for _, i := range v.list {
+				if e := &v.x.Entries[i]; away < len(term) && distance(term, v.x.names[i], most) == away && !slices.Contains(near, e) {
+					if near = append(near, e); len(near) == entries {
+						return near
+					}
+				}
+			}
+		}
+	}
+	return near
+}
+
+// distance is how many letters must be put in, taken out or replaced to make b of
+// a, or most+1 if more than most.
+func distance(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return most + 1
+	}
+	var buf [maxName + 1]int // more is rare
+	row := buf[:min(len(b)+1, len(buf))]
+	if len(b) >= len(buf) {
+		row = make([]int, len(b)+1)
+	}
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner, least := row[0], i+1
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, corner+1, row[j]+1)
+			least = min(least, row[j+1])
+		}
+		if least > most {
+			return most + 1
+		}
+	}
+	return min(row[len(b)], most+1)
+}
+
+// Bounds of [Views].
+const (
+	viewsFor  = 30 * time.Second
+	viewsMost = 256
+)
+
+// Views keeps the views of sets of rights for half a minute. It is safe for
+// concurrent use; the zero value is empty.
+type Views struct {
+	mu    sync.Mutex // guards the fields below
+	x     *Index     // of all of them: an old one is not held on to
+	by    map[string]*list.Element
+	order list.List // of *kept, most recently used first
+}
+
+type kept struct {
+	rights string
+	view   *View
+	until  time.Time
+}
+
+// Of returns the view of an index for a set of rights, which a text names.
+func (s *Views) Of(x *Index, rights string, now time.Time, may func(kind, address string) bool) *View {
+	s.mu.Lock()
+	if el, ok := s.by[rights]; ok {
+		if k := el.Value.(*kept); s.x == x && now.Before(k.until) {
+			s.order.MoveToFront(el)
+			s.mu.Unlock()
+			return k.view
+		}
+	}
+	s.mu.Unlock()
+	v := x.Visible(may) // beside the others: it takes a while
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.x != x {
+		s.x, s.by = x, map[string]*list.Element{}
+		s.order.Init()
+	}
+	if el, ok := s.by[rights]; ok {
+		s.order.Remove(el)
+	}
+	s.by[rights] = s.order.PushFront(&kept{rights, v, now.Add(viewsFor)})
+	if s.order.Len() > viewsMost {
+		last := s.order.Remove(s.order.Back()).(*kept)
+		delete(s.by, last.rights)
+	}
+	return v
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TokenFunc returns the token for the next request; empty means none.
+type TokenFunc func(ctx context.Context) (string, error)
+
+// Options say where a front-end is and who publishes there.
+type Options struct {
+	Server    *url.URL          // "https://okara.example.com", or a path below
+	Token     TokenFunc         // nil: anonymous
+	TokenFrom string            // where it was found, for people; "" for none
+	Transport http.RoundTripper // nil: http.DefaultTransport
+	UserAgent string
+	Logger    *slog.Logger   // one record per request, without secrets; nil: none
+	Progress  depot.Progress // called from several goroutines
+	Pause     time.Duration  // before the first repetition, then doubled; 0: 500 ms
+}
+
+// Client publishes through one front-end. It is safe for concurrent use.
+type Client struct {
+	o        Options
+	http     *retryablehttp.Client
+	answered atomic.Bool // somebody is there, so the address is right
+}
+
+// Bounds of a conversation.
+const (
+	repeats   = 6 // half a minute in all
+	maxPause  = 30 * time.Second
+	maxAnswer = 4 << 20 // a list of many versions, each with a message
+	maxText   = 4 << 10 // of what a refusal says
+)
+
+// New returns a client. It makes no request.
+func New(o Options) *Client {
+	if o.Token == nil {
+		o.Token = func(context.Context) (string, error) { return "", nil }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Pause <= 0 {
+		o.Pause = 500 * time.Millisecond
+	}
+	c := &Client{o: o}
+	c.http = &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport:     o.Transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryMax: repeats, RetryWaitMin: o.Pause, RetryWaitMax: maxPause,
+		CheckRetry: c.again,
+		Backoff: func(first, most time.Duration, attempt int, resp *http.Response) time.Duration {
+			asked, own := retryablehttp.DefaultBackoff(first, most, attempt, resp), retryablehttp.DefaultBackoff(first, most, attempt, nil)
+			return min(most, max(asked, own)) // a server that asks for a second each time may be busy for longer
+		},
+		ErrorHandler:    retryablehttp.PassthroughErrorHandler,
+		PrepareRetry:    c.authorize, // uploads may outlast a token
+		ResponseLogHook: c.log,
+	}
+	return c
+}
+
+// again decides whether to repeat a request.
+func (c *Client) again(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if err != nil {
+		op, ok := errors.AsType[*net.OpError](err)
+		if errors.Is(err, http.ErrSchemeMismatch) || ok && op.Op == "dial" && !c.answered.Load() {
+			return false, err
+		}
+		return retryablehttp.ErrorPropagatedRetryPolicy(ctx, nil, err)
+	}
+	c.answered.Store(true)
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true, nil
+	}
+	return false, nil
+}
+
+func (c *Client) authorize(r *http.Request) error {
+	token, err := c.o.Token(r.Context())
+	if err == nil && token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return err
+}
+
+// log leaves out query and headers: tokens are there.
+func (c *Client) log(_ retryablehttp.Logger, resp *http.Response) {
+	r := resp.Request
+	c.o.Logger.LogAttrs(r.Context(), slog.LevelDebug, "front-end request",
+		slog.String("method", r.Method), slog.String("url", where(r.URL)), slog.Int("status", resp.StatusCode))
+}
+
+// content is the body of a request. It is opened once for each attempt.
+type content struct {
+	open   func() (io.ReadCloser, error)
+	size   int64
+	sha256 string // in hex; "": not announced
+}
+
+// sized tells the library how long the body is.
+type sized struct {
+	io.ReadCloser
+	size int64
+}
+
+func (s sized) Len() int { return int(s.size) }
+
+// document is a small JSON body.
+func document(v any) (content, error) {
+	b, err := json.Marshal(v)
+	return content{open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, size: int64(len(b))}, err
+}
+
+// send makes a request, again if need be, and reads the answer into v. The path
+// is below that of the server.
+func (c *Client) send(ctx context.Context, method, path string, q url.Values, body *content, v any) (status int, err error) {
+	r, err := c.request(ctx, method, path, q, body)
+	if err != nil {
+		return 0, err
+	}
+	return c.do(r, v)
+}
+
+// request makes a request that [Client.do] or [Client.Open] sends.
+func (c *Client) request(ctx context.Context, method, path string, q url.Values, body *content) (*retryablehttp.Request, error) {
+	u := c.o.Server.JoinPath(path)
+	u.RawQuery = q.Encode()
+	var raw any
+	if body != nil {
+		raw = retryablehttp.ReaderFunc(func() (io.Reader, error) {
+			f, err := body.open()
+			return sized{f, body.size}, err
+		})
+	}
+	r, err := retryablehttp.NewRequestWithContext(ctx, method, u.String(), raw)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", c.o.UserAgent)
+	if body != nil && body.sha256 != "" {
+		sum, err := hex.DecodeString(body.sha256)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":")
+		r.Header.Set("Expect", "100-continue") // a refusal comes before the bytes
+	}
+	return r, c.authorize(r.Request)
+}
+
+// do sends a request and reads the answer into v.
+func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
+	resp, err := c.http.Do(r)
+	if resp != nil {
+		defer resp.Body.Close()
+	}
+	if err != nil {
+		return 0, broken(r.Request, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // whatever is shown of the answer
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return resp.StatusCode, c.refusal(r.Request, resp, b)
+	}
+	if err != nil {
+		return 0, broken(r.Request, err)
+	}
+	if resp.StatusCode == http.StatusNoContent {
+		return resp.StatusCode, nil
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", r.Method, where(r.URL), oci.ErrCorrupt)
+	}
+	return resp.StatusCode, nil
+}
+
+// broken is the error of a request without an answer.
+func broken(r *http.Request, err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // its text repeats the URL, query included
+	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s %s: %w", r.Method, where(r.URL), err)
+	}
+	return &UnreachableError{Method: r.Method, URL: where(r.URL), Err: err}
+}
+
+// where prints a URL without its query and user.
+func where(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// UnreachableError says that a server gave no answer. By [errors.Is] it is
+// [oci.ErrUnavailable], too.
+type UnreachableError struct {
+	Method, URL string
+	Err         error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("%s %s: the server gave no answer: %v", e.Method, e.URL, e.Err)
+}
+
+func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }
+
+// Error is a refusal of the server. By [errors.Is] it is the error of package
+// oci that fits.
+type Error struct {
+	Method, URL string
+	Status      int
+	Text        string // the server's own words
+	Reason      string // the server's word for it, "" for none
+	TokenFrom   string // where the token was found, "" for none
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Status, http.StatusText(e.Status))
+	if e.Text != "" {
+		s += ": the server says: " + e.Text
+	}
+	return s
+}
+
+// Unwrap leads to the sentinel, nil if the request itself was at fault.
+func (e *Error) Unwrap() error {
+	switch e.Status {
+	case http.StatusUnauthorized:
+		return oci.ErrUnauthenticated
+	case http.StatusForbidden:
+		return oci.ErrDenied
+	case http.StatusNotFound:
+		return oci.ErrNotFound
+	case http.StatusConflict:
+		return oci.ErrExists
+	case http.StatusRequestEntityTooLarge:
+		return oci.ErrTooLarge
+	case http.StatusTooManyRequests:
+		return oci.ErrRateLimited
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return oci.ErrUnsupported
+	}
+	if e.Status >= http.StatusInternalServerError {
+		return oci.ErrUnavailable
+	}
+	return nil
+}
+
+// refusal reads the error document of the front-end. What is none, such as the
+// page of a proxy, is not quoted.
+func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) error {
+	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
+	var doc struct {
+		Errors []refused `json:"errors"`
+		Reason string    `json:"reason"`
+	}
+	switch {
+	case json.Unmarshal(body, &doc) == nil:
+		var texts []string
+		for _, one := range doc.Errors {
+			texts = append(texts, string(one))
+		}
+		e.Text, e.Reason = plain(strings.Join(texts, "; ")), plain(doc.Reason)
+	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // of a proxy, or of another server; a page says nothing
+		e.Text = plain(strings.TrimSpace(string(body)))
+	}
+	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
+		e.Text = "it is at " + plain(where(to))
+	}
+	return e
+}
+
+// refused is one reason: a text as front-ends give it, an object of JSON:API where
+// they speak that, or one of a registry that was taken for a front-end.
+type refused string
+
+func (t *refused) UnmarshalJSON(b []byte) error {
+	var of struct{ Message, Title, Detail string }
+	if json.Unmarshal(b, &of) == nil {
+		*t = refused(cmp.Or(of.Message, of.Detail, of.Title))
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
+// plain makes foreign text safe for a terminal.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+// FuzzAnswer gives arbitrary answers to a publication: all of them are errors,
+// since none has the content digest, and their text is fit for a terminal and
+// without the token.
+func FuzzAnswer(f *testing.F) {
+	f.Add(201, `{"repository":"r","tag":"1.0.0","digest":"d","content_digest":"c"}`)
+	f.Add(422, `{"errors":["main.tf:3: \u001b[31m`+secret+`"]}`)
+	f.Add(307, "")
+	f.Add(200, "[]")
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 {
+			return // net/http does not hand out others
+		}
+		answer := func(r *http.Request) *http.Response {
+			header := http.Header{"Location": {body}}
+			return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+		}
+		c := client.New(client.Options{Server: must(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
+		_, err := c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, module("1.0.0"), depot.ModuleOptions{})
+		if err == nil {
+			t.Fatalf("%d %q is success", status, body)
+		}
+		if strings.Contains(err.Error(), secret) || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("%q", err)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// githubFresh is how long a token is used. GitHub's are good for five minutes.
+const githubFresh = 2 * time.Minute
+
+// GitHubToken returns a function that asks GitHub Actions for a token of the
+// running job. Endpoint and secret are what the runner tells a job that has
+// `permissions: id-token: write`. Server and Token of the options do not count.
+//
+// https://docs.github.com/actions/reference/security/oidc
+func GitHubToken(o Options, endpoint *url.URL, secret, audience string) TokenFunc {
+	o.Server, o.Progress = endpoint, nil
+	o.Token = func(context.Context) (string, error) { return secret, nil }
+	c := New(o)
+	q := endpoint.Query()
+	q.Set("audience", audience)
+	var mu sync.Mutex // guards the variables below
+	var token string
+	var asked time.Time
+	return func(ctx context.Context) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if token != "" && time.Since(asked) < githubFresh {
+			return token, nil
+		}
+		var out struct {
+			Value string `json:"value"`
+		}
+		asked = time.Now()
+		_, err := c.send(ctx, http.MethodGet, "", q, nil, &out)
+		if err == nil && out.Value == "" {
+			err = errors.New("the answer holds none")
+		}
+		if err != nil {
+			return "", fmt.Errorf("ask GitHub Actions for a token: %w", err)
+		}
+		token = out.Value
+		return token, nil
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// maxListed bounds what a server makes this process keep.
+const maxListed = 100_000
+
+// List returns the modules and providers that the token may read, by kind and
+// address.
+func (c *Client) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
+	var all []artifact.CatalogEntry
+	for len(all) < maxListed {
+		var page struct {
+			Meta struct {
+				Next int `json:"next_offset"`
+			} `json:"meta"`
+			Items []struct{ Kind, Address, Repository string } `json:"items"`
+		}
+		q := url.Values{"offset": {strconv.Itoa(len(all))}}
+		if _, err := c.send(ctx, http.MethodGet, "v1/catalog", q, nil, &page); err != nil {
+			return nil, err
+		}
+		for _, it := range page.Items {
+			all = append(all, artifact.CatalogEntry{Kind: plain(it.Kind), Address: plain(it.Address), Repository: plain(it.Repository)})
+		}
+		if page.Meta.Next != len(all) || len(page.Items) == 0 {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Versions returns those of a module or provider, withdrawn ones included, with
+// what is said of them.
+func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, error) {
+	type event struct{ Message, Replacement string }
+	var doc struct {
+		Versions []struct {
+			Version            addr.Version
+			Deprecated, Yanked *event
+		}
+	}
+	if _, err := c.send(ctx, http.MethodGet, "v1/catalog/"+it.String(), nil, nil, &doc); err != nil {
+		return nil, err
+	}
+	l := &depot.Listing{}
+	for _, v := range doc.Versions {
+		l.Versions = append(l.Versions, v.Version)
+		for action, e := range map[string]*event{artifact.ActionDeprecate: v.Deprecated, artifact.ActionYank: v.Yanked} {
+			if e != nil {
+				l.Events = append(l.Events, artifact.StatusEvent{
+					Action: action, Version: v.Version.String(), Message: plain(e.Message), Replacement: plain(e.Replacement),
+				})
+			}
+		}
+	}
+	slices.SortFunc(l.Versions, func(a, b addr.Version) int { return b.Compare(a) })
+	return l, nil
+}

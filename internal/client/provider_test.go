@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// newRelease returns a folder with a package for each platform.
+func newRelease(t *testing.T, platforms ...string) fstest.MapFS {
+	t.Helper()
+	dist := fstest.MapFS{"artifacts.json": {Data: []byte("[]")}}
+	for _, p := range platforms {
+		dist["terraform-provider-dns_1.0.0_"+p+".zip"] = &fstest.MapFile{Data: depottest.ZipOf(t, map[string]string{"terraform-provider-dns": "binary for " + p})}
+	}
+	return dist
+}
+
+// uploads remembers which files a front-end took.
+type uploads struct {
+	mu   sync.Mutex // guards the fields below
+	seen map[string]bool
+	stop func(done int) // called after each file
+}
+
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answered) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (u *uploads) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &answered{ResponseWriter: w}
+		next.ServeHTTP(a, r)
+		if r.Method != http.MethodPut || a.status != http.StatusCreated {
+			return
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.seen[path.Base(r.URL.Path)] = true
+		if u.stop != nil {
+			u.stop(len(u.seen))
+		}
+	})
+}
+
+func (u *uploads) take() map[string]bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	seen := u.seen
+	u.seen = map[string]bool{}
+	return seen
+}
+
+// TestProvider publishes a release, the same again, and with one more platform.
+// The version that comes of it is that of a publication into the registry.
+func TestProvider(t *testing.T) {
+	u := &uploads{seen: map[string]bool{}}
+	s := newServer(t, u.around)
+	key := must(signing.NewKey(signing.KeyOptions{Name: "test", Email: "test@example.com", ECC: true}))
+	p, v := must(addr.ParseProvider("acme/dns")), must(addr.ParseVersion("1.0.0"))
+	dist := newRelease(t, "linux_amd64", "darwin_arm64")
+	dist["terraform-provider-dns_1.0.0_manifest.json"] = &fstest.MapFile{Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`)}
+	dist["docs/index.md"] = &fstest.MapFile{Data: []byte("# dns\n")}
+	o := depot.ProviderOptions{SignKey: key, Annotations: map[string]string{artifact.AnnSource: "https://example.com/acme/dns"}}
+	c := s.client(nil)
+	out, err := c.PublishProvider(t.Context(), dist, p, v, o)
+	if err != nil || out.Existing {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if got := u.take(); len(got) != 6 {
+		t.Errorf("sent %v, want two packages, SHA256SUMS, its signature, the manifest and the documentation", got)
+	}
+	if straight := must(s.depot.PublishProvider(t.Context(), dist, p, v, o)); out.ContentDigest != straight.ContentDigest {
+		t.Errorf("through the front-end %+v, straight %+v", out, straight)
+	}
+	if again, err := c.PublishProvider(t.Context(), dist, p, v, o); err != nil || !again.Existing || again.Digest != out.Digest {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	for name := range u.take() {
+		if strings.HasSuffix(name, ".zip") {
+			t.Errorf("%s was sent again", name)
+		}
+	}
+	more := newRelease(t, "linux_amd64", "darwin_arm64", "windows_amd64")
+	if _, err := c.PublishProvider(t.Context(), more, p, v, o); !errors.Is(err, oci.ErrExists) {
+		t.Errorf("one more platform: %v, want a conflict", err)
+	}
+	o.Extend = true
+	if out, err := c.PublishProvider(t.Context(), more, p, v, o); err != nil || out.Existing {
+		t.Errorf("extended: %+v, %v", out, err)
+	}
+	if _, err := c.PublishProvider(t.Context(), dist, p, v, depot.ProviderOptions{}); !errors.Is(err, trust.ErrUnsigned) {
+		t.Errorf("no key: %v", err)
+	}
+}
+
+// TestProviderCut ends a publication after two files. Nothing is visible; the
+// next one, of another client, sends the rest only.
+func TestProviderCut(t *testing.T) {
+	u := &uploads{seen: map[string]bool{}}
+	s := newServer(t, u.around)
+	key := must(signing.NewKey(signing.KeyOptions{Name: "test", Email: "test@example.com", ECC: true}))
+	p, v := must(addr.ParseProvider("acme/dns")), must(addr.ParseVersion("1.0.0"))
+	var platforms []string
+	for i := range 20 {
+		platforms = append(platforms, fmt.Sprintf("os%d_amd64", i))
+	}
+	dist, o := newRelease(t, platforms...), depot.ProviderOptions{SignKey: key}
+	ctx, cancel := context.WithCancel(t.Context())
+	u.stop = func(done int) {
+		if done == 2 {
+			cancel()
+		}
+	}
+	if _, err := s.client(nil).PublishProvider(ctx, dist, p, v, o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want that it was cancelled", err)
+	}
+	first := u.take()
+	if len(first) == len(platforms) {
+		t.Fatal("everything was sent before the end")
+	}
+	if _, err := s.client(nil).SignCosign(t.Context(), client.ProviderPath(p), v, must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("the version after the cut: %v, want none", err)
+	}
+	if _, err := s.client(nil).PublishProvider(t.Context(), dist, p, v, o); err != nil {
+		t.Fatal(err)
+	}
+	second := u.take()
+	for name := range second {
+		if first[name] {
+			t.Errorf("%s was sent again", name)
+		}
+	}
+	const cut = 3 // files that were on their way, which may have arrived without an answer
+	if n := len(first) + len(second); n < len(platforms)+2-cut || n > len(platforms)+2 {
+		t.Errorf("first %v, then %v", first, second)
+	}
+}
+
+// TestChanges signs, deprecates and yanks what was published.
+func TestChanges(t *testing.T) {
+	s := newServer(t, nil)
+	c := s.client(nil)
+	m := module("1.0.0")
+	out := must(c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, m, depot.ModuleOptions{}))
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	if d, err := c.SignCosign(t.Context(), client.ModulePath(m.Module), m.Version, key); err != nil || d.Validate() != nil {
+		t.Errorf("sign: %q, %v", d, err)
+	}
+	repo, err := oci.OpenRepo(out.Repository, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := must(repo.Resolve(t.Context(), "1.0.0"))
+	list := must(artifact.ReadCosignSignatures(t.Context(), repo, subject.Digest))
+	if len(list) != 1 || signing.VerifyECDSA(&key.PublicKey, list[0].Payload, list[0].Signature) != nil || list[0].Names(repo.Name(), subject.Digest) != nil {
+		t.Errorf("signatures %+v", list)
+	}
+	an := depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}
+	tag, err := c.Announce(t.Context(), client.ModulePath(m.Module), an)
+	if err != nil || !artifact.IsStatusTag(tag) {
+		t.Errorf("yank: %q, %v", tag, err)
+	}
+	an.Version = "9.0.0"
+	if _, err := c.Announce(t.Context(), client.ModulePath(m.Module), an); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("no such version: %v", err)
+	}
+}

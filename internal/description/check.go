@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// ErrInvalid says that no client loads a configuration.
+var ErrInvalid = errors.New("the configuration is not valid")
+
+// maxProblems bounds what one error names.
+const maxProblems = 20
+
+// fileSchema returns the top-level blocks of OpenTofu and of Terraform, so that what
+// only one of them reads is accepted.
+func fileSchema() *hcl.BodySchema {
+	name, typed := []string{"name"}, []string{"type", "name"}
+	return &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "language"}, {Type: "terraform"}, {Type: "locals"}, {Type: "moved"}, {Type: "import"}, {Type: "removed"},
+		{Type: "provider", LabelNames: name}, {Type: "variable", LabelNames: name}, {Type: "output", LabelNames: name},
+		{Type: "module", LabelNames: name}, {Type: "check", LabelNames: name}, {Type: "resource", LabelNames: typed},
+		{Type: "data", LabelNames: typed}, {Type: "ephemeral", LabelNames: typed}, {Type: "action", LabelNames: typed},
+	}}
+}
+
+// Check refuses a module that `tofu validate` would refuse, with file, line and
+// column, as far as that can be told without providers: what does not parse,
+// unknown blocks, what is declared twice, and references to variables and local
+// values that are not declared. The local modules it calls are looked at too. Where
+// it takes more than the text to tell, the module passes. The error wraps
+// [ErrInvalid].
+func (v *Module) Check(dir string) error {
+	var problems hcl.Diagnostics
+	seen, queue := map[string]bool{}, []string{path.Clean(dir)}
+	for ; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		problems = append(problems, v.configuration(at).problems()...)
+		m, _ := v.load(at)
+		for _, call := range m.ModuleCalls {
+			if strings.HasPrefix(call.Source, "./") || strings.HasPrefix(call.Source, "../") {
+				queue = append(queue, path.Join(at, call.Source))
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(problems, func(a, b *hcl.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Subject.Filename, b.Subject.Filename), cmp.Compare(a.Subject.Start.Line, b.Subject.Start.Line), cmp.Compare(a.Subject.Start.Column, b.Subject.Start.Column))
+	})
+	var text strings.Builder
+	for i, p := range problems {
+		if i == maxProblems {
+			fmt.Fprintf(&text, "\nand %d more", len(problems)-i)
+			break
+		}
+		fmt.Fprintf(&text, "\n%s:%d:%d: %s", p.Subject.Filename, p.Subject.Start.Line, p.Subject.Start.Column, p.Summary)
+		if p.Detail != "" {
+			text.WriteString(": " + strings.Join(strings.Fields(p.Detail), " "))
+		}
+	}
+	return fmt.Errorf("%w:%s", ErrInvalid, &text)
+}
+
+// configuration is the files of one directory, parsed.
+type configuration struct {
+	files    []parsedFile
+	broken   hcl.Diagnostics
+	partly   bool // a file was not read: what it declares is not known
+	declared map[string]map[string]bool
+}
+
+type parsedFile struct {
+	content  *hcl.BodyContent
+	override bool // its blocks change those of other files
+}
+
+func (v *Module) configuration(dir string) *configuration {
+	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}}}
+	for _, name := range v.dirs[dir] {
+		if strings.HasPrefix(name, ".") {
+			continue // no client reads it
+		}
+		src, err := v.read(path.Join(dir, name))
+		if err != nil {
+			c.partly = true
+			continue
+		}
+		file, diags := syntax.Parse(src, v.real(path.Join(dir, name)))
+		if diags.HasErrors() || file == nil {
+			c.add(diags)
+			c.partly = true
+			continue
+		}
+		content, diags := file.Body.Content(fileSchema())
+		c.add(diags)
+		stem, _, _ := strings.Cut(name, ".tf")
+		c.files = append(c.files, parsedFile{content, stem == "override" || strings.HasSuffix(stem, "_override")})
+	}
+	return c
+}
+
+// add keeps the errors that say where they are.
+func (c *configuration) add(diags hcl.Diagnostics) {
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError && d.Subject != nil {
+			c.broken = append(c.broken, d)
+		}
+	}
+}
+
+// problems are what is wrong with the configuration. One that names the language it
+// is for may be for a newer client than those known here: only what does not parse
+// counts then.
+func (c *configuration) problems() hcl.Diagnostics {
+	for _, f := range c.files {
+		if len(f.content.Blocks.OfType("language")) > 0 {
+			return slices.DeleteFunc(c.broken, func(d *hcl.Diagnostic) bool { return d.Summary == "Unsupported block type" })
+		}
+	}
+	c.declarations()
+	if c.partly || len(c.broken) > 0 {
+		return c.broken
+	}
+	for _, f := range c.files {
+		for _, b := range f.content.Blocks {
+			if body, ok := b.Body.(*hclsyntax.Body); ok {
+				c.references(b.Type, body)
+			}
+		}
+	}
+	return c.broken
+}
+
+// declarations notes the variables and local values, and what is there twice.
+func (c *configuration) declarations() {
+	first := map[string]hcl.Range{}
+	once := func(f parsedFile, what, name string, at hcl.Range) {
+		key := what + " " + name
+		if before, ok := first[key]; ok && !f.override {
+			c.broken = append(c.broken, &hcl.Diagnostic{
+				Severity: hcl.DiagError, Summary: "Duplicate " + what, Subject: &at,
+				Detail: fmt.Sprintf("%q is declared at %s:%d.", name, before.Filename, before.Start.Line),
+			})
+		} else if !f.override {
+			first[key] = at
+		}
+	}
+	for _, f := range c.files {
+		for _, b := range f.content.Blocks {
+			switch b.Type {
+			case "variable":
+				c.declared["var"][b.Labels[0]] = true
+				once(f, b.Type, b.Labels[0], b.DefRange)
+			case "output", "module", "resource", "data", "ephemeral":
+				once(f, b.Type, strings.Join(b.Labels, "."), b.DefRange)
+			case "locals":
+				attributes, _ := b.Body.JustAttributes()
+				for _, name := range slices.Sorted(maps.Keys(attributes)) {
+					c.declared["local"][name] = true
+					once(f, "local value", name, attributes[name].NameRange)
+				}
+			}
+		}
+	}
+}
+
+// references looks for variables and local values that are not declared, in the
+// blocks of a type where both can only be meant.
+func (c *configuration) references(kind string, body *hclsyntax.Body) {
+	switch kind {
+	case "locals", "output", "module", "resource", "data", "ephemeral", "provider", "check":
+		c.walk(body)
+	case "variable": // its own arguments are no expressions
+		for _, b := range body.Blocks {
+			c.walk(b.Body)
+		}
+	}
+}
+
+func (c *configuration) walk(body *hclsyntax.Body) {
+	for _, a := range body.Attributes {
+		switch a.Name {
+		case "provider", "providers", "ignore_changes", "iterator":
+			continue // they name something else: a provider may be called local, an attribute var
+		}
+		for _, t := range a.Expr.Variables() {
+			c.reference(t)
+		}
+	}
+	for _, b := range body.Blocks {
+		if b.Type == "dynamic" && iterates(b) {
+			continue
+		}
+		c.walk(b.Body)
+	}
+}
+
+// iterates reports whether a dynamic block calls its elements var or local.
+func iterates(b *hclsyntax.Block) bool {
+	name := strings.Join(b.Labels, ".")
+	if a, ok := b.Body.Attributes["iterator"]; ok {
+		name = hcl.ExprAsKeyword(a.Expr)
+	}
+	return name == "var" || name == "local"
+}
+
+func (c *configuration) reference(t hcl.Traversal) {
+	known, ok := c.declared[t.RootName()]
+	if !ok || len(t) < 2 {
+		return
+	}
+	name, ok := t[1].(hcl.TraverseAttr)
+	if !ok || known[name.Name] {
+		return
+	}
+	what := map[string]string{"var": "input variable", "local": "local value"}[t.RootName()]
+	at := t.SourceRange()
+	c.broken = append(c.broken, &hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: "Reference to undeclared " + what, Subject: &at,
+		Detail: fmt.Sprintf("%s.%s is not declared in this module.", t.RootName(), name.Name),
+	})
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+func mustDescribe(t *testing.T, tree fs.FS) artifact.ModuleDescription {
+	t.Helper()
+	m, err := addr.ParseModule("net/vpc/aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := archive.List(t.Context(), tree, archive.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := NewModule(tree, listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Describe(addr.ModuleVersion{Module: m}, "")
+}
+
+func TestDescribe(t *testing.T) {
+	d := mustDescribe(t, fstest.MapFS{
+		"main.tf":                      {Data: []byte("variable \"hidden\" {}\n")},
+		"main.tofu":                    {Data: []byte(description)},
+		"LICENSE":                      {Data: []byte("Apache License\n Version 2.0, January 2004\n")},
+		"README.md":                    {Data: []byte("# VPC\n")},
+		"modules/subnet/main.tf.json":  {Data: []byte(`{"variable":{"b":{"type":"string"}}}`)},
+		"examples/simple/main.tf":      {Data: []byte("module \"vpc\" {\n source = \"../..\"\n}\n")},
+		"examples/simple/deep/main.tf": {},
+		"broken.tf":                    {Data: []byte("variable {\n")},
+	})
+	b, err := EncodeDescription(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := json.Indent(&got, b, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	var inputs struct {
+		Properties map[string]json.RawMessage
+		Required   []string
+	}
+	if err := json.Unmarshal(d.Root.Inputs, &inputs); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"name":  `{"description":"the name","type":"string","x-okara-type":"string"}`,
+		"size":  `{"default":3,"type":["number","null"],"x-okara-type":"number"}`,
+		"token": `{"type":["string","null"],"writeOnly":true,"x-okara-ephemeral":true,"x-okara-type":"string"}`,
+		"any":   `{}`,
+		"zones": `{"default":["a"],"items":{"type":"string"},"type":["array","null"],"uniqueItems":true,"x-okara-type":"set(string)"}`,
+		"pair":  `{"maxItems":2,"minItems":2,"prefixItems":[{"type":"string"},{"type":"boolean"}],"type":["array","null"],"x-okara-type":"tuple([string, bool])"}`,
+		"rules": `{"items":{"properties":{"port":{"type":"number"},"proto":{"default":"tcp","type":["string","null"]},"tags":{"additionalProperties":{"type":"string"},"type":["object","null"]}},"required":["port"],"type":"object"},"type":["array","null"]}`,
+	} {
+		raw := string(inputs.Properties[name])
+		if name == "rules" { // its source text has line breaks
+			head, _, _ := strings.Cut(raw, `,"x-okara-type"`)
+			raw = head + "}"
+		}
+		if diff := cmp.Diff(raw, want); diff != "" {
+			t.Errorf("%s (-got +want)\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff(inputs.Required, []string{"any", "name", "pair", "rules", "token"}); diff != "" {
+		t.Errorf("required (-got +want)\n%s", diff)
+	}
+	if diff := cmp.Diff(d.Root.InputOrder, []string{"name", "size", "token", "any", "zones", "pair", "rules"}); diff != "" {
+		t.Errorf("order (-got +want)\n%s", diff)
+	}
+	want := artifact.DescribedModule{
+		Readme:            &artifact.DescribedReadme{Path: "README.md", Text: "# VPC\n"},
+		Outputs:           []artifact.DescribedOutput{{Name: "id", Description: "the ID", Sensitive: true}},
+		RequiredVersion:   []string{">= 1.8"},
+		RequiredProviders: []artifact.DescribedProvider{{Name: "aws", Source: "hashicorp/aws", Versions: []string{"~> 5.0"}, Aliases: []string{"aws.peer"}}},
+		Resources:         []artifact.DescribedResource{{Mode: "managed", Type: "aws_vpc", Name: "this"}, {Mode: "data", Type: "aws_region", Name: "here"}},
+		ModuleCalls:       []artifact.DescribedCall{{Name: "subnet", Source: "./modules/subnet"}},
+	}
+	root := d.Root
+	root.Inputs, root.InputOrder = nil, nil
+	if diff := cmp.Diff(root, want); diff != "" {
+		t.Errorf("root (-got +want)\n%s", diff)
+	}
+	if len(d.Submodules) != 1 || d.Submodules[0].Path != "modules/subnet" || len(d.Examples) != 1 || d.Examples[0].Path != "examples/simple" {
+		t.Errorf("submodules %+v, examples %+v", d.Submodules, d.Examples)
+	}
+	if diff := cmp.Diff(d.License, &artifact.DescribedLicense{Path: "LICENSE", SPDX: "Apache-2.0"}); diff != "" {
+		t.Errorf("license (-got +want)\n%s", diff)
+	}
+	if len(d.Diagnostics) == 0 || d.Diagnostics[0].Path != "broken.tf" || d.Diagnostics[0].Line != 1 {
+		t.Errorf("diagnostics %+v", d.Diagnostics)
+	}
+}
+
+const description = `
+terraform {
+  required_version = ">= 1.8"
+  required_providers {
+    aws = {
+      source                = "hashicorp/aws"
+      version               = "~> 5.0"
+      configuration_aliases = [aws.peer]
+    }
+  }
+}
+variable "name" {
+  type        = string
+  description = "the name"
+  nullable    = false
+}
+variable "size" {
+  type    = number
+  default = 3
+}
+variable "token" {
+  type      = string
+  sensitive = true
+  ephemeral = true
+}
+variable "any" {}
+variable "zones" {
+  type    = set(string)
+  default = ["a"]
+}
+variable "pair" {
+  type = tuple([string, bool])
+}
+variable "rules" {
+  type = list(object({
+    port  = number
+    proto = optional(string, "tcp")
+    tags  = optional(map(string))
+  }))
+}
+output "id" {
+  value       = 1
+  description = "the ID"
+  sensitive   = true
+}
+resource "aws_vpc" "this" {}
+data "aws_region" "here" {}
+module "subnet" {
+  source = "./modules/subnet"
+}
+`
+
+func TestDescriptionIsBounded(t *testing.T) {
+	d := mustDescribe(t, fstest.MapFS{"main.tf": {}, "README.md": {Data: []byte(strings.Repeat("ü", maxReadme))}})
+	if r := d.Root.Readme; !r.Truncated || len(r.Text) > maxReadme || len(r.Text) < maxReadme-4 || strings.Contains(r.Text, "\uFFFD") {
+		t.Errorf("readme of %d bytes, truncated %v", len(r.Text), r.Truncated)
+	}
+	tree := fstest.MapFS{"main.tf": {}}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		tree["modules/"+name+"/main.tf"] = &fstest.MapFile{Data: []byte("locals {}")}
+		tree["modules/"+name+"/README.md"] = &fstest.MapFile{Data: bytes.Repeat([]byte("x"), maxReadme)}
+	}
+	b, err := EncodeDescription(mustDescribe(t, tree))
+	if err != nil || len(b) > MaxDescription || !bytes.Contains(b, []byte(`"truncated":true`)) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	for i := 3350; i < 4000; i++ {
+		tree["modules/a/v"+strings.Repeat("x", i%50)+string(rune('a'+i%26))+".tf"] = &fstest.MapFile{
+			Data: []byte("variable \"v" + strings.Repeat("y", i) + "\" {\n}\n")}
+	}
+	b, err = EncodeDescription(mustDescribe(t, tree))
+	if err != nil || len(b) > MaxDescription {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}

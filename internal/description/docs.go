@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description
+
+import (
+	"archive/tar"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds of what is read.
+const (
+	MaxDocs  = 16 << 20  // of all files, unpacked
+	MaxFiles = 10_000    // aws has some 2,500
+	maxPage  = 256 << 10 // bytes; a longer one is cut
+	maxFront = 16 << 10  // bytes before a page
+	maxTitle = 200       // bytes
+)
+
+// Errors of ReadDocs.
+var (
+	ErrDocs     = errors.New("not the documentation of a provider")
+	ErrTooLarge = fmt.Errorf("%w: over the limit", ErrDocs)
+)
+
+// Kind says what a page is of.
+type Kind string
+
+// The kinds, in the order in which they are listed.
+const (
+	Overview  Kind = "overview"
+	Guide     Kind = "guide"
+	Resource  Kind = "resource"
+	Data      Kind = "data source"
+	Ephemeral Kind = "ephemeral resource"
+	Function  Kind = "function"
+	List      Kind = "list resource"
+	Act       Kind = "action"
+)
+
+// Kinds are all of them, in order.
+func Kinds() []Kind {
+	return []Kind{Overview, Guide, Resource, Data, Ephemeral, Function, List, Act}
+}
+
+// folders are where the pages of a kind are, the newer name first.
+func folders() map[string]Kind {
+	return map[string]Kind{
+		"guides": Guide, "resources": Resource, "r": Resource, "data-sources": Data, "d": Data, "ephemeral-resources": Ephemeral,
+		"functions": Function, "list-resources": List, "actions": Act,
+	}
+}
+
+// Page is one page.
+type Page struct {
+	Path        string // without its ending: "index", "resources/record"
+	Kind        Kind
+	Title       string // as the page has it, "" if it does not say
+	Subcategory string // "" for none
+	Text        string // Markdown
+	Cut         bool   // the page goes on
+}
+
+// Docs are the pages of one version, by kind, subcategory and path.
+type Docs struct {
+	Pages []Page
+	bytes int
+}
+
+// Size is about how much memory they take.
+func (d *Docs) Size() int { return d.bytes + 256*len(d.Pages) }
+
+// Page finds a page by its path.
+func (d *Docs) Page(path string) (Page, bool) {
+	i := slices.IndexFunc(d.Pages, func(p Page) bool { return p.Path == path })
+	if i < 0 {
+		return Page{}, false
+	}
+	return d.Pages[i], true
+}
+
+// ReadDocs reads a packed folder. An error wraps ErrDocs, unless it is that of r.
+func ReadDocs(r io.Reader) (*Docs, error) {
+	gz, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("gzip: %v: %w", err, ErrDocs)
+	}
+	defer gz.Close()
+	limited := &io.LimitedReader{R: gz, N: MaxDocs + MaxFiles*1024 + 1} // headers count too, so that a stream of nothing else ends
+	d, seen, files := &Docs{}, map[string]bool{}, 0
+	for t := tar.NewReader(limited); ; {
+		h, err := t.Next()
+		switch {
+		case err == io.EOF:
+			d.sort()
+			return d, nil
+		case limited.N <= 0:
+			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrTooLarge)
+		case err != nil:
+			return nil, fmt.Errorf("tar: %v: %w", err, ErrDocs)
+		}
+		if files++; files > MaxFiles {
+			return nil, fmt.Errorf("%d files: %w", MaxFiles, ErrTooLarge)
+		}
+		p, ok := placed(h.Name)
+		if h.Typeflag != tar.TypeReg || !ok || seen[p.Path] {
+			continue
+		}
+		seen[p.Path] = true
+		b, err := io.ReadAll(io.LimitReader(t, maxPage+1))
+		if err != nil {
+			return nil, fmt.Errorf("tar: %v: %w", err, ErrDocs)
+		}
+		if p.Cut = len(b) > maxPage; p.Cut {
+			b = b[:maxPage]
+		}
+		p.read(string(b))
+		if d.bytes += len(b) + len(p.Path); d.bytes > MaxDocs {
+			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrTooLarge)
+		}
+		d.Pages = append(d.Pages, p)
+	}
+}
+
+// placed says by its name what a file is a page of.
+func placed(name string) (Page, bool) {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "./"), "docs/")
+	if !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) || len(name) > maxTitle {
+		return Page{}, false
+	}
+	path, ok := name, false
+	for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md"} {
+		if path, ok = strings.CutSuffix(name, ending); ok {
+			break
+		}
+	}
+	if !ok {
+		return Page{}, false
+	}
+	folder, page, below := strings.Cut(path, "/")
+	if !below {
+		return Page{Path: path, Kind: Overview}, path == "index"
+	}
+	kind, ok := folders()[folder]
+	return Page{Path: path, Kind: kind}, ok && !strings.Contains(page, "/")
+}
+
+// read takes what is before a page apart from it.
+func (p *Page) read(text string) {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\ufffd")
+	p.Text = text
+	rest, ok := strings.CutPrefix(text, "---\n")
+	if !ok {
+		return
+	}
+	front, body, ok := strings.Cut(rest, "\n---\n")
+	if !ok || len(front) > maxFront {
+		return
+	}
+	p.Text = body
+	var said struct {
+		Title       string `yaml:"page_title"`
+		Subcategory string `yaml:"subcategory"`
+	}
+	if yaml.Unmarshal([]byte(front), &said) != nil {
+		return // a page without a title is a page
+	}
+	p.Title, p.Subcategory = cutText(said.Title), cutText(said.Subcategory)
+}
+
+func cutText(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxTitle {
+		s = strings.ToValidUTF8(s[:maxTitle], "")
+	}
+	return s
+}
+
+func (d *Docs) sort() {
+	slices.SortFunc(d.Pages, func(a, b Page) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)),
+			cmp.Compare(a.Subcategory, b.Subcategory), cmp.Compare(a.Path, b.Path),
+		)
+	})
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/terraform-config-inspect/tfconfig"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// schema is a JSON Schema 2020-12.
+type schema map[string]any
+
+// inputs returns the variables of a module as the schema of an object.
+func (v *Module) inputs(dir string, m *tfconfig.Module) json.RawMessage {
+	flags := v.variableFlags(dir)
+	properties, required := schema{}, []string{}
+	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
+		variable := m.Variables[name]
+		properties[name] = variableSchema(variable, flags[name])
+		if variable.Required {
+			required = append(required, name)
+		}
+	}
+	object := schema{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+		"properties": properties, "required": required, "additionalProperties": false,
+	}
+	b, err := json.Marshal(object)
+	if err != nil {
+		return nil // a default that JSON cannot hold, which tfconfig does not return
+	}
+	return b
+}
+
+func variableSchema(v *tfconfig.Variable, f variableFlags) schema {
+	s := schema{}
+	if v.Type != "" {
+		s = typeSchema(v.Type)
+		s["x-okara-type"] = v.Type
+	}
+	if !f.notNullable {
+		addNull(s)
+	}
+	if v.Description != "" {
+		s["description"] = v.Description
+	}
+	if !v.Required {
+		s["default"] = v.Default
+	}
+	if v.Sensitive {
+		s["writeOnly"] = true
+	}
+	if v.Deprecated != "" {
+		s["deprecated"] = true
+	}
+	if f.ephemeral {
+		s["x-okara-ephemeral"] = true
+	}
+	return s
+}
+
+// addNull lets the schema accept null. One without a type accepts it anyway.
+func addNull(s schema) {
+	if t, ok := s["type"].(string); ok {
+		s["type"] = []string{t, "null"}
+	}
+}
+
+// typeSchema translates a type constraint; what does not parse accepts anything.
+func typeSchema(source string) schema {
+	expr, diags := syntax.ParseExpression(source, "type")
+	if diags.HasErrors() {
+		return schema{}
+	}
+	t, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
+	if diags.HasErrors() {
+		return schema{}
+	}
+	return ctySchema(t, defaults)
+}
+
+func ctySchema(t cty.Type, d *typeexpr.Defaults) schema {
+	switch {
+	case t == cty.String:
+		return schema{"type": "string"}
+	case t == cty.Number:
+		return schema{"type": "number"}
+	case t == cty.Bool:
+		return schema{"type": "boolean"}
+	case t.IsListType():
+		return schema{"type": "array", "items": ctySchema(t.ElementType(), child(d, ""))}
+	case t.IsSetType():
+		return schema{"type": "array", "uniqueItems": true, "items": ctySchema(t.ElementType(), child(d, ""))}
+	case t.IsMapType():
+		return schema{"type": "object", "additionalProperties": ctySchema(t.ElementType(), child(d, ""))}
+	case t.IsTupleType():
+		items := []schema{}
+		for i, element := range t.TupleElementTypes() {
+			items = append(items, ctySchema(element, child(d, strconv.Itoa(i))))
+		}
+		return schema{"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+	case t.IsObjectType():
+		return objectSchema(t, d)
+	}
+	return schema{}
+}
+
+func objectSchema(t cty.Type, d *typeexpr.Defaults) schema {
+	properties, required := schema{}, []string{}
+	attributes := t.AttributeTypes()
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		s := ctySchema(attributes[name], child(d, name))
+		if t.AttributeOptional(name) {
+			addNull(s)
+		} else {
+			required = append(required, name)
+		}
+		if d != nil {
+			if value, ok := d.DefaultValues[name]; ok {
+				if b, err := ctyjson.Marshal(value, value.Type()); err == nil {
+					s["default"] = json.RawMessage(b)
+				}
+			}
+		}
+		properties[name] = s
+	}
+	return schema{"type": "object", "properties": properties, "required": required}
+}
+
+// child returns the defaults inside an attribute, a tuple element, or "" for the
+// elements of a collection.
+func child(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
+	if d == nil {
+		return nil
+	}
+	return d.Children[key]
+}
+
+// variableFlags are the arguments of a variable that terraform-config-inspect
+// does not report.
+type variableFlags struct{ notNullable, ephemeral bool }
+
+func (v *Module) variableFlags(dir string) map[string]variableFlags {
+	flags := map[string]variableFlags{}
+	outer := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}}
+	inner := &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}}}
+	v.blocks(dir, outer, func(_ string, b *hcl.Block) {
+		content, _, _ := b.Body.PartialContent(inner)
+		is := func(name string, want bool) bool {
+			attribute, ok := content.Attributes[name]
+			if !ok {
+				return false
+			}
+			value, diags := attribute.Expr.Value(nil)
+			return !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull() && value.True() == want
+		}
+		flags[b.Labels[0]] = variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
+	})
+	return flags
+}

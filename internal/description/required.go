@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package description
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-config-inspect/tfconfig"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+)
+
+// RequiredProvider is a provider that a configuration needs.
+type RequiredProvider struct {
+	Address  addr.Provider // with its host name
+	Versions addr.Constraint
+	Text     string // the constraints as a lock file spells them
+	Where    string // the directory of the first module that needs it, below root
+}
+
+// RequiredProviders reads what the root module in tree and the local modules it
+// calls require, in the order of addresses. Modules from elsewhere are not
+// looked into. Addresses without a host get defaultHost; providers built into
+// the tools are left out. root is how messages call the tree.
+func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider, error) {
+	files := &archive.Tree{}
+	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name != "." && strings.HasPrefix(path.Base(name), "."):
+			return fs.SkipDir
+		case e.Type().IsRegular() && IsConfiguration(name):
+			files.Files = append(files.Files, archive.File{Path: name})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration in %s: %w", root, err)
+	}
+	v, err := NewModule(tree, files)
+	if err != nil {
+		return nil, err
+	}
+	w := &requirements{view: v, root: root, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
+	if err := w.module("."); err != nil {
+		return nil, err
+	}
+	return w.sorted()
+}
+
+type requirements struct {
+	view  *Module
+	root  string
+	host  string
+	seen  map[string]bool
+	found map[addr.Provider]*RequiredProvider
+}
+
+func (w *requirements) module(dir string) error {
+	if w.seen[dir] {
+		return nil
+	}
+	w.seen[dir] = true
+	m, diags := w.view.load(dir)
+	if diags.HasErrors() {
+		return w.problem(dir, diags)
+	}
+	for name, r := range m.RequiredProviders {
+		if err := w.add(name, r, dir); err != nil {
+			return err
+		}
+	}
+	for _, call := range m.ModuleCalls {
+		if strings.HasPrefix(call.Source, "./") || strings.HasPrefix(call.Source, "../") {
+			if target := path.Join(dir, call.Source); target != ".." && !strings.HasPrefix(target, "../") {
+				if err := w.module(target); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// problem is the first error of a directory, with its place in a file if it has one.
+func (w *requirements) problem(dir string, diags tfconfig.Diagnostics) error {
+	d := diags[slices.IndexFunc(diags, func(d tfconfig.Diagnostic) bool { return d.Severity == tfconfig.DiagError })]
+	at := w.where(dir)
+	if d.Pos != nil {
+		at = fmt.Sprintf("%s:%d", w.where(d.Pos.Filename), d.Pos.Line)
+	}
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", at, d.Summary, d.Detail), ": "))
+}
+
+// where is how messages call a name in the tree.
+func (w *requirements) where(name string) string {
+	return filepath.Join(w.root, filepath.FromSlash(name))
+}
+
+func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir string) error {
+	source := r.Source
+	if source == "" {
+		source = "hashicorp/" + name
+	}
+	if name == "terraform" && r.Source == "" || strings.HasPrefix(source, "terraform.io/builtin/") {
+		return nil
+	}
+	p, err := addr.ParseProvider(source)
+	if err != nil {
+		return fmt.Errorf("%s: provider %q: %w", w.where(dir), name, err)
+	}
+	if p.Hostname == "" {
+		p.Hostname = w.host
+	}
+	have, ok := w.found[p]
+	if !ok {
+		have = &RequiredProvider{Address: p, Where: w.where(dir)}
+		w.found[p] = have
+	}
+	texts := strings.Split(have.Text, ", ")
+	for _, c := range r.VersionConstraints {
+		for part := range strings.SplitSeq(c, ",") {
+			texts = append(texts, spaced(strings.TrimSpace(part)))
+		}
+	}
+	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
+	slices.Sort(texts)
+	have.Text = strings.Join(slices.Compact(texts), ", ")
+	return nil
+}
+
+// spaced writes one constraint as the clients do in lock files, ">=1.0" as
+// ">= 1.0".
+func spaced(c string) string {
+	version := strings.TrimLeft(c, "<>=!~ ")
+	if op := strings.TrimSpace(strings.TrimSuffix(c, version)); op != "" && op != "=" {
+		return op + " " + version
+	}
+	return version
+}
+
+func (w *requirements) sorted() ([]RequiredProvider, error) {
+	var out []RequiredProvider
+	for _, r := range w.found {
+		c, err := addr.ParseConstraint(r.Text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: provider %s: %w", r.Where, r.Address, err)
+		}
+		r.Versions = c
+		out = append(out, *r)
+	}
+	slices.SortFunc(out, func(a, b RequiredProvider) int { return strings.Compare(a.Address.String(), b.Address.String()) })
+	return out, nil
+}

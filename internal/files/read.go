@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+)
+
+// ModeError is a file with a secret that others may read.
+type ModeError struct {
+	Name string
+	Mode fs.FileMode
+}
+
+func (e *ModeError) Error() string {
+	return fmt.Sprintf("%s may be read by others (mode %04o), it must be 0600", e.Name, e.Mode)
+}
+
+// ReadPrivate reads a file of at most so many bytes that only its owner may read,
+// else the error is a [*ModeError]. Windows has no such modes.
+func ReadPrivate(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, &ModeError{name, mode}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	return b, nil
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	firstPause = 50 * time.Millisecond // doubles
+	maxPause   = 2 * time.Second
+	fewEntries = 1000 // of a directory in memory
+)
+
+// remove removes a directory. Unlike [os.RemoveAll], which holds each directory on
+// its way down open, it needs one free file descriptor, and waits a few seconds
+// for that.
+func remove(dir string, sleep func(time.Duration)) error {
+	err := os.RemoveAll(dir)
+	for pause := firstPause; short(err); pause *= 2 {
+		if err = removeLean(dir); !short(err) || pause > maxPause {
+			break
+		}
+		sleep(pause)
+	}
+	if err != nil {
+		return fmt.Errorf("the temporary folder %s is left: %w", dir, err)
+	}
+	return nil
+}
+
+// short reports whether the process or the machine has no file descriptor left.
+func short(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// removeLean removes dir with one open directory at a time. It follows no links.
+func removeLean(dir string) error {
+	for {
+		entries, err := readSome(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			return os.Remove(dir)
+		}
+		for _, e := range entries {
+			name := filepath.Join(dir, e.Name())
+			if e.IsDir() {
+				err = removeLean(name)
+			} else {
+				err = os.Remove(name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func readSome(dir string) (entries []os.DirEntry, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if entries, err = f.ReadDir(fewEntries); err == io.EOF {
+		err = nil
+	}
+	return entries, err
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestRemoveWithoutDescriptors removes a tree while the process has one free
+// file descriptor, and says what is left while it has none.
+func TestRemoveWithoutDescriptors(t *testing.T) {
+	dir := t.TempDir() + "/unpacked"
+	if err := os.MkdirAll(dir+strings.Repeat("/d", 50), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	few := old
+	few.Cur = 40
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var taken []*os.File
+	restore := func() {
+		for _, f := range taken {
+			f.Close()
+		}
+		taken = nil
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+	defer restore()
+	for {
+		f, err := os.Open("/dev/null")
+		if errors.Is(err, syscall.EMFILE) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, f)
+	}
+	pauses := 0
+	if err := remove(dir, func(time.Duration) { pauses++ }); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), dir) || pauses == 0 {
+		t.Errorf("without a descriptor: %v after %d pauses", err, pauses)
+	}
+	free := func(time.Duration) { // somebody closes a file meanwhile
+		taken[0].Close()
+		taken = taken[1:]
+	}
+	if err := remove(dir, free); err != nil {
+		t.Errorf("with one descriptor: %v", err)
+	}
+	restore()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package files_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/files"
+)
+
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	for _, content := range []string{"old", "new"} {
+		if err := files.Replace(name, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != content {
+			t.Errorf("got %q, %v, want %q", got, err, content)
+		}
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o640 && runtime.GOOS != "windows" {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	cut := errors.New("cut")
+	err := files.ReplaceWith(name, 0o600, func(f *os.File) error {
+		_, err := f.WriteString("half")
+		return errors.Join(err, cut)
+	})
+	if got, rerr := os.ReadFile(name); !errors.Is(err, cut) || rerr != nil || string(got) != "new" {
+		t.Errorf("after %v: %q, %v", err, got, rerr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("the folder has %v, %v", left, err)
+	}
+}
+
+// TestReplaceLink has a link where the file is to be.
+func TestReplaceLink(t *testing.T) {
+	dir := t.TempDir()
+	victim, name := filepath.Join(dir, "victim"), filepath.Join(dir, "file")
+	if err := os.Symlink(victim, name); err != nil {
+		t.Skipf("this system makes no symbolic links: %v", err)
+	}
+	if err := files.Replace(name, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := os.Stat(victim); err == nil {
+		t.Error("written through the link")
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package files_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/files"
+)
+
+const envParent = "OKARA_TEST_SCRATCH"
+
+// TestMain is also a process that has a directory until it is killed.
+func TestMain(m *testing.M) {
+	if parent := os.Getenv(envParent); parent != "" {
+		dir, _, err := files.TempDir(parent)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, "tree", "deep"), 0o700)
+		}
+		fmt.Println(dir, err)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// TestDir makes a directory beside those of a process that is killed and of one
+// that goes on.
+func TestDir(t *testing.T) {
+	parent := t.TempDir()
+	killed, goesOn := hold(t, parent), hold(t, parent)
+	if n := len(names(t, parent)); n != 2 {
+		t.Fatalf("%d directories of 2 processes", n)
+	}
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.Wait() // it was killed
+	dir, done, err := files.TempDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("a new directory has %v, %v", entries, err)
+	}
+	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if n := len(names(t, parent)); n != 2 {
+		t.Errorf("%d directories, want that of the process that goes on and the new one", n)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text"), nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := done(); err != nil {
+		t.Error(err)
+	}
+	if err := goesOn.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = goesOn.Wait()
+	files.CleanUp(parent)
+	if left := names(t, parent); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// hold starts a process that has a directory.
+func hold(t *testing.T, parent string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), envParent+"="+parent)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var dir, problem string
+	if _, err := fmt.Fscan(out, &dir, &problem); err != nil || problem != "<nil>" {
+		t.Fatalf("%s, %v", problem, err)
+	}
+	return cmd
+}
+
+// TestSweep shows each moment at which a process can be killed, and what is not
+// ours to remove.
+func TestSweep(t *testing.T) {
+	parent := t.TempDir()
+	for _, name := range []string{"okara-scratch-1begun/", "okara-scratch-2locked/lock", "okara-scratch-3used/lock", "okara-scratch-3used/files/a/b", "okara-scratch-4named"} {
+		write(t, filepath.Join(parent, name), name[len(name)-1] == '/')
+	}
+	kept := []string{"notes.txt", "okara-scratch-link", "okara-scratch-shared", "okara-scratch-strange"}
+	write(t, filepath.Join(parent, "notes.txt"), false)
+	write(t, filepath.Join(parent, "okara-scratch-shared/lock"), false)
+	write(t, filepath.Join(parent, "okara-scratch-strange/text"), false)
+	if err := os.Chmod(filepath.Join(parent, "okara-scratch-shared"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	write(t, filepath.Join(elsewhere, "lock"), false)
+	if err := os.Symlink(elsewhere, filepath.Join(parent, "okara-scratch-link")); err != nil {
+		t.Fatal(err)
+	}
+	files.CleanUp(parent)
+	if diff := cmp.Diff(kept, names(t, parent)); diff != "" {
+		t.Error(diff)
+	}
+	if left := names(t, elsewhere); !slices.Equal(left, []string{"lock"}) {
+		t.Errorf("behind the link: %v", left)
+	}
+}
+
+func write(t *testing.T, path string, dir bool) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if dir {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err := os.WriteFile(path, []byte("left"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}

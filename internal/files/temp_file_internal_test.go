@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// TestFile looks into the folder while the files are in use: what a killed
+// process leaves is what is there then.
+func TestFile(t *testing.T) {
+	for name, open := range map[string]func(string) (*os.File, func(), error){"scratch": TempFile, "named": namedFile} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if name == "named" { // a process was killed before its file lost its name
+				if err := os.WriteFile(filepath.Join(dir, prefix+"123"), []byte("left"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f, done, err := open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			if _, err := io.WriteString(f, "text"); err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 4)
+			if _, err := f.ReadAt(b, 0); err != nil || string(b) != "text" {
+				t.Errorf("read %q, %v", b, err)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 && runtime.GOOS != "windows" {
+				t.Errorf("the folder has %v, %v", left, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// ErrNoProvider says that a file or folder is not what the clients install.
+var ErrNoProvider = errors.New("not a provider package")
+
+// PackageStem is how the names of all files of a release begin.
+func PackageStem(p addr.Provider, v addr.Version) string {
+	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
+}
+
+// SplitPackageName is the inverse of [PackageStem]: it reads the version out of the name of a
+// file of a release, and returns what follows the stem.
+func SplitPackageName(p addr.Provider, name string) (v addr.Version, rest string, ok bool) {
+	rest, ok = strings.CutPrefix(name, "terraform-provider-"+p.Type+"_")
+	version, rest, cut := strings.Cut(rest, "_")
+	v, err := addr.ParseVersion(version)
+	return v, rest, ok && cut && err == nil
+}
+
+// PackageName is how a zip of a release must be called.
+func PackageName(p addr.Provider, v addr.Version, t addr.Platform) string {
+	return PackageStem(p, v) + t.String() + ".zip"
+}
+
+// PackagePlatform reads the platform out of the name of a zip of a release.
+func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platform, error) {
+	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), PackageStem(p, v)); ok {
+		if t, err := addr.ParsePlatform(rest); err == nil {
+			return t, nil
+		}
+	}
+	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, PackageStem(p, v), ErrNoProvider)
+}
+
+var protocolPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
+
+// ParseRegistryManifest returns the protocol versions in a
+// terraform-registry-manifest.json.
+func ParseRegistryManifest(text []byte) ([]string, error) {
+	var doc struct {
+		Version  int `json:"version"`
+		Metadata struct {
+			ProtocolVersions []string `json:"protocol_versions"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("registry manifest: %w", err)
+	}
+	if doc.Version != 1 {
+		return nil, fmt.Errorf("registry manifest has version %d, want 1", doc.Version)
+	}
+	for _, p := range doc.Metadata.ProtocolVersions {
+		if !protocolPattern.MatchString(p) {
+			return nil, fmt.Errorf("registry manifest: protocol version %q, want MAJOR.MINOR", p)
+		}
+	}
+	if len(doc.Metadata.ProtocolVersions) == 0 {
+		return []string{artifact.DefaultProtocol}, nil
+	}
+	return doc.Metadata.ProtocolVersions, nil
+}
+
+// CheckListed compares with the line of the file; an index of another tool has
+// no file names, so any line with the digest will do.
+func CheckListed(sums Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
+	if p.Filename != "" {
+		return sums.Check(p.Filename, zip.Digest.Encoded())
+	}
+	for _, sum := range sums {
+		if sum == zip.Digest.Encoded() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not listed: %w", zip.Digest, ErrSums)
+}

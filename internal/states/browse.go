@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Modes of what is in a state.
+const (
+	ModeManaged = "managed"
+	ModeData    = "data"
+	ModeOutput  = "output"
+)
+
+// Bounds of what is shown of a state to somebody who looks at it.
+const (
+	MaxShown  = 64 << 20 // bytes of the file
+	MaxLevels = 100      // of objects and lists in it
+	MaxValue  = 4 << 10  // bytes of one value
+)
+
+// ErrNotShown says that a state is too large or too deep to be looked at.
+var ErrNotShown = errors.New("only what is kept beside this state is shown")
+
+// Fits says why a state is not looked into: it is [ErrNotShown]. It needs no memory.
+func Fits(state []byte) error {
+	if len(state) > MaxShown {
+		return fmt.Errorf("the state has more than %d MiB: %w", MaxShown>>20, ErrNotShown)
+	}
+	if Levels(state) > MaxLevels {
+		return fmt.Errorf("the state nests more than %d levels: %w", MaxLevels, ErrNotShown)
+	}
+	return nil
+}
+
+// Levels is how deep the objects and lists of a JSON text nest. It needs no memory,
+// and tells something of any text, so that one can be refused before it is parsed.
+func Levels(text []byte) int {
+	deepest, depth, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// Resource is an instance of a resource, or an output.
+type Resource struct {
+	Address  string
+	Mode     string // ModeManaged, ModeData or ModeOutput
+	Type     string // "" for an output
+	Name     string
+	Module   string // "" for the root
+	Provider string // as the tools write it: provider["registry.opentofu.org/hashicorp/aws"]
+}
+
+// Resources are those of a state in order of their addresses, outputs first.
+func (d *Document) Resources() []Resource {
+	all := make([]Resource, 0, len(d.things))
+	for _, r := range d.things {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(rankOf(a.Mode), rankOf(b.Mode)), cmp.Compare(a.Address, b.Address))
+	})
+	return all
+}
+
+func rankOf(mode string) int { return slices.Index([]string{ModeOutput, ModeManaged, ModeData}, mode) }
+
+// Value is one value of a resource or output. A sensitive one has no JSON.
+type Value struct {
+	Path      string
+	JSON      json.RawMessage
+	Sensitive bool
+}
+
+// Values are those below an address, in order of their paths. ok is false for an
+// address that the state does not have.
+func (d *Document) Values(address string) (values []Value, ok bool) {
+	leaves, ok := d.leaves[address]
+	for _, path := range sortedKeys(leaves, nil) {
+		v := Value{Path: path, Sensitive: leaves[path].sensitive}
+		if !v.Sensitive {
+			v.JSON = leaves[path].json
+		}
+		values = append(values, v)
+	}
+	return values, ok
+}
+
+// Reveal returns one value, sensitive or not. Who asks for it has a reason to see it.
+func (d *Document) Reveal(address, path string) (value json.RawMessage, ok bool) {
+	v, ok := d.leaves[address][path]
+	return v.json, ok
+}
+
+// Size is about how much memory the document takes, in bytes.
+func (d *Document) Size() int {
+	size := 0
+	for address, leaves := range d.leaves {
+		size += len(address) + 256
+		for path, v := range leaves {
+			size += len(path) + len(v.json) + 96
+		}
+	}
+	return size
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	// maxDepth bounds how deep the value of an attribute nests. Providers nest some
+	// ten levels.
+	maxDepth = 1000
+	// maxPaths bounds the paths of one file together: each repeats the names above
+	// it, so that a long name above many values is many times the file.
+	maxPaths = 256 << 20
+)
+
+var (
+	errDepth = fmt.Errorf("nested more than %d deep", maxDepth)
+	errPaths = errors.New("too many values below long names")
+)
+
+// value is a leaf of a resource or output.
+type value struct {
+	json      []byte
+	sensitive bool
+}
+
+// flattener collects the leaves below a JSON value.
+type flattener struct {
+	values map[string]value
+	marks  map[string]bool
+	room   *int // for paths
+
+	src []byte
+	dec *json.Decoder
+}
+
+// add reads src in one pass: unmarshalling it level by level would read what is
+// below n levels n times.
+func (f *flattener) add(src json.RawMessage, path string, sensitive bool) error {
+	if len(src) == 0 {
+		return nil
+	}
+	f.src, f.dec = src, json.NewDecoder(bytes.NewReader(src))
+	f.dec.UseNumber()
+	return f.next(path, 0, sensitive)
+}
+
+// next reads one value, which is found under path.
+func (f *flattener) next(path string, depth int, sensitive bool) error {
+	if *f.room -= len(path); *f.room < 0 {
+		return errPaths
+	}
+	if depth > maxDepth {
+		return errDepth
+	}
+	sensitive = sensitive || f.marks[path]
+	start := f.dec.InputOffset()
+	t, err := f.dec.Token()
+	if err != nil {
+		return err
+	}
+	raw := bytes.TrimLeft(f.src[start:f.dec.InputOffset()], " \t\r\n,:")
+	if t == json.Delim('{') || t == json.Delim('[') {
+		if f.dec.More() {
+			return f.children(t == json.Delim('{'), path, depth+1, sensitive)
+		}
+		raw = []byte{raw[0], raw[0] + 2} // the brackets without what is between
+		if _, err := f.dec.Token(); err != nil {
+			return err
+		}
+	}
+	f.values[path] = value{json: raw, sensitive: sensitive}
+	return nil
+}
+
+// children reads the members of an object or the elements of a list, and its end.
+func (f *flattener) children(object bool, path string, depth int, sensitive bool) error {
+	for i := 0; f.dec.More(); i++ {
+		below, secret := fmt.Sprintf("%s[%d]", path, i), sensitive
+		if object {
+			t, err := f.dec.Token()
+			if err != nil {
+				return err
+			}
+			name, _ := t.(string)
+			below, secret = joinPath(path, name), sensitive || deniedName(name)
+		}
+		if err := f.next(below, depth, secret); err != nil {
+			return err
+		}
+	}
+	_, err := f.dec.Token()
+	return err
+}
+
+func joinPath(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// deniedName reports whether an attribute's name says that its value is secret.
+func deniedName(name string) bool {
+	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+	for _, part := range [...]string{
+		"password", "passwd", "passphrase", "secret", "token", "private_key", "privatekey", "api_key", "apikey",
+		"access_key", "client_key", "signing_key", "credential", "connection_string", "kubeconfig", "kube_config",
+	} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// How the repositories are looked through.
+const (
+	surveyEvery = 10 * time.Minute // between two rounds, if somebody asks
+	surveyAgain = 10 * time.Second // after one that could not begin
+	surveyFirst = 60               // repositories of a round that need not wait
+	surveyEach  = time.Second / 3  // for each of the others
+	surveyTime  = 2 * time.Hour    // for a round
+	surveyOne   = 30 * time.Second // for a repository
+)
+
+// Marks is what a repository says of itself as a whole.
+type Marks struct {
+	State      string // its name; "": it is the queue, in which servers lock their work
+	Repository string // without host
+	Replica    *artifact.ReplicaMark
+	Verdict    *artifact.Verdict // of okara doctor; nil: it was not examined
+}
+
+// survey looks through all repositories for marks. No list of the registry names
+// those that have one, so each costs a tag list.
+type survey struct {
+	mu    sync.Mutex // guards the fields below
+	marks map[string]Marks
+	round chan struct{} // closed when the round that runs is over; nil: none runs
+	next  time.Time     // when another may begin
+	whole bool          // one was done
+}
+
+// Marked returns the repositories with a mark, in order of their names: as of the
+// last round through all of them, which begins behind the back of those who ask. The
+// first one is waited for as long as ctx allows; whole is false as long as it is not
+// over.
+func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
+	v := &s.survey
+	v.mu.Lock()
+	if v.round == nil && !s.o.Now().Before(v.next) {
+		v.round = make(chan struct{})
+		go s.lookThrough(context.WithoutCancel(ctx), v.round)
+	}
+	round, known := v.round, v.whole
+	v.mu.Unlock()
+	if round != nil && !known {
+		select {
+		case <-round:
+		case <-ctx.Done():
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, m := range v.marks {
+		marks = append(marks, m)
+	}
+	slices.SortFunc(marks, func(a, b Marks) int { return strings.Compare(a.State, b.State) })
+	return marks, v.whole
+}
+
+// lookThrough is one round.
+func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	defer cancel()
+	names, err := s.Names(ctx)
+	all := append([]string{""}, names...)
+	if err == nil {
+		var g errgroup.Group
+		g.SetLimit(parallel)
+		for i, name := range all {
+			if i >= surveyFirst {
+				t := time.NewTimer(surveyEach)
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+					t.Stop()
+				}
+			}
+			if ctx.Err() != nil {
+				break
+			}
+			g.Go(func() error { s.look(ctx, name); return nil })
+		}
+		err = errors.Join(g.Wait(), ctx.Err())
+	}
+	v := &s.survey
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.round, v.next = nil, s.o.Now().Add(surveyEvery)
+	if err != nil {
+		v.next = s.o.Now().Add(surveyAgain)
+		s.o.Logger.Warn("the marks of states were not read", "error", err)
+		return
+	}
+	v.whole = true
+	for name := range v.marks {
+		if !slices.Contains(all, name) {
+			delete(v.marks, name)
+		}
+	}
+}
+
+// look reads the marks of one repository. Where that fails, what was known of it
+// stays.
+func (s *States) look(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, surveyOne)
+	defer cancel()
+	m, err := s.marksOf(ctx, name)
+	if err != nil {
+		s.o.Logger.Warn("the marks of a state were not read", "state", name, "error", err)
+		return
+	}
+	s.survey.mu.Lock()
+	defer s.survey.mu.Unlock()
+	if m.Replica == nil && m.Verdict == nil {
+		delete(s.survey.marks, name)
+		return
+	}
+	s.survey.marks[name] = m
+}
+
+func (s *States) marksOf(ctx context.Context, name string) (Marks, error) {
+	store := statebackend.New(s.queue, statebackend.Options{Logger: s.o.Logger})
+	if name != "" {
+		var err error
+		if store, err = s.store(name); err != nil {
+			return Marks{}, err
+		}
+	}
+	m := Marks{State: name, Repository: store.Repo().Name()}
+	l, err := store.List(ctx)
+	if err != nil {
+		return m, err
+	}
+	v, err := l.Verdict(ctx)
+	if err = unreadable(err); err != nil {
+		return m, err
+	}
+	if v.Locking != "" {
+		m.Verdict = &v
+	}
+	m.Replica, err = replicaOf(ctx, store, l)
+	return m, unreadable(err)
+}
+
+// unreadable forgives a mark that is gone or that is none: somebody else may have
+// put it there.
+func unreadable(err error) error {
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
+		return nil
+	}
+	return err
+}
+
+// replicaOf reads whose copy a repository is; nil: it is none, or none any more.
+func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.Listing) (*artifact.ReplicaMark, error) {
+	if !l.Replica() {
+		return nil, nil
+	}
+	mark, err := store.Replica(ctx)
+	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &mark, nil
+}
+
+// Original is the state that a copy is of, where that is in this registry, which
+// others may call by these names. Nobody is asked.
+func (s *States) Original(mark artifact.ReplicaMark, hosts ...string) (name string, ok bool) {
+	host, repository, _ := strings.Cut(mark.Source, "/")
+	if host != s.o.Client.Host() && !slices.Contains(hosts, host) {
+		return "", false
+	}
+	it, ok := s.o.Layout.Parse(repository)
+	return it.State, ok && it.Kind == addr.KindState
+}
+
+// Numbers are those of the versions of a workspace, newest first; none if there is
+// no such workspace.
+func (s *States) Numbers(ctx context.Context, name, workspace string) ([]int64, error) {
+	l, err := s.list(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return l.Numbers(workspace), nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func mustStore(t *testing.T, c *oci.Client, name string) *statebackend.Store {
+	t.Helper()
+	store, err := states.Open(c, layout, name, statebackend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// marked is what is known now, in words.
+func marked(t *testing.T, s *states.States) string {
+	t.Helper()
+	marks, whole := s.Marked(t.Context())
+	words := []string{fmt.Sprint(whole)}
+	for _, m := range marks {
+		word := m.State
+		if m.Replica != nil {
+			word += " of " + m.Replica.Source
+		}
+		if m.Verdict != nil {
+			word += " " + m.Verdict.Locking
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestMarked finds copies and verdicts, forgets what is none any more, keeps what it
+// knew of a repository that does not answer, and takes no other mark for one.
+func TestMarked(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		down := false
+		count := &ocitest.Count{Base: &ocitest.Fault{Base: unlisted(h), Times: -1, Do: ocitest.Status(http.StatusBadGateway, 0), Match: func(r *http.Request) bool { return down && strings.Contains(r.URL.Path, "/copy/") }}}
+		c := mustClient(t, ocitest.Direct{Handler: h})
+		s := mustStates(t, states.Options{Client: mustClient(t, count), Names: []string{"shop", "copy", "odd"}})
+		put(t, c, "shop", `{"version":4}`)
+		if _, err := mustStore(t, c, "shop").Replicate(t.Context(), mustStore(t, c, "copy"), "default"); err != nil {
+			t.Fatal(err)
+		}
+		odd := mustRepo(t, c, "acme/state/odd")
+		m, err := mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), artifact.TagReplica)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := odd.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil {
+			t.Fatal(err)
+		}
+		if err := odd.PutTag(t.Context(), artifact.TagVerdict, m); err != nil { // which it is not
+			t.Fatal(err)
+		}
+		check := func(want string) {
+			t.Helper()
+			marked(t, s)
+			synctest.Wait()
+			if got := marked(t, s); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		check("true, copy of registry.test/acme/state/shop")
+		count.Take()
+		if err := mustStore(t, c, "shop").RecordVerdict(t.Context(), artifact.Verdict{Locking: "exact"}); err != nil {
+			t.Fatal(err)
+		}
+		check("true, copy of registry.test/acme/state/shop")
+		if n := count.Total(); n != 0 {
+			t.Errorf("asking again costs %v", count.Take())
+		}
+		if _, err := mustStore(t, c, "copy").TakeOver(t.Context(), "default", statebackend.LockInfo{ID: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		down = true
+		check("true, copy of registry.test/acme/state/shop, shop exact")
+		down = false
+		time.Sleep(time.Hour)
+		check("true, shop exact")
+	})
+}
+
+// TestMarkedSlowly asks for no more than sixty repositories at once, then for three a
+// second, and waits no longer than who asks.
+func TestMarkedSlowly(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		count := &ocitest.Count{Base: unlisted(h)}
+		names := make([]string, 120)
+		for i := range names {
+			names[i] = fmt.Sprintf("team%03d", i)
+		}
+		s := mustStates(t, states.Options{Client: mustClient(t, count), Names: names})
+		go s.Marked(t.Context())
+		synctest.Wait()
+		if n := count.Total(); n > 65 { // with the lists of the names
+			t.Errorf("%d requests at once", n)
+		}
+		if got := marked(t, s); got != "true" { // the clock runs while it waits
+			t.Errorf("got %s", got)
+		}
+		if n := count.Total(); n < 121 {
+			t.Errorf("%d requests for 120 repositories", n)
+		}
+	})
+}

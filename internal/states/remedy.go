@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Remedy is the message of err with the hints of all errors in it.
+func Remedy(err error) string {
+	return insert(err.Error(), err)
+}
+
+// insert puts the hints of err and of what it wraps into text.
+func insert(text string, err error) string {
+	if hint := hint(err); hint != "" {
+		return strings.Replace(text, err.Error(), err.Error()+"\nhint: "+hint, 1)
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if e.Unwrap() != nil {
+			return insert(text, e.Unwrap())
+		}
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			text = insert(text, err)
+		}
+	}
+	return text
+}
+
+// hint is about err itself, not about what it wraps.
+func hint(err error) string {
+	switch e := err.(type) {
+	case *statebackend.LockedError:
+		return locked(e)
+	case *statebackend.RemediedError:
+		return remedied(e.Remedy)
+	}
+	return ""
+}
+
+func locked(e *statebackend.LockedError) string {
+	switch {
+	case e.Unreadable:
+		return fmt.Sprintf("if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
+			e.Repository, ShellQuote(e.Workspace), ShellQuote(e.Held.ID))
+	case e.Held.ID != "":
+		return "if that run is gone: " + UnlockCommand(e.Repository, e.Workspace, e.Held.ID)
+	}
+	return ""
+}
+
+func remedied(r statebackend.Remedy) string {
+	const decrypt = "`okara state decrypt` opens a version wherever it was found"
+	repo, ws := r.Repository, ShellQuote(r.Workspace)
+	how := ""
+	switch r.Kind {
+	case statebackend.RemedyRestore:
+		how = fmt.Sprintf("compare with `okara state diff %s %d -w %s`, bring it back with `okara state restore %s %d -w %s`", repo, r.Version, ws, repo, r.Version, ws)
+	case statebackend.RemedyReseal:
+		how = "go on with `okara state replicate --reseal`"
+	case statebackend.RemedyPromote:
+		how = fmt.Sprintf("after making sure that nothing writes there any more: okara state unlock %s --take-over", repo)
+	case statebackend.RemedyGoBack:
+		how = fmt.Sprintf("if the registry died while it wrote version %d, nobody was told that it is stored; okara state unlock %s -w %s --take-over goes on from the version before it", r.Version, repo, ws)
+	case statebackend.RemedyProbe:
+		how = fmt.Sprintf("check with `okara doctor %s`; unsafe_locking = true overrides", repo)
+	case statebackend.RemedySeal:
+		how = fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", repo, ws, repo, ws)
+	case statebackend.RemedyDecrypt:
+		how = decrypt
+	case statebackend.RemedyUnlock:
+		how = "once the registry is back: " + UnlockCommand(repo, r.Workspace, r.Lock)
+	case statebackend.RemedyKey:
+		how = key(r)
+	case statebackend.RemedyPrimary:
+		how = "if this is a copy, name the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; " + decrypt
+	}
+	if r.Cause != "" && how != "" {
+		return r.Cause + "; " + how
+	}
+	return r.Cause + how
+}
+
+// KeyOptions are the settings that name a key of a sealed state.
+const KeyOptions = "encryption in the backend block, --key or OKARA_STATE_KEYS, of age --identity or OKARA_STATE_IDENTITIES"
+
+func key(r statebackend.Remedy) string {
+	if r.Repository == "" {
+		return "name its key: " + KeyOptions
+	}
+	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, ShellQuote(r.Workspace), KeyOptions)
+}
+
+// UnlockCommand is the command that ends a lock, to be pasted into a shell.
+func UnlockCommand(repository, workspace, id string) string {
+	return fmt.Sprintf("okara state unlock %s -w %s --id %s", ShellQuote(repository), ShellQuote(workspace), ShellQuote(artifact.ShownID(id)))
+}
+
+// ShellQuote makes s one word for a POSIX shell.
+func ShellQuote(s string) string {
+	safe := strings.IndexFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@", r)
+	}) < 0
+	if safe && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

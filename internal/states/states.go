@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Bounds of what is kept, in bytes, and of what is listed.
+const (
+	listBytes     = 32 << 20
+	versionBytes  = 16 << 20
+	documentBytes = 64 << 20
+	maxNames      = 10_000
+	parallel      = 4
+)
+
+func listPolicy() cache.Policy {
+	return cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}
+}
+
+func namePolicy() cache.Policy {
+	return cache.Policy{Fresh: 30 * time.Second, Grace: 10 * time.Minute, Stale: 24 * time.Hour}
+}
+
+func versionPolicy() cache.Policy {
+	return cache.Policy{Fresh: 10 * time.Minute, Grace: time.Hour, Stale: 24 * time.Hour}
+}
+
+func foreverPolicy() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
+
+// Options is what [States] needs. Client is required.
+type Options struct {
+	Client *oci.Client
+	Layout addr.Layout
+	State  statebackend.Options // how states are opened, with their keys; MaxState is set here
+	Names  []string             // known besides those that are found
+	Logger *slog.Logger         // nil: none
+	Now    func() time.Time     // nil: time.Now
+}
+
+// States are the states of a server. It is safe for concurrent use.
+type States struct {
+	o      Options
+	queue  *oci.Repo
+	survey survey
+	turn   atomic.Int64 // where the next glance renews what it knows
+
+	names      *cache.Cache[[]string]
+	entries    *cache.Cache[string] // the name that an entry of the queue is of, by its tag; "": none
+	lists      *cache.Cache[*statebackend.Listing]
+	heads      *cache.Cache[*Summary]
+	workspaces *cache.Cache[*Workspace]
+	versions   *cache.Cache[statebackend.Version]
+	documents  *cache.Cache[*VersionView]
+
+	mu     sync.Mutex // guards the fields below
+	stores map[string]*statebackend.Store
+	wrote  map[string]bool // names with an entry, as far as this process knows
+}
+
+// New returns the states of a registry. It makes no request.
+func New(o Options) (*States, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, name := range o.Names {
+		if _, err := o.Layout.StateRepo(name); err != nil {
+			return nil, err
+		}
+	}
+	queue, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
+		return nil, err
+	}
+	return &States{
+		o: o, queue: queue, survey: survey{marks: map[string]Marks{}},
+		names:      newCache("state-names", listBytes, func(l []string) int { return 64 * len(l) }, o.Now),
+		entries:    newCache("state-entry", listBytes, func(s string) int { return len(s) + 64 }, o.Now),
+		lists:      newCache("state-list", listBytes, (*statebackend.Listing).Size, o.Now),
+		heads:      newCache("state-heads", listBytes, (*Summary).size, o.Now),
+		workspaces: newCache("state-workspace", listBytes, (*Workspace).size, o.Now),
+		versions:   newCache("state-version", versionBytes, func(statebackend.Version) int { return 1 << 10 }, o.Now),
+		documents:  newCache("state-document", documentBytes, (*VersionView).size, o.Now),
+		stores:     map[string]*statebackend.Store{}, wrote: map[string]bool{},
+	}, nil
+}
+
+func newCache[V any](kind string, limit int, size func(V) int, now func() time.Time) *cache.Cache[V] {
+	return cache.New(kind, limit, size, now, func(string, string) {})
+}
+
+// Host is the registry, as this server calls it.
+func (s *States) Host() string { return s.o.Client.Host() }
+
+// Layout is where the states are.
+func (s *States) Layout() addr.Layout { return s.o.Layout }
+
+// Open returns the store of a name, told which repository it may be a replica of. A
+// name that cannot be stored is not found, before a request is made.
+func Open(c *oci.Client, l addr.Layout, name string, o statebackend.Options) (*statebackend.Store, error) {
+	repository, err := l.StateRepo(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
+	r, err := c.Repo(repository)
+	if err != nil { // longer than the name of a repository may be
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
+	if o.Primary, err = l.StatePrimaryRepo(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
+	return statebackend.New(r, o), nil
+}
+
+// store opens the store of a name once.
+func (s *States) store(name string) (*statebackend.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if store := s.stores[name]; store != nil {
+		return store, nil
+	}
+	o := s.o.State
+	o.MaxState, o.StrictReads, o.Logger = maxState, true, s.o.Logger
+	store, err := Open(s.o.Client, s.o.Layout, name, o)
+	if err == nil && len(s.stores) < maxNames { // names come from paths
+		s.stores[name] = store
+	}
+	return store, err
+}
+
+// Repository is the repository of a state, without host.
+func (s *States) Repository(name string) (string, error) {
+	store, err := s.store(name)
+	if err != nil {
+		return "", err
+	}
+	return store.Repo().Name(), nil
+}
+
+// Names are the states that are known, in order.
+func (s *States) Names(ctx context.Context) ([]string, error) {
+	return s.names.Get(ctx, "", namePolicy(), func(ctx context.Context, _ []string, _ bool) ([]string, error) {
+		known := map[string]bool{}
+		for _, name := range s.o.Names {
+			known[name] = true
+		}
+		for _, name := range s.listed(ctx) {
+			known[name] = true
+		}
+		entered, err := s.entered(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range entered {
+			known[name] = true
+		}
+		names := slices.Sorted(maps.Keys(known))
+		return names[:min(len(names), maxNames)], nil
+	})
+}
+
+// listed are the states that the registry lists. Most have no such list.
+func (s *States) listed(ctx context.Context) []string {
+	repositories, err := s.o.Client.Repositories(ctx)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, repository := range repositories {
+		if it, ok := s.o.Layout.Parse(repository); ok && it.Kind == addr.KindState {
+			names = append(names, it.State)
+		}
+	}
+	return names
+}
+
+// entered are the states that have an entry in the queue.
+func (s *States) entered(ctx context.Context) ([]string, error) {
+	list, err := s.queue.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tags := slices.DeleteFunc(list.Tags, func(tag string) bool { return !artifact.IsCatalogTag(tag) })
+	tags = tags[:min(len(tags), maxNames)]
+	names := make([]string, len(tags))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i, tag := range tags {
+		g.Go(func() (err error) {
+			names[i], err = s.entries.Get(ctx, tag, foreverPolicy(), s.readEntry(tag))
+			if errors.Is(err, oci.ErrNotFound) { // read again with the next list
+				return nil
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), err
+}
+
+// readEntry reads the name out of an entry, which is the word of whoever may write
+// to the queue: it counts if it names the repository that its tag is of.
+func (s *States) readEntry(tag string) cache.Loader[string] {
+	return func(ctx context.Context, _ string, _ bool) (string, error) {
+		e, err := artifact.ReadCatalogEntry(ctx, s.queue, tag)
+		if errors.Is(err, oci.ErrCorrupt) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		it, ok := s.o.Layout.Parse(e.Repository)
+		if !ok || it.Kind != addr.KindState || artifact.CatalogTag(e.Repository) != tag {
+			return "", nil
+		}
+		return it.State, nil
+	}
+}
+
+// entryTime is how long the entry of a state may take, which nobody waits for.
+const entryTime = 30 * time.Second
+
+// Wrote hears that this server stored a state, and sees to it that there is an
+// entry of it. It does not wait for that, and tries again at the next write.
+func (s *States) Wrote(ctx context.Context, name string) {
+	s.mu.Lock()
+	known := s.wrote[name]
+	if len(s.wrote) < maxNames {
+		s.wrote[name] = true
+	}
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), entryTime)
+		defer cancel()
+		if err := s.enter(ctx, name); err != nil {
+			s.o.Logger.Warn("a state is not listed yet", "state", name, "error", err)
+			s.mu.Lock()
+			delete(s.wrote, name)
+			s.mu.Unlock()
+		}
+	}()
+}
+
+func (s *States) enter(ctx context.Context, name string) error {
+	repository, err := s.Repository(name)
+	if err != nil {
+		return err
+	}
+	if err := artifact.AddCatalogEntry(ctx, s.queue, artifact.CatalogEntry{Kind: addr.KindState, Address: name, Repository: repository}); err != nil {
+		return err
+	}
+	s.names.Forget("")
+	return nil
+}

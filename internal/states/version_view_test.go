@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package states_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func shop(output string) string {
+	return `{"version":4,"serial":1,"lineage":"a","outputs":{"o":{"value":"` + output + `"}},"resources":[]}`
+}
+
+// TestDocumentFollowsDigest drops what is kept of a version when another one has its
+// number, as after a restore of the registry.
+func TestDocumentFollowsDigest(t *testing.T) {
+	var now, which atomic.Int64
+	registries := []http.Handler{ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})}
+	for i, output := range []string{"old", "new"} {
+		put(t, mustClient(t, ocitest.Direct{Handler: registries[i]}), "shop", shop(output))
+	}
+	count := &ocitest.Count{Base: ocitest.Direct{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { registries[which.Load()].ServeHTTP(w, r) })}}
+	s := mustStates(t, states.Options{Client: mustClient(t, count), Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	check := func(want string) {
+		t.Helper()
+		d, err := s.Document(t.Context(), "shop", "default", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, ok := d.Reveal("output.o", "value"); !ok || string(value) != `"`+want+`"` {
+			t.Errorf("the document has %s, want %s", value, want)
+		}
+	}
+	check("old")
+	count.Take()
+	check("old")
+	if n := count.Total(); n != 0 {
+		t.Errorf("%d requests for what is kept, want none", n)
+	}
+	now.Add(int64(25 * time.Hour / time.Second))
+	check("old")
+	if n := count.Take(); n["GET manifest"] != 1 || n["GET blob"] != 0 {
+		t.Errorf("after a day: %v, want the manifest and no blob", n)
+	}
+	which.Store(1)
+	now.Add(int64(25 * time.Hour / time.Second))
+	check("new")
+}
+
+// TestDocumentWhy says why a version is not shown, and shows what its manifest says.
+func TestDocumentWhy(t *testing.T) {
+	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	s := mustStates(t, states.Options{Client: c})
+	for name, tt := range map[string]struct{ state, want string }{
+		"deep":      {`{"version":4,"serial":1,"lineage":"a","resources":` + strings.Repeat("[", 101) + strings.Repeat("]", 101) + `}`, "more than 64 MiB or 100 levels"},
+		"encrypted": {`{"serial":1,"lineage":"a","meta":{},"encrypted_data":"eA==","encryption_version":"v0"}`, "OpenTofu encrypted"},
+		"foreign":   {`{"version":4,"serial":1,"lineage":"a","resources":7}`, "This cannot be shown: "},
+		"shown":     {shop("x"), ""},
+	} {
+		put(t, c, name, tt.state)
+		d, err := s.Document(t.Context(), name, "default", 1)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if (tt.want == "") != (d.Why == "") || !strings.Contains(d.Why, tt.want) || (d.Document == nil) != (tt.want != "") || d.Version.N != 1 {
+			t.Errorf("%s: version %d, %q, want %q", name, d.Version.N, d.Why, tt.want)
+		}
+		if !s.Has(name, "default", 1) {
+			t.Errorf("%s is read anew each time", name)
+		}
+	}
+}
+
+// TestDocumentSealed looks at states that are sealed: with the server's keys, with
+// others, with none where it has some, and put in the place of another one. What is
+// not shown says why, nothing of it is on the page, and it is not kept for a server
+// that has the keys later.
+func TestDocumentSealed(t *testing.T) {
+	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	ours, others := statebackend.Options{Sealer: mustSealer(t, "k")}, statebackend.Options{Sealer: mustSealer(t, "x")}
+	putWith(t, c, "ours", ours, shop("secret-of-ours"))
+	putWith(t, c, "others", others, shop("secret-of-others"))
+	put(t, c, "clear", shop("secret-in-clear"))
+	from, to := mustRepo(t, c, "acme/state/ours"), mustRepo(t, c, "acme/state/moved")
+	m, err := from.Fetch(t.Context(), "state-default-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied(t, from, to, m)
+	with, without := mustStates(t, states.Options{Client: c, State: ours}), mustStates(t, states.Options{Client: c})
+	for _, tt := range []struct {
+		states *states.States
+		name   string
+		want   string
+	}{
+		{with, "ours", ""}, {with, "others", "sealed with keys that this server does not have"}, {with, "clear", "not sealed as this server's keys say"},
+		{with, "moved", "not sealed as this server's keys say"},
+		{without, "ours", "sealed with keys that this server does not have"}, {without, "others", "sealed with keys that this server does not have"}, {without, "clear", ""},
+	} {
+		d, err := tt.states.Document(t.Context(), tt.name, "default", 1)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if (tt.want == "") != (d.Why == "") || !strings.Contains(d.Why, tt.want) || (d.Document == nil) != (tt.want != "") || d.Version.N != 1 {
+			t.Errorf("%s: version %d, shown %t, %q, want %q", tt.name, d.Version.N, d.Document != nil, d.Why, tt.want)
+		}
+		if strings.Contains(d.Why, "secret") {
+			t.Errorf("%s: the reason is %q", tt.name, d.Why)
+		}
+	}
+}
+
+// copied pushes a manifest with its blobs elsewhere.
+func copied(t *testing.T, from, to *oci.Repo, m oci.Manifest) {
+	t.Helper()
+	var image ocispec.Manifest
+	if err := json.Unmarshal(m.Bytes, &image); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range append(image.Layers, image.Config) {
+		b, err := from.ReadBlob(t.Context(), d, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := to.PushBlob(t.Context(), oci.BytesBlob(d.MediaType, b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := to.PutTag(t.Context(), "state-default-v1", m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustSealer(t *testing.T, letter string) statebackend.Sealer {
+	t.Helper()
+	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
