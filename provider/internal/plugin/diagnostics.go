@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
-	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -27,7 +27,7 @@ func warning(err error) diag.Diagnostic {
 
 // message is an error as a diagnostic says it: in one line, and what helps.
 func message(err error) (summary, detail string) {
-	text := remedy.Text(err)
+	text := states.Remedy(err)
 	if !strings.Contains(text, "\nhint: ") {
 		if h := hint(err); h != "" {
 			text += "\nhint: " + h
