@@ -312,7 +312,7 @@ func (l *Lock) cleanUp(ctx context.Context) {
 		l.prune(ctx)
 		return
 	}
-	if n := len(l.x.numbers); l.tooMany() && l.s.findings.first(keepsAll) {
+	if n := len(l.x.numbers); l.tooMany() && l.s.findings.first("", keepsAll) {
 		l.s.o.Logger.WarnContext(ctx, "max_versions has no effect here: the registry does not delete",
 			"repository", l.s.repo.String(), "workspace", l.x.workspace, "max_versions", l.s.o.MaxVersions, "versions", n)
 	}
@@ -333,7 +333,24 @@ func (l *Lock) prune(ctx context.Context) {
 	if err == nil {
 		_, err = pruner{&l.s.records, l.x.line}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
-	if err != nil && l.s.findings.first(err.Error()) {
-		l.s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
+	l.s.unpruned(ctx, l.x.line, err)
+}
+
+// refusal is what an error says whatever it is about; "" for nil.
+func refusal(err error) string {
+	e, ok := errors.AsType[*oci.ResponseError](err)
+	switch {
+	case ok:
+		return fmt.Sprint(e.Status, e.Codes)
+	case err != nil:
+		return err.Error()
+	}
+	return ""
+}
+
+// unpruned logs why old versions stay, unless that was the last thing said of it.
+func (s *Store) unpruned(ctx context.Context, l line, err error) {
+	if s.findings.first(l.fragment, refusal(err)) {
+		s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.repo.String(), "workspace", l.workspace, "error", err)
 	}
 }

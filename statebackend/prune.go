@@ -38,7 +38,7 @@ func (s *Store) Prunable(ctx context.Context, workspace string, keep int) ([]int
 	}
 	p := pruner{&s.records, lineOf(workspace)}
 	list := numbers(tags, p.fragment)
-	return p.prunable(ctx, list, max(keep, 1), len(list))
+	return p.prunable(ctx, tags, list, max(keep, 1), len(list))
 }
 
 // pruner removes versions of a workspace.
@@ -49,11 +49,11 @@ type pruner struct {
 
 // prunable looks at the versions after the first keep ones, oldest first, and
 // returns at most limit.
-func (p pruner) prunable(ctx context.Context, list []int64, keep, limit int) ([]int64, error) {
+func (p pruner) prunable(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
 	if len(list) <= keep {
 		return nil, nil
 	}
-	forks, err := p.forks(ctx, list)
+	forks, err := p.forks(ctx, tags, list)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (p pruner) prunable(ctx context.Context, list []int64, keep, limit int) ([]
 
 // prune removes what is prunable.
 func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) (gone []int64, err error) {
-	old, err := p.prunable(ctx, list, keep, limit)
+	old, err := p.prunable(ctx, tags, list, keep, limit)
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
@@ -96,17 +96,18 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 }
 
 // forks returns the versions from which the head was not made. They exist only
-// where a lock was taken over, which shows as a jump in the numbers; only then
-// the line of the head is read.
-func (p pruner) forks(ctx context.Context, list []int64) (map[int64]bool, error) {
-	forks := map[int64]bool{}
-	if !jumped(list) {
-		return forks, nil
+// where a lock was taken over, which shows as a jump in the numbers, and in a copy that
+// keeps some of its own; only then the line of the head is read.
+func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int64]bool, error) {
+	kept, err := p.kept(ctx, tags)
+	if err != nil || len(kept) == 0 && !jumped(list) {
+		return nil, err
 	}
+	forks := map[int64]bool{}
 	for _, n := range list {
 		forks[n] = true
 	}
-	for n := list[0]; forks[n]; {
+	for n := list[0]; forks[n] && !slices.Contains(kept, n); {
 		delete(forks, n)
 		m, err := p.fetchState(ctx, p.numbered(n), p.workspace)
 		if errors.Is(err, oci.ErrNotFound) {
@@ -118,6 +119,18 @@ func (p pruner) forks(ctx context.Context, list []int64) (map[int64]bool, error)
 		n = m.ParentN
 	}
 	return forks, nil
+}
+
+// kept are the versions of a copy that are its own.
+func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
+	if !slices.Contains(tags, artifact.TagReplica) {
+		return nil, nil
+	}
+	mark, err := p.replica(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	return mark.Kept[p.workspace], err
 }
 
 // jumped tells whether a lock was ever taken over in this history.

@@ -17,6 +17,7 @@ const (
 	RemedyPrimary                       // name the original of a copy, or open the version
 	RemedyKey                           // configure the key of Version
 	RemedyUnlock                        // end Lock, whose holder could not release it
+	RemedyAdopt                         // make Copy one of Repository although it has other versions, if Repository is what counts
 )
 
 // Remedy is what may help against an error: what to do, while the edges say how
@@ -25,6 +26,7 @@ type Remedy struct {
 	Kind                  RemedyKind
 	Repository, Workspace string
 	Version               int64
+	Copy                  string // the repository that is to be a copy
 	Lock                  string // its id
 	Cause                 string // what may have led to the error; empty where the error says it
 }

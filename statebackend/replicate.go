@@ -29,8 +29,12 @@ func (r *records) replica(ctx context.Context) (artifact.ReplicaMark, error) {
 // moves dst's pointer last. It copies stored bytes and manifests unchanged,
 // within one registry by mounting them where it can, and never locks, so a reader
 // of dst sees at each moment a state that the source had. Cut off, it goes on where
-// it stopped. dst becomes a read-only replica; one that was taken over meanwhile, or
-// that has states of its own, is ErrReplica.
+// it stopped: what is older than the newest version of both is there, or was pruned.
+// With [Options].MaxVersions dst gets and keeps so many.
+//
+// dst becomes a read-only replica. One that was taken over meanwhile, that has states
+// of its own, or versions that the source does not have, is ErrReplica: see
+// [Store.Adopt].
 //
 // Sealed versions stay bound to the source: readers of dst name it in
 // [Options].Primary unless both repositories have the same name.
@@ -55,69 +59,162 @@ type copier struct {
 
 func (c copier) run(ctx context.Context) ([]int64, error) {
 	copied, err := c.replicate(ctx)
-	if err != nil {
-		return copied, fmt.Errorf("replicating workspace %q of %s to %s: %w", c.workspace, c.src.repo, c.dst.repo, err)
+	return copied, c.failed(err)
+}
+
+// failed says what an error is about.
+func (c copier) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return copied, nil
+	return fmt.Errorf("replicating workspace %q of %s to %s: %w", c.workspace, c.src.repo, c.dst.repo, err)
 }
 
 func (c copier) replicate(ctx context.Context) ([]int64, error) {
-	from, err := c.src.tags(ctx)
+	from, err := c.src.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	to, err := c.dst.tags(ctx)
+	to, err := c.dst.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.mark(ctx, to); err != nil {
+	mark, err := c.mark(ctx, to.tags)
+	if err != nil {
 		return nil, err
 	}
-	list := numbers(from, c.fragment)
 	recorded, err := c.copyRecord(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
+	list := from.Numbers(c.workspace)
 	switch {
 	case len(list) == 0 && recorded:
 		return nil, nil
 	case len(list) == 0:
 		return nil, c.src.noState(c.workspace)
 	}
-	there := numbers(to, c.fragment)
+	missing, err := c.missing(ctx, list, to.Numbers(c.workspace), mark.Kept[c.workspace])
+	if err != nil {
+		return nil, err
+	}
+	copied, err := c.copyVersions(ctx, missing)
+	if err != nil {
+		return copied, err
+	}
+	if err := c.dst.movePointer(ctx, c.line, list[0]); err != nil {
+		return copied, err
+	}
+	c.dst.pruneCopies(ctx, c.line)
+	return copied, nil
+}
+
+// missing are the versions to copy, newest first: those of list above the newest that
+// both sides have. there are those of dst, of which kept are not the source's.
+func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64, error) {
 	if len(there) > 0 && there[0] > list[0] {
-		return nil, fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica)
+		return nil, c.adoptable(fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica))
 	}
-	one := c.resealVersion
-	if !c.reseal {
-		one = c.copyVersion
-		if err := c.checkResealed(ctx, there); err != nil {
-			return nil, err
+	if err := c.checkResealed(ctx, there); err != nil {
+		return nil, err
+	}
+	common := int64(0)
+	for _, n := range there {
+		if slices.Contains(list, n) && !slices.Contains(kept, n) {
+			common = n
+			break
 		}
 	}
-	var copied []int64
+	if same, err := c.same(ctx, common); err != nil {
+		return nil, err
+	} else if !same {
+		return nil, c.adoptable(fmt.Errorf("version %d is another one than the source's: %w", common, ErrReplica))
+	}
+	missing := slices.Clone(list[:len(list)-len(upTo(list, common))])
+	if most := c.dst.o.MaxVersions; most > 0 && len(missing) > most {
+		missing = missing[:most]
+	}
+	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
+}
+
+// upTo is the part of a list, newest first, that is not above n.
+func upTo(list []int64, n int64) []int64 {
+	for len(list) > 0 && list[0] > n {
+		list = list[1:]
+	}
+	return list
+}
+
+// same tells whether version n is the same on both sides: copied, or sealed anew. It is
+// where one of them has been pruned meanwhile, and where n is none.
+func (c copier) same(ctx context.Context, n int64) (bool, error) {
+	if n == 0 {
+		return true, nil
+	}
+	ours, err := c.src.fetchState(ctx, c.numbered(n), c.workspace)
+	if err != nil {
+		return errors.Is(err, oci.ErrNotFound), notMissing(err)
+	}
+	theirs, err := c.dst.fetchState(ctx, c.numbered(n), c.workspace)
+	if err != nil {
+		return errors.Is(err, oci.ErrNotFound), notMissing(err)
+	}
+	written := ours.LockID != "" && ours.LockID == theirs.LockID && ours.Fence == theirs.Fence && ours.Created.Equal(theirs.Created)
+	return written || ours.Manifest.Digest == theirs.Manifest.Digest, nil
+}
+
+// notMissing is err unless it says that something is not there.
+func notMissing(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// copyVersions copies versions, of which the newest is the first, from the oldest on.
+func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64, err error) {
+	one := c.copyVersion
+	if c.reseal {
+		one = c.resealVersion
+	}
 	for _, n := range slices.Backward(list) {
-		if slices.Contains(there, n) {
+		err := one(ctx, n)
+		switch {
+		case errors.Is(err, errPruned):
 			continue
-		}
-		if err := one(ctx, n); errors.Is(err, errPruned) {
-			continue
-		} else if err != nil {
+		case err != nil:
 			return copied, fmt.Errorf("version %d: %w", n, err)
 		}
 		copied = append(copied, n)
 	}
-	return copied, c.dst.movePointer(ctx, c.line, list[0])
+	return copied, nil
+}
+
+// pruneCopies keeps the configured number of versions in a copy. It is a courtesy: a
+// failure is logged, and the next run tries again.
+func (s *Store) pruneCopies(ctx context.Context, l line) {
+	if s.o.MaxVersions <= 0 {
+		return
+	}
+	tags, err := s.tags(ctx)
+	if err != nil {
+		s.unpruned(ctx, l, err)
+		return
+	}
+	if list := numbers(tags, l.fragment); len(list) > s.o.MaxVersions {
+		_, err = pruner{&s.records, l}.prune(ctx, tags, list, s.o.MaxVersions, maxPruned)
+		s.unpruned(ctx, l, err)
+	}
 }
 
 // copyRecord copies the newest record, and removes older ones that it finds in dst;
 // false if there is none.
-func (c copier) copyRecord(ctx context.Context, from, to []string) (bool, error) {
-	r, err := (&Listing{s: c.src, tags: from}).Record(ctx, c.workspace)
+func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error) {
+	r, err := from.Record(ctx, c.workspace)
 	if err != nil || r == nil {
 		return false, err
 	}
-	if slices.Contains(to, r.Tag) {
+	if to.Has(r.Tag) {
 		return true, nil
 	}
 	m, err := c.src.repo.Fetch(ctx, r.Tag)
@@ -130,14 +227,14 @@ func (c copier) copyRecord(ctx context.Context, from, to []string) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("its record: %w", err)
 	}
-	c.dst.dropRecords(ctx, (&Listing{s: c.dst, tags: to}).records()[c.fragment], r.Seq, 0)
+	c.dst.dropRecords(ctx, to.records()[c.fragment], r.Seq, 0)
 	return true, nil
 }
 
 // checkResealed refuses to copy above versions that were sealed for dst: readers
 // would take neither for the other's successor.
 func (c copier) checkResealed(ctx context.Context, there []int64) error {
-	if len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
+	if c.reseal || len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
 		return nil
 	}
 	m, err := c.dst.fetchState(ctx, c.numbered(there[0]), c.workspace)
@@ -242,27 +339,40 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 }
 
 // mark marks dst on the first run and checks the mark on later ones.
-func (c copier) mark(ctx context.Context, tags []string) error {
+func (c copier) mark(ctx context.Context, tags []string) (artifact.ReplicaMark, error) {
 	if slices.Contains(tags, artifact.TagReplica) {
 		mark, err := c.dst.Replica(ctx)
 		switch {
 		case err != nil:
-			return err
+			return mark, err
 		case mark.Promoted:
-			return fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica)
+			return mark, c.adoptable(fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica))
 		case mark.Source != c.src.repo.String():
-			return fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica)
+			return mark, c.elsewhere(mark)
 		}
-		return nil
+		return mark, nil
 	}
 	if slices.ContainsFunc(tags, func(tag string) bool {
 		_, state := artifact.ParseStateTag(tag)
 		_, record := artifact.ParseWorkspaceTag(tag)
 		return state || record
 	}) {
-		return fmt.Errorf("it has states of its own: %w", ErrReplica)
+		return artifact.ReplicaMark{}, c.adoptable(fmt.Errorf("it has states of its own: %w", ErrReplica))
 	}
-	return c.dst.putReplicaMark(ctx, artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()})
+	mark := artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()}
+	return mark, c.dst.putReplicaMark(ctx, mark)
+}
+
+// adoptable adds that dst can be made a copy all the same.
+func (c copier) adoptable(err error) error {
+	return &RemediedError{Remedy{Kind: RemedyAdopt, Repository: c.src.repo.String(), Copy: c.dst.repo.String(), Workspace: c.workspace}, err}
+}
+
+func (c copier) elsewhere(mark artifact.ReplicaMark) error {
+	return &RemediedError{
+		Remedy{Kind: RemedyPromote, Repository: c.dst.repo.String()},
+		fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica),
+	}
 }
 
 func (r *records) putReplicaMark(ctx context.Context, mark artifact.ReplicaMark) error {

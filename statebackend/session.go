@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -193,8 +194,8 @@ const (
 // checkCopy refuses to lock a replica, or makes it one no more if the lock is
 // to be taken whoever holds it.
 func (x *session) checkCopy(ctx context.Context, tags []string) error {
-	if x.copy != copyUnknown {
-		return nil
+	if x.copy != copyUnknown || !slices.Contains(tags, artifact.TagReplica) {
+		return nil // one that is not marked may be until the next list
 	}
 	x.copy = copyNone
 	err := x.s.checkReplica(ctx, tags)

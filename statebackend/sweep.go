@@ -37,7 +37,7 @@ func (l *Lock) sweep(ctx context.Context) {
 			continue
 		}
 		if err := l.sweepClaim(ctx, v, c); err != nil {
-			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) {
+			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.first(c.x, refusal(err)) {
 				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 			}
 			return

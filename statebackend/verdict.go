@@ -112,21 +112,25 @@ type judgement struct {
 type findings struct {
 	mu        sync.Mutex // guards the fields below
 	can       abilities
-	judgement *judgement       // nil until a lock needs it
-	pointer   artifact.Pointer // "": not known
-	warned    string           // the last warning about what stays
+	judgement *judgement        // nil until a lock needs it
+	pointer   artifact.Pointer  // "": not known
+	warned    map[string]string // the last warning of each subject
 }
 
 // keepsAll is the warning of a registry that does not delete.
 const keepsAll = "keeps all"
 
-// first reports whether a warning is another one than the last: a server says once
-// what a registry refuses, and again when it refuses something else.
-func (f *findings) first(warning string) bool {
+// first reports whether a warning about a subject, such as a workspace, is another one
+// than the last: a server says once what a registry refuses, and again when it refuses
+// something else, or the same after it did not, which "" says.
+func (f *findings) first(subject, warning string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	first := f.warned != warning
-	f.warned = warning
+	first := f.warned[subject] != warning && warning != ""
+	if f.warned == nil {
+		f.warned = map[string]string{}
+	}
+	f.warned[subject] = warning
 	return first
 }
 

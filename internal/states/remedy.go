@@ -74,6 +74,8 @@ func remedied(r statebackend.Remedy) string {
 		how = fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", repo, ws, repo, ws)
 	case statebackend.RemedyDecrypt:
 		how = decrypt
+	case statebackend.RemedyAdopt:
+		how = fmt.Sprintf("it does not catch up by itself; if %s is what counts now: okara state replicate --adopt %s %s makes the other its copy, and keeps what only that has", repo, repo, r.Copy)
 	case statebackend.RemedyUnlock:
 		how = "once the registry is back: " + UnlockCommand(repo, r.Workspace, r.Lock)
 	case statebackend.RemedyKey:

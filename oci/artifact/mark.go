@@ -103,6 +103,10 @@ type ReplicaMark struct {
 	Source   string    `json:"source"` // HOST/NAME
 	Updated  time.Time `json:"updated"`
 	Promoted bool      `json:"promoted,omitempty"` // it was taken over and is a copy no longer
+
+	// Kept are the versions of each workspace that are no copies: they were here before
+	// the repository became a copy, and the source does not have them.
+	Kept map[string][]int64 `json:"kept,omitempty"`
 }
 
 // NewReplicaMark encodes the manifest of TagReplica.

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Adopt is Replicate, or with reseal Reseal, into a repository that has versions of
+// its own, such as the old primary after its copy was taken over. That becomes the
+// read-only replica. What it has and the source does not, above the newest version of
+// both, stays there under its number and is kept; the mark of dst remembers it, so that
+// Adopt tells the same when it is called again, and Replicate goes on from then on.
+//
+// Where the newest version of dst is not below that of the source, the source gets a
+// new one: a seal with the content of its newest, under a number above. So does a
+// record that is not newer than that of dst.
+//
+// A source that is a copy itself, and one under another name of dst, are ErrReplica;
+// so is a dst that is the copy of yet another repository. A workspace that somebody
+// holds in dst is a [*LockedError]: dst is read-only then, and Adopt is to be called
+// again once that lock has ended.
+func (s *Store) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
+	c := copier{src: s, dst: dst, line: lineOf(workspace), reseal: reseal}
+	kept, lone, err := c.take(ctx)
+	if err != nil || lone {
+		return nil, kept, c.failed(err)
+	}
+	copied, err = c.run(ctx)
+	return copied, kept, err
+}
+
+// take makes dst a replica, in which only the versions that it keeps are its own, and
+// returns these; lone, where the source does not know the workspace at all.
+func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
+	mark, err := c.takeMark(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	from, err := c.src.List(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	to, err := c.dst.List(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := c.free(ctx, to); err != nil {
+		return nil, false, err
+	}
+	if kept, err = c.own(ctx, mark, from, to); err != nil {
+		return nil, false, err
+	}
+	lone, err = c.raiseRecord(ctx, from, to)
+	return kept, lone && len(from.Numbers(c.workspace)) == 0, err
+}
+
+// own finds, and has the mark remember, the versions of dst that are its own. If the
+// newest is one of them, that of the source rises above it.
+func (c copier) own(ctx context.Context, mark artifact.ReplicaMark, from, to *Listing) ([]int64, error) {
+	list, there := from.Numbers(c.workspace), to.Numbers(c.workspace)
+	kept, err := c.diverged(ctx, list, there)
+	if err != nil {
+		return nil, err
+	}
+	if kept, err = c.keep(ctx, mark, kept); err != nil {
+		return nil, err
+	}
+	if len(list) > 0 && len(there) > 0 && there[0] >= list[0] && slices.Contains(kept, there[0]) {
+		err = c.src.rise(ctx, c.line, there[0])
+	}
+	pruned := func(n int64) bool { return !slices.Contains(there, n) }
+	return slices.DeleteFunc(kept, pruned), err
+}
+
+// takeMark writes that dst is a copy of the source, unless it is that already. What an
+// older mark kept is kept.
+func (c copier) takeMark(ctx context.Context) (artifact.ReplicaMark, error) {
+	mark, err := c.dst.Replica(ctx)
+	absent := errors.Is(err, oci.ErrNotFound)
+	switch {
+	case err != nil && !absent:
+		return mark, err
+	case !absent && !mark.Promoted && mark.Source == c.src.repo.String():
+		return mark, nil
+	case !absent && !mark.Promoted:
+		return mark, c.elsewhere(mark)
+	}
+	if err := c.mayTake(ctx); err != nil {
+		return mark, err
+	}
+	mark = artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC(), Kept: mark.Kept}
+	if err := c.dst.putReplicaMark(ctx, mark); err != nil {
+		return mark, err
+	}
+	return mark, c.apart(ctx)
+}
+
+// mayTake refuses what would be refused later, before anything is written.
+func (c copier) mayTake(ctx context.Context) error {
+	from, err := c.src.tags(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.src.checkReplica(ctx, from); err != nil {
+		return err
+	}
+	to, err := c.dst.tags(ctx)
+	if err != nil {
+		return err
+	}
+	return c.checkResealed(ctx, numbers(to, c.fragment))
+}
+
+// apart makes sure that both are not one repository under two names: then the source
+// has the mark, too, which is taken back.
+func (c copier) apart(ctx context.Context) error {
+	tags, err := c.src.tags(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.src.checkReplica(ctx, tags); err == nil || !errors.Is(err, ErrReplica) {
+		return err
+	}
+	return errors.Join(fmt.Errorf("both are one repository: %w", ErrReplica), c.dst.promote(ctx))
+}
+
+// free is nil if nobody holds the workspace in dst, where nobody can lock any more.
+func (c copier) free(ctx context.Context, to *Listing) error {
+	held, err := to.Held(ctx, c.workspace)
+	if err != nil || held == nil {
+		return err
+	}
+	return &LockedError{
+		Workspace: c.workspace, Repository: c.dst.repo.String(), Held: held.Info, Tag: held.Tag, Since: held.Age, Unreadable: held.Unreadable,
+	}
+}
+
+// diverged are the versions of dst that the source does not have, or has others under
+// their numbers, above the newest that both have.
+func (c copier) diverged(ctx context.Context, list, there []int64) (found []int64, err error) {
+	for _, n := range there {
+		if slices.Contains(list, n) {
+			if same, err := c.same(ctx, n); err != nil || same {
+				return found, err
+			}
+		}
+		found = append(found, n)
+	}
+	return found, nil
+}
+
+// keep adds versions to those that the mark of dst says are kept, and returns all of
+// this workspace, newest first.
+func (c copier) keep(ctx context.Context, mark artifact.ReplicaMark, found []int64) ([]int64, error) {
+	before := mark.Kept[c.workspace]
+	all := slices.Concat(before, found)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	slices.Reverse(all)
+	if len(all) == len(before) {
+		return all, nil
+	}
+	mark.Kept = maps.Clone(mark.Kept)
+	if mark.Kept == nil {
+		mark.Kept = map[string][]int64{}
+	}
+	mark.Kept[c.workspace] = all
+	return slices.Clone(all), c.dst.putReplicaMark(ctx, mark)
+}
+
+// rise makes the versions of a workspace go on above n, as after a claim from n on that
+// was ended by force: the next lock seals the newest version under a number above all
+// that it might have written.
+func (s *Store) rise(ctx context.Context, l line, n int64) error {
+	info := NewLockInfo("replicate", s.o.Tool)
+	x := s.session(l.workspace, info)
+	if n >= maxNumber {
+		return x.checkNumbers([]string{l.numbered(n)})
+	}
+	end := request{op: opPutTombstone, claim: claimID{fence: n, x: artifact.ClaimX(info.ID, rand.Uint32())}, forced: true, reason: artifact.ReasonForced}
+	if r := x.perform(ctx, end); r.err != nil {
+		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.err)
+	}
+	return s.Hold(ctx, l.workspace, info, func(*Lock) error { return nil })
+}
+
+// raiseRecord writes the record of the workspace again, above one that dst has and that
+// would count there in its place; lone, where only dst has one.
+func (c copier) raiseRecord(ctx context.Context, from, to *Listing) (lone bool, err error) {
+	ours, err := from.Record(ctx, c.workspace)
+	if err != nil {
+		return false, err
+	}
+	theirs, err := to.Record(ctx, c.workspace)
+	switch {
+	case err != nil:
+		return false, err
+	case ours == nil:
+		return theirs != nil || len(to.Numbers(c.workspace)) > 0, nil
+	case theirs == nil || theirs.Tag == ours.Tag || theirs.Seq < ours.Seq:
+		return false, nil
+	}
+	above := *ours
+	above.Seq = theirs.Seq
+	_, err = from.writeRecord(ctx, &above, *ours)
+	return false, err
+}

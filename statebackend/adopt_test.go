@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// mustFailOver writes three states, copies them, writes two more that are not copied,
+// and takes the copy over, which gets one more.
+func mustFailOver(t *testing.T, old, copied *statebackend.Store) {
+	t.Helper()
+	mustWrite(t, old, 1, 2, 3)
+	if _, err := old.Replicate(t.Context(), copied, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, old, 4, 5)
+	mustTakeOver(t, copied, 6)
+}
+
+// mustTakeOver takes the workspace over, and writes a state.
+func mustTakeOver(t *testing.T, s *statebackend.Store, serial int) {
+	t.Helper()
+	l, err := s.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, l, replicaState(serial))
+	mustUnlock(t, l)
+}
+
+// mustAdopt makes dst a copy of src, and returns how many versions were copied.
+func mustAdopt(t *testing.T, src, dst *statebackend.Store, kept ...int64) int {
+	t.Helper()
+	copied, got, err := src.Adopt(t.Context(), dst, "prod", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(kept, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("kept (-want +got):\n%s", diff)
+	}
+	return len(copied)
+}
+
+// serial reads the serial of the current state.
+func serial(t *testing.T, s *statebackend.Store) uint64 {
+	t.Helper()
+	_, v, err := s.Get(t.Context(), "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Serial
+}
+
+// TestFailBack: the old primary becomes the copy. What it wrote after the last run of
+// the replication stays and is named each time, also when the command is repeated, and
+// a second fail-over, back to it, goes the same way.
+func TestFailBack(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+		mustFailOver(t, old, now)
+		if n := mustAdopt(t, now, old, 5, 4); n != 2 {
+			t.Errorf("%d versions copied, want the seal of the takeover and what came after it", n)
+		}
+		if got := serial(t, old); got != 6 {
+			t.Errorf("the copy reads serial %d", got)
+		}
+		for n := int64(1); n <= 5; n++ {
+			if b, _, err := old.GetVersion(t.Context(), "prod", n); err != nil || !bytes.Equal(b, replicaState(int(n))) {
+				t.Errorf("version %d of the copy: %v", n, err)
+			}
+		}
+		if _, err := replicaStore(t, host, "infra/state", nil).Lock(t.Context(), "prod", statebackend.LockInfo{}); !errors.Is(err, statebackend.ErrReplica) {
+			t.Errorf("lock in the copy: %v", err)
+		}
+		mustWrite(t, now, 7)
+		if n := mustAdopt(t, now, old, 5, 4); n != 1 {
+			t.Errorf("%d versions copied by a second run", n)
+		}
+		if n := mustAdopt(t, now, old, 5, 4); n != 0 {
+			t.Errorf("%d versions copied by a third run", n)
+		}
+		mustWrite(t, now, 8)
+		if got, err := now.Replicate(t.Context(), old, "prod"); err != nil || len(got) != 1 {
+			t.Errorf("plain run afterwards: %v, %v", got, err)
+		}
+		mustTakeOver(t, old, 9)
+		mustWrite(t, now, 10)
+		if n := mustAdopt(t, old, now, newestOf(t, now)); n != 2 {
+			t.Errorf("%d versions copied after the second fail-over", n)
+		}
+		if got := serial(t, now); got != 9 {
+			t.Errorf("after the second fail-over the copy reads serial %d", got)
+		}
+	})
+}
+
+func newestOf(t *testing.T, s *statebackend.Store) int64 {
+	t.Helper()
+	v, err := s.Current(t.Context(), "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.N
+}
+
+// TestFailBackAbove: the old primary was used after the fail-over, and its numbers are
+// above those of the new one, or the same. They are kept, and the new one rises.
+func TestFailBackAbove(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, old, now *statebackend.Store){
+		"forced": func(t *testing.T, old, _ *statebackend.Store) {
+			mustLock(t, old, "prod", "dead")
+			mustTakeOver(t, old, 7)
+			mustTakeOver(t, old, 8)
+		},
+		"same numbers": func(t *testing.T, old, now *statebackend.Store) {
+			mustLock(t, old, "prod", "dead")
+			mustTakeOver(t, old, 7)
+			for newestOf(t, old) < newestOf(t, now) {
+				mustWrite(t, old, 8)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := ocitest.New(t, ocitest.Quirks{})
+			old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+			mustFailOver(t, old, now)
+			use(t, old, now)
+			above := newestOf(t, old)
+			if above < newestOf(t, now) {
+				t.Fatalf("the old one has %d, the new one %d", above, newestOf(t, now))
+			}
+			for range 2 {
+				_, kept, err := now.Adopt(t.Context(), old, "prod", false)
+				if err != nil || len(kept) < 3 || kept[0] != above {
+					t.Fatalf("kept %v, %v; want those down to 4 from %d", kept, err, above)
+				}
+				if got := serial(t, old); got != 6 || newestOf(t, old) != newestOf(t, now) || newestOf(t, now) <= above {
+					t.Errorf("the copy reads serial %d of version %d; the new one has %d", got, newestOf(t, old), newestOf(t, now))
+				}
+			}
+		})
+	}
+}
+
+// TestFailBackResumes cuts the run at each of its writes. The next one ends, and nothing
+// of what is kept was forgotten.
+func TestFailBackResumes(t *testing.T) {
+	for nth, cut := 1, true; cut; nth++ {
+		h := ocitest.Handler(t, ocitest.Quirks{})
+		synctest.Test(t, func(t *testing.T) { cut = cutFailBack(t, h, nth) })
+		if !cut && nth < 10 {
+			t.Errorf("a whole run had %d writes", nth-1)
+		}
+	}
+}
+
+// cutFailBack is false where the run has no write of that number.
+func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
+	began := time.Now()
+	open := func(name string, transport http.RoundTripper) *statebackend.Store {
+		r, err := oci.OpenRepo(ghostHost+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return statebackend.New(r, statebackend.Options{Tool: "test", Uptime: func() time.Duration { return time.Since(began) }})
+	}
+	old, now := open("infra/state", direct{h}), open("dr/state", direct{h})
+	mustFailOver(t, old, now)
+	mustLock(t, old, "prod", "dead")
+	mustTakeOver(t, old, 7)
+	above := newestOf(t, old)
+	fault := &ocitest.Fault{Base: direct{h}, Match: writes, Nth: nth, Times: -1, Do: ocitest.FailBefore}
+	if _, _, err := open("dr/state", fault).Adopt(t.Context(), open("infra/state", fault), "prod", false); err == nil {
+		return false
+	}
+	now = open("dr/state", direct{h})
+	if held, err := now.Held(t.Context(), "prod"); err == nil && held != nil { // it could not release what it took to rise
+		if err := now.ForceUnlock(t.Context(), "prod", held.Info.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, kept, err := now.Adopt(t.Context(), old, "prod", false)
+	if err != nil || len(kept) < 4 || kept[0] != above || kept[len(kept)-1] != 4 {
+		t.Fatalf("after a cut at write %d: kept %v, %v", nth, kept, err)
+	}
+	if got := serial(t, old); got != 6 {
+		t.Errorf("after a cut at write %d the copy reads serial %d", nth, got)
+	}
+	return true
+}
+
+// TestAdoptRefuses: who would lose a primary is refused, with what to do.
+func TestAdoptRefuses(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+	mustWrite(t, old, 1)
+	if _, err := old.Replicate(t.Context(), now, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(src, dst *statebackend.Store, want statebackend.RemedyKind) {
+		t.Helper()
+		_, _, err := src.Adopt(t.Context(), dst, "prod", false)
+		e, _ := errors.AsType[*statebackend.RemediedError](err)
+		if !errors.Is(err, statebackend.ErrReplica) || want != 0 && (e == nil || e.Remedy.Kind != want) {
+			t.Errorf("adopting %s: %v", dst.Repo(), err)
+		}
+	}
+	refused(now, old, statebackend.RemedyPromote) // nothing was taken over
+	mustTakeOver(t, now, 2)
+	other := replicaStore(t, host, "third/state", nil)
+	if _, err := now.Replicate(t.Context(), other, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	refused(old, other, statebackend.RemedyPromote) // a copy of another one
+	refused(now, replicaStore(t, strings.Replace(host, "127.0.0.1", "localhost", 1), "dr/state", nil), 0)
+	mustWrite(t, now, 3) // it did not become a copy of itself
+
+	dead := mustLock(t, old, "prod", "dead")
+	_, _, err := now.Adopt(t.Context(), old, "prod", false)
+	locked, ok := errors.AsType[*statebackend.LockedError](err)
+	if !ok || locked.Held.ID != dead.Info().ID {
+		t.Fatalf("adopting what somebody holds: %v", err)
+	}
+	if err := replicaStore(t, host, "infra/state", nil).ForceUnlock(t.Context(), "prod", locked.Held.ID); err != nil {
+		t.Fatal(err)
+	}
+	mustAdopt(t, now, old)
+
+	if _, err := other.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
+		t.Errorf("a record in a copy: %v", err)
+	}
+	_, err = old.Replicate(t.Context(), now, "prod")
+	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyAdopt {
+		t.Errorf("a plain run into what was taken over: %v", err)
+	}
+}
+
+// TestAdoptAndLock: a lock that began before the mark was there does not win after it.
+func TestAdoptAndLock(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+	mustFailOver(t, old, now)
+	stop := &ocitest.Fault{
+		Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/locked-prod-")
+		},
+		Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			mustAdopt(t, now, old, 5, 4)
+			return next.RoundTrip(r)
+		},
+	}
+	if _, err := replicaStore(t, host, "infra/state", stop).Lock(t.Context(), "prod", statebackend.LockInfo{}); !errors.Is(err, statebackend.ErrReplica) {
+		t.Errorf("lock: %v", err)
+	}
+	if held, err := old.Held(t.Context(), "prod"); held != nil || err != nil {
+		t.Errorf("held: %+v, %v", held, err)
+	}
+}
+
+// TestAdoptRecords: the record of the source counts in the copy, whichever was changed
+// more often, and a workspace that only the copy has stays there.
+func TestAdoptRecords(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+		mustFailOver(t, old, now)
+		describe := func(s *statebackend.Store, ws, text string) {
+			t.Helper()
+			mustRecord(t, s, ws, func(r *statebackend.Record) { r.Description = text })
+		}
+		describe(now, "prod", "new primary")
+		for _, text := range []string{"a", "b", "c"} {
+			describe(old, "prod", text)
+		}
+		describe(old, "lone", "only here")
+		for range 2 {
+			mustAdopt(t, now, old, 5, 4)
+			if w := mustWorkspace(t, old, "prod"); w.Live() == nil || w.Live().Description != "new primary" {
+				t.Errorf("record of the copy: %+v", w.Record)
+			}
+		}
+		if _, _, err := now.Adopt(t.Context(), old, "lone", false); err != nil {
+			t.Errorf("a workspace that only the copy has: %v", err)
+		}
+		if _, _, err := now.Adopt(t.Context(), old, "nowhere", false); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("a workspace that none has: %v", err)
+		}
+	})
+}
+
+// TestAdoptSealed: between repositories of two names what is sealed is sealed anew, and
+// then opens in the old primary without a name of the other.
+func TestAdoptSealed(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	old := sealedStore(t, host, "infra/state", statebackend.Options{})
+	now := sealedStore(t, host, "dr/state", statebackend.Options{Primary: "infra/state"})
+	mustStore(t, old, "prod", secret(1, "one"))
+	if _, err := old.Replicate(t.Context(), now, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	mustStore(t, old, "prod", secret(2, "lost"))
+	l, err := now.TakeOver(t.Context(), "prod", statebackend.LockInfo{Who: "failover"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, l, secret(3, "three"))
+	mustUnlock(t, l)
+	_, _, err = now.Adopt(t.Context(), old, "prod", false)
+	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyReseal {
+		t.Fatalf("without sealing anew: %v", err)
+	}
+	if _, err := old.Replica(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("the refused one is a copy: %v", err)
+	}
+	for range 2 {
+		if _, kept, err := now.Adopt(t.Context(), old, "prod", true); err != nil || len(kept) != 1 || kept[0] != 2 {
+			t.Fatalf("kept %v, %v", kept, err)
+		}
+	}
+	if got, _, err := old.Get(t.Context(), "prod"); err != nil || !bytes.Equal(got, secret(3, "three")) {
+		t.Errorf("the old primary reads %q, %v", got, err)
+	}
+	if got, _, err := old.GetVersion(t.Context(), "prod", 2); err != nil || !bytes.Equal(got, secret(2, "lost")) {
+		t.Errorf("what it keeps: %q, %v", got, err)
+	}
+}
+
+// TestReplicateDiverged: a source that was rolled back and went on has other versions
+// under the numbers of its copy, which is told, and not called up to date.
+func TestReplicateDiverged(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+	mustWrite(t, src, 1, 2)
+	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"state-prod-v2", "state-prod"} {
+		if err := src.Repo().Untag(t.Context(), tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src = replicaStore(t, host, "infra/state", nil)
+	mustWrite(t, src, 7)
+	_, err := src.Replicate(t.Context(), dst, "prod")
+	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyAdopt {
+		t.Fatalf("replicating: %v", err)
+	}
+	mustAdopt(t, src, dst, 2)
+	if got := serial(t, dst); got != 7 {
+		t.Errorf("the copy reads serial %d", got)
+	}
+}
+
+// TestReplicaIsPruned: a copy keeps as many versions as it is told, gets none again that
+// it dropped, and what it keeps of its own outlives them for a month.
+func TestReplicaIsPruned(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		var log bytes.Buffer
+		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+		mustFailOver(t, old, now)
+		mustAdopt(t, now, old, 5, 4)
+		r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := statebackend.New(r, statebackend.Options{MaxVersions: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for i := range 4 {
+			mustWrite(t, now, 7+i)
+			if _, err := now.Replicate(t.Context(), copied, "prod"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := serial(t, old); got != 10 {
+			t.Errorf("the copy reads serial %d", got)
+		}
+		list, err := copied.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := list.Numbers("prod")
+		if strings.HasSuffix(t.Name(), "/no-delete") {
+			if strings.Count(log.String(), "could not be removed") != 1 {
+				t.Errorf("log:\n%s", log.String())
+			}
+			return
+		}
+		if len(left) != 5 || left[3] != 5 || left[4] != 4 {
+			t.Errorf("versions of the copy: %v, want three and what it keeps", left)
+		}
+	})
+}
+
+// TestReplicateNewest: a new copy that keeps two versions gets two.
+func TestReplicateNewest(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	src := replicaStore(t, host, "infra/state", nil)
+	mustWrite(t, src, 1, 2, 3, 4)
+	r, err := oci.OpenRepo(host+"/dr/state", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := statebackend.New(r, statebackend.Options{MaxVersions: 2})
+	for range 2 {
+		got, err := src.Replicate(t.Context(), dst, "prod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := dst.List(t.Context()); err != nil || len(list.Numbers("prod")) != 2 || serial(t, dst) != 4 {
+			t.Errorf("copied %v: %v, %v", got, list.Numbers("prod"), err)
+		}
+	}
+}
