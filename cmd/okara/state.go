@@ -37,6 +37,7 @@ type stateFlags struct {
 	identities []string
 	primary    string
 	unsealed   bool // set by commands that seal what is in clear
+	keep       int  // set by a command that prunes: so many versions; 0: all
 
 	block *backendblock.Backend // of the folder, where no repository is named; its keys are in the fields above
 	next  *envelope.Envelope    // set by rekey: the keys that seal from now on
@@ -73,7 +74,7 @@ func newState(reg *registries) *cobra.Command {
 // options returns how the commands store: as a backend block without further
 // arguments does, and with the keys of the command line.
 func (f *stateFlags) options(a *app) (statebackend.Options, error) {
-	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true, Unsealed: f.unsealed}
+	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true, Unsealed: f.unsealed, MaxVersions: f.keep}
 	_, o.Primary, _ = strings.Cut(cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY")), "/") // without the host
 	keys := append(strings.Fields(a.getenv("OKARA_STATE_KEYS")), f.keys...)
 	identities := append(strings.Fields(a.getenv("OKARA_STATE_IDENTITIES")), f.identities...)

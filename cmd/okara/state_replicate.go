@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,13 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateReplicate(reg *registries, f *stateFlags) *cobra.Command {
-	var ws string
-	var reseal bool
-	cmd := &cobra.Command{
-		Use:   "replicate REPOSITORY DESTINATION",
-		Short: "Copy states to a read-only replica in another repository",
-		Long: `Copy the versions that DESTINATION lacks, in order, then move its current state.
+const replicateLong = `Copy the versions that DESTINATION lacks, in order, then move its current state.
 Locks are not copied. A run that was cut off is continued by the next one, so
 this is a command for a timer. Stored bytes are copied as they are: replicating
 encrypted states needs no key, but readers of DESTINATION then have to name
@@ -31,40 +26,110 @@ which needs the keys.
 
 The first run marks DESTINATION as a replica, and locks in it are refused. To
 fail over, make sure that nothing writes to REPOSITORY any more, then run
-"okara state unlock DESTINATION --take-over" for each workspace.`,
-		Example: "  okara state replicate registry.example.com/infrastructure/tofu-state dr.example.com/infrastructure/tofu-state",
-		Args:    cobra.ExactArgs(2),
+"okara state unlock DESTINATION --take-over" for each workspace.
+
+To fail back, make the old primary the replica: --adopt takes a DESTINATION that
+has versions of its own. Those that REPOSITORY does not have stay under their
+numbers, as versions beside those of REPOSITORY, and are named each time. From
+then on DESTINATION is read-only, and runs without --adopt go on.`
+
+// replication is what the flags of state replicate ask for.
+type replication struct {
+	reseal, adopt, force bool
+	keep                 int
+}
+
+func newStateReplicate(reg *registries, f *stateFlags) *cobra.Command {
+	var ws string
+	var how replication
+	cmd := &cobra.Command{
+		Use:   "replicate REPOSITORY DESTINATION",
+		Short: "Copy states to a read-only replica in another repository",
+		Long:  replicateLong,
+		Example: `  okara state replicate registry.example.com/infrastructure/tofu-state dr.example.com/infrastructure/tofu-state
+  okara state replicate --adopt dr.example.com/infrastructure/tofu-state registry.example.com/infrastructure/tofu-state`,
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			src, err := f.store(reg, args[0])
-			if err != nil {
-				return err
-			}
-			dst, err := f.store(reg, args[1])
+			src, dst, err := how.open(reg, f, args)
 			if err != nil {
 				return err
 			}
 			names := []string{ws}
 			if !cmd.Flags().Changed("workspace") {
-				if names, err = src.Replicable(cmd.Context()); err != nil {
+				if names, err = how.names(cmd.Context(), src, dst); err != nil {
 					return err
 				}
 			}
 			if len(names) == 0 {
 				return fmt.Errorf("states in %s: %w", args[0], oci.ErrNotFound)
 			}
-			replicate := src.Replicate
-			if reseal {
-				replicate = src.Reseal
+			if err := how.confirm(cmd.Context(), reg.app, src, dst); err != nil {
+				return err
 			}
 			return replicateStates(reg.app, replicatedStates{Repository: args[0], Destination: args[1]}, names,
-				func(name string) ([]int64, error) { return replicate(cmd.Context(), dst, name) })
+				func(name string) (copied, kept []int64, err error) { return how.one(cmd.Context(), src, dst, name) })
 		},
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVar(&reseal, "reseal", false, "seal each version anew for DESTINATION")
+	cmd.Flags().BoolVar(&how.reseal, "reseal", false, "seal each version anew for DESTINATION")
+	cmd.Flags().BoolVar(&how.adopt, "adopt", false, "take a DESTINATION with versions of its own, which stay beside")
+	cmd.Flags().BoolVar(&how.force, "force", false, "do not ask before --adopt makes DESTINATION read-only")
+	cmd.Flags().IntVar(&how.keep, "max-versions", 0, "keep the newest `N` versions in DESTINATION; 0 keeps all")
 	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
 	cmd.Flags().Lookup("workspace").DefValue = ""
 	return cmd
+}
+
+// open opens both repositories.
+func (how replication) open(reg *registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
+	if how.keep < 0 {
+		return nil, nil, usageError("--max-versions must not be negative")
+	}
+	if src, err = f.store(reg, args[0]); err != nil {
+		return nil, nil, err
+	}
+	to := *f
+	to.keep = how.keep
+	dst, err = to.store(reg, args[1])
+	return src, dst, err
+}
+
+// names are the workspaces to copy, and with --adopt those that only dst has.
+func (how replication) names(ctx context.Context, src, dst *statebackend.Store) ([]string, error) {
+	names, err := src.Replicable(ctx)
+	if err != nil || !how.adopt {
+		return names, err
+	}
+	more, err := dst.Replicable(ctx)
+	names = append(names, more...)
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// confirm asks before a repository becomes read-only in which runs may be at work.
+func (how replication) confirm(ctx context.Context, a *app, src, dst *statebackend.Store) error {
+	if !how.adopt {
+		return nil
+	}
+	mark, err := dst.Replica(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	already := err == nil && !mark.Promoted
+	return a.confirm(how.force || already, "--force", fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
+}
+
+// one copies one workspace.
+func (how replication) one(ctx context.Context, src, dst *statebackend.Store, name string) (copied, kept []int64, err error) {
+	switch {
+	case how.adopt:
+		return src.Adopt(ctx, dst, name, how.reseal)
+	case how.reseal:
+		copied, err = src.Reseal(ctx, dst, name)
+	default:
+		copied, err = src.Replicate(ctx, dst, name)
+	}
+	return copied, nil, err
 }
 
 // replicatedStates is the result of state replicate.
@@ -77,23 +142,24 @@ type replicatedStates struct {
 type replicatedWorkspace struct {
 	Workspace string  `json:"workspace"`
 	Copied    []int64 `json:"copied"`
+	Kept      []int64 `json:"kept,omitempty"` // in the destination, beside those of the repository
 	Error     string  `json:"error,omitempty"`
 }
 
 // replicateStates copies one workspace after the other and prints what came of each.
 // One that fails does not stop the others.
-func replicateStates(a *app, out replicatedStates, names []string, one func(name string) ([]int64, error)) error {
+func replicateStates(a *app, out replicatedStates, names []string, one func(name string) (copied, kept []int64, err error)) error {
 	var lines []string
 	var errs []error
 	for _, name := range names {
-		copied, err := one(name)
-		r := replicatedWorkspace{Workspace: name, Copied: append([]int64{}, copied...)}
+		copied, kept, err := one(name)
+		r := replicatedWorkspace{Workspace: name, Copied: append([]int64{}, copied...), Kept: kept}
 		if err != nil {
 			r.Error = states.Remedy(err)
 			errs = append(errs, err)
 		}
 		out.Workspaces = append(out.Workspaces, r)
-		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, plural(len(copied), "version")))
+		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, plural(len(copied), "version"))+keptText(kept, out.Repository))
 	}
 	if err := a.printResult(out, strings.Join(lines, "\n")); err != nil {
 		return err
@@ -102,6 +168,32 @@ func replicateStates(a *app, out replicatedStates, names []string, one func(name
 		return partlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
 	}
 	return errors.Join(errs...)
+}
+
+// keptText names versions that a copy keeps beside those of its source.
+func keptText(kept []int64, source string) string {
+	if len(kept) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; kept, and not in %s: %s", source, numberRanges(kept))
+}
+
+// numberRanges writes versions, newest first, as in "version 7, 3-5".
+func numberRanges(list []int64) string {
+	var ranges []string
+	for i := 0; i < len(list); {
+		last := i
+		for last+1 < len(list) && list[last+1] == list[last]-1 {
+			last++
+		}
+		text := fmt.Sprint(list[i])
+		if last > i {
+			text = fmt.Sprintf("%d-%d", list[last], list[i])
+		}
+		ranges = append(ranges, text)
+		i = last + 1
+	}
+	return "version " + strings.Join(ranges, ", ")
 }
 
 // workspaces lists those that have a state.

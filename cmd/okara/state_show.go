@@ -84,6 +84,9 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 	rows = append(rows, []string{"lock", lock})
 	if copied != nil {
 		rows = append(rows, []string{"replica of", copied.Source + ", " + copied.lag()})
+		if len(copied.Kept) > 0 {
+			rows = append(rows, []string{"kept beside", numberRanges(copied.Kept)})
+		}
 	}
 	for _, row := range rows {
 		row[0] += ":"
@@ -103,6 +106,8 @@ type replicaJSON struct {
 	Source string `json:"source"`
 	Behind int    `json:"versions_behind"`
 	Error  string `json:"error,omitempty"` // the source could not be asked
+	// Kept are the versions that only the replica has.
+	Kept []int64 `json:"kept,omitempty"`
 }
 
 func (r replicaJSON) lag() string {
@@ -125,7 +130,7 @@ func (f *stateFlags) replica(ctx context.Context, reg *registries, s *statebacke
 	if err != nil {
 		return nil, err
 	}
-	r := &replicaJSON{Source: mark.Source}
+	r := &replicaJSON{Source: mark.Source, Kept: mark.Kept[ws]}
 	src, err := f.store(reg, mark.Source)
 	if err != nil {
 		return nil, err

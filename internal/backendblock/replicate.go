@@ -4,6 +4,7 @@ package backendblock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -21,10 +22,19 @@ func (b Backend) Replicate(ctx context.Context, workspace string, open func(Back
 	var errs []error
 	for _, replica := range b.Replicas {
 		if err := b.copyTo(ctx, replica, workspace, open); err != nil {
-			errs = append(errs, fmt.Errorf("the replica is behind: %w\nhint: it catches up with the next run, or by `okara state replicate %s %s`", err, b.Repository, replica))
+			errs = append(errs, b.behind(err, replica))
 		}
 	}
 	return errs
+}
+
+// behind says what a replica waits for: the next run, or, where it never catches up like
+// that, what the error says itself.
+func (b Backend) behind(err error, replica string) error {
+	if errors.Is(err, statebackend.ErrReplica) {
+		return fmt.Errorf("the replica is behind: %w", err)
+	}
+	return fmt.Errorf("the replica is behind: %w\nhint: it catches up with the next run, or by `okara state replicate %s %s`", err, b.Repository, replica)
 }
 
 func (b Backend) copyTo(ctx context.Context, replica, workspace string, open func(Backend) (*statebackend.Store, error)) error {
