@@ -11,6 +11,10 @@ COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 KO      := $(CACHE)/ko/0.19.1/ko
+STATES  := $(CACHE)/terraform/1.16.0/terraform
+VERSION := 0.0.1
+PLATFORMS := darwin_amd64 darwin_arm64 freebsd_amd64 linux_amd64 linux_arm linux_arm64 windows_amd64 windows_arm64
+RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
 TAG     := devel
 NESTED  := internal/e2e internal/conformance operator provider
 TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
@@ -19,7 +23,7 @@ TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/co
 lint tools: export GOGC := 400
 lint tools: export GOMEMLIMIT := 3GiB
 
-.PHONY: build image tools generate test $(TESTS) lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop interop-kube models mutants docs screenshots vuln year
+.PHONY: build image release tools generate test $(TESTS) lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -41,7 +45,9 @@ build:
 	go build -o bin/okara ./cmd/okara
 image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara bundle load --images
 	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
-tools: build $(TOFU) $(TIME) $(REG) $(JQ)
+release: # okara's own provider as GoReleaser leaves one, for okara publish provider
+	cd internal/e2e && go run ./dist ../../provider github.com/seed-141914ff/okara/provider/cmd/terraform-provider-okara $(VERSION) "$(CURDIR)/bin/release/$(VERSION)" $(PLATFORMS)
+tools: build $(TOFU) $(TIME) $(REG) $(JQ) $(RELEASE)
 generate: # what is made from the API types of operator
 	$(MAKE) -C operator generate
 lint:
@@ -104,6 +110,18 @@ $(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
 $(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod
 	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/google/ko
+# What the tests publish of it, for this platform and another one.
+$(RELEASE): $(shell find provider oci statebackend credentials internal -name '*.go' ! -name '*_test.go' ! -path 'internal/e2e/*') provider/go.mod go.mod
+	$(MAKE) release PLATFORMS="darwin_arm64 $$(go env GOOS)_$$(go env GOARCH)"
+	rm -rf $(@D) && mv bin/release/0.0.1 $(@D)
+# Its remote-state backends are modules that the proxy lacks; no test needs one.
+$(CACHE)/terraform/%/terraform: internal/e2e/terraform/%/go.mod
+	rm -rf $(@D) && mkdir -p $(@D)/src && cp $(<D)/go.mod $(<D)/go.sum $(@D)/src/
+	cd $(@D)/src && for b in azure consul cos gcs kubernetes oci oss pg s3; do mkdir $$b && \
+		printf 'module github.com/hashicorp/terraform/internal/backend/remote-state/%s\n' $$b >$$b/go.mod && \
+		printf 'package %s\n\nimport "github.com/hashicorp/terraform/internal/backend"\n\nfunc New() backend.Backend { panic("this backend is not in this build") }\n' $$b >$$b/backend.go || exit 1; done
+	mkdir $(@D)/src/legacy && echo 'module github.com/hashicorp/terraform/internal/legacy' >$(@D)/src/legacy/go.mod
+	cd $(@D)/src && go build -p 1 -ldflags '-s -w -X main.experimentsAllowed=yes' -o "$(CURDIR)/$@" github.com/hashicorp/terraform
 $(CACHE)/jq/%/jq: internal/e2e/jq/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/itchyny/gojq/cmd/gojq
 $(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod

@@ -27,6 +27,7 @@ const (
 // tools are the absolute names of the programs under test.
 type tools struct {
 	root, okara, tofu, registry, dist, jq string
+	provider                              string // a release of okara's own, as dist is one of another
 	key                                   string // file of an OpenPGP key, made for this run of the tests
 }
 
@@ -43,6 +44,7 @@ func findTools() (tools, error) {
 		registry: filepath.Join(cache, "registry", registryVersion, "registry"),
 		jq:       filepath.Join(cache, "jq", jqVersion, "jq"),
 		dist:     filepath.Join(cache, "provider", "time", timeVersion),
+		provider: filepath.Join(root, "bin", "provider"),
 	}
 	if other := os.Getenv("OKARA_TEST_TOFU"); other != "" {
 		t.tofu = other
@@ -185,6 +187,7 @@ func (s tools) setup(env *testscript.Env, tool string) error {
 	env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
 	env.Setenv("TOOL", tool)
 	env.Setenv("DIST", s.dist)
+	env.Setenv("PROVIDER", s.provider)
 	env.Setenv("KEY", s.key)
 	env.Setenv("MODULES", filepath.Join(s.root, "testdata", "modules"))
 	env.Setenv("CHECKPOINT_DISABLE", "1")

@@ -136,10 +136,10 @@ func TestStateDataRefuses(t *testing.T) {
 func TestVersionsDataRefuses(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	p := start(t, nil)
-	_, a := p.readData("okara_module_versions", object{"module": "acme/network/aws", "registry": host})
+	_, a := p.readData("okara_module_versions", object{"address": "acme/network/aws", "registry": host})
 	says(t, a, "nothing is published in "+host+"/modules/acme/network/aws", "Hint: `okara list`")
-	_, a = p.readData("okara_module_versions", object{"module": "acme/cloud", "registry": host})
+	_, a = p.readData("okara_module_versions", object{"address": "acme/cloud", "registry": host})
 	says(t, a, "is no address of a module", "acme/network/aws")
-	_, a = p.readData("okara_provider_versions", object{"provider": "acme/cloud"})
+	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud"})
 	says(t, a, "HOST[:PORT][/PREFIX]", "OKARA_REGISTRY")
 }

@@ -25,7 +25,7 @@ import (
 // versionsData is okara_module_versions or okara_provider_versions.
 type versionsData struct {
 	*okara
-	of string // "module" or "provider", which is also the name of the argument
+	of string // "module" or "provider"
 }
 
 // Metadata names the data source.
@@ -38,7 +38,7 @@ func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, res
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lists what is published of a " + d.of + " in an OCI registry.",
 		Attributes: map[string]schema.Attribute{
-			d.of:         schema.StringAttribute{Required: true, MarkdownDescription: "its address, such as `" + d.example() + "`"},
+			"address":    schema.StringAttribute{Required: true, MarkdownDescription: "of it, such as `" + d.example() + "`"},
 			"registry":   schema.StringAttribute{Optional: true, MarkdownDescription: "`HOST[:PORT][/PREFIX]`; without it the variable `OKARA_REGISTRY` has it"},
 			"ca_file":    schema.StringAttribute{Optional: true, MarkdownDescription: "PEM file of certificate authorities to trust besides the system's"},
 			"insecure":   schema.BoolAttribute{Optional: true, MarkdownDescription: "do not verify TLS certificates"},
@@ -81,7 +81,7 @@ func (d *versionsData) repository(config tfsdk.Config) (*oci.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := o.text(d.of)
+	address, err := o.text("address")
 	if err != nil {
 		return nil, err
 	}
