@@ -85,9 +85,9 @@ interop-kube: build $(TOFU) # ten minutes of builds at first
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && \
 		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
 mutants: # one guard after another is taken from the sandbox of runs and the machine of instances; then a million random steps of it
-	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/run
-	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/instance
-	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./internal/instance
+	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/run
+	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/lifecycle
+	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./instances/lifecycle
 year: # a year of hourly applies and daily publishes, with kill -9
 	OKARA_TEST_DAYS=365 go test -count=1 -timeout 3h -run TestYear -v ./internal/embedded
 vuln: # asks vuln.go.dev; not part of lint, which needs no network

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/client"
-	"github.com/seed-141914ff/okara/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 

@@ -24,7 +24,7 @@ var doorRow = regexp.MustCompile("(?m)^\\| (`/[^`]+`|the server itself)[^|]*\\| 
 // tests that do.
 var shownElsewhere = map[string]string{
 	"`/hooks/github`":   "TestHook in registry",
-	"the server itself": "TestOwnActs in internal/portal",
+	"the server itself": "TestOwnActs in instances/portal",
 }
 
 // TestAuditDoors goes through the doors that docs/audit.md names, with real clients and

@@ -21,10 +21,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	runs "github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/depottest"
-	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	runs "github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -94,9 +94,9 @@ func newRunsTest(t *testing.T, isolation string) *runsTest {
 	host := ocitest.New(t, ocitest.Quirks{})
 	rt.options = runsOptions(t.TempDir(), tofutest.Tofu(t), isolation, host)
 	rt.spec = runs.Spec{
-		Ref: instance.Ref{ID: "abcdefghjk", Kind: instance.RunApply, N: 1}, Run: "sandbox/vpc abcdefghjk run 1",
+		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1}, Run: "sandbox/vpc abcdefghjk run 1",
 		Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger",
-		Source: instance.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: runs.Limits{Timeout: 10 * time.Minute},
+		Source: lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: runs.Limits{Timeout: 10 * time.Minute},
 	}
 	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
 	if err != nil {
@@ -164,7 +164,7 @@ func (rt *runsTest) next(t *testing.T) {
 	rt.serial++
 	doc, err := json.Marshal(map[string]any{
 		"version": 1, "lineage": "test", "serial": rt.serial,
-		"records": map[string]*instance.Record{r.ID: {ID: r.ID, Run: &instance.Run{N: r.N, Attempt: r.Attempt, Kind: r.Kind, Nonce: r.Nonce}}},
+		"records": map[string]*lifecycle.Record{r.ID: {ID: r.ID, Run: &lifecycle.Run{N: r.N, Attempt: r.Attempt, Kind: r.Kind, Nonce: r.Nonce}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func (rt *runsTest) complete(t *testing.T) {
 	t.Helper()
 	for range 4 {
 		rt.next(t)
-		if st := rt.end(t, rt.start(t)); st.Result.Outcome == instance.Done {
+		if st := rt.end(t, rt.start(t)); st.Result.Outcome == lifecycle.Done {
 			here, _ := rt.cloud.list()
 			if diff := cmp.Diff(rt.resources(t), here); diff != "" || st.Result.Resources != len(here) {
 				t.Errorf("%+v: state and cloud (-state +cloud):\n%s", st, diff)
@@ -310,7 +310,7 @@ func TestTofuRunKilled(t *testing.T) {
 				close(rt.cloud.goOn)
 			}
 			st := rt.end(t, h)
-			if (st.State == runs.Gone) != c.lost || !c.lost && st.Result.Outcome != instance.RunFailed {
+			if (st.State == runs.Gone) != c.lost || !c.lost && st.Result.Outcome != lifecycle.RunFailed {
 				t.Errorf("%+v", st)
 			}
 			if recovered := c.applying && c.lost; recovered && !strings.Contains(st.Message, "errored.tfstate") {
@@ -321,7 +321,7 @@ func TestTofuRunKilled(t *testing.T) {
 			if want := (map[string]int{"a": 1, "b": 1}); c.lost && c.applying && made["a"] != want["a"] {
 				t.Errorf("made %v: what the tool wrote down was made again", made)
 			}
-			rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = instance.RunDestroy, 2, 0, ""
+			rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""
 			rt.complete(t)
 			if here, _ := rt.cloud.list(); len(here) > 0 {
 				t.Errorf("left: %v", here)
@@ -359,7 +359,7 @@ func TestTofuRunServerKilled(t *testing.T) {
 	close(rt.cloud.goOn)
 	st := rt.end(t, h)
 	here, made := rt.cloud.list()
-	if st.Result.Outcome != instance.Done || st.Result.Counts == nil || st.Result.Counts.Add != 2 || made["a"]+made["b"] != 2 {
+	if st.Result.Outcome != lifecycle.Done || st.Result.Counts == nil || st.Result.Counts.Add != 2 || made["a"]+made["b"] != 2 {
 		t.Errorf("%+v, made %v", st, made)
 	}
 	if diff := cmp.Diff(rt.resources(t), here); diff != "" {

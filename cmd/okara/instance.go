@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/client"
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -87,7 +87,7 @@ func (f *portalFlags) asking(reg *registries, ask func(ctx context.Context, c *p
 
 // verb makes a command's RunE of one change of the instance that is its first
 // argument.
-func (f *portalFlags) verb(reg *registries, change func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error)) func(*cobra.Command, []string) error {
+func (f *portalFlags) verb(reg *registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
 	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		one, err := change(ctx, c, args[0])
 		if err != nil {
@@ -108,15 +108,15 @@ func instanceError(err error, args []string) error {
 		id = args[0]
 	}
 	switch {
-	case e.Reason == portaldoc.ReasonQuota:
+	case e.Reason == api.ReasonQuota:
 		err = withHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
-	case e.Reason == portaldoc.ReasonStalePlan:
+	case e.Reason == api.ReasonStalePlan:
 		err = withHint(err, "look at it again: `okara instance show %s`", id)
-	case e.Reason == portaldoc.ReasonProtected:
+	case e.Reason == api.ReasonProtected:
 		err = withHint(err, "take the protection away first: `okara instance unprotect %s`", id)
-	case e.Reason == portaldoc.ReasonPhase || e.Reason == portaldoc.ReasonExtends || e.Reason == portaldoc.ReasonNoEnd:
+	case e.Reason == api.ReasonPhase || e.Reason == api.ReasonExtends || e.Reason == api.ReasonNoEnd:
 		err = withHint(err, "`okara instance show %s` says how it is", id)
-	case e.Reason == portaldoc.ReasonPaused:
+	case e.Reason == api.ReasonPaused:
 		err = withHint(err, "nothing is launched from it for now; who runs the server knows until when")
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return withHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
@@ -128,19 +128,19 @@ func instanceError(err error, args []string) error {
 	switch {
 	case e.Status == http.StatusUnprocessableEntity:
 		return &exitError{code: exitUsage, err: err}
-	case e.Reason != "" && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests && e.Reason != portaldoc.ReasonDenied:
+	case e.Reason != "" && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests && e.Reason != api.ReasonDenied:
 		return &exitError{code: exitConflict, err: err}
 	}
 	return err
 }
 
 // printInstance prints an instance: its id and how it is.
-func printInstance(a *app, one portaldoc.Instance) error {
+func printInstance(a *app, one api.Instance) error {
 	return a.printResult(one, portalclient.Plain(one.ID+" "+one.Phase))
 }
 
 // ownerWords is how lists show an owner.
-func ownerWords(o *portaldoc.Owner) string {
+func ownerWords(o *api.Owner) string {
 	switch {
 	case o == nil:
 		return "-"
@@ -210,7 +210,7 @@ func (f *portalFlags) complete(reg *registries, cmd *cobra.Command, word string,
 }
 
 // runWords says in a line what a run is about.
-func runWords(u *portaldoc.Run) string {
+func runWords(u *api.Run) string {
 	if u == nil {
 		return "-"
 	}

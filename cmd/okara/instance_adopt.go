@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newInstanceAdopt(reg *registries) *cobra.Command {
@@ -27,7 +27,7 @@ its owner. One that ended in order is refused.
 		Example: `  okara instance adopt registry.example.com/platform/instances/sandbox/vpc/abcdefgh23`,
 		Args:    cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			one, err := c.Adopt(ctx, portaldoc.Adopt{Repository: args[0], ID: id})
+			one, err := c.Adopt(ctx, api.Adopt{Repository: args[0], ID: id})
 			if err != nil {
 				return err
 			}

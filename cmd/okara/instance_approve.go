@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newInstanceApprove(reg *registries) *cobra.Command {
@@ -35,14 +35,14 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 		Example: `  okara instance approve abcdefgh23
   okara instance approve abcdefgh23 --plan sha256:...`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error) {
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if plan == "" {
 				var err error
 				if plan, err = lookAndAsk(ctx, reg.app, c, id, yes); err != nil {
-					return portaldoc.Instance{}, err
+					return api.Instance{}, err
 				}
 			}
-			return c.Verb(ctx, id, "approve", portaldoc.Approve{Plan: plan})
+			return c.Verb(ctx, id, "approve", api.Approve{Plan: plan})
 		}),
 	}
 	f.add(reg, cmd, true)
@@ -82,15 +82,15 @@ func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (s
 	}
 	defer from.Close()
 	var text strings.Builder
-	size, err := io.Copy(portalclient.PlainWriter(&text), io.LimitReader(from, portaldoc.MaxPlan+1))
-	if err == nil && size > portaldoc.MaxPlan {
+	size, err := io.Copy(portalclient.PlainWriter(&text), io.LimitReader(from, api.MaxPlan+1))
+	if err == nil && size > api.MaxPlan {
 		err = errors.New("plan too large to approve: limit 1 MiB")
 	}
 	return text.String(), err
 }
 
 // pendingText is what waits for approval, for people.
-func pendingText(one portaldoc.Instance, now time.Time) string {
+func pendingText(one api.Instance, now time.Time) string {
 	p := one.Pending
 	var rows [][]string
 	add := func(name, value string) {
@@ -104,14 +104,14 @@ func pendingText(one portaldoc.Instance, now time.Time) string {
 		add("", "it has changed: "+p.TemplateWas+" -> "+p.Template)
 	}
 	add("owner", ownerWords(one.Owner))
-	add("wanted", map[string]string{portaldoc.PendingLaunch: "launch", portaldoc.PendingUpdate: "update", portaldoc.PendingPlan: "plan", portaldoc.PendingExtend: "extension"}[p.What])
+	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
 	add("asked by", personWords(p.By)+", "+age(now.Sub(p.At))+" ago")
 	if p.First != nil {
 		add("first asked", personWords(p.First))
 	}
 	add("reason", p.Reason)
-	add("module", fromTo(p.Was, p.Source, func(s portaldoc.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
-	add("digest", fromTo(p.Was, p.Source, func(s portaldoc.Source) string { return s.Digest }))
+	add("module", fromTo(p.Was, p.Source, func(s api.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
+	add("digest", fromTo(p.Was, p.Source, func(s api.Source) string { return s.Digest }))
 	if p.TTL != 0 {
 		add("lifetime", p.TTL.String())
 	}
@@ -125,7 +125,7 @@ func pendingText(one portaldoc.Instance, now time.Time) string {
 }
 
 // fromTo is a property of a module as it is and as it would be.
-func fromTo(was *portaldoc.Source, is portaldoc.Source, of func(portaldoc.Source) string) string {
+func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 	if was == nil || of(*was) == of(is) {
 		return of(is)
 	}
@@ -133,7 +133,7 @@ func fromTo(was *portaldoc.Source, is portaldoc.Source, of func(portaldoc.Source
 }
 
 // valueWords is a parameter as it is and as it would be.
-func valueWords(v portaldoc.ValueChange) string {
+func valueWords(v api.ValueChange) string {
 	text := func(raw []byte) string {
 		if raw == nil {
 			return "(none)"
@@ -147,7 +147,7 @@ func valueWords(v portaldoc.ValueChange) string {
 	return v.Name + " = " + text(v.Old) + " -> " + text(v.New)
 }
 
-func personWords(p *portaldoc.Person) string {
+func personWords(p *api.Person) string {
 	switch {
 	case p == nil:
 		return "the server"
@@ -162,11 +162,11 @@ func colored(text string, terminal bool) string {
 	if !terminal {
 		return text
 	}
-	codes := map[string]string{portaldoc.PlanAdds: "32", portaldoc.PlanRemoves: "31", portaldoc.PlanChanges: "33", portaldoc.PlanReplaces: "35"}
+	codes := map[string]string{api.PlanAdds: "32", api.PlanRemoves: "31", api.PlanChanges: "33", api.PlanReplaces: "35"}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if code, ok := codes[portaldoc.PlanLine(line)]; ok {
+		if code, ok := codes[api.PlanLine(line)]; ok {
 			line = "\x1b[" + code + "m" + line + "\x1b[0m"
 		}
 		b.WriteString(line + "\n")

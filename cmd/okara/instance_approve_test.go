@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 )
 
 // TestInstanceApproveShows shows all that an approval binds before it asks, and approves
@@ -17,16 +17,16 @@ func TestInstanceApproveShows(t *testing.T) {
 	h := newPortalHome(t)
 	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {
 		changed := *e.Template
-		changed.Approval = instance.ApprovalPlan
+		changed.Approval = lifecycle.ApprovalPlan
 		e.Template = &changed
 	})
 	id := h.create(t, "use-anna", "lab/vpc")
-	planned := instance.Result{Outcome: instance.Done, Plan: "sha256:plan1", Counts: &instance.Counts{Add: 1}, Resources: -1}
+	planned := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:plan1", Counts: &lifecycle.Counts{Add: 1}, Resources: -1}
 	h.Store.Finish(t, id, planned)
 	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != exitOK || !strings.Contains(errOut, "Plan: 1 to add") {
 		t.Fatalf("%d %s", code, errOut)
 	}
-	h.Store.Finish(t, id, instance.Result{Outcome: instance.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{}})
+	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{}})
 	if code, out, errOut := h.as(t, "use-anna", "instance", "update", id, "-p", "size=large", "--version", "1.1.0", "--reason", "more load"); code != exitOK {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
@@ -44,7 +44,7 @@ func TestInstanceApproveShows(t *testing.T) {
 			t.Errorf("%q is not shown:\n%s", want, errOut)
 		}
 	}
-	if r := h.Store.Record(t, id); r.Phase != instance.Planned {
+	if r := h.Store.Record(t, id); r.Phase != lifecycle.Planned {
 		t.Fatalf("it is %s", r.Phase)
 	}
 	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != exitOK || out != id+" updating\n" {

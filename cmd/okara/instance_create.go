@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 // createFlags are what is launched, and how.
 type createFlags struct {
 	portalFlags
-	body       portaldoc.Create
+	body       api.Create
 	parameters []string
 	ttl        string
 	wait       bool
@@ -72,12 +72,12 @@ belong on a command line: NAME=@FILE takes the text of a file.
 }
 
 // request is the body that the flags stand for.
-func (f *createFlags) request(template string) (portaldoc.Create, error) {
+func (f *createFlags) request(template string) (api.Create, error) {
 	body := f.body
 	body.Template = template
 	var err error
 	if f.ttl != "" {
-		if body.TTL, err = portaldoc.ParseDuration(f.ttl); err != nil {
+		if body.TTL, err = api.ParseDuration(f.ttl); err != nil {
 			return body, usageError("--ttl %w", err)
 		}
 	}
@@ -127,7 +127,7 @@ func quoted(text string) json.RawMessage {
 }
 
 // noteCreated says what came of it.
-func noteCreated(a *app, one portaldoc.Instance, status int) {
+func noteCreated(a *app, one api.Instance, status int) {
 	switch {
 	case status == 200:
 		a.note("instance %s of %s is yours already", one.ID, portalclient.Plain(one.Template))

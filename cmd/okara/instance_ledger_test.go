@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -24,7 +24,7 @@ func startLeader(t *testing.T, host string) (stop func()) {
 		t.Fatal(err)
 	}
 	l, err := ledger.New(ledger.Options{
-		Repo: func(int) (*oci.Repo, error) { return client.Repo("acme/ledger") }, Machine: &instance.Machine{}, InClear: true,
+		Repo: func(int) (*oci.Repo, error) { return client.Repo("acme/ledger") }, Machine: &lifecycle.Machine{}, InClear: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func startLeader(t *testing.T, host string) (stop func()) {
 			t.Fatal("nobody leads: ", l.Status().Refused)
 		}
 	}
-	if _, err := l.Do(t.Context(), instance.Command{Event: instance.Pause{Template: "lab/vpc", Reason: "x"}}); err != nil {
+	if _, err := l.Do(t.Context(), lifecycle.Command{Event: lifecycle.Pause{Template: "lab/vpc", Reason: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	return stop
@@ -89,7 +89,7 @@ func TestInstanceClock(t *testing.T) {
 		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; nothing waited for it\n"},
 		{
 			name: "held", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; expiry waited: they differ by an hour\n",
-			before: func() { h.Store.Serve(t, instance.ClockHeld{Reason: "they differ by an hour"}) },
+			before: func() { h.Store.Serve(t, lifecycle.ClockHeld{Reason: "they differ by an hour"}) },
 		},
 		{name: "as JSON", who: "admin-a", args: []string{"--accept", "--json"}, out: `"accepted": true`},
 	} {

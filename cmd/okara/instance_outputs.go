@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newInstanceOutputs(reg *registries) *cobra.Command {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	runs "github.com/seed-141914ff/okara/internal/run"
+	runs "github.com/seed-141914ff/okara/instances/run"
 )
 
 // maxOrder bounds what a run is told, in bytes: a spec with all that its

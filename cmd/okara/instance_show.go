@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newInstanceShow(reg *registries) *cobra.Command {
@@ -38,7 +38,7 @@ func newInstanceShow(reg *registries) *cobra.Command {
 }
 
 // instanceText is an instance for people.
-func instanceText(one portaldoc.Instance, now time.Time) string {
+func instanceText(one api.Instance, now time.Time) string {
 	rows := [][]string{}
 	add := func(name, value string) {
 		if value != "" && value != "-" {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/portaltest"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 )
 
 // portalHome is the home of somebody who launches at a server in memory.
@@ -47,9 +47,9 @@ func (h *portalHome) create(t *testing.T, who, template string) string {
 	return id
 }
 
-func finished(outcome, text string) instance.Result {
-	r := instance.Result{Outcome: outcome, Error: text, Resources: 1, State: true}
-	if outcome == instance.Done {
+func finished(outcome, text string) lifecycle.Result {
+	r := lifecycle.Result{Outcome: outcome, Error: text, Resources: 1, State: true}
+	if outcome == lifecycle.Done {
 		r.Outputs = map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example/"`)}
 	}
 	return r
@@ -71,7 +71,7 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "list", who: "use-anna", args: []string{"instance", "list"}, out: `(?m)^ID +TEMPLATE.*\n` + id + ` +lab/vpc +provisioning +Name of use-anna`},
 		{
 			name: "logs of what has none", who: "use-anna", args: []string{"instance", "logs", id, "--run", "7"}, code: exitNotFound, errOut: "no such run",
-			then: func() { h.Store.Finish(t, id, finished(instance.Done, "")) },
+			then: func() { h.Store.Finish(t, id, finished(lifecycle.Done, "")) },
 		},
 		{name: "wait", who: "use-anna", args: []string{"instance", "wait", id}, out: "^" + id + " ready\n$"},
 		{name: "show", who: "use-anna", args: []string{"instance", "show", id}, out: `(?m)^parameter +secret = \(sensitive\)$`},
@@ -108,7 +108,7 @@ func TestInstanceCommands(t *testing.T) {
 		{
 			name: "destroy", who: "use-anna", args: []string{"instance", "destroy", id}, out: "^" + id + " destroying\n$",
 			then: func() {
-				h.Store.Finish(t, id, instance.Result{Outcome: instance.Done, State: true})
+				h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
 			},
 		},
 		{name: "gone", who: "use-anna", args: []string{"instance", "wait", id}, out: "^" + id + " destroyed\n$"},
@@ -154,7 +154,7 @@ func TestInstanceQuota(t *testing.T) {
 func TestInstanceApproval(t *testing.T) {
 	h := newPortalHome(t)
 	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
-	var one portaldoc.Instance
+	var one api.Instance
 	if err := json.Unmarshal([]byte(out), &one); code != exitOK || err != nil || one.Phase != "requested" || one.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
@@ -179,7 +179,7 @@ func TestInstanceFailed(t *testing.T) {
 	h.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Retries = 0 })
 	id := h.create(t, "use-anna", "lab/vpc")
 	h.Results.Append("Error: no\n")
-	h.Store.Finish(t, id, instance.Result{Outcome: instance.RunFailed, Error: "no such zone", Resources: -1})
+	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "no such zone", Resources: -1})
 	code, out, errOut := h.as(t, "use-anna", "instance", "wait", id)
 	if code != exitPartly || out != id+" failed\n" || !strings.Contains(errOut, "no such zone") || !strings.Contains(errOut, "okara instance retry "+id) {
 		t.Errorf("wait: %d %q %q", code, out, errOut)
@@ -211,7 +211,7 @@ func TestInstanceInterrupted(t *testing.T) {
 	if code := <-done; code != exitInterrupted || !strings.Contains(errOut.String(), "goes on by itself") || !strings.Contains(errOut.String(), "okara instance wait "+id) {
 		t.Errorf("%d %s", code, errOut.String())
 	}
-	if got := h.Store.Record(t, id).Phase; got != instance.Provisioning {
+	if got := h.Store.Record(t, id).Phase; got != lifecycle.Provisioning {
 		t.Errorf("the instance is %s", got)
 	}
 }

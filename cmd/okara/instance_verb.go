@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 // newInstanceVerb is a command that changes one instance and takes nothing but its
@@ -19,7 +19,7 @@ func newInstanceVerb(reg *registries, verb, short, long string) *cobra.Command {
 		Use: verb + " ID", Short: short, Long: long + "\n\n" + instanceHelp,
 		Example: "  okara instance " + verb + " abcdefgh23",
 		Args:    cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error) {
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			return c.Verb(ctx, id, verb, nil)
 		}),
 	}
@@ -96,10 +96,10 @@ says. An admin may say how much longer.
   okara instance extend abcdefgh23 --by 2h`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			body := portaldoc.Extend{Reason: reason}
+			body := api.Extend{Reason: reason}
 			if by != "" {
 				var err error
-				if body.By, err = portaldoc.ParseDuration(by); err != nil {
+				if body.By, err = api.ParseDuration(by); err != nil {
 					return usageError("--by %w", err)
 				}
 			}
@@ -107,7 +107,7 @@ says. An admin may say how much longer.
 			if err != nil {
 				return err
 			}
-			if one.Pending != nil && one.Pending.What == portaldoc.PendingExtend {
+			if one.Pending != nil && one.Pending.What == api.PendingExtend {
 				reg.note("the extension until %s waits until somebody approves it", timestamp(one.Pending.Until))
 			} else {
 				reg.note("it ends at %s", timestamp(one.ExpiresAt))
@@ -140,7 +140,7 @@ nothing runs for it.
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-		body := portaldoc.Update{Version: version, Reason: reason}
+		body := api.Update{Version: version, Reason: reason}
 		var err error
 		if len(parameters) > 0 {
 			body.Parameters, err = parseParameters(parameters)
@@ -180,11 +180,11 @@ func newInstanceReason(reg *registries, verb, short, long, example string) *cobr
 		Use: verb + " ID --reason TEXT", Short: short, Long: long + "\n\n" + instanceHelp,
 		Example: "  okara instance " + verb + " abcdefgh23 --reason '" + example + "'",
 		Args:    cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error) {
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if reason == "" {
-				return portaldoc.Instance{}, usageError("--reason is missing")
+				return api.Instance{}, usageError("--reason is missing")
 			}
-			return c.Verb(ctx, id, verb, portaldoc.Reason{Reason: reason})
+			return c.Verb(ctx, id, verb, api.Reason{Reason: reason})
 		}),
 	}
 	f.add(reg, cmd, true)
@@ -206,7 +206,7 @@ after it no more. Its state stays. For admins, where destroying cannot succeed.`
 
 func newInstanceTransfer(reg *registries) *cobra.Command {
 	var f portalFlags
-	var to portaldoc.Transfer
+	var to api.Transfer
 	cmd := &cobra.Command{
 		Use:   "transfer ID --to KIND:ID",
 		Short: "Give an instance to another owner",
@@ -218,9 +218,9 @@ gets it.
 		Example: `  okara instance transfer abcdefgh23 --to group:team-a
   okara instance transfer abcdefgh23 --to user:248289761001 --issuer https://login.example.com`,
 		Args: cobra.ExactArgs(1),
-		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (portaldoc.Instance, error) {
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if to.To == "" {
-				return portaldoc.Instance{}, usageError("--to is missing")
+				return api.Instance{}, usageError("--to is missing")
 			}
 			return c.Verb(ctx, id, "transfer", to)
 		}),

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newInstanceWait(reg *registries) *cobra.Command {
@@ -80,7 +80,7 @@ func waitForInstance(ctx context.Context, a *app, c *portalclient.Client, id str
 }
 
 // settled reports whether nothing comes of an instance without somebody.
-func settled(one portaldoc.Instance) bool {
+func settled(one api.Instance) bool {
 	switch one.Phase {
 	case "provisioning", "updating", "destroying":
 		return false
@@ -89,7 +89,7 @@ func settled(one portaldoc.Instance) bool {
 }
 
 // waitLine says what is waited for.
-func waitLine(one portaldoc.Instance) string {
+func waitLine(one api.Instance) string {
 	var line strings.Builder
 	line.WriteString(one.ID + " " + one.Phase)
 	if one.Run != nil {
@@ -107,7 +107,7 @@ func waitLine(one portaldoc.Instance) string {
 }
 
 // waited prints how an instance is in the end.
-func waited(a *app, one portaldoc.Instance) error {
+func waited(a *app, one api.Instance) error {
 	if err := printInstance(a, one); err != nil {
 		return err
 	}

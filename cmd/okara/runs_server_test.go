@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 
-	runs "github.com/seed-141914ff/okara/internal/run"
+	runs "github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/portaltest"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 )
 
 // TestServeRulesFile changes the file of rules under a server that runs: a new rule

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -33,7 +33,7 @@ that a template_source block of the server lets in.`
 }
 
 // readTemplates parses files of templates, and the files of folders.
-func readTemplates(paths []string) (map[string][]*instance.Template, []string, error) {
+func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, error) {
 	var files []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -55,7 +55,7 @@ func readTemplates(paths []string) (map[string][]*instance.Template, []string, e
 		}
 		files = append(files, found...)
 	}
-	read := map[string][]*instance.Template{}
+	read := map[string][]*lifecycle.Template{}
 	var all []error
 	seen := map[string]string{}
 	for _, file := range files {
@@ -63,7 +63,7 @@ func readTemplates(paths []string) (map[string][]*instance.Template, []string, e
 		if err != nil {
 			return nil, nil, err
 		}
-		list, err := instance.ParseTemplates(b, file, instance.Known{})
+		list, err := lifecycle.ParseTemplates(b, file, lifecycle.Known{})
 		if err != nil {
 			all = append(all, err)
 			continue
@@ -100,8 +100,8 @@ func (m *moduleFrom) open(reg *registries) error {
 
 // check holds a template against its module. Known is false if there is nobody to
 // ask about it; Version is empty for a folder.
-func (m *moduleFrom) check(ctx context.Context, t *instance.Template) (version string, known bool, err error) {
-	var described instance.Module
+func (m *moduleFrom) check(ctx context.Context, t *lifecycle.Template) (version string, known bool, err error) {
+	var described lifecycle.Module
 	switch {
 	case m.dir != "":
 		if described, err = describeFolder(ctx, m.dir, t.Module); err != nil {
@@ -116,24 +116,24 @@ func (m *moduleFrom) check(ctx context.Context, t *instance.Template) (version s
 	default:
 		return "", false, nil
 	}
-	_, err = instance.NewSchema(t, described)
+	_, err = lifecycle.NewSchema(t, described)
 	return version, true, err
 }
 
 // describeFolder is what would be published of a folder as the module.
-func describeFolder(ctx context.Context, dir string, ref instance.ModuleRef) (instance.Module, error) {
+func describeFolder(ctx context.Context, dir string, ref lifecycle.ModuleRef) (lifecycle.Module, error) {
 	root, err := openTree(dir)
 	if err != nil {
-		return instance.Module{}, err
+		return lifecycle.Module{}, err
 	}
 	defer root.Close()
 	m, err := addr.ParseModule(ref.Address)
 	if err != nil {
-		return instance.Module{}, err
+		return lifecycle.Module{}, err
 	}
 	plan, err := depot.PlanModule(ctx, root.FS(), addr.ModuleVersion{Module: m}, depot.ModuleOptions{AllowInvalid: true})
 	if err != nil {
-		return instance.Module{}, err
+		return lifecycle.Module{}, err
 	}
 	return portal.DescribedModule(plan.Description(), ref.Path)
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newTemplateList(reg *registries) *cobra.Command {
@@ -40,7 +40,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 }
 
 // templateState is whether a template can be launched, in a word.
-func templateState(t portaldoc.Template) string {
+func templateState(t api.Template) string {
 	switch {
 	case t.Invalid != "":
 		return "invalid"

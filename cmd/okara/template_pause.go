@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 const pauseHelp = `This needs the right admin on the template.
@@ -17,7 +17,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template, 5 denied.`
 
 func newTemplatePause(reg *registries) *cobra.Command {
 	var reason string
-	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (portaldoc.Template, error) {
+	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Pause(ctx, name, reason)
 	})
 	cmd.Use, cmd.Short = "pause TEMPLATE", "Stop new instances of a template"
@@ -31,7 +31,7 @@ on as it was.
 }
 
 func newTemplateResume(reg *registries) *cobra.Command {
-	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (portaldoc.Template, error) {
+	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Resume(ctx, name)
 	})
 	cmd.Use, cmd.Short = "resume TEMPLATE", "Allow new instances of a template again"
@@ -43,7 +43,7 @@ func newTemplateResume(reg *registries) *cobra.Command {
 }
 
 // newTemplateChange is a command that changes the template that is its argument.
-func newTemplateChange(reg *registries, change func(context.Context, *portalclient.Client, string) (portaldoc.Template, error)) *cobra.Command {
+func newTemplateChange(reg *registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Args:              cobra.ExactArgs(1),

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/instance"
 )
 
 func newTemplatePublish(reg *registries) *cobra.Command {
@@ -60,7 +60,7 @@ version exists with another template, 5 denied.`,
 }
 
 // oneTemplate reads a file with one template, or the one of a name.
-func oneTemplate(file, name string) (*instance.Template, error) {
+func oneTemplate(file, name string) (*lifecycle.Template, error) {
 	read, files, err := readTemplates([]string{file})
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func oneTemplate(file, name string) (*instance.Template, error) {
 	return nil, withHint(usageError("%s has %s, not one", file, plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
 }
 
-func printTemplate(a *app, t *instance.Template) error {
+func printTemplate(a *app, t *lifecycle.Template) error {
 	b, err := t.Canonical()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func printTemplate(a *app, t *instance.Template) error {
 	return a.printResult(json.RawMessage(b), string(b))
 }
 
-func publishTemplate(ctx context.Context, reg *registries, t *instance.Template, v addr.Version) (depot.Published, error) {
+func publishTemplate(ctx context.Context, reg *registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
 	client, layout, err := reg.registryClient()
 	if err != nil {
 		return depot.Published{}, err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/portalclient"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
 func newTemplateShow(reg *registries) *cobra.Command {
@@ -37,7 +37,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 	return cmd
 }
 
-func templateRows(t portaldoc.Template) [][]string {
+func templateRows(t api.Template) [][]string {
 	rows := [][]string{{"template", portalclient.Plain(t.Name)}}
 	row := func(name, value string) {
 		if value != "" {

@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portal"
 )
 
 // TestTemplateCommands asks a server what it lets people launch, and stops that for
@@ -47,7 +47,7 @@ func TestTemplateCommands(t *testing.T) {
 		}
 	}
 	code, out, _ := h.as(t, "use-anna", "template", "list", "--json")
-	var list []portaldoc.Template
+	var list []api.Template
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK || len(list) != 6 {
 		t.Errorf("as JSON: %d, %d templates, %v", code, len(list), err)
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/portaltest"
 )
 
 const staticToken = "oks_ci_aaaaaaaaaaaaaaaaaaaaaaaa"

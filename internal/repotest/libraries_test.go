@@ -69,7 +69,7 @@ github.com/prometheus/client_golang: counters
 	*
 github.com/rogpeppe/go-internal: scripts
 github.com/santhosh-tekuri/jsonschema: values of parameters
-	internal/instance
+	instances/lifecycle
 github.com/sirupsen/logrus: the log of the embedded registry
 	internal/embedded
 github.com/spf13: flags stay at the edge

@@ -35,7 +35,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/runtoken
 	statebackend
 operator/internal/preview: what controllers would make, without a cluster
-	internal/instance
+	instances/lifecycle
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/kindrun
@@ -64,9 +64,9 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/addr
 	internal/catalog
 	internal/httpserve
-	internal/instance
+	instances/lifecycle
 	internal/netaddr
-	internal/portal
+	instances/portal
 	internal/service
 	internal/syntax
 	internal/web
@@ -104,11 +104,11 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
 	oci
 	internal/addr
-	internal/instance
-	internal/portal
-	internal/portaldoc
+	instances/lifecycle
+	instances/portal
+	instances/api
 	internal/prose
-	internal/run
+	instances/run
 	operator/api/v1alpha1
 	operator/internal/fluxobj
 	operator/internal/owned
@@ -118,9 +118,9 @@ operator/internal/instancerun: attempts of instances by Flux, with their states 
 	oci
 	internal/addr
 	internal/catalog
-	internal/instance
-	internal/portal
-	internal/run
+	instances/lifecycle
+	instances/portal
+	instances/run
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
@@ -167,7 +167,7 @@ operator/internal/runtoken: an issuer of tokens, and its keys
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
 operator/internal/chart: a test package: what helm makes of the chart, and what its rights allow
-	internal/instance
+	instances/lifecycle
 	internal/ocitest
 	operator/api/v1alpha1
 	operator/internal/fluxexec

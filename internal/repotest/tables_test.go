@@ -145,12 +145,12 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
-	internal/instance
+	instances/lifecycle
 	internal/jobs
-	internal/ledger
+	instances/ledger
 	internal/netaddr
-	internal/portal
-	internal/run
+	instances/portal
+	instances/run
 	internal/files
 	internal/service
 	internal/supply
@@ -259,12 +259,12 @@ internal/images: it builds programs and packs them; what they do is their affair
 	internal/depot
 	internal/embedded
 	internal/files
-internal/instance: the life of instances is a pure machine, without input or output
+instances/lifecycle: the life of instances is a pure machine, without input or output
 	internal/addr
 	internal/syntax
 	internal/prose
-internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
-internal/run: one run of the tool; whether its attempt is still named comes in as a func
+instances/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
+instances/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact
 	statebackend
@@ -275,17 +275,17 @@ internal/run: one run of the tool; whether its attempt is still named comes in a
 	internal/files
 	internal/envelope
 	internal/httpserve
-	internal/instance
+	instances/lifecycle
 	internal/prose
 	internal/states
-	internal/sandbox
-internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
+	instances/sandbox
+instances/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci
 	oci/artifact
 	statebackend
 	internal/files
-	internal/instance
-internal/portal: the API of instances over a store that is passed in
+	instances/lifecycle
+instances/portal: the API of instances over a store that is passed in
 	oci
 	oci/artifact
 	statebackend
@@ -293,17 +293,17 @@ internal/portal: the API of instances over a store that is passed in
 	internal/addr
 	internal/catalog
 	internal/httpserve
-	internal/instance
+	instances/lifecycle
 	internal/jobs
 	internal/netaddr
-	internal/portaldoc
-	internal/run
+	instances/api
+	instances/run
 	internal/service
 	internal/states
-internal/portaldoc: leaf: what the API of instances says
-internal/portalclient: it asks a front-end for instances; how one is reached is publishclient's
+instances/api: leaf: what the API of instances says
+instances/portalclient: it asks a front-end for instances; how one is reached is publishclient's
 	oci
-	internal/portaldoc
+	instances/api
 	internal/client
 internal/workspaceclient: it asks a front-end for workspaces; how one is reached is publishclient's
 	oci
@@ -316,8 +316,8 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/archive
 	internal/cache
 	internal/catalog
-	internal/instance
-	internal/portaldoc
+	instances/lifecycle
+	instances/api
 	internal/downloads
 	internal/prose
 	internal/description
@@ -345,7 +345,7 @@ internal/tofutest: test package
 	*
 internal/depottest: test package
 	*
-internal/portaltest: test package
+instances/portaltest: test package
 	*
 internal/repotest: it reads the tree, not the code
 internal/conformance: a test module: other people's registries and clients on our packages

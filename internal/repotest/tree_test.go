@@ -15,7 +15,7 @@ import (
 // top lists what the top folder may hold. Anything else needs a reason and a
 // line here.
 var top = []string{
-	"cmd", "oci", "statebackend", "registry", "credentials", "internal", "testdata", "docs", "operator", "provider", "charts",
+	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts",
 	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
 	".gitignore", ".ci",
 }

@@ -7,7 +7,7 @@ import (
 	"crypto/tls"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/instances/ledger"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"

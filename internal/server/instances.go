@@ -16,10 +16,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/internal/prose"
 )
 
@@ -45,9 +45,9 @@ type instances struct {
 	templates    string // folder; "": none
 	sources      []portal.TemplateSource
 	config       map[string]string
-	ttl          *instance.TTL        // nil: templates that say nothing have no end
-	connection   *instance.Connection // nil: none
-	limits       instance.Limits
+	ttl          *lifecycle.TTL        // nil: templates that say nothing have no end
+	connection   *lifecycle.Connection // nil: none
+	limits       lifecycle.Limits
 	groupAge     time.Duration
 	rate, runs   int
 	advertise    *url.URL // nil: others do not reach this replica
@@ -180,7 +180,7 @@ func (s *Settings) instanceDefaults(o *instances, _ Env) (err error) {
 		}
 	}
 	if c := in.Connection; c != nil {
-		o.connection = &instance.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
+		o.connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
 		switch {
 		case c.Type == "web" && c.URL == "":
 			return settingError(c.Range, errors.New("a connection of type web needs a url"))
@@ -199,7 +199,7 @@ const (
 )
 
 // read returns the lifetime, nil for none.
-func (t *TTL) read() (*instance.TTL, error) {
+func (t *TTL) read() (*lifecycle.TTL, error) {
 	var errs []error
 	for _, d := range []struct {
 		name  string
@@ -214,7 +214,7 @@ func (t *TTL) read() (*instance.TTL, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	out := &instance.TTL{
+	out := &lifecycle.TTL{
 		Default: Duration(t.Default).value(), Max: t.Max.value(), Extend: t.Extend.value(), Extends: t.Extends,
 		Failed: t.Failed.value(), OnExpire: cmp.Or(t.OnExpire, "destroy"),
 	}
@@ -294,14 +294,14 @@ func (s *Settings) instanceQuotas(o *instances, _ Env) error {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return settingError(q.Range, errors.New("a quota has user, group or both, each at least 1"))
 		}
-		o.limits.Quotas = append(o.limits.Quotas, instance.Quota{User: q.User, Group: q.Group})
+		o.limits.Quotas = append(o.limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
 	}
 	for _, q := range s.Quotas {
 		refused := func(err error) error { return settingError(q.Range, fmt.Errorf("quota %q: %w", q.Name, err)) }
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return refused(errors.New("it has user, group or both, each at least 1"))
 		}
-		if slices.ContainsFunc(o.limits.Quotas, func(other instance.Quota) bool { return other.Name == q.Name }) {
+		if slices.ContainsFunc(o.limits.Quotas, func(other lifecycle.Quota) bool { return other.Name == q.Name }) {
 			return refused(errors.New("it is there twice"))
 		}
 		for _, glob := range q.Templates {
@@ -309,7 +309,7 @@ func (s *Settings) instanceQuotas(o *instances, _ Env) error {
 				return refused(err)
 			}
 		}
-		o.limits.Quotas = append(o.limits.Quotas, instance.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
+		o.limits.Quotas = append(o.limits.Quotas, lifecycle.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
 	}
 	return nil
 }

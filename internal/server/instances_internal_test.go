@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -120,9 +120,9 @@ notify {
 		Role, Advertise, Notify, Secret string
 		Plain, InClear                  bool
 		Config                          map[string]string
-		TTL                             *instance.TTL
-		Connection                      *instance.Connection
-		Limits                          instance.Limits
+		TTL                             *lifecycle.TTL
+		Connection                      *lifecycle.Connection
+		Limits                          lifecycle.Limits
 		GroupAge                        time.Duration
 		Rate, Runs, Keys                int
 		Program, Isolation              string
@@ -134,9 +134,9 @@ notify {
 	}
 	want := seen{
 		"all", "http://10.0.0.5:8080", "https://chat.example.com/hook", "sixteen bytes or more", true, false, map[string]string{"domain": "sandbox.example.com"},
-		&instance.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
-		&instance.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
-		instance.Limits{ApprovalSelf: true, Quotas: []instance.Quota{{User: 5, Group: 20}, {Name: "students", Groups: []string{"students"}, Templates: []string{"lab/*"}, User: 1}}},
+		&lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
+		&lifecycle.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
+		lifecycle.Limits{ApprovalSelf: true, Quotas: []lifecycle.Quota{{User: 5, Group: 20}, {Name: "students", Groups: []string{"students"}, Templates: []string{"lab/*"}, User: 1}}},
 		time.Hour, 7, 3, 1, "terraform", "wrap", 1, 1,
 	}
 	if diff := cmp.Diff(got, want); diff != "" {

@@ -19,15 +19,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/jobs"
-	"github.com/seed-141914ff/okara/internal/ledger"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -47,7 +47,7 @@ type launcher struct {
 	log    *slog.Logger
 	audit  *slog.Logger // what the server does by itself; nil: nobody hears
 
-	machine    *instance.Machine
+	machine    *lifecycle.Machine
 	ledger     *ledger.Ledger
 	metrics    *portal.Metrics
 	templates  *portal.Templates
@@ -62,7 +62,7 @@ type launcher struct {
 
 // newLauncher returns what launches instances, which does nothing yet.
 func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env Env) (*launcher, error) {
-	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, audit: o.Audit, machine: &instance.Machine{Limits: o.instances.limits}}
+	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, audit: o.Audit, machine: &lifecycle.Machine{Limits: o.instances.limits}}
 	keys, err := access.NewKeyring(o.Keys)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (l *launcher) open(o Options) (err error) {
 		Repo:    func(number int) (*oci.Repo, error) { return l.back.client.Repo(l.back.layout.Ledger(number)) },
 		Machine: l.machine, Sealer: l.env.States.Sealer, InClear: l.o.inClear, BuiltIn: l.back.own != nil,
 		Folder: filepath.Join(l.source.Storage, "ledger"), Entries: l.launchedBefore,
-		Effects: func(ctx context.Context, effects []instance.Effect) { l.reconciler.Effects(ctx, effects) },
+		Effects: func(ctx context.Context, effects []lifecycle.Effect) { l.reconciler.Effects(ctx, effects) },
 		Portal:  l.o.role == rolePortal, AddressKeys: addressKeys(o.Keys), PortalKeys: addressKeys(l.o.portalKeys),
 		Committed: func(took time.Duration) { l.metrics.Committed(took) },
 		Tool:      l.env.States.Tool, Logger: l.log,
@@ -206,7 +206,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	}
 	l.templates = portal.NewTemplates(portal.TemplatesOptions{
 		Dir: l.o.templates, Sources: l.o.sources, Catalog: modules, Logger: l.log,
-		Defaults: instance.Defaults{TTL: l.o.ttl, Connection: l.o.connection}, Known: l.o.known(),
+		Defaults: lifecycle.Defaults{TTL: l.o.ttl, Connection: l.o.connection}, Known: l.o.known(),
 	})
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
@@ -234,8 +234,8 @@ func (l *launcher) peers() (http.RoundTripper, error) {
 }
 
 // known is what templates may name.
-func (o *instances) known() instance.Known {
-	var k instance.Known
+func (o *instances) known() lifecycle.Known {
+	var k lifecycle.Known
 	for _, c := range o.credentials {
 		k.Credentials = append(k.Credentials, c.Name)
 	}

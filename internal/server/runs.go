@@ -15,9 +15,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -41,9 +41,9 @@ func runID(organization, workspace, record string, n int) string {
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
 
 // template is what the runs of an organization have in common.
-func (r *remoteRuns) template(organization string) (*instance.Template, string, error) {
-	t := &instance.Template{
-		Name: instance.WorkspaceTemplate(organization), Enabled: true, Executor: localExecutor,
+func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
+	t := &lifecycle.Template{
+		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: localExecutor,
 		Timeout: r.l.source.TFE.RunTimeout.value(), Credentials: r.given[organization],
 	}
 	digest, err := t.Digest()
@@ -51,16 +51,16 @@ func (r *remoteRuns) template(organization string) (*instance.Template, string, 
 }
 
 // document is what this replica knows.
-func (r *remoteRuns) document(ctx context.Context) (*instance.Document, error) {
+func (r *remoteRuns) document(ctx context.Context) (*lifecycle.Document, error) {
 	v, err := r.l.ledger.View(ctx)
 	if err == nil && v.Document == nil {
-		err = instance.ErrNoLeader
+		err = lifecycle.ErrNoLeader
 	}
 	return v.Document, runError(err)
 }
 
 // record returns the record of a workspace, if it is the one that is meant.
-func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*instance.Record, error) {
+func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
 	d, err := r.document(ctx)
 	if err != nil {
 		return nil, err
@@ -73,8 +73,8 @@ func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*i
 }
 
 // do has an event of a caller kept.
-func (r *remoteRuns) do(ctx context.Context, by access.Caller, e instance.Event) (instance.Answer, error) {
-	c := instance.Command{Event: e, Actor: instance.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
+func (r *remoteRuns) do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error) {
+	c := lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
 	if by.Mode == "static" {
 		c.Actor.Issuer = "okara:static"
 	}
@@ -86,8 +86,8 @@ func (r *remoteRuns) do(ctx context.Context, by access.Caller, e instance.Event)
 // runError is an error of the machine as tfe.v2 has it.
 func runError(err error) error {
 	for _, as := range []struct{ from, to error }{
-		{instance.ErrNotFound, tfe.ErrNoRun}, {instance.ErrPhase, tfe.ErrRunStatus}, {instance.ErrStalePlan, tfe.ErrRunStatus},
-		{instance.ErrFull, tfe.ErrTooManyRuns}, {instance.ErrNoLeader, oci.ErrUnavailable},
+		{lifecycle.ErrNotFound, tfe.ErrNoRun}, {lifecycle.ErrPhase, tfe.ErrRunStatus}, {lifecycle.ErrStalePlan, tfe.ErrRunStatus},
+		{lifecycle.ErrFull, tfe.ErrTooManyRuns}, {lifecycle.ErrNoLeader, oci.ErrUnavailable},
 	} {
 		if errors.Is(err, as.from) {
 			return fmt.Errorf("%w: %w", as.to, err)
@@ -114,7 +114,7 @@ func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, er
 }
 
 // remoteRun is a run as tfe.v2 has it.
-func remoteRun(u *instance.Run) tfe.Run {
+func remoteRun(u *lifecycle.Run) tfe.Run {
 	out := tfe.Run{
 		N: u.N, Status: remoteStatus(u), HasChanges: u.Changes, Plan: u.Plan, Created: u.CreatedAt,
 		Cancelled: u.Result == "" && u.Cancel != "", Error: u.Error,
@@ -132,19 +132,19 @@ func remoteRun(u *instance.Run) tfe.Run {
 	return out
 }
 
-func remoteStatus(u *instance.Run) tfe.RunStatus {
+func remoteStatus(u *lifecycle.Run) tfe.RunStatus {
 	switch {
-	case u.Result == instance.Done && u.Kind == instance.RunApply:
+	case u.Result == lifecycle.Done && u.Kind == lifecycle.RunApply:
 		return tfe.RunApplied
-	case u.Result == instance.Done:
+	case u.Result == lifecycle.Done:
 		return tfe.RunPlannedAndFinished
-	case u.Result == instance.Cancelled:
+	case u.Result == lifecycle.Cancelled:
 		return tfe.RunCanceled
-	case u.Result == instance.Discarded:
+	case u.Result == lifecycle.Discarded:
 		return tfe.RunDiscarded
 	case u.Result != "":
 		return tfe.RunErrored
-	case u.Active() && u.Kind == instance.RunApply:
+	case u.Active() && u.Kind == lifecycle.RunApply:
 		return tfe.RunApplying
 	case u.Active():
 		return tfe.RunPlanning
@@ -174,7 +174,7 @@ func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller
 	if err != nil {
 		return "", err
 	}
-	a, err := r.do(ctx, by, instance.OpenWorkspace{Template: t, Digest: digest, Workspace: w.Name})
+	a, err := r.do(ctx, by, lifecycle.OpenWorkspace{Template: t, Digest: digest, Workspace: w.Name})
 	if err != nil {
 		return "", err
 	}
@@ -193,7 +193,7 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 	if err != nil {
 		return tfe.Run{}, err
 	}
-	ask := instance.Ask{
+	ask := lifecycle.Ask{
 		Key: n.Key, Upload: n.Configuration, Message: n.Message, Speculative: n.Speculative, Save: n.SavePlan, AutoApply: n.AutoApply,
 		Destroy: n.Destroy, RefreshOnly: n.RefreshOnly, NoRefresh: n.NoRefresh,
 	}
@@ -214,14 +214,14 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 	if err != nil {
 		return tfe.Run{}, err
 	}
-	a, err := r.do(ctx, n.By, instance.Enqueue{
-		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: instance.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
+	a, err := r.do(ctx, n.By, lifecycle.Enqueue{
+		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: lifecycle.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
 	})
 	return answered(a, err)
 }
 
 // answered is the run that an answer is about.
-func answered(a instance.Answer, err error) (tfe.Run, error) {
+func answered(a lifecycle.Answer, err error) (tfe.Run, error) {
 	if err != nil {
 		return tfe.Run{}, err
 	}
@@ -239,16 +239,16 @@ func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n 
 	if err != nil {
 		return tfe.Run{}, err
 	}
-	var e instance.Event
+	var e lifecycle.Event
 	switch d.Action {
 	case tfe.RunConfirm:
-		e = instance.Confirm{ID: rec.ID, N: n, Plan: d.Plan}
+		e = lifecycle.Confirm{ID: rec.ID, N: n, Plan: d.Plan}
 	case tfe.RunDiscard:
-		e = instance.Discard{ID: rec.ID, N: n}
+		e = lifecycle.Discard{ID: rec.ID, N: n}
 	case tfe.RunCancel:
-		e = instance.CancelOne{ID: rec.ID, N: n}
+		e = lifecycle.CancelOne{ID: rec.ID, N: n}
 	case tfe.RunForceCancel:
-		e = instance.CancelOne{ID: rec.ID, N: n, Force: true}
+		e = lifecycle.CancelOne{ID: rec.ID, N: n, Force: true}
 	default:
 		return tfe.Run{}, fmt.Errorf("%q: %w", d.Action, oci.ErrUnsupported)
 	}
@@ -261,7 +261,7 @@ func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n 
 	if err != nil {
 		return nil, false, err
 	}
-	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *instance.Run) bool { return u.N == n })
+	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
 	if i < 0 {
 		return nil, false, tfe.ErrNoRun
 	}
@@ -289,12 +289,12 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 	type waiting struct {
 		tfe.QueuedRun
 		place int // 0: others of its workspace come first
-		run   *instance.Run
+		run   *lifecycle.Run
 	}
 	var q tfe.RunQueue
 	var all []waiting
 	for id, rec := range d.Records {
-		if rec.Template != instance.WorkspaceTemplate(organization) || !rec.Phase.Live() {
+		if rec.Template != lifecycle.WorkspaceTemplate(organization) || !rec.Phase.Live() {
 			continue
 		}
 		for _, u := range rec.WorkspaceRuns() {
@@ -329,7 +329,7 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 	if rec == nil {
 		return nil
 	}
-	_, err = r.do(ctx, by, instance.CloseWorkspace{ID: rec.ID})
+	_, err = r.do(ctx, by, lifecycle.CloseWorkspace{ID: rec.ID})
 	switch {
 	case errors.Is(err, tfe.ErrNoRun):
 		return nil // somebody was faster

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -72,8 +72,8 @@ func TestRunsRefused(t *testing.T) {
 
 // TestRemoteScopes shows that a plan reads, that an apply writes, and nothing else.
 func TestRemoteScopes(t *testing.T) {
-	for kind, want := range map[instance.RunKind]access.Action{instance.RunPlan: access.Read, instance.RunApply: access.Write} {
-		s := run.Spec{Ref: instance.Ref{Kind: kind}, Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}
+	for kind, want := range map[lifecycle.RunKind]access.Action{lifecycle.RunPlan: access.Read, lifecycle.RunApply: access.Write} {
+		s := run.Spec{Ref: lifecycle.Ref{Kind: kind}, Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}
 		if got := remoteScopes(s); !slices.Equal(got, []access.Scope{{Action: want, Kind: addr.KindState, Glob: "acme/prod"}}) {
 			t.Errorf("%s may %v", kind, got)
 		}
@@ -84,11 +84,11 @@ func TestRemoteScopes(t *testing.T) {
 // waits for somebody.
 func TestRemoteOver(t *testing.T) {
 	now := time.Now()
-	rec := &instance.Record{
-		Workspace: "prod", Phase: instance.Updating, Numbered: 5,
-		Run:  &instance.Run{N: 5, Attempt: 2, StartedAt: now},
-		Open: []instance.Run{{N: 3, Attempt: 1, Plan: "sha256:p", StartedAt: now, EndedAt: now}, {N: 4}},
-		Runs: []instance.Run{{N: 2, Attempt: 1, Result: instance.Done}},
+	rec := &lifecycle.Record{
+		Workspace: "prod", Phase: lifecycle.Updating, Numbered: 5,
+		Run:  &lifecycle.Run{N: 5, Attempt: 2, StartedAt: now},
+		Open: []lifecycle.Run{{N: 3, Attempt: 1, Plan: "sha256:p", StartedAt: now, EndedAt: now}, {N: 4}},
+		Runs: []lifecycle.Run{{N: 2, Attempt: 1, Result: lifecycle.Done}},
 	}
 	for _, tt := range []struct {
 		n, attempt int
@@ -101,7 +101,7 @@ func TestRemoteOver(t *testing.T) {
 			t.Errorf("attempt %d of run %d is over: %v", tt.attempt, tt.n, got)
 		}
 	}
-	rec.Phase = instance.Destroyed
+	rec.Phase = lifecycle.Destroyed
 	if !remoteOver(rec, 5, 2) {
 		t.Error("a run of a workspace that is gone is not over")
 	}
@@ -109,18 +109,18 @@ func TestRemoteOver(t *testing.T) {
 
 func TestRemoteStatus(t *testing.T) {
 	now := time.Now()
-	for want, u := range map[tfe.RunStatus]instance.Run{
-		tfe.RunPending:            {Kind: instance.RunPlan},
-		tfe.RunPlanning:           {Kind: instance.RunPlan, StartedAt: now},
-		tfe.RunPlanned:            {Kind: instance.RunPlan, StartedAt: now, EndedAt: now, Plan: "p", Ask: &instance.Ask{}},
-		tfe.RunPlannedAndSaved:    {Kind: instance.RunPlan, StartedAt: now, EndedAt: now, Plan: "p", Ask: &instance.Ask{Save: true}},
-		tfe.RunConfirmed:          {Kind: instance.RunApply, Plan: "p", Approved: "p"},
-		tfe.RunApplying:           {Kind: instance.RunApply, StartedAt: now, Plan: "p", Approved: "p"},
-		tfe.RunPlannedAndFinished: {Kind: instance.RunPlan, Result: instance.Done},
-		tfe.RunApplied:            {Kind: instance.RunApply, Result: instance.Done},
-		tfe.RunErrored:            {Kind: instance.RunApply, Result: instance.Lost},
-		tfe.RunDiscarded:          {Kind: instance.RunPlan, Result: instance.Discarded},
-		tfe.RunCanceled:           {Kind: instance.RunPlan, Result: instance.Cancelled},
+	for want, u := range map[tfe.RunStatus]lifecycle.Run{
+		tfe.RunPending:            {Kind: lifecycle.RunPlan},
+		tfe.RunPlanning:           {Kind: lifecycle.RunPlan, StartedAt: now},
+		tfe.RunPlanned:            {Kind: lifecycle.RunPlan, StartedAt: now, EndedAt: now, Plan: "p", Ask: &lifecycle.Ask{}},
+		tfe.RunPlannedAndSaved:    {Kind: lifecycle.RunPlan, StartedAt: now, EndedAt: now, Plan: "p", Ask: &lifecycle.Ask{Save: true}},
+		tfe.RunConfirmed:          {Kind: lifecycle.RunApply, Plan: "p", Approved: "p"},
+		tfe.RunApplying:           {Kind: lifecycle.RunApply, StartedAt: now, Plan: "p", Approved: "p"},
+		tfe.RunPlannedAndFinished: {Kind: lifecycle.RunPlan, Result: lifecycle.Done},
+		tfe.RunApplied:            {Kind: lifecycle.RunApply, Result: lifecycle.Done},
+		tfe.RunErrored:            {Kind: lifecycle.RunApply, Result: lifecycle.Lost},
+		tfe.RunDiscarded:          {Kind: lifecycle.RunPlan, Result: lifecycle.Discarded},
+		tfe.RunCanceled:           {Kind: lifecycle.RunPlan, Result: lifecycle.Cancelled},
 	} {
 		if got := remoteStatus(&u); got != want {
 			t.Errorf("%+v is %s, want %s", u, got, want)
@@ -130,8 +130,8 @@ func TestRemoteStatus(t *testing.T) {
 
 func TestRunError(t *testing.T) {
 	for _, tt := range []struct{ err, want error }{
-		{instance.ErrNotFound, tfe.ErrNoRun}, {instance.ErrPhase, tfe.ErrRunStatus}, {instance.ErrStalePlan, tfe.ErrRunStatus},
-		{instance.ErrFull, tfe.ErrTooManyRuns}, {instance.ErrNoLeader, oci.ErrUnavailable}, {nil, nil},
+		{lifecycle.ErrNotFound, tfe.ErrNoRun}, {lifecycle.ErrPhase, tfe.ErrRunStatus}, {lifecycle.ErrStalePlan, tfe.ErrRunStatus},
+		{lifecycle.ErrFull, tfe.ErrTooManyRuns}, {lifecycle.ErrNoLeader, oci.ErrUnavailable}, {nil, nil},
 	} {
 		if got := runError(tt.err); !errors.Is(got, tt.want) || tt.want == nil && got != nil {
 			t.Errorf("%v became %v", tt.err, got)

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -115,7 +115,7 @@ func (l *launcher) forwardRuns(kit *service.Kit, own http.Handler) (http.Handler
 // plan, and to write it for an apply.
 func remoteScopes(s run.Spec) []access.Scope {
 	action := access.Read
-	if s.Ref.Kind == instance.RunApply {
+	if s.Ref.Kind == lifecycle.RunApply {
 		action = access.Write
 	}
 	return []access.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
@@ -123,7 +123,7 @@ func remoteScopes(s run.Spec) []access.Scope {
 
 // remoteOver reports whether an attempt of a workspace is known to have ended: only
 // what runs now is not. A copy that is behind may not have it yet.
-func remoteOver(rec *instance.Record, n, attempt int) bool {
+func remoteOver(rec *lifecycle.Record, n, attempt int) bool {
 	if !rec.Phase.Live() {
 		return true
 	}

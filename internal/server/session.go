@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
@@ -109,9 +109,9 @@ func (l *launcher) kept() access.Kept {
 		t := e.Template
 		k.Claims = append(k.Claims, t.Claims()...)
 		switch {
-		case t.Owner == instance.OwnerGroup && len(t.Groups) == 0:
+		case t.Owner == lifecycle.OwnerGroup && len(t.Groups) == 0:
 			k.Groups = append(k.Groups, access.Everything)
-		case t.Owner == instance.OwnerGroup:
+		case t.Owner == lifecycle.OwnerGroup:
 			k.Groups = slices.Concat(k.Groups, t.Groups)
 		}
 	}

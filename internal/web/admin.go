@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
 // approvalsBody is what waits for somebody who may approve.
@@ -37,7 +37,7 @@ func (s *server) approvals(r *request) (*page, error) {
 	}
 	q := listed(r)
 	q.Set("phase", "approval")
-	doc, err := get[portaldoc.Instances](s, r, "instances", q)
+	doc, err := get[api.Instances](s, r, "instances", q)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *server) approvals(r *request) (*page, error) {
 		if p := i.Pending; p != nil {
 			row.By, row.Since, row.What = askedBy(p), s.when(p.At), wantedWords(p.What)
 		}
-		if i.Run != nil && i.Phase == string(instance.Planned) {
+		if i.Run != nil && i.Phase == string(lifecycle.Planned) {
 			row.Changes = changesOf(i.Run.Counts)
 		}
 		if i.Plan != "" {
@@ -66,7 +66,7 @@ func (s *server) adminInstances(r *request) (*page, error) {
 		return nil, err
 	}
 	body := instancesBody{Admin: true}
-	doc, err := get[portaldoc.AdminInstances](s, r, "admin/instances", body.query(r))
+	doc, err := get[api.AdminInstances](s, r, "admin/instances", body.query(r))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *server) adminTemplates(r *request) (*page, error) {
 	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
-	doc, err := get[portaldoc.AdminTemplates](s, r, "admin/templates", nil)
+	doc, err := get[api.AdminTemplates](s, r, "admin/templates", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *server) adminTemplates(r *request) (*page, error) {
 	return &page{Template: "admin_templates.html", Title: "All templates", Key: s.newKey(), Command: "okara template list", Body: body}, nil
 }
 
-func (s *server) adminTemplateRow(r *request, t portaldoc.AdminTemplate) adminTemplateRow {
+func (s *server) adminTemplateRow(r *request, t api.AdminTemplate) adminTemplateRow {
 	row := adminTemplateRow{
 		link: link{titleOf(t.Template), "templates/" + escapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: clean(t.Invalid), PausedBy: clean(t.PausedBy),
 		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,
@@ -171,7 +171,7 @@ func (s *server) resume(r *request, f *form) (*answer, error) {
 
 func (s *server) switchTemplate(r *request, f *form, word, text string) (*answer, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	_, err := ask[portaldoc.Template](s, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
+	_, err := ask[api.Template](s, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
 	if err != nil {
 		return nil, err
 	}

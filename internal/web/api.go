@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -86,7 +86,7 @@ func (s *server) send(r *request, q asked, accept string, to *memory) error {
 		in.Header.Set("Content-Type", "application/json")
 	}
 	if q.key != "" {
-		in.Header.Set(portaldoc.IdempotencyKey, q.key)
+		in.Header.Set(api.IdempotencyKey, q.key)
 	}
 	api := s.o.Instances
 	if q.mine {
@@ -133,7 +133,7 @@ func (m *memory) Write(b []byte) (int, error) {
 // refusedError is an answer of the API that refuses.
 type refusedError struct {
 	status int
-	doc    portaldoc.Error
+	doc    api.Error
 }
 
 func (m *memory) refused() error {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
 // callers are the things here whose newest version calls a module.
@@ -65,7 +65,7 @@ func (s *server) templatesOf(r *request, m addr.Module) []link {
 	var all []link
 	q := url.Values{}
 	for range maxAsked {
-		doc, err := ask[portaldoc.Templates](s, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
+		doc, err := ask[api.Templates](s, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
 		if err != nil {
 			return all // their own page says why
 		}

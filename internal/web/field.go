@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
 // field is one value that a form asks for.
@@ -270,7 +270,7 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 		name := strings.TrimPrefix(f.Name, prefix)
 		one, text := p.Properties[name], query.Get(f.Name)
 		value, err := one.value(text)
-		if !one.Link || one.Sensitive || err != nil || value == nil || instance.CheckProperty(p.raw, name, value) != nil {
+		if !one.Link || one.Sensitive || err != nil || value == nil || lifecycle.CheckProperty(p.raw, name, value) != nil {
 			left = append(left, f.Label)
 			continue
 		}

@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
 // homePath is the first page.
@@ -46,7 +46,7 @@ func (s *server) own(r *request) (b ownBody) {
 		return b
 	}
 	q := url.Values{"owner": {"mine"}, "phase": {"live"}, "limit": {strconv.Itoa(newestShown)}}
-	doc, err := ask[portaldoc.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
+	doc, err := ask[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
 	if err != nil {
 		return b // their own page says why
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
 // TestHomeInstances shows each his own instances that live on the first page, by what
@@ -40,7 +40,7 @@ func TestHomeInstances(t *testing.T) {
 		}
 	}
 	d.send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "<b>mine</b>")
-	d.Store.Serve(t, instance.Ended{Ref: d.Store.Start(t, one), Result: instance.Result{Outcome: instance.Done}})
+	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, one), Result: lifecycle.Result{Outcome: lifecycle.Done}})
 	if body := home("anna"); strings.Contains(body, one) {
 		t.Error("what was destroyed is still listed")
 	}

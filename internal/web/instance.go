@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
 // instancesBody is a list of instances.
@@ -88,7 +88,7 @@ func (b *instancesBody) query(r *request) url.Values {
 }
 
 // take puts an answer of the API into the rows.
-func (b *instancesBody) take(r *request, doc portaldoc.Instances, now time.Time) {
+func (b *instancesBody) take(r *request, doc api.Instances, now time.Time) {
 	b.Total, b.Used, b.Limit, b.Shared = doc.Count, doc.Used, doc.Limit, doc.Shared
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, now))
@@ -100,21 +100,21 @@ func (b *instancesBody) take(r *request, doc portaldoc.Instances, now time.Time)
 	}
 }
 
-func instanceRowOf(i portaldoc.Instance, now time.Time) instanceRow {
+func instanceRowOf(i api.Instance, now time.Time) instanceRow {
 	row := instanceRow{
 		link: link{nameOfInstance(i), instancePath(i.ID)}, ID: i.ID, Template: i.Template, Owner: ownerName(i.Owner),
 		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Left: timeLeft(i, now),
 	}
-	if i.Connection != nil && i.Phase == string(instance.Ready) {
+	if i.Connection != nil && i.Phase == string(lifecycle.Ready) {
 		row.Open = i.Connection.URL
 	}
 	if i.Role != "owner" && i.Role != "admin" {
 		return row
 	}
-	switch phase := instance.Phase(i.Phase); {
-	case !phase.Live() || phase == instance.Destroying:
+	switch phase := lifecycle.Phase(i.Phase); {
+	case !phase.Live() || phase == lifecycle.Destroying:
 		return row
-	case phase != instance.DestroyFailed && phase != instance.Requested && phase != instance.Available && !i.ExpiresAt.IsZero() && i.Extends < i.ExtendsMax:
+	case phase != lifecycle.DestroyFailed && phase != lifecycle.Requested && phase != lifecycle.Available && !i.ExpiresAt.IsZero() && i.Extends < i.ExtendsMax:
 		row.Extend = instancePath(i.ID) + "/extend"
 	}
 	if i.Protected == "" {
@@ -123,7 +123,7 @@ func instanceRowOf(i portaldoc.Instance, now time.Time) instanceRow {
 	return row
 }
 
-func nameOfInstance(i portaldoc.Instance) string {
+func nameOfInstance(i api.Instance) string {
 	if name := strings.TrimSpace(clean(i.Name)); name != "" {
 		return name
 	}
@@ -135,7 +135,7 @@ func (s *server) instanceList(r *request) (*page, error) {
 		return nil, err
 	}
 	var body instancesBody
-	doc, err := get[portaldoc.Instances](s, r, "instances", body.query(r))
+	doc, err := get[api.Instances](s, r, "instances", body.query(r))
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s *server) instanceList(r *request) (*page, error) {
 
 // instanceBody is one instance.
 type instanceBody struct {
-	Doc        portaldoc.Instance
+	Doc        api.Instance
 	Name       string
 	Base       string // page of the instance, below Up
 	Template   link
@@ -194,11 +194,11 @@ type eventRow struct {
 }
 
 // instanceIn reads the instance that a path names.
-func (s *server) instanceIn(r *request) (portaldoc.Instance, error) {
+func (s *server) instanceIn(r *request) (api.Instance, error) {
 	if err := s.listInstances(r); err != nil {
-		return portaldoc.Instance{}, err
+		return api.Instance{}, err
 	}
-	return get[portaldoc.Instance](s, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
+	return get[api.Instance](s, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
 }
 
 func (s *server) instanceShow(r *request) (*page, error) {
@@ -206,7 +206,7 @@ func (s *server) instanceShow(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := get[portaldoc.Runs](s, r, "instances/"+i.ID+"/runs", nil)
+	runs, err := get[api.Runs](s, r, "instances/"+i.ID+"/runs", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -214,12 +214,12 @@ func (s *server) instanceShow(r *request) (*page, error) {
 	body := s.newInstance(r, i, now)
 	body.Template = s.templateLink(r, i.Template)
 	body.Runs = runRows(i, runs.Runs, now)
-	if i.Run != nil && readsLogs(i) && i.Phase != string(instance.Planned) {
+	if i.Run != nil && readsLogs(i) && i.Phase != string(lifecycle.Planned) {
 		if body.Log, err = s.log(r, i.ID, *i.Run); err != nil {
 			return nil, err
 		}
 	}
-	body.Watch = i.Run != nil && i.Phase != string(instance.Planned)
+	body.Watch = i.Run != nil && i.Phase != string(lifecycle.Planned)
 	body.Still = r.URL.Query().Has("still")
 	return &page{
 		Template: "instance.html", Title: body.Name, Key: s.newKey(), Crumbs: []link{{"Instances", "instances"}}, Command: "okara instance show " + i.ID,
@@ -228,7 +228,7 @@ func (s *server) instanceShow(r *request) (*page, error) {
 }
 
 // readsLogs reports whether the caller may read what the tool said.
-func readsLogs(i portaldoc.Instance) bool {
+func readsLogs(i api.Instance) bool {
 	return i.Role == "owner" || i.Role == "admin" || i.Role == "approver"
 }
 
@@ -236,19 +236,19 @@ func readsLogs(i portaldoc.Instance) bool {
 // caller may see: an instance outlives its template, and who approves it may not use it.
 func (s *server) templateLink(r *request, name string) link {
 	l := link{Text: name}
-	if _, err := get[portaldoc.Template](s, r, "templates/"+escapePath(name), nil); err == nil {
+	if _, err := get[api.Template](s, r, "templates/"+escapePath(name), nil); err == nil {
 		l.Href = "templates/" + escapePath(name)
 	}
 	return l
 }
 
 // newInstance is what all pages of an instance show.
-func (s *server) newInstance(r *request, i portaldoc.Instance, now time.Time) instanceBody {
+func (s *server) newInstance(r *request, i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
 		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: clean(i.Reason),
 	}
-	if c := i.Connection; c != nil && i.Phase == string(instance.Ready) {
+	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) {
 		b.Open, b.Message = c.URL, clean(c.Message)
 	}
 	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.when(i.CreatedAt)}}
@@ -269,7 +269,7 @@ func (s *server) newInstance(r *request, i portaldoc.Instance, now time.Time) in
 		}
 	}
 	b.Buttons = buttons(i)
-	if i.Plan != "" && slices.Contains(i.Actions, portaldoc.ActApprove) {
+	if i.Plan != "" && slices.Contains(i.Actions, api.ActApprove) {
 		b.Plan = b.Base + "/approve"
 	}
 	for _, e := range i.Events {
@@ -286,7 +286,7 @@ func valuesOf(all map[string]json.RawMessage) []value {
 		row := value{Name: name, Text: indented(all[name])}
 		var text string
 		if json.Unmarshal(all[name], &text) == nil {
-			row.Text, row.Masked = text, text == portaldoc.Masked
+			row.Text, row.Masked = text, text == api.Masked
 		}
 		row.Text = clean(row.Text)
 		rows = append(rows, row)
@@ -295,7 +295,7 @@ func valuesOf(all map[string]json.RawMessage) []value {
 }
 
 // buttons are what the caller may do with an instance now, as the API says.
-func buttons(i portaldoc.Instance) []button {
+func buttons(i api.Instance) []button {
 	var all []button
 	for _, name := range i.Actions {
 		v, ok := verbs()[name]
@@ -303,7 +303,7 @@ func buttons(i portaldoc.Instance) []button {
 			continue
 		}
 		text := v.button
-		if name == portaldoc.ActExtend && i.ExtendBy > 0 {
+		if name == api.ActExtend && i.ExtendBy > 0 {
 			text += " by " + span(time.Duration(i.ExtendBy))
 		}
 		kind := v.kind

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaltest"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -62,7 +62,7 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.To("Destroy")
 			tab.Enter()
 			tab.Wait("being destroyed")
-			d.Store.Finish(t, id, instance.Result{Outcome: instance.Done, State: true})
+			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
 			tab.Wait("Its record goes at")
 		})
 	}

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/portaltest"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -132,7 +132,7 @@ func (d *desk) send(t *testing.T, who, page, to string, fields ...string) reply 
 func (d *desk) launch(t *testing.T, who, body string) string {
 	t.Helper()
 	status, _, b := d.Ask(t, d.who[who], "POST", "instances", body)
-	var one portaldoc.Instance
+	var one api.Instance
 	if err := json.Unmarshal(b, &one); err != nil || status >= 300 {
 		t.Fatalf("%s: %d %s", body, status, b)
 	}
@@ -143,14 +143,14 @@ func (d *desk) launch(t *testing.T, who, body string) string {
 func (d *desk) ready(t *testing.T, id string) {
 	t.Helper()
 	u := d.Store.Record(t, id).Run
-	ref := instance.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	ref := lifecycle.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
 	if u.StartedAt.IsZero() {
 		ref = d.Store.Start(t, id)
 	}
-	d.Store.Serve(t, instance.Ended{
-		Ref: ref, Connection: &instance.Connection{Type: instance.ConnectionWeb, URL: "https://vpc.example.com", Message: "ssh admin@vpc"},
-		Result: instance.Result{
-			Outcome: instance.Done, Resources: 2, State: true, Counts: &instance.Counts{Add: 2},
+	d.Store.Serve(t, lifecycle.Ended{
+		Ref: ref, Connection: &lifecycle.Connection{Type: lifecycle.ConnectionWeb, URL: "https://vpc.example.com", Message: "ssh admin@vpc"},
+		Result: lifecycle.Result{
+			Outcome: lifecycle.Done, Resources: 2, State: true, Counts: &lifecycle.Counts{Add: 2},
 			Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"https://vpc.example.com"`)},
 		},
 	})
@@ -254,11 +254,11 @@ func (d *desk) full(t *testing.T) map[string]string {
 	d.ready(t, id["ready"])
 	launch("failed", "anna", `{"template":"lab/postgres","name":"reports"}`)
 	for range 3 {
-		d.Store.Finish(t, id["failed"], instance.Result{Outcome: instance.RunFailed, Error: "creating RDS DB Instance: InvalidParameterValue: the password is too short\nwith aws_db_instance.main"})
+		d.Store.Finish(t, id["failed"], lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "creating RDS DB Instance: InvalidParameterValue: the password is too short\nwith aws_db_instance.main"})
 		d.Store.Pass(10 * time.Minute)
 	}
 	launch("planned", "anna", `{"template":"lab/cluster","name":"load test"}`)
-	d.Store.Finish(t, id["planned"], instance.Result{Outcome: instance.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &instance.Counts{Add: 7, Change: 1, Remove: 2, Replace: 1}})
+	d.Store.Finish(t, id["planned"], lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 7, Change: 1, Remove: 2, Replace: 1}})
 	launch("team", "ben", `{"template":"lab/team","name":"shared by team-b"}`)
 	launch("asked", "ben", `{"template":"lab/asked"}`)
 	launch("evil", "anna", `{"template":"lab/evil","name":"</title><script>alert(1)</script>","parameters":{"zone":"${x} \"><b>bold</b>\u202e"}}`)

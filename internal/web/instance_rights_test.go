@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
-	"github.com/seed-141914ff/okara/internal/portaltest"
 )
 
 // TestInstanceRights asks for every page as every kind of caller: nobody sees the
@@ -130,11 +130,11 @@ func TestApprove(t *testing.T) {
 	d.wants(t, "anna", at, "This cannot be done with it now, or not by you.")
 	stale := d.fill(t, "approver", at, "plan", "sha256:"+strings.Repeat("b", 64))
 	d.want(t, 303, "approver", at, stale)
-	if phase := d.Store.Record(t, id).Phase; phase != instance.Planned {
+	if phase := d.Store.Record(t, id).Phase; phase != lifecycle.Planned {
 		t.Fatalf("another plan was approved: %s", phase)
 	}
 	d.send(t, "approver", at, at, "plan", "sha256:"+strings.Repeat("a1", 32))
-	if r := d.Store.Record(t, id); r.Phase != instance.Provisioning {
+	if r := d.Store.Record(t, id); r.Phase != lifecycle.Provisioning {
 		t.Errorf("phase %s", r.Phase)
 	}
 }
@@ -202,7 +202,7 @@ func TestPauseByPage(t *testing.T) {
 func TestHostilePages(t *testing.T) {
 	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
 	id := d.full(t)
-	d.Store.Serve(t, instance.Tick{ID: id["evil"]})
+	d.Store.Serve(t, lifecycle.Tick{ID: id["evil"]})
 	for _, path := range []string{"templates", "templates/lab/evil", "run/lab/evil", "run/lab/evil?p.zone=" + url.QueryEscape(`"><script>alert(1)</script>`), "instances", "instances/" + id["evil"], "instances/" + id["evil"] + "/destroy", "instances/" + id["working"], "instances?template=" + url.QueryEscape(`"><script>`)} {
 		body := d.want(t, 200, "anna", path, nil).body
 		for _, bad := range []string{"<script>alert", "<b>bold", "<img", "<i>zone", "<u>help", "\x1b", "\u202e", `"><script>`} {
@@ -219,19 +219,19 @@ func TestApproveChange(t *testing.T) {
 	d := newDesk(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
 		changed := *e.Template
-		changed.Approval = instance.ApprovalRequest
+		changed.Approval = lifecycle.ApprovalRequest
 		digest, err := changed.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.Template, e.Digest = &changed, digest
 	})
-	var one portaldoc.Instance
+	var one api.Instance
 	d.Want(t, 202, &one, d.who["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
 	at := "instances/" + one.ID
 	d.wants(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
-	d.send(t, "approver", at+"/approve", at+"/approve", "plan", instance.Awaits(d.Store.Record(t, one.ID)))
-	d.Store.Finish(t, one.ID, instance.Result{Outcome: instance.Done, Resources: 1, State: true})
+	d.send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
+	d.Store.Finish(t, one.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
 	d.send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
 	d.wants(t, "anna", at, "change waits for approval", "an update")
 	d.wants(t, "approver", "approvals", "an update")
@@ -242,8 +242,8 @@ func TestApproveChange(t *testing.T) {
 	if r := d.Store.Record(t, one.ID); r.Run != nil || r.Pending == nil {
 		t.Fatalf("it runs before anybody agreed: %+v", r.Run)
 	}
-	d.send(t, "approver", at+"/approve", at+"/approve", "plan", instance.Awaits(d.Store.Record(t, one.ID)))
-	if r := d.Store.Record(t, one.ID); r.Phase != instance.Updating || string(r.Run.Parameters["size"]) != `"large"` {
+	d.send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
+	if r := d.Store.Record(t, one.ID); r.Phase != lifecycle.Updating || string(r.Run.Parameters["size"]) != `"large"` {
 		t.Errorf("%s %+v", r.Phase, r.Run)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaltest"
 )
 
 // TestLaunch goes from the list of templates to an instance that was destroyed, by
@@ -62,7 +62,7 @@ func TestLaunch(t *testing.T) {
 	}
 	d.send(t, "anna", path+"/destroy", path+"/destroy", "typed", "another")
 	d.wants(t, "anna", path, "being destroyed")
-	d.Store.Finish(t, id, instance.Result{Outcome: instance.Done, State: true})
+	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
 	d.wants(t, "anna", path, "destroyed", "Its record goes at")
 }
 
@@ -136,7 +136,7 @@ func TestLaunchVersion(t *testing.T) {
 // TestLaunchForced lets an admin go beyond limits, and offers it to nobody else.
 func TestLaunchForced(t *testing.T) {
 	d := newDesk(t, nil)
-	d.Store.Machine.Limits.Quotas = []instance.Quota{{User: 1}}
+	d.Store.Machine.Limits.Quotas = []lifecycle.Quota{{User: 1}}
 	d.who["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
 	for _, who := range []string{"anna", "boss"} {
 		d.send(t, who, "run/lab/vpc", "run/lab/vpc")

@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // kindBody is a kind of the cluster, whose objects people write themselves.
@@ -19,7 +19,7 @@ type kindBody struct {
 }
 
 // kindCard is a kind among the templates. Nobody launches it here.
-func kindCard(k portaldoc.Kind) templateCard {
+func kindCard(k api.Kind) templateCard {
 	c := templateCard{
 		link: link{cmp.Or(clean(k.Title), clean(k.Kind)), "kinds/" + escapePath(k.Name)}, Name: clean(k.Kind), Description: clean(k.Description),
 		Marks: []mark{{"kind of the cluster", "plain"}}, Facts: []string{strings.TrimSpace(clean(k.Module + " " + k.Version))},
@@ -34,7 +34,7 @@ func (s *server) kindShow(r *request) (*page, error) {
 	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
-	k, err := get[portaldoc.Kind](s, r, "kinds/"+escapePath(r.PathValue("name")), nil)
+	k, err := get[api.Kind](s, r, "kinds/"+escapePath(r.PathValue("name")), nil)
 	if err != nil {
 		return nil, err
 	}

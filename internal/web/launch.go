@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // launchBody is the form that launches a template.
@@ -21,7 +21,7 @@ type launchBody struct {
 	Extra  []field  // name, owner, lifetime, version, and whether limits count
 	Linked []string // labels of what a link filled in
 	Left   []string // labels of what it may not fill in
-	Quota  *portaldoc.Quota
+	Quota  *api.Quota
 	Closed string // why it cannot be launched, "": it can
 	Asked  bool   // it has to be approved
 }
@@ -46,10 +46,10 @@ func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 	b.Again = no.again()
 	if len(no.doc.Fields) == 0 {
 		text := no.Error()
-		if no.again() && no.doc.Reason == portaldoc.ReasonNoLeader {
+		if no.again() && no.doc.Reason == api.ReasonNoLeader {
 			text = "No leader answers now. Send this again in a moment: it is done once."
 		}
-		if no.doc.Reason == portaldoc.ReasonKeyReused {
+		if no.doc.Reason == api.ReasonKeyReused {
 			text = "This page was sent already, with other values. Look at your instances; send it again for another one."
 		}
 		b.Errors = append(b.Errors, problem{Text: text})
@@ -156,12 +156,12 @@ func (s *server) launch(r *request, f *form) (*answer, error) {
 	}
 	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
 	values, ok := p.read(body.Asks, f.Values)
-	create := portaldoc.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}
+	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}
 	for i := range body.Extra {
 		one := &body.Extra[i]
 		one.set(f.Get(one.Name))
 		if one.Name == "ttl" && one.Value != "" {
-			if create.TTL, err = portaldoc.ParseDuration(strings.TrimSpace(one.Value)); err != nil {
+			if create.TTL, err = api.ParseDuration(strings.TrimSpace(one.Value)); err != nil {
 				one.Error, ok = "wants a time span such as 8h or 30m", false
 			}
 		}
@@ -171,7 +171,7 @@ func (s *server) launch(r *request, f *form) (*answer, error) {
 		body.summary(all)
 		return &answer{Page: again(s.launchPage(body, s.newKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	made, err := ask[portaldoc.Instance](s, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
+	made, err := ask[api.Instance](s, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
 	if err != nil {
 		status, ok := body.wrong(all, err)
 		if !ok {
@@ -209,7 +209,7 @@ func stillLinked(p parameters, fields []field, query, form url.Values) []string 
 }
 
 // launched says what came of a launch.
-func launched(made portaldoc.Instance, now time.Time) string {
+func launched(made api.Instance, now time.Time) string {
 	switch made.Phase {
 	case "requested":
 		return "It is asked for. Somebody has to approve it before anything is made."

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // logBody is the log of a run: its end as text, and where what follows comes from.
@@ -31,7 +31,7 @@ type Progress struct {
 const logTail = 64 << 10
 
 // log reads the log of a run; nil: there is none here.
-func (s *server) log(r *request, id string, u portaldoc.Run) (*logBody, error) {
+func (s *server) log(r *request, id string, u api.Run) (*logBody, error) {
 	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
 	b := &logBody{Run: u.N, Source: "../api/v1/" + path, Live: u.Result == ""}
 	to := &tailWriter{}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
 // entry is an entry of the menu.
@@ -71,7 +71,7 @@ func (s *server) quota(r *request) string {
 	if s.o.Mine == nil || !r.mayInstances(access.Use) {
 		return ""
 	}
-	me, err := ask[portaldoc.Me](s, r, asked{method: "GET", path: "me", mine: true})
+	me, err := ask[api.Me](s, r, asked{method: "GET", path: "me", mine: true})
 	switch {
 	case err != nil || me.Quota == nil:
 		return "" // the page says what it can without

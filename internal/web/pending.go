@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // pendingBody is what waits for approval, with all that an approval binds.
@@ -31,17 +31,17 @@ type valueChange struct {
 // wantedWords says what is asked for.
 func wantedWords(what string) string {
 	switch what {
-	case portaldoc.PendingPlan:
+	case api.PendingPlan:
 		return "the plan of a run"
-	case portaldoc.PendingUpdate:
+	case api.PendingUpdate:
 		return "an update"
-	case portaldoc.PendingExtend:
+	case api.PendingExtend:
 		return "a later end"
 	}
 	return "a launch"
 }
 
-func (s *server) pending(r *request, i portaldoc.Instance) *pendingBody {
+func (s *server) pending(r *request, i api.Instance) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
 	add := func(name, text string) {
@@ -76,7 +76,7 @@ func (s *server) pending(r *request, i portaldoc.Instance) *pendingBody {
 }
 
 // sources are version and digest of the module as they are and as they would be.
-func (s *server) sources(r *request, b *pendingBody, p *portaldoc.Pending) {
+func (s *server) sources(r *request, b *pendingBody, p *api.Pending) {
 	is := p.Source
 	b.Facts = append(b.Facts, fact{Name: "Module", Text: clean(strings.TrimSpace(is.Module + " " + is.Version))}, fact{Name: "Digest", Digest: is.Digest})
 	was := p.Was
@@ -90,21 +90,21 @@ func (s *server) sources(r *request, b *pendingBody, p *portaldoc.Pending) {
 	}
 }
 
-func askedBy(p *portaldoc.Pending) string {
+func askedBy(p *api.Pending) string {
 	if p.By == nil {
 		return "the server, by itself"
 	}
 	return personName(p.By)
 }
 
-func valueChangeOf(v portaldoc.ValueChange) valueChange {
+func valueChangeOf(v api.ValueChange) valueChange {
 	row := valueChange{Name: clean(v.Name), None: [2]bool{v.Old == nil, v.New == nil}, Changed: v.Changed}
 	show := func(raw json.RawMessage) string {
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
 			return clean(indented(raw))
 		}
-		row.Masked = row.Masked || text == portaldoc.Masked
+		row.Masked = row.Masked || text == api.Masked
 		return clean(text)
 	}
 	if v.Old != nil {

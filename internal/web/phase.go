@@ -7,26 +7,26 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
 // phaseMark is the phase of an instance in words, and how good that is.
 func phaseMark(phase string) mark {
-	m, ok := map[instance.Phase]mark{
-		instance.Requested:     {"waits for approval", "warn"},
-		instance.Planned:       {"plan waits for approval", "warn"},
-		instance.Provisioning:  {"being made", "busy"},
-		instance.Updating:      {"being changed", "busy"},
-		instance.Available:     {"ready in the pool", "plain"},
-		instance.Ready:         {"ready", "good"},
-		instance.Failed:        {"failed", "bad"},
-		instance.Destroying:    {"being destroyed", "busy"},
-		instance.DestroyFailed: {"could not be destroyed", "bad"},
-		instance.Destroyed:     {"destroyed", "plain"},
-		instance.Orphaned:      {"left to people", "warn"},
-		instance.Rejected:      {"rejected", "plain"},
-	}[instance.Phase(phase)]
+	m, ok := map[lifecycle.Phase]mark{
+		lifecycle.Requested:     {"waits for approval", "warn"},
+		lifecycle.Planned:       {"plan waits for approval", "warn"},
+		lifecycle.Provisioning:  {"being made", "busy"},
+		lifecycle.Updating:      {"being changed", "busy"},
+		lifecycle.Available:     {"ready in the pool", "plain"},
+		lifecycle.Ready:         {"ready", "good"},
+		lifecycle.Failed:        {"failed", "bad"},
+		lifecycle.Destroying:    {"being destroyed", "busy"},
+		lifecycle.DestroyFailed: {"could not be destroyed", "bad"},
+		lifecycle.Destroyed:     {"destroyed", "plain"},
+		lifecycle.Orphaned:      {"left to people", "warn"},
+		lifecycle.Rejected:      {"rejected", "plain"},
+	}[lifecycle.Phase(phase)]
 	if !ok {
 		return mark{clean(phase), "plain"}
 	}
@@ -34,21 +34,21 @@ func phaseMark(phase string) mark {
 }
 
 // conditions are the marks of what is true of an instance beside its phase.
-func conditions(i portaldoc.Instance) []mark {
+func conditions(i api.Instance) []mark {
 	var all []mark
 	for _, c := range i.Conditions {
 		switch c.Type {
-		case instance.Drifted:
+		case lifecycle.Drifted:
 			all = append(all, mark{"differs from its plan", "warn"})
-		case instance.UpdateAvailable:
+		case lifecycle.UpdateAvailable:
 			all = append(all, mark{"update available", "plain"})
-		case instance.ExpiredProtected:
+		case lifecycle.ExpiredProtected:
 			all = append(all, mark{"beyond its end", "warn"})
-		case instance.ExpiresSoon:
+		case lifecycle.ExpiresSoon:
 			all = append(all, mark{"ends soon", "warn"})
 		}
 	}
-	if i.Pending != nil && i.Phase != string(instance.Requested) && i.Phase != string(instance.Planned) {
+	if i.Pending != nil && i.Phase != string(lifecycle.Requested) && i.Phase != string(lifecycle.Planned) {
 		all = append(all, mark{"change waits for approval", "warn"})
 	}
 	if i.Protected != "" {
@@ -88,9 +88,9 @@ type remaining struct {
 }
 
 // timeLeft is how long an instance lives still; nil: it has no end, or ends already.
-func timeLeft(i portaldoc.Instance, now time.Time) *remaining {
-	phase := instance.Phase(i.Phase)
-	if i.ExpiresAt.IsZero() || !phase.Live() || phase == instance.Destroying || phase == instance.DestroyFailed {
+func timeLeft(i api.Instance, now time.Time) *remaining {
+	phase := lifecycle.Phase(i.Phase)
+	if i.ExpiresAt.IsZero() || !phase.Live() || phase == lifecycle.Destroying || phase == lifecycle.DestroyFailed {
 		return nil
 	}
 	d := max(i.ExpiresAt.Sub(now), 0)
@@ -107,42 +107,42 @@ func clock(t, now time.Time) string {
 }
 
 // nextSteps says what comes next, and why it waits.
-func nextSteps(i portaldoc.Instance, now time.Time) []string {
+func nextSteps(i api.Instance, now time.Time) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	waiting := waits(i, now)
-	switch instance.Phase(i.Phase) {
-	case instance.Requested:
+	switch lifecycle.Phase(i.Phase) {
+	case lifecycle.Requested:
 		say("Somebody who may approve looks at what was asked for. Nothing runs before that.")
 		if !i.Next.IsZero() {
 			say("Without an answer it is rejected at %s.", clock(i.Next, now))
 		}
-	case instance.Planned:
+	case lifecycle.Planned:
 		say("The plan is made and nothing has been changed. Somebody who may approve looks at it, and exactly that plan is applied.")
-	case instance.Provisioning, instance.Updating, instance.Destroying:
+	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Destroying:
 		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
 			say("Run %d has been at work since %s.", i.Run.N, clock(i.Run.StartedAt, now))
 		}
-	case instance.Available:
+	case lifecycle.Available:
 		say("It waits in the pool for somebody who launches the template.")
-	case instance.Failed:
+	case lifecycle.Failed:
 		say("The log of the last run says why. Try again, or destroy what there is of it.")
-	case instance.DestroyFailed:
+	case lifecycle.DestroyFailed:
 		say("Something of it is still there. It is tried again by itself every day, and at once if you ask for it.")
-	case instance.Orphaned:
+	case lifecycle.Orphaned:
 		say("What it made is left to people. Its state and source stay where they are.")
-	case instance.Destroyed, instance.Rejected:
+	case lifecycle.Destroyed, lifecycle.Rejected:
 		if !i.Next.IsZero() {
 			say("Its record goes at %s.", clock(i.Next, now))
 		}
 	}
-	if p := i.Pending; p != nil && p.Run == 0 && i.Phase != string(instance.Requested) {
+	if p := i.Pending; p != nil && p.Run == 0 && i.Phase != string(lifecycle.Requested) {
 		say("Somebody who may approve looks at %s, asked for by %s. Until then it stays as it is.", wantedWords(p.What), askedBy(p))
 	}
 	if waiting != "" {
 		say("%s", waiting)
 	}
-	if phase := instance.Phase(i.Phase); i.ExpiresAt.IsZero() && phase.Live() && (phase == instance.Ready || phase == instance.Failed) {
+	if phase := lifecycle.Phase(i.Phase); i.ExpiresAt.IsZero() && phase.Live() && (phase == lifecycle.Ready || phase == lifecycle.Failed) {
 		say("It has no end: destroy it when you need it no more.")
 	}
 	if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(now) && i.Protected != "" {
@@ -152,9 +152,9 @@ func nextSteps(i portaldoc.Instance, now time.Time) []string {
 }
 
 // waits is why a run does not go on; "": it does.
-func waits(i portaldoc.Instance, now time.Time) string {
+func waits(i api.Instance, now time.Time) string {
 	for _, c := range i.Conditions {
-		if c.Type != instance.Waiting {
+		if c.Type != lifecycle.Waiting {
 			continue
 		}
 		message := ""
@@ -162,19 +162,19 @@ func waits(i portaldoc.Instance, now time.Time) string {
 			message = ": " + clean(c.Message)
 		}
 		switch c.Reason {
-		case instance.WaitQueued:
+		case lifecycle.WaitQueued:
 			if i.Run != nil && i.Run.Place > 0 {
 				return fmt.Sprintf("It waits for a free place: number %d in the queue.", i.Run.Place)
 			}
 			return "It waits for a free place."
-		case instance.WaitRetry:
+		case lifecycle.WaitRetry:
 			if i.Run != nil && i.Run.NotBefore.After(now) {
 				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", clock(i.Run.NotBefore, now), message)
 			}
 			return "An attempt failed, the next one is due" + message
-		case instance.WaitStateLocked:
+		case lifecycle.WaitStateLocked:
 			return "Somebody else holds the lock of its state" + message
-		case instance.WaitCredentialMissing:
+		case lifecycle.WaitCredentialMissing:
 			return "The server lacks a credential that the template names" + message
 		}
 		return "It waits: " + clean(c.Reason) + message
@@ -183,7 +183,7 @@ func waits(i portaldoc.Instance, now time.Time) string {
 }
 
 // costs is what an instance has cost so far, and what it costs; "": nobody said.
-func costs(i portaldoc.Instance, now time.Time) string {
+func costs(i api.Instance, now time.Time) string {
 	if i.Cost == nil {
 		return ""
 	}
@@ -206,7 +206,7 @@ func money(amount float64, currency string) string {
 }
 
 // personName is how a person is called on a page.
-func personName(p *portaldoc.Person) string {
+func personName(p *api.Person) string {
 	switch {
 	case p == nil:
 		return "the server"
@@ -217,13 +217,13 @@ func personName(p *portaldoc.Person) string {
 }
 
 // ownerName is how an owner is called on a page.
-func ownerName(o *portaldoc.Owner) string {
+func ownerName(o *api.Owner) string {
 	switch {
 	case o == nil:
 		return "nobody"
-	case o.Kind == instance.OwnerUser && o.Label != "":
+	case o.Kind == lifecycle.OwnerUser && o.Label != "":
 		return clean(o.Label)
-	case o.Kind == instance.OwnerUser:
+	case o.Kind == lifecycle.OwnerUser:
 		return clean(o.ID)
 	}
 	return o.Kind + " " + clean(o.ID)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/portal"
-	"github.com/seed-141914ff/okara/internal/portaltest"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 

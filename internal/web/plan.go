@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // planBody is a plan as a page shows it: whole, or not at all.
@@ -24,7 +24,7 @@ type planPiece struct{ Kind, Text string }
 
 // plan reads the plan of a run; nil: there is none, or not for the caller.
 func (s *server) plan(r *request, id string, n int) (*planBody, error) {
-	to := &wholeWriter{most: portaldoc.MaxPlan}
+	to := &wholeWriter{most: api.MaxPlan}
 	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
 	if no, ok := errors.AsType[*refusedError](err); ok {
 		switch no.status {
@@ -47,7 +47,7 @@ func (s *server) plan(r *request, id string, n int) (*planBody, error) {
 func planPieces(text string) []planPiece {
 	var all []planPiece
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		kind := portaldoc.PlanLine(line)
+		kind := api.PlanLine(line)
 		if n := len(all); n > 0 && all[n-1].Kind == kind {
 			all[n-1].Text += line
 		} else {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // revealBody is the page that asks whether to show a sensitive output, and the one
@@ -19,7 +19,7 @@ type revealBody struct {
 	Shown    bool
 }
 
-func (s *server) revealPage(r *request, i portaldoc.Instance, name string) *page {
+func (s *server) revealPage(r *request, i api.Instance, name string) *page {
 	b := revealBody{Instance: link{nameOfInstance(i), instancePath(i.ID)}, Name: clean(name)}
 	return &page{
 		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.newKey(), NoStore: true, Body: b,
@@ -51,7 +51,7 @@ func (s *server) reveal(r *request, f *form) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := ask[portaldoc.Revealed](s, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: portaldoc.Reveal{Name: f.Get("name")}})
+	one, err := ask[api.Revealed](s, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.Reveal{Name: f.Get("name")}})
 	if err != nil {
 		return nil, err
 	}

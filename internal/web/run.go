@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
 // runRow is a run among others.
@@ -25,7 +25,7 @@ type runRow struct {
 	Error   string
 }
 
-func runRows(i portaldoc.Instance, runs []portaldoc.Run, now time.Time) []runRow {
+func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 	var rows []runRow
 	for _, u := range runs {
 		rows = append(rows, runRowOf(i, u, now))
@@ -33,7 +33,7 @@ func runRows(i portaldoc.Instance, runs []portaldoc.Run, now time.Time) []runRow
 	return rows
 }
 
-func runRowOf(i portaldoc.Instance, u portaldoc.Run, now time.Time) runRow {
+func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
 		link: link{fmt.Sprintf("Run %d", u.N), fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
 		Result: resultOf(i, u), By: personName(u.By), Queued: seenAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: clean(u.Error),
@@ -57,32 +57,32 @@ func seconds(d time.Duration) string {
 }
 
 func kindOfRun(kind string) string {
-	switch instance.RunKind(kind) {
-	case instance.RunApply:
+	switch lifecycle.RunKind(kind) {
+	case lifecycle.RunApply:
 		return "make or change"
-	case instance.RunPlan:
+	case lifecycle.RunPlan:
 		return "plan"
-	case instance.RunDrift:
+	case lifecycle.RunDrift:
 		return "compare"
-	case instance.RunDestroy:
+	case lifecycle.RunDestroy:
 		return "destroy"
 	}
 	return clean(kind)
 }
 
 // resultOf is how a run ended, or what it does.
-func resultOf(i portaldoc.Instance, u portaldoc.Run) mark {
+func resultOf(i api.Instance, u api.Run) mark {
 	switch u.Result {
-	case instance.Done:
+	case lifecycle.Done:
 		return mark{"done", "good"}
-	case instance.Cancelled:
+	case lifecycle.Cancelled:
 		return mark{"cancelled", "plain"}
 	case "":
 	default:
 		return mark{clean(u.Result), "bad"}
 	}
 	switch {
-	case i.Phase == string(instance.Planned):
+	case i.Phase == string(lifecycle.Planned):
 		return mark{"plan waits for approval", "warn"}
 	case u.StartedAt.IsZero():
 		return mark{"waits", "plain"}
@@ -91,7 +91,7 @@ func resultOf(i portaldoc.Instance, u portaldoc.Run) mark {
 }
 
 // changesOf is what a run changes, or changed; "": nobody knows yet.
-func changesOf(c *portaldoc.Counts) string {
+func changesOf(c *api.Counts) string {
 	if c == nil {
 		return ""
 	}
@@ -120,7 +120,7 @@ func (s *server) runShow(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := get[portaldoc.Run](s, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
+	u, err := get[api.Run](s, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -193,12 +193,12 @@ func (d *desk) many(b testing.TB) {
 		for i, rest := len(id)-1, n; rest > 0; i, rest = i-1, rest/len(addr.InstanceLetters) {
 			id[i] = addr.InstanceLetters[rest%len(addr.InstanceLetters)]
 		}
-		rec := instance.Record{
-			ID: string(id), Template: e.Template.Name, Snapshot: e.Digest, Source: e.Source, Phase: instance.Ready,
-			Owner:     instance.Owner{Kind: instance.OwnerUser, Issuer: d.Issuer.URL, ID: fmt.Sprint("person ", n%50)},
+		rec := lifecycle.Record{
+			ID: string(id), Template: e.Template.Name, Snapshot: e.Digest, Source: e.Source, Phase: lifecycle.Ready,
+			Owner:     lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: d.Issuer.URL, ID: fmt.Sprint("person ", n%50)},
 			CreatedAt: now, ReadyAt: now, Since: now, TTL: e.Template.TTL.Default, ExpiresAt: now.Add(e.Template.TTL.Default),
 		}
-		c := instance.Command{Event: instance.Adopt{Record: rec, Template: e.Template}, Actor: instance.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}
+		c := lifecycle.Command{Event: lifecycle.Adopt{Record: rec, Template: e.Template}, Actor: lifecycle.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}
 		if _, err := d.Store.Do(b.Context(), c); err != nil {
 			b.Fatal(err)
 		}

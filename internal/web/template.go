@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // templatesBody is what may be launched.
@@ -50,7 +50,7 @@ func (s *server) templateList(r *request) (*page, error) {
 	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
-	doc, err := get[portaldoc.Templates](s, r, "templates", listed(r))
+	doc, err := get[api.Templates](s, r, "templates", listed(r))
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *server) templateList(r *request) (*page, error) {
 	return &page{Template: "templates.html", Title: "Launch", Command: "okara template list", Body: body}, nil
 }
 
-func cardOf(t portaldoc.Template) templateCard {
+func cardOf(t api.Template) templateCard {
 	c := templateCard{
 		link: link{titleOf(t), "templates/" + escapePath(t.Name)}, Name: t.Name, Description: clean(t.Description), Marks: templateMarks(t), Facts: terms(t),
 	}
@@ -96,17 +96,17 @@ func cardOf(t portaldoc.Template) templateCard {
 	return c
 }
 
-func titleOf(t portaldoc.Template) string { return cmp.Or(clean(t.Title), t.Name) }
+func titleOf(t api.Template) string { return cmp.Or(clean(t.Title), t.Name) }
 
 func runPath(template string) string { return "run/" + escapePath(template) }
 
 // launchable reports whether the caller may launch a template, and it can be now.
-func launchable(t portaldoc.Template) bool {
+func launchable(t api.Template) bool {
 	return len(t.Owners) > 0 && t.Enabled && t.Paused == "" && t.Invalid == ""
 }
 
 // templateMarks are what keeps somebody from launching a template, or waits for him.
-func templateMarks(t portaldoc.Template) []mark {
+func templateMarks(t api.Template) []mark {
 	var all []mark
 	switch {
 	case t.Invalid != "":
@@ -133,7 +133,7 @@ func templateMarks(t portaldoc.Template) []mark {
 }
 
 // terms are what somebody should know who launches a template.
-func terms(t portaldoc.Template) []string {
+func terms(t api.Template) []string {
 	var all []string
 	if t.TTL != nil && t.TTL.Default > 0 {
 		all = append(all, "lives "+span(time.Duration(t.TTL.Default)))
@@ -170,12 +170,12 @@ type parameterRow struct {
 }
 
 // templateIn reads the template that a path names.
-func (s *server) templateIn(r *request) (portaldoc.Template, error) {
+func (s *server) templateIn(r *request) (api.Template, error) {
 	if err := s.listInstances(r); err != nil {
-		return portaldoc.Template{}, err
+		return api.Template{}, err
 	}
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	return get[portaldoc.Template](s, r, "templates/"+name, nil)
+	return get[api.Template](s, r, "templates/"+name, nil)
 }
 
 func (s *server) templateShow(r *request) (*page, error) {
@@ -232,7 +232,7 @@ func rowFor(p parameters, name string) parameterRow {
 }
 
 // templateFacts are the terms of a template, one by one.
-func templateFacts(t portaldoc.Template) []fact {
+func templateFacts(t api.Template) []fact {
 	all := []fact{{Name: "Template", Text: t.Name}, {Name: "Module", Text: strings.TrimSpace(t.Module + " " + t.Version)}}
 	add := func(name, text string) {
 		if text != "" {

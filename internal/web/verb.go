@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 )
 
 // verb is something to do with an instance: a button on its page, or a page of its
@@ -20,77 +20,77 @@ type verb struct {
 	ask    bool   // it has a page of its own; else the button does it at once
 	typed  bool   // it cannot be undone: the name has to be typed
 	title  string // of the page
-	say    func(portaldoc.Instance) []string
+	say    func(api.Instance) []string
 	fields func(*verbCall) ([]field, error)   // nil: none
 	asks   func(*verbCall, *form) (any, bool) // of the request; nil: none. False: a field is wrong
-	done   func(after portaldoc.Instance, now time.Time) string
+	done   func(after api.Instance, now time.Time) string
 }
 
 // said is a verb's text that needs nothing of the instance.
-func said(lines ...string) func(portaldoc.Instance) []string {
-	return func(portaldoc.Instance) []string { return lines }
+func said(lines ...string) func(api.Instance) []string {
+	return func(api.Instance) []string { return lines }
 }
 
-func told(text string) func(portaldoc.Instance, time.Time) string {
-	return func(portaldoc.Instance, time.Time) string { return text }
+func told(text string) func(api.Instance, time.Time) string {
+	return func(api.Instance, time.Time) string { return text }
 }
 
 // verbs are all of them, by the name that the API and the address of the form have.
 func verbs() map[string]verb {
 	return map[string]verb{
-		portaldoc.ActExtend: {
+		api.ActExtend: {
 			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, asks: extendAsks,
-			done: func(i portaldoc.Instance, now time.Time) string {
-				if p := i.Pending; p != nil && p.What == portaldoc.PendingExtend {
+			done: func(i api.Instance, now time.Time) string {
+				if p := i.Pending; p != nil && p.What == api.PendingExtend {
 					return "Somebody has to approve that it lives until " + clock(p.Until, now) + "."
 				}
 				return "It lives until " + clock(i.ExpiresAt, now) + "."
 			},
 		},
-		portaldoc.ActRetry: {
+		api.ActRetry: {
 			button: "Try again", kind: "primary", title: "Try again", say: said("What was tried last is tried once more."), done: told("It is tried again."),
 		},
-		portaldoc.ActCancel: {
+		api.ActCancel: {
 			button: "Cancel", title: "Cancel the run", say: said("The run is asked to end early. What it has made by then stays, and an instance that never was ready has failed."), done: told("It is being cancelled."),
 		},
-		portaldoc.ActProtect: {
+		api.ActProtect: {
 			button: "Protect", title: "Protect", say: said("At its end it is not destroyed, and nobody can destroy it before the protection is taken away. It counts for the quota all the while."), done: told("It is protected."),
 		},
-		portaldoc.ActUnprotect: {
+		api.ActUnprotect: {
 			button: "Take the protection away", title: "Take the protection away", say: said("It ends at its end again; one that is beyond it ends at once."), done: told("It is protected no more."),
 		},
-		portaldoc.ActUpdate: {
+		api.ActUpdate: {
 			button: "Change", ask: true, title: "Change", say: said("It runs once more, with what you change here."), fields: updateFields, asks: updateAsks,
-			done: func(i portaldoc.Instance, _ time.Time) string {
+			done: func(i api.Instance, _ time.Time) string {
 				if i.Pending != nil {
 					return "Somebody has to approve the change. Until then it stays as it is."
 				}
 				return "It is being changed."
 			},
 		},
-		portaldoc.ActRename: {
+		api.ActRename: {
 			button: "Rename", ask: true, title: "Rename", say: said("Only what it is called changes."), fields: renameFields, asks: renameAsks, done: told("It has another name."),
 		},
-		portaldoc.ActTransfer: {
+		api.ActTransfer: {
 			button: "Give away", ask: true, title: "Give it to another owner", say: said("It fills the quota of whom it is given to. You may lose sight of it."), fields: transferFields, asks: transferAsks, done: told("It belongs to somebody else now."),
 		},
-		portaldoc.ActApprove: {
+		api.ActApprove: {
 			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, asks: approveAsks, done: told("It is approved."),
 		},
-		portaldoc.ActReject: {
+		api.ActReject: {
 			button: "Reject", ask: true, title: "Reject", say: said("Nothing of what was asked for is made. Who asked reads the reason."), fields: reasonFields, asks: reasonAsks, done: told("It is rejected."),
 		},
-		portaldoc.ActDestroy: {
+		api.ActDestroy: {
 			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: told("It is being destroyed."),
 		},
-		portaldoc.ActOrphan: {
+		api.ActOrphan: {
 			button: "Leave to people", kind: "danger", ask: true, typed: true, title: "Leave it to people", fields: reasonFields, asks: reasonAsks,
 			say: said("The server forgets it: it is not destroyed at its end, and not watched any more. What it made goes on, and costs.", "Its state and source stay in the registry, for people to take over."), done: told("It is left to people."),
 		},
 	}
 }
 
-func destroySays(i portaldoc.Instance) []string {
+func destroySays(i api.Instance) []string {
 	lines := []string{"Everything that it made is destroyed. This cannot be undone."}
 	if i.Connection != nil && i.Connection.URL != "" {
 		lines = append(lines, "Nothing answers any more at "+clean(i.Connection.URL)+".")
@@ -126,7 +126,7 @@ type verbBody struct {
 type verbCall struct {
 	s *server
 	r *request
-	i portaldoc.Instance
+	i api.Instance
 	verb
 	name string
 	body verbBody
@@ -160,7 +160,7 @@ func (s *server) verbForm(r *request) (*verbCall, error) {
 	if c.typed {
 		c.body.Typed = c.body.Instance.Text
 	}
-	if p := i.Pending; c.name == portaldoc.ActApprove && i.Plan != "" && p != nil {
+	if p := i.Pending; c.name == api.ActApprove && i.Plan != "" && p != nil {
 		if err := c.look(p); err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func (s *server) verbForm(r *request) (*verbCall, error) {
 }
 
 // look shows what waits for approval. A plan that cannot be seen whole is not approved.
-func (c *verbCall) look(p *portaldoc.Pending) (err error) {
+func (c *verbCall) look(p *api.Pending) (err error) {
 	c.body.Button, c.body.Seen, c.body.Pending = "Approve", c.i.Plan, c.s.pending(c.r, c.i)
 	if p.Run == 0 {
 		return nil
@@ -200,7 +200,7 @@ func (s *server) verbShow(r *request) (*page, error) {
 
 func (c *verbCall) page(key string) *page {
 	command := "okara instance " + c.name + " " + c.i.ID
-	if c.name == portaldoc.ActRename {
+	if c.name == api.ActRename {
 		command = "okara instance update " + c.i.ID + " --name NAME"
 	}
 	return &page{
@@ -221,9 +221,9 @@ func (c *verbCall) request(f *form) (asked, bool) {
 	at := "instances/" + c.i.ID
 	q, ok := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}, true
 	switch c.name {
-	case portaldoc.ActDestroy:
+	case api.ActDestroy:
 		q.method, q.path = http.MethodDelete, at
-	case portaldoc.ActRename:
+	case api.ActRename:
 		q.path = at + "/update"
 	}
 	if c.asks != nil {
@@ -247,10 +247,10 @@ func (s *server) verb(r *request, f *form) (*answer, error) {
 	if !ok || c.body.Closed {
 		return &answer{Page: again(c.page(s.newKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	after, err := ask[portaldoc.Instance](s, r, q)
+	after, err := ask[api.Instance](s, r, q)
 	if err == nil {
 		to := instancePath(c.i.ID)
-		if c.name == portaldoc.ActTransfer { // it may be the caller's no more
+		if c.name == api.ActTransfer { // it may be the caller's no more
 			to = "instances"
 		}
 		return &answer{To: to, Text: c.done(after, s.o.Now())}, nil

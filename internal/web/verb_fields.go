@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-func extendSays(i portaldoc.Instance) []string {
+func extendSays(i api.Instance) []string {
 	if i.ExtendsMax > 0 {
 		return []string{fmt.Sprintf("It was extended %d of %d times.", i.Extends, i.ExtendsMax)}
 	}
@@ -25,10 +25,10 @@ func extendFields(c *verbCall) ([]field, error) {
 }
 
 func extendAsks(c *verbCall, f *form) (any, bool) {
-	body := portaldoc.Extend{}
+	body := api.Extend{}
 	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(text)
-		by, err := portaldoc.ParseDuration(text)
+		by, err := api.ParseDuration(text)
 		if err != nil {
 			c.body.Fields[0].Error = "wants a time span such as 30m or 2h"
 			return nil, false
@@ -47,7 +47,7 @@ func renameAsks(c *verbCall, f *form) (any, bool) {
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(name)
 	}
-	return portaldoc.Update{Name: &name}, true
+	return api.Update{Name: &name}, true
 }
 
 func reasonFields(*verbCall) ([]field, error) {
@@ -59,23 +59,23 @@ func reasonAsks(c *verbCall, f *form) (any, bool) {
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(reason)
 	}
-	return portaldoc.Reason{Reason: reason}, true
+	return api.Reason{Reason: reason}, true
 }
 
-func approveSays(i portaldoc.Instance) []string {
+func approveSays(i api.Instance) []string {
 	switch {
 	case i.Pending == nil:
 		return nil
-	case i.Pending.What == portaldoc.PendingPlan:
+	case i.Pending.What == api.PendingPlan:
 		return []string{"Exactly this plan is applied. If it has changed since you looked, it is refused."}
-	case i.Pending.What == portaldoc.PendingExtend:
+	case i.Pending.What == api.PendingExtend:
 		return []string{"It lives on until then. If the request has changed since you looked, it is refused."}
 	}
 	return []string{"Exactly this runs. If it has changed since you looked, it is refused."}
 }
 
 func approveAsks(_ *verbCall, f *form) (any, bool) {
-	return portaldoc.Approve{Plan: f.Get("plan")}, true
+	return api.Approve{Plan: f.Get("plan")}, true
 }
 
 // transferFields offers the caller and the groups that the template admits; an admin
@@ -84,7 +84,7 @@ func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
 		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
 	}
-	me, err := get[portaldoc.Me](c.s, c.r, "me", nil)
+	me, err := get[api.Me](c.s, c.r, "me", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func transferAsks(c *verbCall, f *form) (any, bool) {
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(to)
 	}
-	return portaldoc.Transfer{To: to}, true
+	return api.Transfer{To: to}, true
 }
 
 // updateFields are the parameters that may change later, and the version.
@@ -111,7 +111,7 @@ func updateFields(c *verbCall) ([]field, error) {
 
 // updatable is the schema of an instance's template, as far as values may change.
 func (c *verbCall) updatable() (parameters, []field, error) {
-	t, err := get[portaldoc.Template](c.s, c.r, "templates/"+c.i.Template, nil)
+	t, err := get[api.Template](c.s, c.r, "templates/"+c.i.Template, nil)
 	if err != nil {
 		return parameters{}, nil, err
 	}
@@ -142,7 +142,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 
 // reasonField is why somebody asks, for who approves it; none where nobody does.
 func reasonField(approval string) []field {
-	if approval == instance.ApprovalNone {
+	if approval == lifecycle.ApprovalNone {
 		return nil
 	}
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For who approves it; may be empty."}}}
@@ -151,7 +151,7 @@ func reasonField(approval string) []field {
 func updateAsks(c *verbCall, f *form) (any, bool) {
 	p, fields, err := c.updatable()
 	if err != nil { // it was there a moment ago: the API says what became of it
-		return portaldoc.Update{Version: f.Get("version")}, true
+		return api.Update{Version: f.Get("version")}, true
 	}
 	values, ok := p.read(fields[:len(p.Order)], f.Values)
 	changed := map[string]json.RawMessage{}
@@ -164,7 +164,7 @@ func updateAsks(c *verbCall, f *form) (any, bool) {
 		fields[i].set(f.Get(fields[i].Name))
 	}
 	c.body.Fields = fields
-	return portaldoc.Update{Parameters: changed, Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason"))}, ok
+	return api.Update{Parameters: changed, Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason"))}, ok
 }
 
 // compact is JSON without white space, for comparing.

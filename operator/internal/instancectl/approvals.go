@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -49,15 +49,15 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		return refused(v1alpha1.ApprovalStale, "plan %s is of generation %d, the object is at %d: read the new plan", a.Spec.Plan, a.Spec.Generation, o.Generation)
 	}
 	plan := a.Spec.Plan
-	if r.Phase == instance.Requested && plan == v1alpha1.PlanRequest {
-		plan = instance.RequestPlan(r)
+	if r.Phase == lifecycle.Requested && plan == v1alpha1.PlanRequest {
+		plan = lifecycle.RequestPlan(r)
 	}
-	if plan != instance.Awaits(r) {
+	if plan != lifecycle.Awaits(r) {
 		return refused(v1alpha1.ApprovalStale, "no plan %s waits: the Instance is %s", plan, phaseOf(r.Phase))
 	}
-	var event instance.Event = instance.Approve{ID: r.ID, Plan: plan}
+	var event lifecycle.Event = lifecycle.Approve{ID: r.ID, Plan: plan}
 	if a.Spec.Decision == v1alpha1.DecisionReject {
-		event = instance.Reject{ID: r.ID, Reason: a.Spec.Reason}
+		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
 	approver := k.users.actor(a.Spec.Approver)
 	if asker := wantedBy(r); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && mayBeOne(approver, asker) {
@@ -65,7 +65,7 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 	}
 	err := k.step(approver, event)
 	switch {
-	case errors.Is(err, instance.ErrDenied):
+	case errors.Is(err, lifecycle.ErrDenied):
 		return refused(v1alpha1.ApprovalRefused, "%v", err)
 	case err != nil:
 		return refused(v1alpha1.ApprovalStale, "%v", err)
@@ -78,27 +78,27 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 }
 
 // wantedBy is who asked for what waits for approval.
-func wantedBy(r *instance.Record) instance.Actor {
+func wantedBy(r *lifecycle.Record) lifecycle.Actor {
 	switch {
-	case r.Phase == instance.Planned:
+	case r.Phase == lifecycle.Planned:
 		return r.Run.By
-	case r.Pending != nil && r.Phase != instance.Requested:
+	case r.Pending != nil && r.Phase != lifecycle.Requested:
 		return r.Pending.By
 	}
 	return r.CreatedBy
 }
 
 // outcome is what became of an Approval that was accepted; nil: it goes on.
-func outcome(a *v1alpha1.Approval, r *instance.Record) *v1alpha1.ApprovalStatus {
+func outcome(a *v1alpha1.Approval, r *lifecycle.Record) *v1alpha1.ApprovalStatus {
 	if r == nil {
 		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: "the Instance is gone"}
 	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		if run.Kind != instance.RunApply || run.QueuedAt.Before(a.CreationTimestamp.Time) || !isRequest(a.Spec.Plan) && run.Approved != a.Spec.Plan {
+		if run.Kind != lifecycle.RunApply || run.QueuedAt.Before(a.CreationTimestamp.Time) || !isRequest(a.Spec.Plan) && run.Approved != a.Spec.Plan {
 			continue
 		}
-		if run.Result == instance.Done {
+		if run.Result == lifecycle.Done {
 			return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}
 		}
 		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: run.Error}

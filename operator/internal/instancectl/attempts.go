@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 )
@@ -20,7 +20,7 @@ const attemptsAtOnce = 8
 // attempts brings further what the statuses say is running, and tells the machine how it
 // goes. What no status names is not touched.
 func (p *pass) attempts(ctx context.Context) {
-	found := make(chan instance.Event)
+	found := make(chan lifecycle.Event)
 	places := make(chan struct{}, attemptsAtOnce)
 	var working sync.WaitGroup
 	for id, r := range p.before.Records {
@@ -46,10 +46,10 @@ func (p *pass) attempts(ctx context.Context) {
 }
 
 // attempt takes one further; nil: nothing is new.
-func (p *pass) attempt(ctx context.Context, r *instance.Record) instance.Event {
+func (p *pass) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event {
 	a, err := p.attemptOf(r)
 	if err != nil {
-		return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1}}
+		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}
 	}
 	st, err := p.carry(ctx, a, r)
 	over := !p.desk.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
@@ -57,25 +57,25 @@ func (p *pass) attempt(ctx context.Context, r *instance.Record) instance.Event {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil && (over || final(err)):
-		return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1, State: true}}
+		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1, State: true}}
 	case err != nil:
-		return instance.Wait{Ref: a.Ref, Reason: instance.WaitRetry, Message: err.Error()}
+		return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
 	case st.State == run.Ended:
-		return instance.Ended{Ref: a.Ref, Result: st.Result, Connection: p.connection(a.Template, r, st.Result)}
+		return lifecycle.Ended{Ref: a.Ref, Result: st.Result, Connection: p.connection(a.Template, r, st.Result)}
 	case st.State == run.Gone:
-		return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.Lost, Resources: -1, State: true, Error: st.Message}}
+		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}}
 	case over:
 		return p.overdue(ctx, a, st)
 	}
-	return instance.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
+	return lifecycle.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
 }
 
 // carry calls the executor.
-func (p *pass) carry(ctx context.Context, a Attempt, r *instance.Record) (run.Status, error) {
+func (p *pass) carry(ctx context.Context, a Attempt, r *lifecycle.Record) (run.Status, error) {
 	if err := p.c.workspace(ctx, p.byName[r.ID], r, a.Namespace); err != nil {
 		return run.Status{}, err
 	}
-	if a.Kind == instance.RunDestroy {
+	if a.Kind == lifecycle.RunDestroy {
 		return p.c.Executor.Destroy(ctx, a)
 	}
 	if r.Run.Cancel != "" {
@@ -87,17 +87,17 @@ func (p *pass) carry(ctx context.Context, a Attempt, r *instance.Record) (run.St
 }
 
 // overdue ends an attempt whose time is over.
-func (p *pass) overdue(ctx context.Context, a Attempt, st run.Status) instance.Event {
+func (p *pass) overdue(ctx context.Context, a Attempt, st run.Status) lifecycle.Event {
 	text := fmt.Sprintf("it did not end within %s", a.Template.Timeout)
 	if st.Message != "" {
 		text += ": " + st.Message
 	}
-	if a.Kind != instance.RunDestroy {
+	if a.Kind != lifecycle.RunDestroy {
 		if err := p.c.Executor.Cancel(ctx, a); err != nil {
-			return instance.Wait{Ref: a.Ref, Reason: instance.WaitRetry, Message: err.Error()}
+			return lifecycle.Wait{Ref: a.Ref, Reason: lifecycle.WaitRetry, Message: err.Error()}
 		}
 	}
-	return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.RunFailed, Error: text, Resources: -1, State: true}}
+	return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: text, Resources: -1, State: true}}
 }
 
 // final reports errors that go on until somebody changes something.
@@ -107,12 +107,12 @@ func final(err error) bool {
 }
 
 // attemptOf is the attempt that a record names.
-func (p *pass) attemptOf(r *instance.Record) (Attempt, error) {
+func (p *pass) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	n, o := r.Run, p.byName[r.ID]
 	a := Attempt{
-		Ref: instance.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Ref: lifecycle.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
-		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &instance.Template{},
+		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &lifecycle.Template{},
 	}
 	snapshot := r.Snapshot
 	if n.Snapshot != "" {
@@ -124,15 +124,15 @@ func (p *pass) attemptOf(r *instance.Record) (Attempt, error) {
 	}
 	a.Template = t
 	var err error
-	if a.Variables, err = instance.Render(t, p.scope(r)); err != nil {
+	if a.Variables, err = lifecycle.Render(t, p.scope(r)); err != nil {
 		return a, fmt.Errorf("variables of template %s: %w", r.Template, err)
 	}
 	return a, nil
 }
 
 // scope is what the expressions of a record's template name.
-func (p *pass) scope(r *instance.Record) instance.Scope {
-	s := instance.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
+func (p *pass) scope(r *lifecycle.Record) lifecycle.Scope {
+	s := lifecycle.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
 	if r.Run != nil && r.Run.Parameters != nil {
 		s.Parameters = r.Run.Parameters
 	}
@@ -141,15 +141,15 @@ func (p *pass) scope(r *instance.Record) instance.Scope {
 
 // connection is how the instance is reached after an apply. What cannot be rendered is
 // said instead, since the instance itself is there.
-func (p *pass) connection(t *instance.Template, r *instance.Record, res instance.Result) *instance.Connection {
-	if r.Run.Kind != instance.RunApply || res.Outcome != instance.Done {
+func (p *pass) connection(t *lifecycle.Template, r *lifecycle.Record, res lifecycle.Result) *lifecycle.Connection {
+	if r.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
 	}
 	scope := p.scope(r)
 	scope.Outputs = res.Outputs
-	c, err := instance.RenderConnection(t, scope)
+	c, err := lifecycle.RenderConnection(t, scope)
 	if err != nil {
-		return &instance.Connection{Type: instance.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
+		return &lifecycle.Connection{Type: lifecycle.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
 	}
 	return c
 }

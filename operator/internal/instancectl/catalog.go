@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -24,16 +24,16 @@ import (
 // portal share.
 type Settings struct {
 	Namespace string // of Templates, Instances and Approvals
-	Defaults  instance.Defaults
+	Defaults  lifecycle.Defaults
 	Config    map[string]string // free values for templates
-	Limits    instance.Limits
+	Limits    lifecycle.Limits
 	Users     Users
 }
 
-func (s Settings) machine() *instance.Machine { return &instance.Machine{Limits: s.Limits} }
+func (s Settings) machine() *lifecycle.Machine { return &lifecycle.Machine{Limits: s.Limits} }
 
-func (s Settings) known() instance.Known {
-	return instance.Known{Config: slices.Sorted(maps.Keys(s.Config))}
+func (s Settings) known() lifecycle.Known {
+	return lifecycle.Known{Config: slices.Sorted(maps.Keys(s.Config))}
 }
 
 // Catalog is the templates that the objects of a namespace are. What a module is comes
@@ -98,18 +98,18 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, e
 	e, ok := c.Current(name)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
 	case version == "" || version == e.Source.Version || e.Problem != "":
 		return e, nil
 	}
 	var o v1alpha1.Template
 	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
 	if err := c.reader.Get(context.Background(), key, &o); err != nil {
-		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
 	}
 	source, ok := sourceOf(&o, version)
 	if !ok {
-		return nil, &instance.FieldError{Path: "/version", Text: "the template does not take this version now"}
+		return nil, &lifecycle.FieldError{Path: "/version", Text: "the template does not take this version now"}
 	}
 	pinned := *e
 	pinned.Source = source
@@ -121,7 +121,7 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 	var o v1alpha1.Template
 	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
 	if err := c.reader.Get(context.Background(), key, &o); err != nil {
-		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
 	}
 	if o.Spec.Pool != nil {
 		return nil, nil
@@ -134,8 +134,8 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 }
 
 // sourceOf is a version of the module or the chart as the status of a Template has it.
-func sourceOf(o *v1alpha1.Template, version string) (instance.Source, bool) {
-	var s instance.Source
+func sourceOf(o *v1alpha1.Template, version string) (lifecycle.Source, bool) {
+	var s lifecycle.Source
 	switch {
 	case o.Spec.Module != nil:
 		s.Module, s.Path = o.Spec.Module.Address, o.Spec.Module.Path
@@ -148,7 +148,7 @@ func sourceOf(o *v1alpha1.Template, version string) (instance.Source, bool) {
 			return s, s.Module != s.Chart
 		}
 	}
-	return instance.Source{}, false
+	return lifecycle.Source{}, false
 }
 
 // entry is what an object is, made once of each of its versions.
@@ -169,7 +169,7 @@ const problemUnseen = "the operator has not looked at it yet"
 // entry makes a template of an object and its status. One that cannot be launched has a
 // Problem.
 func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
-	e := &portal.Entry{Template: &instance.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
+	e := &portal.Entry{Template: &lifecycle.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
 	t, err := readTemplate(o, s.known())
 	if err == nil {
 		t = t.WithDefaults(s.Defaults)
@@ -207,8 +207,8 @@ func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
 
 // schemaOf is what the parameters of a template may be. What nobody may see cannot be
 // one: objects of the cluster have it in clear.
-func schemaOf(t *instance.Template, inputs json.RawMessage, outputs map[string]bool) (*instance.Schema, error) {
-	s, err := instance.NewSchema(t, instance.Module{Inputs: inputs, Outputs: outputs})
+func schemaOf(t *lifecycle.Template, inputs json.RawMessage, outputs map[string]bool) (*lifecycle.Schema, error) {
+	s, err := lifecycle.NewSchema(t, lifecycle.Module{Inputs: inputs, Outputs: outputs})
 	if err != nil {
 		return nil, err
 	}

@@ -9,26 +9,26 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // ChartSource is where a chart is; which one of it is not said.
-func ChartSource(c *v1alpha1.Chart) instance.Source {
+func ChartSource(c *v1alpha1.Chart) lifecycle.Source {
 	switch {
 	case c.OCI != nil:
-		return instance.Source{Chart: c.OCI.URL}
+		return lifecycle.Source{Chart: c.OCI.URL}
 	case c.Helm != nil:
-		return instance.Source{Chart: c.Helm.URL, Path: c.Helm.Name}
+		return lifecycle.Source{Chart: c.Helm.URL, Path: c.Helm.Name}
 	case c.Git != nil:
-		return instance.Source{Chart: c.Git.URL, Path: c.Git.Path}
+		return lifecycle.Source{Chart: c.Git.URL, Path: c.Git.Path}
 	}
-	return instance.Source{}
+	return lifecycle.Source{}
 }
 
 // resolveChart fills the status of a Template with a chart.
-func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *instance.Template) error {
+func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *lifecycle.Template) error {
 	s := &o.Status
 	s.Source = ChartSource(o.Spec.Chart).Chart
 	inputs, err := valuesSchema(t)
@@ -56,7 +56,7 @@ func isMissing(err error) bool {
 // valuesSchema is what a template itself says of the values of its chart: nobody looks
 // into that. A parameter is what its default is, a number where it has a bound, else text;
 // one with a list of values is one of these.
-func valuesSchema(t *instance.Template) (json.RawMessage, error) {
+func valuesSchema(t *lifecycle.Template) (json.RawMessage, error) {
 	properties := map[string]any{}
 	var inputs map[string]any
 	if len(t.Inputs) > 0 {
@@ -78,7 +78,7 @@ func valuesSchema(t *instance.Template) (json.RawMessage, error) {
 }
 
 // typeOf is the type of a parameter in JSON Schema; "": any.
-func typeOf(p *instance.Parameter) string {
+func typeOf(p *lifecycle.Parameter) string {
 	switch {
 	case p.Enum != nil:
 		return ""

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -100,19 +100,19 @@ func TestChart(t *testing.T) {
 	newer := instancectl.FoundChart{Version: "ba9876543210", Digest: "sha1:ba9876543210fedcba9876543210fedcba987654"}
 	instancectl.ResolvedChart(t, s.client, o, newer)
 	s.run(leader, "a newer one is offered", func() bool {
-		return meta.IsStatusConditionTrue(s.all()[id].Status.Conditions, instance.UpdateAvailable)
+		return meta.IsStatusConditionTrue(s.all()[id].Status.Conditions, lifecycle.UpdateAvailable)
 	})
 	e, err := instancectl.CatalogOf(p).Pin(t.Context(), "lab/web", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.do(p, "anna", instance.Update{ID: id, Template: e.Template, Digest: e.Digest, Source: &e.Source}); err != nil {
+	if _, err := s.do(p, "anna", lifecycle.Update{ID: id, Template: e.Template, Digest: e.Digest, Source: &e.Source}); err != nil {
 		t.Fatal(err)
 	}
 	s.run(leader, "it is updated", func() bool { return s.all()[id].Status.Module.Digest == newer.Digest && s.is(id, "Ready")() })
 	s.pass(9 * time.Hour)
 	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
-	if last := ran[len(ran)-1]; last.Kind != instance.RunDestroy || last.Source.Digest != newer.Digest {
+	if last := ran[len(ran)-1]; last.Kind != lifecycle.RunDestroy || last.Source.Digest != newer.Digest {
 		t.Errorf("destroyed as %+v", last)
 	}
 }
@@ -189,7 +189,7 @@ func TestChartDocs(t *testing.T) {
 	if !meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("%+v", o.Status.Conditions)
 	}
-	if _, _, err := s.settings.Preview(o, &v1alpha1.Instance{}, instance.Source{}, instance.Module{}); err == nil || !strings.Contains(err.Error(), "installs a chart") {
+	if _, _, err := s.settings.Preview(o, &v1alpha1.Instance{}, lifecycle.Source{}, lifecycle.Module{}); err == nil || !strings.Contains(err.Error(), "installs a chart") {
 		t.Errorf("it is rendered: %v", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
@@ -52,11 +52,11 @@ type Controller struct {
 	Options
 	client  client.Client // reads from a cache
 	live    client.Client // reads what is there now
-	machine *instance.Machine
+	machine *lifecycle.Machine
 	catalog *Catalog
 	events  events.EventRecorder
 	seen    seen
-	pools   map[string]*instance.Pool // as of the last pass; nil: there was none
+	pools   map[string]*lifecycle.Pool // as of the last pass; nil: there was none
 	records records.Store
 	saved   map[types.UID]saved
 	retries *flowcontrol.Backoff // of objects whose last write failed, by UID
@@ -121,7 +121,7 @@ type pass struct {
 	byName    map[string]*v1alpha1.Instance
 	templates []v1alpha1.Template
 	approvals []v1alpha1.Approval
-	before    *instance.Document                 // as the objects have it
+	before    *lifecycle.Document                // as the objects have it
 	news      map[string]*v1alpha1.Handled       // of Instances that said something new
 	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
 	recalled  map[string]bool                    // Instances whose status was lost
@@ -151,7 +151,7 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 		c.pools = poolsOf(p.templates)
 	}
 	now := c.Clock.Now()
-	d, broken := document(p.objects, c.pools, instance.Clock{At: now, Held: c.Clock.Held()})
+	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
 	for name, err := range broken {
 		c.events.Eventf(p.byName[name], nil, "Warning", v1alpha1.ReasonInvalid, "Read", "%s", err)
 	}
@@ -166,42 +166,42 @@ func (p *pass) due() {
 	k := p.desk
 	ids, _ := k.doc.Due(k.now)
 	for _, id := range ids {
-		p.serve(instance.Tick{ID: id})
+		p.serve(lifecycle.Tick{ID: id})
 	}
 	p.fill()
 	p.offer()
-	p.serve(instance.Schedule{Places: p.c.Places})
+	p.serve(lifecycle.Schedule{Places: p.c.Places})
 	for _, e := range p.c.machine.Outstanding(k.doc) {
 		switch e.Kind {
-		case instance.Notify:
+		case lifecycle.Notify:
 			p.notice(e)
-		case instance.Archive: // a cluster keeps the object as long as there is anything to keep
-			p.serve(instance.Archived{ID: e.Ref.ID})
-		case instance.Remove:
-			p.serve(instance.Removed{ID: e.Ref.ID})
+		case lifecycle.Archive: // a cluster keeps the object as long as there is anything to keep
+			p.serve(lifecycle.Archived{ID: e.Ref.ID})
+		case lifecycle.Remove:
+			p.serve(lifecycle.Removed{ID: e.Ref.ID})
 		}
 	}
 }
 
 // serve does an event of the operator itself; one that fits nothing changes nothing.
-func (p *pass) serve(e instance.Event) { _ = p.desk.step(instance.Actor{}, e) }
+func (p *pass) serve(e lifecycle.Event) { _ = p.desk.step(lifecycle.Actor{}, e) }
 
 // notice tells a notice as an event of the Instance.
-func (p *pass) notice(e instance.Effect) {
+func (p *pass) notice(e lifecycle.Effect) {
 	if o := p.byName[e.Ref.ID]; o != nil {
 		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.desk.doc.Records[e.Ref.ID], e.Notice))
 	}
-	p.serve(instance.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+	p.serve(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
 
-func noticeText(r *instance.Record, n instance.Notice) string {
+func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {
 	if r == nil || r.Reason == "" {
 		return n.Kind
 	}
 	return n.Kind + ": " + r.Reason
 }
 
-func eventReason(kind string) string { return string(phaseOf(instance.Phase(kind))) }
+func eventReason(kind string) string { return string(phaseOf(lifecycle.Phase(kind))) }
 
 // fill keeps the pools at their sizes, and drains those whose Template is gone.
 func (p *pass) fill() {
@@ -211,7 +211,7 @@ func (p *pass) fill() {
 			continue
 		}
 		pooled[e.Template.Name] = true
-		fill := instance.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source}
+		fill := lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source}
 		if e.Problem != "" {
 			fill.Invalid = e.Problem
 		}
@@ -223,7 +223,7 @@ func (p *pass) fill() {
 	for _, r := range p.desk.doc.Records {
 		if r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !pooled[r.Template] {
 			pooled[r.Template] = true
-			p.serve(instance.Fill{Name: r.Template})
+			p.serve(lifecycle.Fill{Name: r.Template})
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (p *pass) offer() {
 	for id, r := range p.desk.doc.Records {
 		e, ok := p.c.catalog.Current(r.Template)
 		if ok && e.Problem == "" && r.Phase.Live() && r.Owner.ID != "" {
-			p.serve(instance.Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
+			p.serve(lifecycle.Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
 		}
 	}
 }

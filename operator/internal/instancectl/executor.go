@@ -9,18 +9,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 )
 
 // Attempt is one execution for an instance: all that an executor needs.
 type Attempt struct {
-	instance.Ref
+	lifecycle.Ref
 	UID       types.UID // of the Instance
 	Started   time.Time
 	Namespace string // of what the instance makes in the cluster; it is there
-	Template  *instance.Template
-	Source    instance.Source
+	Template  *lifecycle.Template
+	Source    lifecycle.Source
 	Variables map[string]json.RawMessage
 	Approved  string // the plan that somebody let through; "": none
 }
@@ -32,7 +32,7 @@ type Executor interface {
 	// goes. It never waits.
 	Run(ctx context.Context, a Attempt) (run.Status, error)
 	// Destroy takes the next step to the end of all that an instance made, and tells how
-	// that goes. Ended with [instance.Done] means that nothing is left, the state
+	// that goes. Ended with [lifecycle.Done] means that nothing is left, the state
 	// included.
 	Destroy(ctx context.Context, a Attempt) (run.Status, error)
 	// Cancel asks an attempt to end early; Run tells when it has.

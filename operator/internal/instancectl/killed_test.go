@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -59,11 +59,11 @@ func TestKilled(t *testing.T) {
 		s.pass(9 * time.Hour)
 		home := s.all()[id].Status.Namespace
 		deaths += s.mortals(nth, after, func() bool { return s.ended(home) && s.all()[id] == nil })
-		begun := map[instance.RunKind]int{}
+		begun := map[lifecycle.RunKind]int{}
 		for ref := range s.engine.did {
 			begun[ref.Kind]++
 		}
-		if len(begun) != 2 || begun[instance.RunApply] != 1 || begun[instance.RunDestroy] != 1 || s.engine.left() != 0 {
+		if len(begun) != 2 || begun[lifecycle.RunApply] != 1 || begun[lifecycle.RunDestroy] != 1 || s.engine.left() != 0 {
 			t.Errorf("killed at write %d: %v", nth, s.engine.did)
 		}
 		if deaths < 6 {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -20,26 +20,26 @@ import (
 type Kinds struct{ Reader client.Reader }
 
 // Kinds are those that are not being removed, by name.
-func (k Kinds) Kinds() []portaldoc.Kind {
+func (k Kinds) Kinds() []api.Kind {
 	var list v1alpha1.ModuleKindList
 	if err := k.Reader.List(context.Background(), &list); err != nil {
 		return nil // the cache has stopped
 	}
-	var all []portaldoc.Kind
+	var all []api.Kind
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp == nil {
 			all = append(all, kindDoc(&list.Items[i]))
 		}
 	}
-	slices.SortFunc(all, func(a, b portaldoc.Kind) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b api.Kind) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
 // kindDoc is a definition as the portal shows it. Where the operator has not made the
 // kind, it says why.
-func kindDoc(def *v1alpha1.ModuleKind) portaldoc.Kind {
+func kindDoc(def *v1alpha1.ModuleKind) api.Kind {
 	s, d := &def.Spec, &def.Spec.Dashboard
-	out := portaldoc.Kind{
+	out := api.Kind{
 		Name: def.Name, Kind: s.Names.Kind, APIVersion: v1alpha1.KindsGroup + "/" + v1alpha1.KindsVersion,
 		Title: d.Title, Description: d.Description, Icon: d.Icon, Category: d.Category, Tags: d.Tags,
 		Module: cmp.Or(s.Module.Address, s.Module.Repository), Version: s.Module.Version, Example: def.Status.Example,

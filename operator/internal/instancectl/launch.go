@@ -13,16 +13,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // create launches a template: it claims a member of the pool that nobody takes first, or
 // makes an Instance.
-func (s *Store) create(ctx context.Context, c instance.Command, e instance.Create) (instance.Answer, error) {
+func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Create) (lifecycle.Answer, error) {
 	if e.Forced {
-		return instance.Answer{}, fmt.Errorf("%w: nobody goes beyond the limits of a template on a cluster: change the Template", errors.ErrUnsupported)
+		return lifecycle.Answer{}, fmt.Errorf("%w: nobody goes beyond the limits of a template on a cluster: change the Template", errors.ErrUnsupported)
 	}
 	if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
 		return answer, err
@@ -33,14 +33,14 @@ func (s *Store) create(ctx context.Context, c instance.Command, e instance.Creat
 	for {
 		d, objects, err := s.read(ctx)
 		if err != nil {
-			return instance.Answer{}, err
+			return lifecycle.Answer{}, err
 		}
 		for id := range taken { // lost to somebody else, whatever the cache says
 			delete(d.Records, id)
 		}
 		_, _, answer, err := s.machine.Step(d, asked, s.now())
 		if err != nil {
-			return instance.Answer{}, err
+			return lifecycle.Answer{}, err
 		}
 		r := answer.Record
 		if answer.Status == 200 { // the one there is
@@ -60,7 +60,7 @@ func (s *Store) create(ctx context.Context, c instance.Command, e instance.Creat
 }
 
 // claim makes a member of a pool somebody's. Of several who try one wins.
-func (s *Store) claim(ctx context.Context, c instance.Command, e instance.Create, member *v1alpha1.Instance) error {
+func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Create, member *v1alpha1.Instance) error {
 	o := member.DeepCopy()
 	o.Spec.Name, o.Spec.TTL = e.Name, duration(e.TTL)
 	s.assign(o, c, e)
@@ -72,7 +72,7 @@ func (s *Store) claim(ctx context.Context, c instance.Command, e instance.Create
 }
 
 // assign says whose an Instance is, and which request made it so.
-func (s *Store) assign(o *v1alpha1.Instance, c instance.Command, e instance.Create) {
+func (s *Store) assign(o *v1alpha1.Instance, c lifecycle.Command, e lifecycle.Create) {
 	o.Spec.Owner = &v1alpha1.Owner{Kind: e.Owner.Kind, Issuer: e.Owner.Issuer, ID: e.Owner.ID, Label: e.Owner.Label}
 	o.Spec.CreatedBy = actorName(c.Actor)
 	for name, value := range e.Claims {
@@ -91,7 +91,7 @@ func (s *Store) assign(o *v1alpha1.Instance, c instance.Command, e instance.Crea
 
 // make creates an Instance. One that is there already was made by the same request, or by
 // another one with its key.
-func (s *Store) make(ctx context.Context, c instance.Command, e instance.Create, answer instance.Answer) (instance.Answer, error) {
+func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Create, answer lifecycle.Answer) (lifecycle.Answer, error) {
 	id := answer.Record.ID
 	if c.Key != "" {
 		id = keyID(c, s.now())
@@ -108,10 +108,10 @@ func (s *Store) make(ctx context.Context, c instance.Command, e instance.Create,
 		if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
 			return answer, err
 		}
-		return instance.Answer{}, fmt.Errorf("%w: instance %s is there, and not to be read yet", instance.ErrNoLeader, id)
+		return lifecycle.Answer{}, fmt.Errorf("%w: instance %s is there, and not to be read yet", lifecycle.ErrNoLeader, id)
 	}
 	if err != nil {
-		return instance.Answer{}, failed(id, err)
+		return lifecycle.Answer{}, failed(id, err)
 	}
 	s.seen.put(o)
 	d, _, err := s.read(ctx)
@@ -122,13 +122,13 @@ func (s *Store) make(ctx context.Context, c instance.Command, e instance.Create,
 }
 
 // repeated is what a request made before, today or yesterday.
-func (s *Store) repeated(ctx context.Context, c instance.Command) (instance.Answer, bool, error) {
+func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, bool, error) {
 	if c.Key == "" {
-		return instance.Answer{}, false, nil
+		return lifecycle.Answer{}, false, nil
 	}
 	d, objects, err := s.read(ctx)
 	if err != nil {
-		return instance.Answer{}, false, err
+		return lifecycle.Answer{}, false, err
 	}
 	had := objects[keyID(c, s.now().Add(-24*time.Hour))]
 	if had == nil {
@@ -141,17 +141,17 @@ func (s *Store) repeated(ctx context.Context, c instance.Command) (instance.Answ
 	}
 	switch {
 	case had == nil:
-		return instance.Answer{}, false, nil
+		return lifecycle.Answer{}, false, nil
 	case had.Annotations[v1alpha1.AnnotationAsked] != askedBy(c):
 		if _, digest, ok := cutAsked(had); ok && digest != c.Digest && had.Spec.CreatedBy == actorName(c.Actor) {
-			return instance.Answer{}, true, instance.ErrKeyReused
+			return lifecycle.Answer{}, true, lifecycle.ErrKeyReused
 		}
 	}
 	r := d.Records[had.Name]
 	if r == nil {
-		return instance.Answer{}, true, fmt.Errorf("%w: instance %s cannot be read", instance.ErrNoLeader, had.Name)
+		return lifecycle.Answer{}, true, fmt.Errorf("%w: instance %s cannot be read", lifecycle.ErrNoLeader, had.Name)
 	}
-	return instance.Answer{Status: 200, Record: r, Repeat: true}, true, nil
+	return lifecycle.Answer{Status: 200, Record: r, Repeat: true}, true, nil
 }
 
 // duration is a length of time as objects have it; "" for none.
@@ -174,7 +174,7 @@ func duration(d time.Duration) v1alpha1.Duration {
 }
 
 // keyID is the id of what a request makes on a day of UTC: a repetition meets it.
-func keyID(c instance.Command, now time.Time) string {
+func keyID(c lifecycle.Command, now time.Time) string {
 	sum := sha256.Sum256([]byte("okara instance\x00" + c.Caller + "\x00" + c.Key + "\x00" + now.UTC().Format(time.DateOnly)))
 	const all = addr.InstanceLetters + addr.InstanceDigits
 	id := make([]byte, addr.InstanceLength)

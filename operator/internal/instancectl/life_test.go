@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -22,7 +22,7 @@ func TestLife(t *testing.T) {
 	s.template("sandbox.vpc", nil)
 	leader, p := s.leader(), s.portal()
 	a, err := s.create(p, "anna", "sandbox/vpc", "key")
-	if err != nil || a.Status != 201 || a.Record.Phase != instance.Provisioning {
+	if err != nil || a.Status != 201 || a.Record.Phase != lifecycle.Provisioning {
 		t.Fatalf("%v %+v", err, a)
 	}
 	again, err := s.create(p, "anna", "sandbox/vpc", "key")
@@ -41,8 +41,8 @@ func TestLife(t *testing.T) {
 	}
 
 	end := o.Status.ExpiresAt.Time
-	for i, want := range []error{nil, nil, instance.ErrExtends} {
-		if _, err := s.do(p, "anna", instance.Extend{ID: id}); !errors.Is(err, want) {
+	for i, want := range []error{nil, nil, lifecycle.ErrExtends} {
+		if _, err := s.do(p, "anna", lifecycle.Extend{ID: id}); !errors.Is(err, want) {
 			t.Fatalf("extension %d: %v", i, err)
 		}
 		if want == nil {
@@ -50,10 +50,10 @@ func TestLife(t *testing.T) {
 			s.run(leader, "it is extended", func() bool { return s.all()[id].Status.ExpiresAt.Time.Equal(end) })
 		}
 	}
-	if _, err := s.do(p, "anna", instance.Rename{ID: id, Name: "mine"}); err != nil {
+	if _, err := s.do(p, "anna", lifecycle.Rename{ID: id, Name: "mine"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.do(p, "anna", instance.Transfer{ID: id}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := s.do(p, "anna", lifecycle.Transfer{ID: id}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("transfer: %v", err)
 	}
 	s.run(leader, "it is renamed", func() bool { return s.all()[id].Status.Handled.Name == "mine" })
@@ -94,7 +94,7 @@ func TestMembers(t *testing.T) {
 		switch {
 		case c.err == nil && !won[c.id]:
 			won[c.id] = true
-		case errors.Is(c.err, instance.ErrPoolEmpty):
+		case errors.Is(c.err, lifecycle.ErrPoolEmpty):
 			refused++
 		default:
 			t.Errorf("%s: %v", c.id, c.err)
@@ -177,12 +177,12 @@ func TestDestroyFails(t *testing.T) {
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
 	s.engine.fails = func(a instancectl.Attempt) error {
-		if a.Kind == instance.RunDestroy {
+		if a.Kind == lifecycle.RunDestroy {
 			return errBroken
 		}
 		return nil
 	}
-	if _, err := s.do(p, "anna", instance.DestroyNow{ID: id}); err != nil {
+	if _, err := s.do(p, "anna", lifecycle.DestroyNow{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 	s.run(leader, "it failed for good", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })

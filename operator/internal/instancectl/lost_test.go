@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
@@ -25,7 +25,7 @@ func TestErrorStays(t *testing.T) {
 	leader, p := s.leader(), s.portal()
 	first := s.ready("anna")
 	s.engine.keep(first, errors.New("secrets is forbidden"))
-	if _, err := s.do(p, "anna", instance.DestroyNow{ID: first}); err != nil {
+	if _, err := s.do(p, "anna", lifecycle.DestroyNow{ID: first}); err != nil {
 		t.Fatal(err)
 	}
 	s.run(leader, "it says why it stays", func() bool {
@@ -108,7 +108,7 @@ func TestStatusLost(t *testing.T) {
 				t.Errorf("%d attempts, known as %s, was %s: %+v", n, last, uid, s.all()[id].Status)
 			}
 			s.engine.fails = func(a instancectl.Attempt) error {
-				if a.Kind == instance.RunDestroy {
+				if a.Kind == lifecycle.RunDestroy {
 					return errBroken
 				}
 				return nil

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -39,32 +39,32 @@ func ParseUsers(list []string) (Users, error) {
 
 // actor is who an object names: a user of the cluster, or portal:ISSUER#SUBJECT. An API
 // server that is told nothing else calls who logs in by OpenID Connect ISSUER#SUBJECT.
-func (u Users) actor(name string) instance.Actor {
+func (u Users) actor(name string) lifecycle.Actor {
 	rest, portal := strings.CutPrefix(name, portalPrefix)
 	if issuer, subject, ok := strings.Cut(rest, "#"); ok && (portal || strings.HasPrefix(issuer, "https://")) {
-		return instance.Actor{Issuer: issuer, Subject: subject}
+		return lifecycle.Actor{Issuer: issuer, Subject: subject}
 	}
 	if portal {
-		return instance.Actor{Issuer: rest}
+		return lifecycle.Actor{Issuer: rest}
 	}
 	for _, one := range u {
 		if subject, ok := strings.CutPrefix(name, one.prefix); ok && !strings.HasPrefix(name, "system:") {
-			return instance.Actor{Issuer: one.issuer, Subject: subject}
+			return lifecycle.Actor{Issuer: one.issuer, Subject: subject}
 		}
 	}
-	return instance.Actor{Issuer: issuerCluster, Subject: name}
+	return lifecycle.Actor{Issuer: issuerCluster, Subject: name}
 }
 
 // actorName is what the portal calls somebody.
-func actorName(a instance.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
+func actorName(a lifecycle.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
 
 // owner is whose an Instance is, zero if nobody's.
-func (u Users) owner(o *v1alpha1.Instance) instance.Owner {
+func (u Users) owner(o *v1alpha1.Instance) lifecycle.Owner {
 	w := o.Spec.Owner
 	if w == nil {
-		return instance.Owner{}
+		return lifecycle.Owner{}
 	}
-	is := instance.Owner{Kind: w.Kind, Issuer: w.Issuer, ID: w.ID, Label: w.Label}
+	is := lifecycle.Owner{Kind: w.Kind, Issuer: w.Issuer, ID: w.ID, Label: w.Label}
 	if is.Issuer == "" {
 		is.Issuer = issuerCluster
 	}
@@ -77,8 +77,8 @@ func (u Users) owner(o *v1alpha1.Instance) instance.Owner {
 
 // mayBeOne reports whether two could be one person whom the cluster and the portal know by
 // different names, and nobody can tell. Accounts of services are no persons.
-func mayBeOne(a, b instance.Actor) bool {
-	person := func(a instance.Actor) bool {
+func mayBeOne(a, b lifecycle.Actor) bool {
+	person := func(a lifecycle.Actor) bool {
 		return a.Issuer == issuerCluster && a.Subject != "" && !strings.HasPrefix(a.Subject, "system:serviceaccount:")
 	}
 	return a.Issuer != b.Issuer && a.Issuer != "" && b.Issuer != "" && (person(a) || person(b))

@@ -5,14 +5,14 @@ package instancectl
 import (
 	"fmt"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // Preview is the first attempt that an Instance of a Template is given with a version of
 // its module, and the labels of the namespace in which it runs. It is pure. The error is
 // for who wrote one of them.
-func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, version instance.Source, m instance.Module) (a Attempt, labels map[string]string, err error) {
+func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, version lifecycle.Source, m lifecycle.Module) (a Attempt, labels map[string]string, err error) {
 	t, err := readTemplate(template, s.known())
 	if err != nil {
 		return a, nil, err
@@ -28,7 +28,7 @@ func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, ver
 	if err != nil {
 		return a, nil, err
 	}
-	r := &instance.Record{ID: o.Name, Template: t.Name, Owner: s.Users.owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
+	r := &lifecycle.Record{ID: o.Name, Template: t.Name, Owner: s.Users.owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
 	for name, value := range o.Spec.Claims {
 		r.Claims[name] = string(value)
 	}
@@ -37,11 +37,11 @@ func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, ver
 	}
 	version.Module, version.Path = t.Module.Address, t.Module.Path
 	a = Attempt{
-		Ref: instance.Ref{ID: r.ID, Kind: instance.RunApply, N: 1, Attempt: 1, Nonce: "00000000"}, UID: o.UID, Namespace: workspaceName(r), Template: t, Source: version,
+		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "00000000"}, UID: o.UID, Namespace: workspaceName(r), Template: t, Source: version,
 	}
-	if t.Approval == instance.ApprovalPlan {
-		a.Kind = instance.RunPlan
+	if t.Approval == lifecycle.ApprovalPlan {
+		a.Kind = lifecycle.RunPlan
 	}
-	a.Variables, err = instance.Render(t, instance.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: s.Config})
+	a.Variables, err = lifecycle.Render(t, lifecycle.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: s.Config})
 	return a, workspaceLabels(r), err
 }

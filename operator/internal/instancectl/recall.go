@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
@@ -61,7 +61,7 @@ func (p *pass) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
 
 // ownedAs reports whether an Instance is whose its record says, or is being claimed: who
 // makes another one of its name does not get what was made for it.
-func ownedAs(users Users, o *v1alpha1.Instance, r *instance.Record) bool {
+func ownedAs(users Users, o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	if r.Owner.ID == "" {
 		return o.Spec.Owner != nil || managed(o)
 	}

@@ -13,7 +13,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -23,7 +23,7 @@ const maxStored = 256 << 10
 
 // record returns what an Instance has of itself, and the templates that it needs, by
 // digest; nil: the operator has not seen it yet.
-func record(o *v1alpha1.Instance) (*instance.Record, map[string]*instance.Template, error) {
+func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*lifecycle.Template, error) {
 	if o.Status.Record == nil {
 		return nil, nil, nil
 	}
@@ -40,7 +40,7 @@ func record(o *v1alpha1.Instance) (*instance.Record, map[string]*instance.Templa
 	if err != nil {
 		return nil, nil, fmt.Errorf("Instance %s: %w", o.Name, err)
 	}
-	d, err := instance.Decode(b)
+	d, err := lifecycle.Decode(b)
 	if err != nil {
 		return nil, nil, fmt.Errorf("Instance %s: %w", o.Name, err)
 	}
@@ -49,7 +49,7 @@ func record(o *v1alpha1.Instance) (*instance.Record, map[string]*instance.Templa
 
 // status is what an Instance says when its record is r in d. What the record does not
 // know of (observedGeneration, handled, namespace) stays.
-func status(o *v1alpha1.Instance, d *instance.Document, r *instance.Record) (v1alpha1.InstanceStatus, error) {
+func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v1alpha1.InstanceStatus, error) {
 	s := *o.Status.DeepCopy()
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -75,7 +75,7 @@ func status(o *v1alpha1.Instance, d *instance.Document, r *instance.Record) (v1a
 }
 
 // show writes what people read of a record.
-func show(s *v1alpha1.InstanceStatus, r *instance.Record) {
+func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	s.Phase, s.Reason = phaseOf(r.Phase), prose.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
 	s.ExpiresAt, s.URL, s.Message = timeOf(r.ExpiresAt), "", ""
@@ -83,7 +83,7 @@ func show(s *v1alpha1.InstanceStatus, r *instance.Record) {
 		s.URL, s.Message = c.URL, c.Message
 	}
 	s.Outputs = values(r.Outputs)
-	if s.Plan = instance.Awaits(r); r.Phase == instance.Requested {
+	if s.Plan = lifecycle.Awaits(r); r.Phase == lifecycle.Requested {
 		s.Plan = v1alpha1.PlanRequest
 	}
 	for _, c := range conditions(r) {
@@ -92,7 +92,7 @@ func show(s *v1alpha1.InstanceStatus, r *instance.Record) {
 }
 
 // phaseOf is a phase as objects say it.
-func phaseOf(p instance.Phase) v1alpha1.InstancePhase {
+func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 	var b strings.Builder
 	for part := range strings.SplitSeq(string(p), "_") {
 		if part != "" {
@@ -103,7 +103,7 @@ func phaseOf(p instance.Phase) v1alpha1.InstancePhase {
 }
 
 // conditions are those of kstatus that a phase means, and the machine's own.
-func conditions(r *instance.Record) []metav1.Condition {
+func conditions(r *lifecycle.Record) []metav1.Condition {
 	reason := string(phaseOf(r.Phase))
 	message := prose.Clip(r.Reason, 4096)
 	is := func(kind string, yes bool) metav1.Condition {
@@ -113,14 +113,14 @@ func conditions(r *instance.Record) []metav1.Condition {
 		}
 		return c
 	}
-	stalled := r.Phase == instance.Failed || r.Phase == instance.DestroyFailed || r.Phase == instance.Rejected
-	busy := r.Phase == instance.Provisioning || r.Phase == instance.Updating || r.Phase == instance.Destroying
-	asks := instance.Awaits(r) != ""
+	stalled := r.Phase == lifecycle.Failed || r.Phase == lifecycle.DestroyFailed || r.Phase == lifecycle.Rejected
+	busy := r.Phase == lifecycle.Provisioning || r.Phase == lifecycle.Updating || r.Phase == lifecycle.Destroying
+	asks := lifecycle.Awaits(r) != ""
 	all := []metav1.Condition{
-		is(v1alpha1.ConditionReady, r.Phase == instance.Ready || r.Phase == instance.Available),
+		is(v1alpha1.ConditionReady, r.Phase == lifecycle.Ready || r.Phase == lifecycle.Available),
 		is(v1alpha1.ConditionReconciling, busy), is(v1alpha1.ConditionStalled, stalled), is("AwaitingApproval", asks),
 	}
-	for _, kind := range []string{instance.Waiting, instance.Drifted, instance.UpdateAvailable, instance.ExpiresSoon, instance.ExpiredProtected} {
+	for _, kind := range []string{lifecycle.Waiting, lifecycle.Drifted, lifecycle.UpdateAvailable, lifecycle.ExpiresSoon, lifecycle.ExpiredProtected} {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
 		for _, own := range r.Conditions {
 			if own.Type == kind {

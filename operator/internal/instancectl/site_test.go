@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -49,7 +49,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, engine: &engine{did: map[instance.Ref]int{}}, now: time.Now()}
+	s := &site{t: t, engine: &engine{did: map[lifecycle.Ref]int{}}, now: time.Now()}
 	rig.Install(t, cluster.Admin(t))
 	s.settings.Namespace = cluster.Namespace(t, nil).Name
 	s.home = cluster.Namespace(t, nil).Name
@@ -214,28 +214,28 @@ func (s *site) is(id string, p v1alpha1.InstancePhase) func() bool {
 }
 
 // create has a portal launch a template for somebody.
-func (s *site) create(p *instancectl.Store, who, template, key string) (instance.Answer, error) {
+func (s *site) create(p *instancectl.Store, who, template, key string) (lifecycle.Answer, error) {
 	e, err := instancectl.CatalogOf(p).Pin(s.t.Context(), template, "")
 	if err != nil {
-		return instance.Answer{}, err
+		return lifecycle.Answer{}, err
 	}
-	return p.Do(s.t.Context(), instance.Command{
-		Event: instance.Create{
-			Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: instance.Owner{Kind: "user", Issuer: "https://idp", ID: who, Label: who},
+	return p.Do(s.t.Context(), lifecycle.Command{
+		Event: lifecycle.Create{
+			Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: lifecycle.Owner{Kind: "user", Issuer: "https://idp", ID: who, Label: who},
 		},
-		Actor: instance.Actor{Issuer: "https://idp", Subject: who}, Key: key, Caller: who, Digest: "body",
+		Actor: lifecycle.Actor{Issuer: "https://idp", Subject: who}, Key: key, Caller: who, Digest: "body",
 	})
 }
 
-func (s *site) do(p *instancectl.Store, who string, e instance.Event) (instance.Answer, error) {
-	return p.Do(s.t.Context(), instance.Command{Event: e, Actor: instance.Actor{Issuer: "https://idp", Subject: who}})
+func (s *site) do(p *instancectl.Store, who string, e lifecycle.Event) (lifecycle.Answer, error) {
+	return p.Do(s.t.Context(), lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: "https://idp", Subject: who}})
 }
 
 // engine is an executor of this process that outlives operators, as Flux does.
 type engine struct {
 	mu     sync.Mutex
-	did    map[instance.Ref]int // how often an attempt was begun anew
-	made   map[string]int       // resources, by instance
+	did    map[lifecycle.Ref]int // how often an attempt was begun anew
+	made   map[string]int        // resources, by instance
 	fails  func(instancectl.Attempt) error
 	holds  bool                 // what runs does not end
 	keeps  map[string]error     // why what an instance made cannot be released
@@ -274,25 +274,25 @@ func (e *engine) left() int {
 }
 
 func (e *engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {
-	if a.Kind == instance.RunPlan {
-		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.Done, Plan: e.planID, Counts: &instance.Counts{Add: 1}, Resources: -1}}, nil
+	if a.Kind == lifecycle.RunPlan {
+		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Done, Plan: e.planID, Counts: &lifecycle.Counts{Add: 1}, Resources: -1}}, nil
 	}
 	if err := e.begin(a, 1); err != nil {
-		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1}}, nil
+		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}, nil
 	}
 	if e.held() {
 		return run.Status{State: run.Running}, nil
 	}
-	return run.Status{State: run.Ended, Result: instance.Result{
-		Outcome: instance.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))},
+	return run.Status{State: run.Ended, Result: lifecycle.Result{
+		Outcome: lifecycle.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))},
 	}}, nil
 }
 
 func (e *engine) Destroy(_ context.Context, a instancectl.Attempt) (run.Status, error) {
 	if err := e.begin(a, 0); err != nil {
-		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: 1, State: true}}, nil
+		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: 1, State: true}}, nil
 	}
-	return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.Done}}, nil
+	return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Done}}, nil
 }
 
 func (e *engine) Cancel(context.Context, instancectl.Attempt) error { return nil }

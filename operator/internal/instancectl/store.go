@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -20,13 +20,13 @@ import (
 // cache and writes one at a time. What becomes of them the operator says; the portal
 // asks the same machine beforehand, so that people are told at once.
 //
-// Errors are those of [instance.Machine.Step]; instance.ErrNoLeader where it is not known
+// Errors are those of [lifecycle.Machine.Step]; lifecycle.ErrNoLeader where it is not known
 // whether an object was written, or where the operator has not taken notice of what was
 // asked before; and errors.ErrUnsupported for what a cluster has no object for.
 type Store struct {
 	client   client.Client // reads from a cache, and may watch
 	settings Settings
-	machine  *instance.Machine
+	machine  *lifecycle.Machine
 	catalog  *Catalog
 	now      func() time.Time
 	seen     seen
@@ -43,28 +43,28 @@ func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Tim
 }
 
 // Machine is the one that the store asks.
-func (s *Store) Machine() *instance.Machine { return s.machine }
+func (s *Store) Machine() *lifecycle.Machine { return s.machine }
 
 // View returns what the objects say, with what the operator will make of those that it
 // has not seen yet.
-func (s *Store) View(ctx context.Context) (instance.View, error) {
+func (s *Store) View(ctx context.Context) (lifecycle.View, error) {
 	d, _, err := s.read(ctx)
-	return instance.View{Document: d, AsOf: s.now(), Leading: true}, err
+	return lifecycle.View{Document: d, AsOf: s.now(), Leading: true}, err
 }
 
 // read returns the document of the portal, and the objects by name.
-func (s *Store) read(ctx context.Context) (*instance.Document, map[string]*v1alpha1.Instance, error) {
+func (s *Store) read(ctx context.Context) (*lifecycle.Document, map[string]*v1alpha1.Instance, error) {
 	var list v1alpha1.InstanceList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.settings.Namespace)); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", instance.ErrNoLeader, err)
+		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
 	objects := s.seen.over(list.Items)
 	var templates v1alpha1.TemplateList
 	if err := s.client.List(ctx, &templates, client.InNamespace(s.settings.Namespace)); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", instance.ErrNoLeader, err)
+		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
 	now := s.now()
-	d, _ := document(objects, poolsOf(templates.Items), instance.Clock{At: now})
+	d, _ := document(objects, poolsOf(templates.Items), lifecycle.Clock{At: now})
 	k := &desk{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: seed, doc: d}
 	k.hearAll(objects)
 	byName := make(map[string]*v1alpha1.Instance, len(objects))
@@ -76,9 +76,9 @@ func (s *Store) read(ctx context.Context) (*instance.Document, map[string]*v1alp
 
 // withGenerations names plans with the generation of what they were made for, as an
 // approval has to.
-func withGenerations(d *instance.Document, objects map[string]*v1alpha1.Instance) *instance.Document {
+func withGenerations(d *lifecycle.Document, objects map[string]*v1alpha1.Instance) *lifecycle.Document {
 	for id, r := range d.Records {
-		if r.Phase == instance.Planned && r.Run != nil && objects[id] != nil {
+		if r.Phase == lifecycle.Planned && r.Run != nil && objects[id] != nil {
 			copied, run := *r, *r.Run
 			run.Plan = fmt.Sprintf("%s@%d", run.Plan, objects[id].Generation)
 			copied.Run = &run
@@ -88,8 +88,8 @@ func withGenerations(d *instance.Document, objects map[string]*v1alpha1.Instance
 	return d
 }
 
-func poolsOf(list []v1alpha1.Template) map[string]*instance.Pool {
-	pools := map[string]*instance.Pool{}
+func poolsOf(list []v1alpha1.Template) map[string]*lifecycle.Pool {
+	pools := map[string]*lifecycle.Pool{}
 	for i := range list {
 		if p := poolOf(&list[i]); p != nil {
 			pools[templateName(list[i].Name)] = p
@@ -99,12 +99,12 @@ func poolsOf(list []v1alpha1.Template) map[string]*instance.Pool {
 }
 
 // poolOf is what the status of a Template remembers; nil: nothing.
-func poolOf(o *v1alpha1.Template) *instance.Pool {
+func poolOf(o *v1alpha1.Template) *lifecycle.Pool {
 	p := o.Status.Pool
 	if p == nil || p.Paused == "" && p.Failures == 0 && p.Revision == "" {
 		return nil
 	}
-	pool := &instance.Pool{Paused: p.Paused, Failures: int(p.Failures), Revision: p.Revision}
+	pool := &lifecycle.Pool{Paused: p.Paused, Failures: int(p.Failures), Revision: p.Revision}
 	if p.Backoff != nil {
 		pool.Backoff = p.Backoff.Time
 	}
@@ -117,37 +117,37 @@ func seed() (s [32]byte) {
 }
 
 // Do writes the object that a command asks for.
-func (s *Store) Do(ctx context.Context, c instance.Command) (instance.Answer, error) {
-	if e, ok := c.Event.(instance.Create); ok {
+func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
+	if e, ok := c.Event.(lifecycle.Create); ok {
 		return s.create(ctx, c, e)
 	}
 	id := idOf(c.Event)
 	if id == "" {
-		return instance.Answer{}, errors.ErrUnsupported
+		return lifecycle.Answer{}, errors.ErrUnsupported
 	}
 	d, o, err := s.settled(ctx, id)
 	if err != nil {
-		return instance.Answer{}, err
+		return lifecycle.Answer{}, err
 	}
 	if asked := askedBy(c); asked != "" && o.Annotations[v1alpha1.AnnotationAsked] == asked {
-		return instance.Answer{Status: 200, Record: d.Records[id], Repeat: true}, nil
+		return lifecycle.Answer{Status: 200, Record: d.Records[id], Repeat: true}, nil
 	}
 	// Nobody goes beyond the limits of a template here: the operator sees what is
 	// written, not who may more.
 	c.Key = ""
 	switch c.Event.(type) {
-	case instance.Extend, instance.Protect, instance.Update:
+	case lifecycle.Extend, lifecycle.Protect, lifecycle.Update:
 		c.Actor.Admin = false
 	}
 	_, _, answer, err := s.machine.Step(d, c, s.now())
 	if err != nil {
-		return instance.Answer{}, err
+		return lifecycle.Answer{}, err
 	}
 	return answer, s.write(ctx, c, o, answer.Record)
 }
 
 // askedBy is what an object remembers of a request that may come again; "": it may not.
-func askedBy(c instance.Command) string {
+func askedBy(c lifecycle.Command) string {
 	if c.Key == "" {
 		return ""
 	}
@@ -156,7 +156,7 @@ func askedBy(c instance.Command) string {
 
 // settled returns the document and one Instance, once the operator has heard what was
 // asked of it before: two wishes for one field would be one.
-func (s *Store) settled(ctx context.Context, id string) (*instance.Document, *v1alpha1.Instance, error) {
+func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
 	for end := time.Now().Add(s.settle); ; {
 		d, objects, err := s.read(ctx)
 		if err != nil {
@@ -165,11 +165,11 @@ func (s *Store) settled(ctx context.Context, id string) (*instance.Document, *v1
 		o := objects[id]
 		switch {
 		case o == nil || d.Records[id] == nil:
-			return nil, nil, fmt.Errorf("instance %s: %w", id, instance.ErrNotFound)
+			return nil, nil, fmt.Errorf("instance %s: %w", id, lifecycle.ErrNotFound)
 		case o.Status.Record != nil && o.Status.Handled != nil && same(o.Status.Handled, withRefused(heard(o), o.Status.Handled.Refused)):
 			return d, o, nil
 		case time.Now().After(end):
-			return nil, nil, fmt.Errorf("%w: the operator has not taken notice of what was asked of instance %s before", instance.ErrNoLeader, id)
+			return nil, nil, fmt.Errorf("%w: the operator has not taken notice of what was asked of instance %s before", lifecycle.ErrNoLeader, id)
 		}
 		select {
 		case <-ctx.Done():
@@ -185,27 +185,27 @@ func withRefused(h *v1alpha1.Handled, refused string) *v1alpha1.Handled {
 }
 
 // idOf is the instance that an event of a caller is about; "": none that objects have.
-func idOf(e instance.Event) string {
+func idOf(e lifecycle.Event) string {
 	switch e := e.(type) {
-	case instance.Approve:
+	case lifecycle.Approve:
 		return e.ID
-	case instance.Reject:
+	case lifecycle.Reject:
 		return e.ID
-	case instance.Cancel:
+	case lifecycle.Cancel:
 		return e.ID
-	case instance.Retry:
+	case lifecycle.Retry:
 		return e.ID
-	case instance.Protect:
+	case lifecycle.Protect:
 		return e.ID
-	case instance.Rename:
+	case lifecycle.Rename:
 		return e.ID
-	case instance.Orphan:
+	case lifecycle.Orphan:
 		return e.ID
-	case instance.DestroyNow:
+	case lifecycle.DestroyNow:
 		return e.ID
-	case instance.Extend:
+	case lifecycle.Extend:
 		return e.ID
-	case instance.Update:
+	case lifecycle.Update:
 		return e.ID
 	}
 	return ""
@@ -217,11 +217,11 @@ func failed(id string, err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("instance %s: %w", id, instance.ErrNotFound)
+		return fmt.Errorf("instance %s: %w", id, lifecycle.ErrNotFound)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w: the cluster refuses it: %w", instance.ErrDenied, err)
+		return fmt.Errorf("%w: the cluster refuses it: %w", lifecycle.ErrDenied, err)
 	case apierrors.IsInvalid(err):
-		return fmt.Errorf("%w: the cluster refuses it: %w", instance.ErrInvalid, err)
+		return fmt.Errorf("%w: the cluster refuses it: %w", lifecycle.ErrInvalid, err)
 	}
-	return fmt.Errorf("%w: %w", instance.ErrNoLeader, err)
+	return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 }

@@ -15,20 +15,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // write does what a command that the machine takes means for the objects: r is what it
 // makes of the record.
-func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Instance, r *instance.Record) error {
+func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, r *lifecycle.Record) error {
 	switch e := c.Event.(type) {
-	case instance.DestroyNow:
+	case lifecycle.DestroyNow:
 		version := o.ResourceVersion
 		return failed(o.Name, s.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}))
-	case instance.Approve:
+	case lifecycle.Approve:
 		return s.decide(ctx, c, o, e.Plan, v1alpha1.DecisionApprove, "")
-	case instance.Reject:
+	case lifecycle.Reject:
 		return s.decide(ctx, c, o, "", v1alpha1.DecisionReject, e.Reason)
 	}
 	changed := o.DeepCopy()
@@ -41,12 +41,12 @@ func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Insta
 	changed.Spec.ChangedBy = actorName(c.Actor)
 	now := s.now().UTC().Format(time.RFC3339Nano)
 	switch e := c.Event.(type) {
-	case instance.Extend:
+	case lifecycle.Extend:
 		changed.Spec.ExpiresAt = timeOf(r.ExpiresAt)
 		if r.Pending != nil {
 			changed.Spec.ExpiresAt = timeOf(r.Pending.Until) // which is asked for
 		}
-	case instance.Update:
+	case lifecycle.Update:
 		if e.Parameters != nil {
 			changed.Spec.Parameters = values(e.Parameters)
 		}
@@ -54,17 +54,17 @@ func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Insta
 			changed.Spec.Version = e.Source.Version
 		}
 		if inputsDigest(changed) == inputsDigest(o) {
-			return fmt.Errorf("%w: neither parameters nor version change", instance.ErrInvalid)
+			return fmt.Errorf("%w: neither parameters nor version change", lifecycle.ErrInvalid)
 		}
-	case instance.Protect:
+	case lifecycle.Protect:
 		changed.Spec.Protected = e.On
-	case instance.Rename:
+	case lifecycle.Rename:
 		changed.Spec.Name = e.Name
-	case instance.Retry:
+	case lifecycle.Retry:
 		changed.Annotations[v1alpha1.AnnotationRequest] = now
-	case instance.Cancel:
+	case lifecycle.Cancel:
 		changed.Annotations[v1alpha1.AnnotationCancel] = now
-	case instance.Orphan:
+	case lifecycle.Orphan:
 		changed.Annotations[v1alpha1.AnnotationAbandon] = o.Name
 	default:
 		return errors.ErrUnsupported
@@ -77,7 +77,7 @@ func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Insta
 }
 
 // decide makes an Approval. One that is there says the same.
-func (s *Store) decide(ctx context.Context, c instance.Command, o *v1alpha1.Instance, plan string, d v1alpha1.Decision, reason string) error {
+func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, plan string, d v1alpha1.Decision, reason string) error {
 	if plan == "" {
 		plan = o.Status.Plan
 	}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -24,23 +24,23 @@ type templates interface {
 
 // desk steps a document through what objects say.
 type desk struct {
-	machine   *instance.Machine
+	machine   *lifecycle.Machine
 	templates templates
 	users     Users
 	now       time.Time
 	seed      func() [32]byte
-	doc       *instance.Document
-	effects   []instance.Effect
+	doc       *lifecycle.Document
+	effects   []lifecycle.Effect
 }
 
 // changer is who changed an Instance last.
-func (k *desk) changer(o *v1alpha1.Instance) instance.Actor {
+func (k *desk) changer(o *v1alpha1.Instance) lifecycle.Actor {
 	return k.users.actor(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
 
 // step does one event; a refusal leaves the document as it is.
-func (k *desk) step(a instance.Actor, e instance.Event) error {
-	d, effects, _, err := k.machine.Step(k.doc, instance.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
+func (k *desk) step(a lifecycle.Actor, e lifecycle.Event) error {
+	d, effects, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
 	if err == nil {
 		k.doc, k.effects = d, append(k.effects, effects...)
 	}
@@ -57,7 +57,7 @@ func (k *desk) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 		return nil
 	case r == nil && o.Spec.Owner == nil && managed(o):
 		return nil // a member that was made and never recorded
-	case r == nil || r.Owner.ID == "" && o.Spec.Owner != nil && r.Phase.Live() && r.Phase != instance.Destroying && r.Phase != instance.DestroyFailed:
+	case r == nil || r.Owner.ID == "" && o.Spec.Owner != nil && r.Phase.Live() && r.Phase != lifecycle.Destroying && r.Phase != lifecycle.DestroyFailed:
 		return k.launch(o, r, handled)
 	case o.DeletionTimestamp != nil:
 		k.end(r)
@@ -77,7 +77,7 @@ func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
 }
 
 // launch judges an Instance that somebody made or claimed.
-func (k *desk) launch(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *desk) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	e, ok := k.templates.Current(o.Spec.Template)
 	switch {
 	case ok && e.Problem == problemUnseen && r == nil:
@@ -89,7 +89,7 @@ func (k *desk) launch(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha
 	case !ok || e.Digest == "":
 		return unheard(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
 	}
-	launch := instance.Launch{ID: o.Name, Of: o.Spec.Template, Create: instance.Create{Owner: k.users.owner(o), Name: o.Spec.Name}}
+	launch := lifecycle.Launch{ID: o.Name, Of: o.Spec.Template, Create: lifecycle.Create{Owner: k.users.owner(o), Name: o.Spec.Name}}
 	launch.Refused = k.fill(&launch.Create, e, o, r)
 	if err := k.step(k.users.actor(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
@@ -118,7 +118,7 @@ func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 }
 
 // fill makes the event of a launch of a template; what speaks against it is returned.
-func (k *desk) fill(c *instance.Create, e *portal.Entry, o *v1alpha1.Instance, r *instance.Record) (refused string) {
+func (k *desk) fill(c *lifecycle.Create, e *portal.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
 	c.Template, c.Digest, c.Source = e.Template, e.Digest, e.Source
 	c.TTL, _ = time.ParseDuration(string(o.Spec.TTL))
 	for name, value := range o.Spec.Claims {
@@ -148,25 +148,25 @@ func (k *desk) fill(c *instance.Create, e *portal.Entry, o *v1alpha1.Instance, r
 
 // end destroys what an Instance is that somebody deletes. It cannot be kept any more,
 // protected or not.
-func (k *desk) end(r *instance.Record) {
-	if !r.Phase.Live() || r.Phase == instance.Destroying || r.Phase == instance.DestroyFailed {
+func (k *desk) end(r *lifecycle.Record) {
+	if !r.Phase.Live() || r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed {
 		return
 	}
-	admin := instance.Actor{Admin: true}
+	admin := lifecycle.Actor{Admin: true}
 	if r.Protected != "" {
-		_ = k.step(admin, instance.Protect{ID: r.ID}) // what is refused leaves it as it is
+		_ = k.step(admin, lifecycle.Protect{ID: r.ID}) // what is refused leaves it as it is
 	}
-	_ = k.step(admin, instance.DestroyNow{ID: r.ID})
+	_ = k.step(admin, lifecycle.DestroyNow{ID: r.ID})
 }
 
 // changes does what is wished of an Instance that is there.
-func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
 		had = &v1alpha1.Handled{}
 	}
 	var errs []error
-	do := func(new bool, a instance.Actor, e instance.Event) {
+	do := func(new bool, a lifecycle.Actor, e lifecycle.Event) {
 		if new {
 			if err := k.step(a, e); err != nil {
 				errs = append(errs, err)
@@ -174,17 +174,17 @@ func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alph
 		}
 	}
 	who := k.changer(o)
-	do(had.Name != handled.Name, who, instance.Rename{ID: r.ID, Name: handled.Name})
-	do(had.Protected != handled.Protected, who, instance.Protect{ID: r.ID, On: handled.Protected})
+	do(had.Name != handled.Name, who, lifecycle.Rename{ID: r.ID, Name: handled.Name})
+	do(had.Protected != handled.Protected, who, lifecycle.Protect{ID: r.ID, On: handled.Protected})
 	if !sameTime(had.ExpiresAt, handled.ExpiresAt) && handled.ExpiresAt != nil {
 		errs = append(errs, k.extend(r, who, handled.ExpiresAt.Time))
 	}
 	if had.Inputs != handled.Inputs {
 		errs = append(errs, k.update(o, r, who))
 	}
-	do(had.Request != handled.Request, who, instance.Retry{ID: r.ID})
-	do(had.Cancel != handled.Cancel, who, instance.Cancel{ID: r.ID})
-	do(abandoned(o, r), instance.Actor{Admin: true}, orphan(r))
+	do(had.Request != handled.Request, who, lifecycle.Retry{ID: r.ID})
+	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
+	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
 	handled.Refused = had.Refused
 	err := errors.Join(errs...)
 	if same(had, handled) {
@@ -199,9 +199,9 @@ func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alph
 
 // last does what may still be wished of an Instance that goes and cannot: to give it up,
 // or to try once more.
-func (k *desk) last(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *desk) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if abandoned(o, r) {
-		_ = k.step(instance.Actor{Admin: true}, orphan(r)) // not while it is being destroyed
+		_ = k.step(lifecycle.Actor{Admin: true}, orphan(r)) // not while it is being destroyed
 	}
 	var next v1alpha1.Handled
 	if o.Status.Handled != nil {
@@ -211,19 +211,19 @@ func (k *desk) last(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.
 		return nil
 	}
 	next.Request, next.Refused = handled.Request, ""
-	if err := k.step(k.changer(o), instance.Retry{ID: r.ID}); err != nil {
+	if err := k.step(k.changer(o), lifecycle.Retry{ID: r.ID}); err != nil {
 		next.Refused = err.Error()
 	}
 	return &next
 }
 
 // abandoned reports whether somebody gives an Instance up, by its name.
-func abandoned(o *v1alpha1.Instance, r *instance.Record) bool {
+func abandoned(o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	return o.Annotations[v1alpha1.AnnotationAbandon] == o.Name && r.Phase.Live()
 }
 
-func orphan(r *instance.Record) instance.Orphan {
-	return instance.Orphan{ID: r.ID, Reason: "abandoned"}
+func orphan(r *lifecycle.Record) lifecycle.Orphan {
+	return lifecycle.Orphan{ID: r.ID, Reason: "abandoned"}
 }
 
 func same(a, b *v1alpha1.Handled) bool {
@@ -234,7 +234,7 @@ func same(a, b *v1alpha1.Handled) bool {
 }
 
 // extend puts the end off until a time, or as far as the template lets it.
-func (k *desk) extend(r *instance.Record, who instance.Actor, until time.Time) error {
+func (k *desk) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time) error {
 	from := r.ExpiresAt
 	if from.Before(k.now) {
 		from = k.now
@@ -246,20 +246,20 @@ func (k *desk) extend(r *instance.Record, who instance.Actor, until time.Time) e
 	if t := k.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && by > t.TTL.Extend {
 		by = 0 // what the template gives
 	}
-	return k.step(who, instance.Extend{ID: r.ID, By: by})
+	return k.step(who, lifecycle.Extend{ID: r.ID, By: by})
 }
 
 // update runs an instance with other values, or another version.
-func (k *desk) update(o *v1alpha1.Instance, r *instance.Record, who instance.Actor) error {
+func (k *desk) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.Actor) error {
 	e, ok := k.templates.Current(r.Template)
 	if !ok || e.Problem != "" {
-		return fmt.Errorf("%w: its Template cannot be launched now, so nothing can be updated", instance.ErrPhase)
+		return fmt.Errorf("%w: its Template cannot be launched now, so nothing can be updated", lifecycle.ErrPhase)
 	}
 	parameters, err := e.Schema.CheckUpdate(r.Parameters, rawValues(o.Spec.Parameters))
 	if err != nil {
 		return err
 	}
-	event := instance.Update{ID: r.ID, Parameters: parameters}
+	event := lifecycle.Update{ID: r.ID, Parameters: parameters}
 	if v := o.Spec.Version; v != "" && v != r.Source.Version {
 		if e, err = k.pin(r.Template, v); err != nil {
 			return err
@@ -288,13 +288,13 @@ func (k *desk) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled
 
 // document is what the statuses of Instances say. Records that cannot be read are left
 // out, and returned.
-func document(objects []v1alpha1.Instance, pools map[string]*instance.Pool, clock instance.Clock) (*instance.Document, map[string]error) {
-	d := &instance.Document{
-		Version: 1, Templates: map[string]*instance.Template{}, Records: map[string]*instance.Record{}, Pools: maps.Clone(pools),
-		Requests: map[string]*instance.Request{}, Clock: clock,
+func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
+	d := &lifecycle.Document{
+		Version: 1, Templates: map[string]*lifecycle.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),
+		Requests: map[string]*lifecycle.Request{}, Clock: clock,
 	}
 	if d.Pools == nil {
-		d.Pools = map[string]*instance.Pool{}
+		d.Pools = map[string]*lifecycle.Pool{}
 	}
 	broken := map[string]error{}
 	for i := range objects {
@@ -309,7 +309,7 @@ func document(objects []v1alpha1.Instance, pools map[string]*instance.Pool, cloc
 			maps.Copy(d.Templates, snapshots)
 		}
 	}
-	for _, v := range instance.Check(d) {
+	for _, v := range lifecycle.Check(d) {
 		if d.Records[v.ID] != nil && !slices.Contains([]string{"I3", "I6"}, v.Rule) {
 			broken[v.ID] = fmt.Errorf("Instance %s: its record cannot be: %s %s", v.ID, v.Rule, v.Text)
 			delete(d.Records, v.ID)

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -21,13 +21,13 @@ import (
 
 // workspaceName is the namespace of what an instance makes in the cluster: the template's
 // second part and the id.
-func workspaceName(r *instance.Record) string {
+func workspaceName(r *lifecycle.Record) string {
 	_, name, _ := strings.Cut(r.Template, "/")
 	return name + "-" + r.ID
 }
 
 // ownerLabel is an owner as a label can say it.
-func ownerLabel(o instance.Owner) string {
+func ownerLabel(o lifecycle.Owner) string {
 	if o.ID == "" {
 		return ""
 	}
@@ -37,7 +37,7 @@ func ownerLabel(o instance.Owner) string {
 
 // workspace makes sure of the namespace of an instance. One that somebody else made is a
 // [*owned.TakenError].
-func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *instance.Record, name string) error {
+func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
 	return runhome.Make(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }
 
@@ -54,7 +54,7 @@ func (c *Controller) leaveWorkspace(ctx context.Context, o *v1alpha1.Instance, n
 }
 
 // workspaceLabels are those of the namespace of an instance.
-func workspaceLabels(r *instance.Record) map[string]string {
+func workspaceLabels(r *lifecycle.Record) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelRuns: "", v1alpha1.LabelOwner: ownerLabel(r.Owner), v1alpha1.LabelTemplate: objectName(r.Template),
 		v1alpha1.LabelInstance: r.ID, v1alpha1.LabelPooled: strconv.FormatBool(r.Pooled),

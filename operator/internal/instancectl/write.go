@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -87,7 +87,7 @@ func (p *pass) retryIn(key types.UID) {
 }
 
 // templateOf is the Template of a record, as far as it is there: events are told of it.
-func (p *pass) templateOf(r *instance.Record) client.Object {
+func (p *pass) templateOf(r *lifecycle.Record) client.Object {
 	for i := range p.templates {
 		if templateName(p.templates[i].Name) == r.Template {
 			return &p.templates[i]
@@ -104,7 +104,7 @@ func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 		return false, nil
 	case r == nil && had == nil:
 		return p.unrecorded(ctx, o)
-	case r == nil, had != nil && (had.Phase == instance.Destroyed || had.Phase == instance.Orphaned), had != nil && had.Phase == instance.Rejected && o.DeletionTimestamp != nil:
+	case r == nil, had != nil && (had.Phase == lifecycle.Destroyed || had.Phase == lifecycle.Orphaned), had != nil && had.Phase == lifecycle.Rejected && o.DeletionTimestamp != nil:
 		if had != nil && r != nil && had.Kept && o.DeletionTimestamp == nil {
 			return false, nil // left to people by its end: they remove it
 		}
@@ -133,7 +133,7 @@ func (p *pass) hold(ctx context.Context, o *v1alpha1.Instance) error {
 
 // keep writes the status of an Instance, if it is another one. Its record follows before
 // anything else is done.
-func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *instance.Record) (bool, error) {
+func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration, next.Status.UID = o.Generation, v1alpha1.UIDOf(o)
 	if h := p.news[o.Name]; h != nil {
@@ -185,8 +185,8 @@ func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, erro
 }
 
 // leave removes what is left of an instance whose life is over, then its object.
-func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *instance.Record) (bool, error) {
-	if had != nil && had.Phase != instance.Rejected {
+func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.Record) (bool, error) {
+	if had != nil && had.Phase != lifecycle.Rejected {
 		gone, err := p.emptied(ctx, o, had)
 		if err != nil {
 			return false, errors.Join(err, p.stuck(ctx, o, err))
@@ -212,17 +212,17 @@ func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why error) error
 
 // emptied reports whether nothing of an instance is left in the cluster. What a plan
 // alone made goes here, and so does what people keep: nobody runs it any more.
-func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *instance.Record) (bool, error) {
+func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	a := Attempt{
-		Ref: instance.Ref{ID: r.ID, Kind: instance.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
+		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
 	}
 	if a.Template == nil {
-		a.Template = &instance.Template{Name: r.Template}
+		a.Template = &lifecycle.Template{Name: r.Template}
 	}
 	if done, err := p.c.Executor.Release(ctx, a); err != nil || !done {
 		return false, err
 	}
-	if r.Phase == instance.Orphaned && r.Source.Chart != "" { // what it installed is in there
+	if r.Phase == lifecycle.Orphaned && r.Source.Chart != "" { // what it installed is in there
 		return true, p.c.leaveWorkspace(ctx, o, a.Namespace)
 	}
 	return runhome.Remove(ctx, p.c.live, a.Namespace, a.UID)
@@ -253,7 +253,7 @@ func (p *pass) letGo(ctx context.Context, o *v1alpha1.Instance) error {
 }
 
 // member makes the object of an instance that a pool gets, then writes its record.
-func (p *pass) member(ctx context.Context, r *instance.Record) (bool, error) {
+func (p *pass) member(ctx context.Context, r *lifecycle.Record) (bool, error) {
 	o := &v1alpha1.Instance{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.c.Namespace, Name: r.ID, Labels: map[string]string{v1alpha1.LabelManaged: ""}, Finalizers: []string{v1alpha1.FinalizerRun},
@@ -291,9 +291,9 @@ func (p *pass) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
 		case r.Template != name || !r.Pooled || !r.Phase.Live():
 		case r.Owner.ID != "":
 			s.Claimed++
-		case r.Phase == instance.Available:
+		case r.Phase == lifecycle.Available:
 			s.Available++
-		case slices.Contains([]instance.Phase{instance.Provisioning, instance.Updating}, r.Phase):
+		case slices.Contains([]lifecycle.Phase{lifecycle.Provisioning, lifecycle.Updating}, r.Phase):
 			s.Coming++
 		}
 	}

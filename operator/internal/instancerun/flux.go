@@ -5,7 +5,7 @@ package instancerun
 import (
 	"context"
 
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 

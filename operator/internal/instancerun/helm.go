@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
@@ -46,7 +46,7 @@ func (x *Helm) spec(a instancectl.Attempt) (helm.Spec, error) {
 	if a.Variables == nil {
 		s.Values = nil
 	}
-	if a.Kind == instance.RunDrift {
+	if a.Kind == lifecycle.RunDrift {
 		s.Drift = fluxexec.DriftReport
 	}
 	for _, name := range a.Template.Credentials {
@@ -90,16 +90,16 @@ func (x *Helm) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 func released(st fluxexec.Status) run.Status {
 	switch st.Phase {
 	case fluxexec.Applied:
-		return ended(instance.Result{Outcome: instance.Done, Resources: -1})
+		return ended(lifecycle.Result{Outcome: lifecycle.Done, Resources: -1})
 	case fluxexec.Drifted:
-		return ended(instance.Result{Outcome: instance.Done, Counts: &instance.Counts{Change: 1}, Resources: -1})
+		return ended(lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}, Resources: -1})
 	case fluxexec.Failed:
-		return ended(instance.Result{Outcome: instance.RunFailed, Error: st.Message, Resources: -1})
+		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: st.Message, Resources: -1})
 	case fluxexec.Suspended:
-		return ended(instance.Result{Outcome: instance.Cancelled, Resources: -1})
+		return ended(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
 	}
 	if st.Failures > 0 {
-		return run.Status{State: run.Running, Waiting: instance.WaitRetry, Message: st.Message}
+		return run.Status{State: run.Running, Waiting: lifecycle.WaitRetry, Message: st.Message}
 	}
 	return run.Status{State: run.Running}
 }
@@ -146,7 +146,7 @@ func (x *Helm) end(ctx context.Context, a instancectl.Attempt, keep bool) (run.S
 	if err != nil || !gone {
 		return run.Status{State: run.Running}, err
 	}
-	return ended(instance.Result{Outcome: instance.Done}), nil
+	return ended(lifecycle.Result{Outcome: lifecycle.Done}), nil
 }
 
 // endTries is how often helm-controller may fail to uninstall before an attempt has failed.
@@ -159,7 +159,7 @@ func ending(st fluxexec.Status) run.Status {
 	case st.Phase != fluxexec.Destroying || st.Failures == 0:
 		return run.Status{State: run.Running}
 	case st.Failures >= endTries:
-		return ended(instance.Result{Outcome: instance.RunFailed, Error: st.Message, Resources: -1})
+		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: st.Message, Resources: -1})
 	}
-	return run.Status{State: run.Running, Waiting: instance.WaitRetry, Message: st.Message}
+	return run.Status{State: run.Running, Waiting: lifecycle.WaitRetry, Message: st.Message}
 }

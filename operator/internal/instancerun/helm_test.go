@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -50,8 +50,8 @@ func newInstalled(t *testing.T) *installed {
 		t.Fatal(err)
 	}
 	s.exec = s.by(s.own)
-	s.a.Template = &instance.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
-	s.a.Source = instance.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
+	s.a.Template = &lifecycle.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
+	s.a.Source = lifecycle.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
 	s.a.Variables = map[string]json.RawMessage{"replicas": json.RawMessage(`2`)}
 	return s
 }
@@ -109,7 +109,7 @@ func (s *installed) status(want run.State) func(run.Status, error) run.Status {
 }
 
 // again is another attempt of a kind.
-func (s *installed) again(kind instance.RunKind) {
+func (s *installed) again(kind lifecycle.RunKind) {
 	s.a.N++
 	s.a.Kind = kind
 }
@@ -131,28 +131,28 @@ func TestHelm(t *testing.T) {
 	}
 	generation := s.release().GetGeneration()
 	s.says(map[string]any{"failures": int64(1)}, "Ready=False")
-	if st := s.goesOn(run.Running); st.Waiting != instance.WaitRetry || st.Message != "it says so" || s.release().GetGeneration() != generation {
+	if st := s.goesOn(run.Running); st.Waiting != lifecycle.WaitRetry || st.Message != "it says so" || s.release().GetGeneration() != generation {
 		t.Errorf("%+v", st)
 	}
 	s.says(nil, "Ready=False", "Stalled=True")
-	if st := s.goesOn(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Error != "it says so" {
+	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Error != "it says so" {
 		t.Errorf("%+v", st)
 	}
-	s.again(instance.RunApply)
+	s.again(lifecycle.RunApply)
 	s.goesOn(run.Running)
 	if a := s.release().GetAnnotations(); a["reconcile.fluxcd.io/resetAt"] != a["reconcile.fluxcd.io/requestedAt"] {
 		t.Errorf("what failed is counted still: %v", a)
 	}
 	s.says(nil, "Ready=True", "Drifted=True") // of the attempt before: this one repairs
-	if st := s.goesOn(run.Ended); st.Result.Outcome != instance.Done {
+	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Done {
 		t.Errorf("%+v", st)
 	}
 	for drifted, changed := range map[string]int{"Drifted=True": 1, "Drifted=False": 0} {
-		s.again(instance.RunDrift)
+		s.again(lifecycle.RunDrift)
 		s.goesOn(run.Running)
 		s.says(nil, "Ready=True", drifted)
 		st := s.goesOn(run.Ended)
-		if c := st.Result.Counts; st.Result.Outcome != instance.Done || changed == 1 && (c == nil || c.Change != 1) || changed == 0 && c != nil {
+		if c := st.Result.Counts; st.Result.Outcome != lifecycle.Done || changed == 1 && (c == nil || c.Change != 1) || changed == 0 && c != nil {
 			t.Errorf("%s: %+v", drifted, st.Result)
 		}
 	}
@@ -171,7 +171,7 @@ func (s *installed) ends() {
 	if err := s.Delete(s.t.Context(), account); err != nil {
 		s.t.Fatal(err)
 	}
-	s.again(instance.RunDestroy)
+	s.again(lifecycle.RunDestroy)
 	destroy := func(want run.State) run.Status {
 		s.t.Helper()
 		return s.status(want)(s.exec.Destroy(s.t.Context(), s.a))
@@ -184,7 +184,7 @@ func (s *installed) ends() {
 		s.t.Errorf("it goes without its account: %v", err)
 	}
 	s.says(map[string]any{"failures": int64(3)}, "Ready=False")
-	if st := destroy(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Error != "it says so" {
+	if st := destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Error != "it says so" {
 		s.t.Errorf("%+v", st)
 	}
 	o = s.release()
@@ -193,7 +193,7 @@ func (s *installed) ends() {
 		s.t.Fatal(err)
 	}
 	destroy(run.Running)
-	if st := destroy(run.Ended); st.Result.Outcome != instance.Done || st.Result.Resources != 0 {
+	if st := destroy(run.Ended); st.Result.Outcome != lifecycle.Done || st.Result.Resources != 0 {
 		s.t.Errorf("%+v", st)
 	}
 	s.gone("OCIRepository")
@@ -217,10 +217,10 @@ func TestHelmCancelled(t *testing.T) {
 	if err := s.exec.Cancel(t.Context(), s.a); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.goesOn(run.Ended); st.Result.Outcome != instance.Cancelled {
+	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
 		t.Errorf("%+v", st)
 	}
-	s.again(instance.RunApply)
+	s.again(lifecycle.RunApply)
 	s.goesOn(run.Running)
 	o := s.release()
 	o.SetFinalizers([]string{"test.okara.dev/uninstalls"})
@@ -258,16 +258,16 @@ func TestCharts(t *testing.T) {
 	commit := strings.Repeat("c", 40)
 	for name, c := range map[string]struct {
 		chart v1alpha1.Chart
-		found instance.Source
+		found lifecycle.Source
 		kind  string
 		want  string
 	}{
-		"oci": {v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/web", Version: "1.x"}}, instance.Source{Version: "1.2.0", Digest: sum}, "OCIRepository", sum},
+		"oci": {v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/web", Version: "1.x"}}, lifecycle.Source{Version: "1.2.0", Digest: sum}, "OCIRepository", sum},
 		"helm": {
-			v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://charts.test", Name: "web", Version: "1.x"}}, instance.Source{Version: "1.2.0", Digest: sum}, "HelmRepository", "charts.test",
+			v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://charts.test", Name: "web", Version: "1.x"}}, lifecycle.Source{Version: "1.2.0", Digest: sum}, "HelmRepository", "charts.test",
 		},
 		"git": {
-			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://git.test/web", Path: "charts/web", Branch: "main"}}, instance.Source{Version: "main", Digest: "sha1:" + commit}, "GitRepository", commit,
+			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://git.test/web", Path: "charts/web", Branch: "main"}}, lifecycle.Source{Version: "main", Digest: "sha1:" + commit}, "GitRepository", commit,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestChartsResolve(t *testing.T) {
 	if err := s.Status().Update(t.Context(), lookup); err != nil {
 		t.Fatal(err)
 	}
-	want := instance.Source{Chart: "oci://registry.test/charts/web", Version: "1.2.0", Digest: sum}
+	want := lifecycle.Source{Chart: "oci://registry.test/charts/web", Version: "1.2.0", Digest: sum}
 	if got, err := c.Resolve(t.Context(), o); err != nil || got != want {
 		t.Errorf("%+v %v", got, err)
 	}

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -60,7 +60,7 @@ func chartLife(t *testing.T, nth int, after bool) (deaths int) {
 	step("run", func(x instancerun.Flux) (run.Status, error) { return x.Run(t.Context(), s.a) }, run.Running)
 	s.says(nil, "Ready=True")
 	step("ready", func(x instancerun.Flux) (run.Status, error) { return x.Run(t.Context(), s.a) }, run.Ended)
-	s.again(instance.RunDestroy)
+	s.again(lifecycle.RunDestroy)
 	step("destroy", func(x instancerun.Flux) (run.Status, error) { return x.Destroy(t.Context(), s.a) }, run.Ended)
 	if s.release() != nil {
 		t.Errorf("killed at write %d, after it %t: the release is left", nth, after)

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
@@ -78,9 +78,9 @@ func (x *Terraform) spec(a instancectl.Attempt) (fluxexec.Spec, error) {
 		s.OutputsSecret = a.ID + "-okara-raw"
 	}
 	switch {
-	case a.Kind == instance.RunDrift:
+	case a.Kind == lifecycle.RunDrift:
 		s.Approval, s.Drift = fluxexec.ApprovalNone, fluxexec.DriftReport
-	case a.Kind == instance.RunPlan, a.Approved != "":
+	case a.Kind == lifecycle.RunPlan, a.Approved != "":
 		s.Approval, s.Gate = fluxexec.ApprovalManual, x.o.Gate
 	}
 	return s, nil
@@ -162,7 +162,7 @@ func (x *Terraform) brought(ctx context.Context, s fluxexec.Spec, lost *runacces
 	if err != nil {
 		return run.Status{}, err
 	}
-	return ended(instance.Result{Outcome: instance.RunFailed, Error: lost.Error(), Resources: -1, State: true}), nil
+	return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: lost.Error(), Resources: -1, State: true}), nil
 }
 
 // cancelled reports whether an attempt was asked to end early: then it stays suspended.
@@ -174,7 +174,7 @@ func (x *Terraform) cancelled(ctx context.Context, s fluxexec.Spec) (bool, error
 func (x *Terraform) approve(ctx context.Context, s fluxexec.Spec, a instancectl.Attempt) (run.Status, error) {
 	err := x.o.Flux.Approve(ctx, s, a.Approved)
 	if _, stale := errors.AsType[*fluxexec.StaleError](err); stale {
-		return ended(instance.Result{Outcome: instance.Stale, Error: err.Error(), Resources: -1}), nil
+		return ended(lifecycle.Result{Outcome: lifecycle.Stale, Error: err.Error(), Resources: -1}), nil
 	}
 	return run.Status{State: run.Running}, err
 }
@@ -185,20 +185,20 @@ func (x *Terraform) status(ctx context.Context, s fluxexec.Spec, a instancectl.A
 	case fluxexec.Applied:
 		return x.applied(ctx, s, a)
 	case fluxexec.Drifted:
-		if a.Kind == instance.RunDrift {
-			return ended(instance.Result{Outcome: instance.Done, Counts: &instance.Counts{Change: 1}, Resources: -1}), nil
+		if a.Kind == lifecycle.RunDrift {
+			return ended(lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}, Resources: -1}), nil
 		}
 	case fluxexec.Planned:
 		return planned(a, st)
 	case fluxexec.Failed:
-		return ended(instance.Result{Outcome: instance.RunFailed, Error: st.Message, Resources: -1, State: true}), nil
+		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: st.Message, Resources: -1, State: true}), nil
 	case fluxexec.Suspended:
-		return ended(instance.Result{Outcome: instance.Cancelled, Resources: -1, State: true}), nil
+		return ended(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1, State: true}), nil
 	case fluxexec.Waiting:
-		return run.Status{State: run.Running, Waiting: instance.WaitStateLocked, Message: st.Message}, nil
+		return run.Status{State: run.Running, Waiting: lifecycle.WaitStateLocked, Message: st.Message}, nil
 	}
 	if st.Failures > 0 {
-		return run.Status{State: run.Running, Waiting: instance.WaitRetry, Message: st.Message}, nil
+		return run.Status{State: run.Running, Waiting: lifecycle.WaitRetry, Message: st.Message}, nil
 	}
 	return run.Status{State: run.Running}, nil
 }
@@ -208,12 +208,12 @@ func planned(a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	if st.Plan == nil || st.Plan.Reason == fluxexec.PlanGateMissing {
 		return run.Status{State: run.Running, Waiting: fluxexec.PlanGateMissing, Message: "the plan gate has not seen the plan: start the operator with --plan-gate-address"}, nil
 	}
-	if a.Kind != instance.RunPlan {
+	if a.Kind != lifecycle.RunPlan {
 		return run.Status{State: run.Running}, nil
 	}
 	p := st.Plan
-	return ended(instance.Result{
-		Outcome: instance.Done, Plan: p.ID, Counts: &instance.Counts{Add: p.Adds, Change: p.Changes, Remove: p.Removes}, Resources: -1,
+	return ended(lifecycle.Result{
+		Outcome: lifecycle.Done, Plan: p.ID, Counts: &lifecycle.Counts{Add: p.Adds, Change: p.Changes, Remove: p.Removes}, Resources: -1,
 	}), nil
 }
 
@@ -223,7 +223,7 @@ func (x *Terraform) applied(ctx context.Context, s fluxexec.Spec, a instancectl.
 	if err != nil {
 		return run.Status{}, err
 	}
-	res := instance.Result{Outcome: instance.Done, Resources: -1, State: true}
+	res := lifecycle.Result{Outcome: lifecycle.Done, Resources: -1, State: true}
 	for name, output := range all {
 		if !slices.Contains(a.Template.Outputs, name) {
 			continue
@@ -236,7 +236,7 @@ func (x *Terraform) applied(ctx context.Context, s fluxexec.Spec, a instancectl.
 	return ended(res), nil
 }
 
-func ended(r instance.Result) run.Status { return run.Status{State: run.Ended, Result: r} }
+func ended(r lifecycle.Result) run.Status { return run.Status{State: run.Ended, Result: r} }
 
 // Cancel keeps Flux from beginning another run of an attempt. The one that goes on ends.
 func (x *Terraform) Cancel(ctx context.Context, a instancectl.Attempt) error {
@@ -271,13 +271,13 @@ func (x *Terraform) end(ctx context.Context, a instancectl.Attempt, keep bool) (
 		Prepare: func(ctx context.Context) (fluxexec.Spec, error) { return x.prepare(ctx, a) },
 	})
 	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
-		return ended(instance.Result{Outcome: instance.RunFailed, Error: kept.Error(), Resources: 1, State: true}), nil
+		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: kept.Error(), Resources: 1, State: true}), nil
 	}
 	if err != nil {
 		return run.Status{}, err
 	}
 	if gone {
-		return ended(instance.Result{Outcome: instance.Done}), nil
+		return ended(lifecycle.Result{Outcome: lifecycle.Done}), nil
 	}
 	return x.ending(ctx, a, s), nil
 }
@@ -291,10 +291,10 @@ func (x *Terraform) ending(ctx context.Context, a instancectl.Attempt, s fluxexe
 	}
 	// A condition has whole seconds.
 	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
-		return ended(instance.Result{Outcome: instance.RunFailed, Error: st.Message, Resources: -1, State: true})
+		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: st.Message, Resources: -1, State: true})
 	}
 	if st.Reason == fluxexec.StateLocked {
-		return run.Status{State: run.Running, Waiting: instance.WaitStateLocked, Message: st.Message}
+		return run.Status{State: run.Running, Waiting: lifecycle.WaitStateLocked, Message: st.Message}
 	}
 	return run.Status{State: run.Running}
 }

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
@@ -115,9 +115,9 @@ func newSite(t *testing.T) *site {
 		}
 	}
 	s.a = instancectl.Attempt{
-		Ref: instance.Ref{ID: "abcdefghjk", Kind: instance.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"}, UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b",
-		Namespace: cluster.Namespace(t, nil).Name, Template: &instance.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
-		Source:    instance.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)},
+		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"}, UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b",
+		Namespace: cluster.Namespace(t, nil).Name, Template: &lifecycle.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
+		Source:    lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)},
 		Variables: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)},
 	}
 	return s
@@ -214,7 +214,7 @@ func TestTerraform(t *testing.T) {
 		t.Errorf("a second look changed it: %d", got)
 	}
 	s.says("False", "TFExecApplyFailed", map[string]any{"reconciliationFailures": int64(1)})
-	if st := s.run(run.Running); st.Waiting != instance.WaitRetry || st.Message != "it says so" {
+	if st := s.run(run.Running); st.Waiting != lifecycle.WaitRetry || st.Message != "it says so" {
 		t.Errorf("%+v", st)
 	}
 	outputs := &corev1.Secret{
@@ -226,25 +226,25 @@ func TestTerraform(t *testing.T) {
 	}
 	s.says("True", "NoDrift", nil)
 	st := s.run(run.Ended)
-	if st.Result.Outcome != instance.Done || len(st.Result.Outputs) != 1 || string(st.Result.Outputs["url"]) != `"https://a.example.com"` {
+	if st.Result.Outcome != lifecycle.Done || len(st.Result.Outputs) != 1 || string(st.Result.Outputs["url"]) != `"https://a.example.com"` {
 		t.Errorf("%+v", st.Result)
 	}
 
 	s.finalize(true)
-	s.a.Kind, s.a.N, s.front.resources = instance.RunDestroy, 2, true
+	s.a.Kind, s.a.N, s.front.resources = lifecycle.RunDestroy, 2, true
 	s.destroy(run.Running)
 	if s.terraform().GetDeletionTimestamp() == nil {
 		t.Error("it is not deleted")
 	}
 	s.says("False", "DestroyFailed", nil)
-	if st := s.destroy(run.Ended); st.Result.Outcome != instance.RunFailed {
+	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed {
 		t.Errorf("%+v", st.Result)
 	}
 	s.a.Attempt, s.a.Started = 2, time.Now().Add(time.Minute)
 	s.destroy(run.Running) // it failed before this attempt
 	s.a.Started = time.Now()
 	s.finalize(false)
-	if st := s.destroy(run.Ended); st.Result.Outcome != instance.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
+	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
 		t.Errorf("a state with resources: %+v", st.Result)
 	}
 	s.front.resources = false
@@ -253,7 +253,7 @@ func TestTerraform(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st.State == run.Ended && st.Result.Outcome != instance.Done {
+		if st.State == run.Ended && st.Result.Outcome != lifecycle.Done {
 			t.Fatalf("%+v", st.Result)
 		}
 	}
@@ -265,7 +265,7 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)
 	s.finalize(false)
-	s.a.Kind, s.a.N = instance.RunDestroy, 2
+	s.a.Kind, s.a.N = lifecycle.RunDestroy, 2
 	for range 10 {
 		if st, err := s.exec.Destroy(t.Context(), s.a); err != nil || st.State == run.Ended {
 			if err != nil {
@@ -327,13 +327,13 @@ func TestTerraformBroughtBack(t *testing.T) {
 	s.says("False", "TFExecInitFailed", map[string]any{"conditions": []any{map[string]any{
 		"type": "Ready", "status": "False", "reason": "TFExecInitFailed", "message": "Unexpected HTTP response code 409", "lastTransitionTime": "2026-01-01T00:00:00Z",
 	}}})
-	if st := s.run(run.Ended); st.Result.Outcome != instance.RunFailed || !strings.Contains(st.Result.Error, "belongs to run:okara-instances/other") {
+	if st := s.run(run.Ended); st.Result.Outcome != lifecycle.RunFailed || !strings.Contains(st.Result.Error, "belongs to run:okara-instances/other") {
 		t.Errorf("%+v", st.Result)
 	}
 	if suspended, _, _ := unstructured.NestedBool(s.terraform().Object, "spec", "suspend"); !suspended {
 		t.Error("another run may begin")
 	}
-	s.a.Kind, s.a.N = instance.RunDestroy, 2
+	s.a.Kind, s.a.N = lifecycle.RunDestroy, 2
 	for range 10 {
 		st, err := s.exec.Destroy(t.Context(), s.a)
 		if err != nil {
@@ -345,7 +345,7 @@ func TestTerraformBroughtBack(t *testing.T) {
 			}
 		}
 		if st.State == run.Ended {
-			if st.Result.Outcome != instance.Done || s.terraform() != nil || s.front.released != 0 {
+			if st.Result.Outcome != lifecycle.Done || s.terraform() != nil || s.front.released != 0 {
 				t.Errorf("%+v, released %d", st.Result, s.front.released)
 			}
 			return
@@ -357,7 +357,7 @@ func TestTerraformBroughtBack(t *testing.T) {
 // TestTerraformPlans makes a plan that waits, and applies exactly that.
 func TestTerraformPlans(t *testing.T) {
 	s := newSite(t)
-	s.a.Kind = instance.RunPlan
+	s.a.Kind = lifecycle.RunPlan
 	s.run(run.Running)
 	s.says("Unknown", "TerraformPlannedWithChanges", map[string]any{"plan": map[string]any{"pending": "plan-1"}, "lastPlannedGeneration": s.terraform().GetGeneration()})
 	if st := s.run(run.Running); st.Waiting != fluxexec.PlanGateMissing {
@@ -379,8 +379,8 @@ func TestTerraformPlans(t *testing.T) {
 	if st.Result.Plan != "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb" || st.Result.Counts.Add != 2 {
 		t.Errorf("%+v", st.Result)
 	}
-	s.a.Kind, s.a.Approved = instance.RunApply, "1.0.0-aaaaaaaaaa.cccccccccccc"
-	if st := s.run(run.Ended); st.Result.Outcome != instance.Stale {
+	s.a.Kind, s.a.Approved = lifecycle.RunApply, "1.0.0-aaaaaaaaaa.cccccccccccc"
+	if st := s.run(run.Ended); st.Result.Outcome != lifecycle.Stale {
 		t.Errorf("another plan: %+v", st.Result)
 	}
 	s.a.Approved = "1.0.0-aaaaaaaaaa.bbbbbbbbbbbb"

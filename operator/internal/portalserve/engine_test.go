@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/tools/events"
 
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
@@ -32,17 +32,17 @@ type engine struct{}
 
 func (engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {
 	url := json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))
-	return ended(instance.Result{Outcome: instance.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": url}})
+	return ended(lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": url}})
 }
 
 func (engine) Destroy(context.Context, instancectl.Attempt) (run.Status, error) {
-	return ended(instance.Result{Outcome: instance.Done})
+	return ended(lifecycle.Result{Outcome: lifecycle.Done})
 }
 
 func (engine) Cancel(context.Context, instancectl.Attempt) error { return nil }
 
 func (engine) Release(context.Context, instancectl.Attempt) (bool, error) { return true, nil }
 
-func ended(r instance.Result) (run.Status, error) {
+func ended(r lifecycle.Result) (run.Status, error) {
 	return run.Status{State: run.Ended, Result: r}, nil
 }

@@ -13,11 +13,11 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
@@ -177,7 +177,7 @@ func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Ha
 }
 
 // kept is what a session keeps of an identity for templates and limits.
-func kept(templates *instancectl.Catalog, limits instance.Limits) access.Kept {
+func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 	var k access.Kept
 	for _, q := range limits.Quotas {
 		k.Groups = append(k.Groups, q.Groups...)
@@ -186,9 +186,9 @@ func kept(templates *instancectl.Catalog, limits instance.Limits) access.Kept {
 		t := e.Template
 		k.Claims = append(k.Claims, t.Claims()...)
 		switch {
-		case t.Owner == instance.OwnerGroup && len(t.Groups) == 0:
+		case t.Owner == lifecycle.OwnerGroup && len(t.Groups) == 0:
 			k.Groups = append(k.Groups, access.Everything)
-		case t.Owner == instance.OwnerGroup:
+		case t.Owner == lifecycle.OwnerGroup:
 			k.Groups = append(k.Groups, t.Groups...)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -177,9 +177,9 @@ func Parse(src []byte, file string) (*Settings, error) {
 
 // Instance is what the file says of all templates.
 type Instance struct {
-	Defaults instance.Defaults
+	Defaults lifecycle.Defaults
 	Config   map[string]string
-	Limits   instance.Limits
+	Limits   lifecycle.Limits
 	GroupAge time.Duration
 	Rate     int
 }
@@ -207,10 +207,10 @@ func (s *Settings) Instance() (Instance, error) {
 		return out, err
 	}
 	if c := in.Connection; c != nil {
-		if c.Type == instance.ConnectionWeb && c.URL == "" || c.Type != instance.ConnectionWeb && (c.Type != instance.ConnectionInstructions || c.URL != "" || c.Message == "") {
+		if c.Type == lifecycle.ConnectionWeb && c.URL == "" || c.Type != lifecycle.ConnectionWeb && (c.Type != lifecycle.ConnectionInstructions || c.URL != "" || c.Message == "") {
 			return out, wrong(c.Range, "a connection is of type web, with a url, or instructions, with a message")
 		}
-		out.Defaults.Connection = &instance.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
+		out.Defaults.Connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
 	}
 	return out, s.quotas(in, &out)
 }
@@ -220,23 +220,23 @@ func (s *Settings) quotas(in *instancesBlock, out *Instance) error {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return wrong(q.Range, "a quota has user, group or both, each at least 1")
 		}
-		out.Limits.Quotas = append(out.Limits.Quotas, instance.Quota{User: q.User, Group: q.Group})
+		out.Limits.Quotas = append(out.Limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
 	}
 	for _, q := range s.Quotas {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return wrong(q.Range, "quota %q has user, group or both, each at least 1", q.Name)
 		}
-		out.Limits.Quotas = append(out.Limits.Quotas, instance.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
+		out.Limits.Quotas = append(out.Limits.Quotas, lifecycle.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
 	}
 	return nil
 }
 
 // read is a lifetime; nil: none.
-func (t *ttlBlock) read() (*instance.TTL, error) {
+func (t *ttlBlock) read() (*lifecycle.TTL, error) {
 	if t == nil || t.Default == "none" {
 		return nil, nil
 	}
-	out := &instance.TTL{Extends: t.Extends, OnExpire: cmp.Or(t.OnExpire, instance.ExpireDestroy)}
+	out := &lifecycle.TTL{Extends: t.Extends, OnExpire: cmp.Or(t.OnExpire, lifecycle.ExpireDestroy)}
 	for _, part := range []struct {
 		name, text string
 		to         *time.Duration
@@ -251,7 +251,7 @@ func (t *ttlBlock) read() (*instance.TTL, error) {
 		return nil, wrong(t.Range, "default %s: at least 10m", t.Default)
 	case out.Max != 0 && out.Max < out.Default:
 		return nil, wrong(t.Range, "max %s is less than default %s", t.Max, t.Default)
-	case out.OnExpire != instance.ExpireDestroy && out.OnExpire != instance.ExpireKeep:
+	case out.OnExpire != lifecycle.ExpireDestroy && out.OnExpire != lifecycle.ExpireKeep:
 		return nil, wrong(t.Range, "on_expire %q is not destroy or keep", t.OnExpire)
 	}
 	return out, nil

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Masked stands for a value that nobody is shown.
+const Masked = "(sensitive)"
+
+// Instances is the answer to GET instances.
+type Instances struct {
+	Instances []Instance `json:"instances"` // the newest first
+	Count     int        `json:"count"`     // of all that match, not only of this page
+	Limit     int        `json:"limit"`     // of the caller's own live instances; 0: none
+	Used      int        `json:"used"`      // the caller's own that live
+	Shared    int        `json:"shared"`    // those that live and belong to groups of the caller
+	Next      string     `json:"next,omitempty"`
+}
+
+// Instance is one launch of a template.
+type Instance struct {
+	ID         string                     `json:"id"`
+	Name       string                     `json:"name,omitempty"`
+	Template   string                     `json:"template"`
+	Role       string                     `json:"role,omitempty"` // what the caller is to it: owner, admin, approver or reader
+	Source     Source                     `json:"source"`
+	Owner      *Owner                     `json:"owner,omitempty"` // absent: nobody's, in a pool
+	CreatedBy  *Person                    `json:"created_by,omitempty"`
+	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
+	Phase      string                     `json:"phase"`
+	Reason     string                     `json:"reason,omitempty"`
+	Conditions []Condition                `json:"conditions,omitempty"`
+
+	CreatedAt  time.Time `json:"created_at"`
+	ReadyAt    time.Time `json:"ready_at,omitzero"`
+	ClaimedAt  time.Time `json:"claimed_at,omitzero"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	Next       time.Time `json:"next,omitzero"` // when something is due
+
+	Extends    int    `json:"extends"`               // times that it was extended
+	ExtendsMax int    `json:"extends_max,omitempty"` // of that many
+	Protected  string `json:"protected,omitempty"`   // owner or admin: by whom
+	Pooled     bool   `json:"pooled,omitempty"`
+	Forced     bool   `json:"forced,omitempty"`
+
+	Run        *Run                       `json:"run,omitempty"`     // that is due, or runs
+	Plan       string                     `json:"plan,omitempty"`    // what an approval has to name
+	Pending    *Pending                   `json:"pending,omitempty"` // what that lets through
+	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
+	Connection *Connection                `json:"connection,omitempty"`
+	Events     []Event                    `json:"events,omitempty"` // the newest first
+
+	// Of one instance, not of those in a list:
+	Actions  []string `json:"actions,omitempty"`  // what the caller may ask for now: constants Act…
+	Cost     *Cost    `json:"cost,omitempty"`     // from when it was ready or claimed
+	ExtendBy Duration `json:"extend_by,omitzero"` // by how much an extension is that names no time
+}
+
+// Pending is what waits for approval. In a list it has no values and sources.
+type Pending struct {
+	What   string    `json:"what"`            // one of the constants
+	By     *Person   `json:"by,omitempty"`    // absent: the server
+	First  *Person   `json:"first,omitempty"` // who asked for the same when it was first tried, if that is somebody else
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"` // of who asks
+	Run    int       `json:"run,omitempty"`    // whose plan it is; 0: nothing is planned yet
+
+	Values      []ValueChange `json:"values,omitempty"` // all of them, by name
+	Source      Source        `json:"source,omitzero"`
+	Was         *Source       `json:"was,omitempty"`      // absent: nothing was there before
+	Template    string        `json:"template,omitempty"` // digest
+	TemplateWas string        `json:"template_was,omitempty"`
+
+	TTL   Duration  `json:"ttl,omitzero"`  // of a launch; 0: no end
+	Ends  time.Time `json:"ends,omitzero"` // of an extension: as it is
+	Until time.Time `json:"until,omitzero"`
+}
+
+// What waits for approval.
+const (
+	PendingLaunch = "launch" // before anything runs
+	PendingUpdate = "update" // likewise
+	PendingPlan   = "plan"   // exactly one plan
+	PendingExtend = "extend" // a later end
+)
+
+// ValueChange is a parameter as it is and as it would be. A value that nobody is shown is
+// [Masked], and Changed tells all the same.
+type ValueChange struct {
+	Name    string          `json:"name"`
+	Old     json.RawMessage `json:"old,omitempty"` // absent: none
+	New     json.RawMessage `json:"new,omitempty"`
+	Changed bool            `json:"changed,omitempty"`
+}
+
+// Actions on an instance.
+const (
+	ActApprove   = "approve"
+	ActReject    = "reject"
+	ActExtend    = "extend"
+	ActRetry     = "retry"
+	ActCancel    = "cancel"
+	ActUpdate    = "update"
+	ActRename    = "rename" // asked for as an update of the name
+	ActProtect   = "protect"
+	ActUnprotect = "unprotect"
+	ActTransfer  = "transfer"
+	ActDestroy   = "destroy"
+	ActOrphan    = "orphan"
+)
+
+// Source is the module that an instance runs.
+type Source struct {
+	Module  string `json:"module"`
+	Version string `json:"version"`
+	Digest  string `json:"digest,omitempty"`
+	Path    string `json:"path,omitempty"`
+}
+
+// Owner is who an instance belongs to.
+type Owner struct {
+	Kind   string `json:"kind"` // user, group or claim
+	Issuer string `json:"issuer,omitempty"`
+	ID     string `json:"id"`
+	Label  string `json:"label,omitempty"`
+}
+
+// Person is somebody who did something.
+type Person struct {
+	Issuer  string `json:"issuer,omitempty"`
+	Subject string `json:"subject"`
+	Label   string `json:"label,omitempty"`
+}
+
+// Condition is what is true of an instance beside its phase.
+type Condition struct {
+	Type    string `json:"type"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Connection tells how to reach what was made.
+type Connection struct {
+	Type    string `json:"type"` // web or instructions
+	URL     string `json:"url,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Event is one thing that happened to an instance.
+type Event struct {
+	At       time.Time `json:"at"`
+	Instance string    `json:"instance,omitempty"` // in the stream of all
+	Template string    `json:"template,omitempty"`
+	Phase    string    `json:"phase,omitempty"` // after it
+	Actor    string    `json:"actor,omitempty"` // "": the server
+	Action   string    `json:"action"`
+	Detail   string    `json:"detail,omitempty"`
+}
+
+// Run is one execution of the tool for an instance.
+type Run struct {
+	N         int       `json:"n"`
+	Attempt   int       `json:"attempt,omitempty"`
+	Kind      string    `json:"kind"`
+	By        *Person   `json:"by,omitempty"`     // absent: the server
+	Reason    string    `json:"reason,omitempty"` // that was given
+	Approved  *Person   `json:"approved_by,omitempty"`
+	QueuedAt  time.Time `json:"queued_at"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Source    Source    `json:"source"`
+	Plan      string    `json:"plan,omitempty"`
+	Counts    *Counts   `json:"counts,omitempty"`
+	Error     string    `json:"error,omitempty"`
+	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
+	Place     int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
+}
+
+// Counts are the changes of a plan or of an apply.
+type Counts struct {
+	Add     int `json:"add"`
+	Change  int `json:"change"`
+	Remove  int `json:"remove"`
+	Replace int `json:"replace,omitempty"`
+}
+
+// Runs is the answer to GET instances/ID/runs.
+type Runs struct {
+	Runs []Run `json:"runs"` // the newest first
+}
+
+// Outputs is the answer to GET instances/ID/outputs. Sensitive ones are [Masked].
+type Outputs struct {
+	Outputs    map[string]json.RawMessage `json:"outputs"`
+	Connection *Connection                `json:"connection,omitempty"`
+}
+
+// Revealed is the answer to POST instances/ID/outputs/reveal.
+type Revealed struct {
+	Name      string          `json:"name"`
+	Value     json.RawMessage `json:"value"`
+	Sensitive bool            `json:"sensitive"`
+}

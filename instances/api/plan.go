@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import "strings"
+
+// MaxPlan bounds the plan of a run as text, in bytes: one that somebody approves is shown
+// whole.
+const MaxPlan = 1 << 20
+
+// What a line of a plan does.
+const (
+	PlanAdds     = "add"
+	PlanChanges  = "change"
+	PlanRemoves  = "remove"
+	PlanReplaces = "replace"
+)
+
+// PlanLine tells what a line of a plan as text does, by the sign that it begins with; "":
+// it only explains.
+func PlanLine(line string) string {
+	line = strings.TrimLeft(line, " ")
+	for _, one := range []struct{ sign, does string }{
+		{"-/+ ", PlanReplaces}, {"+/- ", PlanReplaces}, {"+ ", PlanAdds}, {"- ", PlanRemoves}, {"~ ", PlanChanges}, {"<= ", PlanChanges},
+	} {
+		if strings.HasPrefix(line, one.sign) {
+			return one.does
+		}
+	}
+	return ""
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api_test
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/api"
+)
+
+func TestPlanLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"  + resource \"a\" \"b\" {": "add", "-/+ resource": "replace", "+/- resource": "replace", "      - x = 1 -> null": "remove",
+		"  ~ resource": "change", " <= data": "change", "  # a.b will be created": "", "": "", "Plan: 1 to add, 0 to change, 0 to destroy.": "", "+": "",
+	} {
+		if got := api.PlanLine(line); got != want {
+			t.Errorf("%q is %q, want %q", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import "encoding/json"
+
+// Templates is the answer to GET templates.
+type Templates struct {
+	Templates []Template `json:"templates"`       // by name
+	Kinds     []Kind     `json:"kinds,omitempty"` // of a cluster; of the first page
+	Count     int        `json:"count"`           // of all templates, not only of this page
+	Next      string     `json:"next,omitempty"`
+}
+
+// Template is what somebody who may launch it needs to know.
+type Template struct {
+	Name        string `json:"name"` // NAMESPACE/NAME
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Icon        string `json:"icon,omitempty"`
+	Category    string `json:"category,omitempty"`
+	Enabled     bool   `json:"enabled"`
+	Visible     bool   `json:"visible"`
+	Digest      string `json:"digest,omitempty"` // of its content
+
+	Module   string   `json:"module"`            // NAMESPACE/NAME/SYSTEM
+	Version  string   `json:"version,omitempty"` // which of its versions: a constraint, a version or a digest
+	Owner    string   `json:"owner"`             // user, group or claim:NAME
+	Groups   []string `json:"groups,omitempty"`  // globs that narrow the groups
+	PerOwner int      `json:"per_owner,omitempty"`
+	Max      int      `json:"max,omitempty"`
+	Approval string   `json:"approval"` // none, request or plan
+
+	TTL        *TTL            `json:"ttl,omitempty"` // absent: its instances have no end
+	Pool       *Pool           `json:"pool,omitempty"`
+	Parameters []Parameter     `json:"parameters,omitempty"`
+	Schema     json.RawMessage `json:"schema,omitempty"` // JSON Schema of the parameters together
+	Outputs    []string        `json:"outputs,omitempty"`
+	Protection bool            `json:"protection"`
+	Update     string          `json:"update,omitempty"`
+	Cost       *Cost           `json:"cost,omitempty"`
+
+	Paused  string  `json:"paused,omitempty"`  // why no instance is made; "": they are
+	Invalid string  `json:"invalid,omitempty"` // what is wrong with it; for those who may repair it
+	Quota   *Quota  `json:"quota,omitempty"`   // the caller's own of this template
+	Owners  []Owner `json:"owners,omitempty"`  // as whom the caller may launch it
+	Force   bool    `json:"force,omitempty"`   // the caller may go beyond limits
+	// Versions of the module that a launch may name, the highest first. Of one
+	// template, not of those in a list.
+	Versions []string `json:"versions,omitempty"`
+}
+
+// TTL is the lifetime of an instance.
+type TTL struct {
+	Default  Duration `json:"default"`
+	Max      Duration `json:"max,omitzero"`
+	Extend   Duration `json:"extend,omitzero"`
+	Extends  int      `json:"extends,omitempty"`
+	OnExpire string   `json:"on_expire,omitempty"`
+}
+
+// Pool is how many instances are ready to be claimed.
+type Pool struct {
+	Size      int `json:"size"`
+	Available int `json:"available"`
+	Claimed   int `json:"claimed"`
+	Total     int `json:"total"` // all that live, those that are being made among them
+}
+
+// Parameter is one value that the caller gives.
+type Parameter struct {
+	Name      string            `json:"name"`
+	Title     string            `json:"title,omitempty"`
+	Help      string            `json:"help,omitempty"`
+	Default   json.RawMessage   `json:"default,omitempty"`
+	Enum      []json.RawMessage `json:"enum,omitempty"`
+	Pattern   string            `json:"pattern,omitempty"`
+	Minimum   *float64          `json:"minimum,omitempty"`
+	Maximum   *float64          `json:"maximum,omitempty"`
+	Update    bool              `json:"update,omitempty"`
+	Link      bool              `json:"link,omitempty"`
+	Required  bool              `json:"required,omitempty"`
+	Sensitive bool              `json:"sensitive,omitempty"`
+}
+
+// Cost is for display.
+type Cost struct {
+	Hourly   float64 `json:"hourly"`
+	Currency string  `json:"currency,omitempty"`
+}
+
+// Quota is how much of a limit is used.
+type Quota struct {
+	Limit int `json:"limit"` // 0: there is none
+	Used  int `json:"used"`
+}
+
+// Pause is the body of POST templates/NAME/pause.
+type Pause struct {
+	Reason string `json:"reason,omitempty"`
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Accepted is a ledger that counts because somebody said so.
+type Accepted struct {
+	Repository string `json:"repository"`
+	Serial     uint64 `json:"serial"`
+	Instances  int    `json:"instances"`
+}
+
+// Accept has the ledger count as it is, whatever was known of it before: one that
+// was set back, or is empty. Who said so is written into it. While somebody leads
+// the error is a *statebackend.LockedError: then there is nothing to accept.
+func (l *Ledger) Accept(ctx context.Context, by string) (Accepted, error) {
+	l.book.begin(ctx)
+	for {
+		a, err := l.acceptCurrent(ctx, by)
+		if !errors.Is(err, errMoved) {
+			return a, err
+		}
+	}
+}
+
+func (l *Ledger) acceptCurrent(ctx context.Context, by string) (Accepted, error) {
+	s, err := l.book.store(l.book.current())
+	if err != nil {
+		return Accepted{}, err
+	}
+	var p page
+	err = s.Hold(ctx, workspace, statebackend.NewLockInfo("accept", l.o.Tool), func(lock *statebackend.Lock) error {
+		if p, _, err = opened(lock.Get(ctx)); err != nil {
+			return err
+		}
+		if p.Moved != nil {
+			if err := l.book.goOn(ctx, p.Moved); err != nil {
+				return err
+			}
+			return errMoved
+		}
+		if p.doc == nil {
+			p.Lineage, p.doc = l.o.NewID(), &lifecycle.Document{Version: 1}
+		}
+		p.Serial++
+		p.Accepted = acceptance{At: l.o.Now().UTC().Round(0), By: by}
+		_, _, err := put(ctx, lock, p)
+		return err
+	})
+	if err != nil {
+		return Accepted{}, fmt.Errorf("accepting the ledger: %w", err)
+	}
+	return Accepted{Repository: s.Repo().String(), Serial: p.Serial, Instances: len(p.doc.Records)}, nil
+}

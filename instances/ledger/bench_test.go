@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// leading is a leader over a registry on loopback, with that many members of a pool.
+func leading(b *testing.B, members int) (*replica, *lifecycle.Template) {
+	b.Helper()
+	r := start(b, toHost{ocitest.New(b, ocitest.Quirks{})}, ledger.Options{Limits: ledger.Limits{Roll: 1 << 30}})
+	b.Cleanup(r.end)
+	leads(b, r)
+	tpl := pooled(members)
+	fill(b, r, tpl)
+	return r, tpl
+}
+
+// toHost sends to a registry that listens there.
+type toHost struct{ at string }
+
+func (h toHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	in.URL.Host, in.Host = h.at, h.at
+	return http.DefaultTransport.RoundTrip(in)
+}
+
+// BenchmarkCommit is one commit of a ledger with that many records.
+func BenchmarkCommit(b *testing.B) {
+	for _, n := range []int{1000, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r, _ := leading(b, n)
+			for i := 0; b.Loop(); i++ {
+				serve(b, r, lifecycle.Pause{Template: fmt.Sprint("sandbox/t", i%9), Reason: fmt.Sprint(i)})
+			}
+		})
+	}
+}
+
+// BenchmarkClaims is twenty claims a second for five seconds, of a ledger with
+// 1,000 records: the time of an answer that 99 of 100 have.
+func BenchmarkClaims(b *testing.B) {
+	r, tpl := leading(b, 1000)
+	for b.Loop() {
+		took := make([]time.Duration, 100)
+		var wg sync.WaitGroup
+		every := time.NewTicker(50 * time.Millisecond)
+		for i := range took {
+			<-every.C
+			wg.Go(func() {
+				at := time.Now()
+				owner := fmt.Sprint(at.UnixNano(), "-", i)
+				if _, err := r.Do(b.Context(), launch(tpl, owner, "", owner)); err != nil {
+					b.Error(err)
+				}
+				took[i] = time.Since(at)
+			})
+		}
+		every.Stop()
+		wg.Wait()
+		slices.Sort(took)
+		b.ReportMetric(float64(took[50].Milliseconds()), "ms-p50")
+		b.ReportMetric(float64(took[98].Milliseconds()), "ms-p99")
+	}
+}
+
+// BenchmarkRollOver fills a repository from which nothing can be removed up to the
+// 5,000 versions at which the ledger goes on in another one, and prints what a
+// commit takes at the beginning, at the end, and after it.
+func BenchmarkRollOver(b *testing.B) {
+	const versions = 5000
+	for b.Loop() {
+		r := start(b, toHost{ocitest.New(b, ocitest.Quirks{NoDelete: true})}, ledger.Options{})
+		leads(b, r)
+		commits := func(n int) (each time.Duration) {
+			at := time.Now()
+			for range n {
+				serve(b, r, lifecycle.Pause{Template: "sandbox/vpc", Reason: at.String() + fmt.Sprint(r.Status().Version)})
+			}
+			return time.Since(at) / time.Duration(n)
+		}
+		first := commits(100)
+		commits(versions - 200 - int(r.Status().Version))
+		last := commits(100)
+		if s := r.Status(); s.Number != 1 || s.Version < versions-200 {
+			b.Fatalf("version %d of repository %d before the way into another one", s.Version, s.Number)
+		}
+		for end := time.Now().Add(10 * time.Minute); r.Status().Number == 1 && time.Now().Before(end); {
+			commits(20)
+		}
+		after := commits(100)
+		s := r.Status()
+		if s.Number != 2 {
+			b.Fatalf("it is in repository %d at version %d", s.Number, s.Version)
+		}
+		reason := serve(b, r, lifecycle.Pause{Template: "sandbox/vpc", Reason: "the last"}).Pools["sandbox/vpc"].Paused
+		r.end()
+		if reason != "the last" {
+			b.Errorf("the document says %q", reason)
+		}
+		b.ReportMetric(float64(first.Microseconds())/1000, "ms-first")
+		b.ReportMetric(float64(last.Microseconds())/1000, "ms-last")
+		b.ReportMetric(float64(after.Microseconds())/1000, "ms-after")
+	}
+}

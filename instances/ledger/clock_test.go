@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// shifted is a registry whose clock is off by a time that changes.
+type shifted struct {
+	direct
+	off *atomic.Int64
+}
+
+func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.direct.RoundTrip(r)
+	if err == nil {
+		resp.Header.Set("Date", time.Now().Add(time.Duration(s.off.Load())).UTC().Format(http.TimeFormat))
+	}
+	return resp, err
+}
+
+// held waits for the next beats, and tells whether expiry is held.
+func held(t *testing.T, r *replica, want string) lifecycle.View {
+	t.Helper()
+	time.Sleep(25 * time.Second)
+	v, err := r.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := v.Document.Clock.Held; got != want && (want == "" || !strings.Contains(got, want)) {
+		t.Errorf("held because of %q, want %q", got, want)
+	}
+	return v
+}
+
+func accept(t *testing.T, r *replica) {
+	t.Helper()
+	if _, err := r.Do(t.Context(), lifecycle.Command{Event: lifecycle.AcceptClock{}, Actor: lifecycle.Actor{Admin: true}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Time is the registry's. Where it cannot be believed it goes on from where it
+// was, and expiry waits until clocks agree or somebody accepts the clock.
+func TestClock(t *testing.T) {
+	for name, play := range map[string]func(t *testing.T, h http.Handler){
+		"a little off": func(t *testing.T, h http.Handler) {
+			reg := shifted{direct{h}, new(atomic.Int64)}
+			reg.off.Store(int64(3 * time.Minute))
+			r := start(t, reg, ledger.Options{})
+			leads(t, r)
+			if got := time.Until(held(t, r, "").AsOf); (got - 3*time.Minute).Abs() > 2*time.Second {
+				t.Errorf("time is %v ahead, want 3m", got)
+			}
+			r.end()
+		},
+		"apart": func(t *testing.T, h http.Handler) {
+			reg := shifted{direct{h}, new(atomic.Int64)}
+			r := start(t, reg, ledger.Options{})
+			leads(t, r)
+			held(t, r, "")
+			reg.off.Store(int64(400 * 24 * time.Hour))
+			if got := time.Until(held(t, r, "apart").AsOf).Abs(); got > 2*time.Second {
+				t.Errorf("time follows a clock that jumped: %v", got)
+			}
+			mustDo(t, r, "one", 201)
+			if _, err := r.Do(t.Context(), lifecycle.Command{Event: lifecycle.AcceptClock{}}); err == nil {
+				t.Error("anybody accepts the clock")
+			}
+			held(t, r, "apart")
+			reg.off.Store(0)
+			held(t, r, "") // they agree again
+			reg.off.Store(int64(time.Hour))
+			held(t, r, "apart")
+			accept(t, r)
+			if got := time.Until(held(t, r, "").AsOf); (got - time.Hour).Abs() > 2*time.Second {
+				t.Errorf("time is %v ahead after the clock was accepted, want 1h", got)
+			}
+			reg.off.Store(int64(2 * time.Hour))
+			held(t, r, "apart") // more than was accepted
+			r.end()
+		},
+		"both jump": func(t *testing.T, h http.Handler) {
+			reg := shifted{direct{h}, new(atomic.Int64)}
+			begin := time.Now()
+			r := start(t, reg, ledger.Options{
+				BuiltIn: true, Uptime: func() time.Duration { return time.Since(begin) },
+				Now: func() time.Time { return time.Now().Add(time.Duration(reg.off.Load())) },
+			})
+			leads(t, r)
+			held(t, r, "")
+			reg.off.Store(int64(365 * 24 * time.Hour))
+			held(t, r, "jumped")
+			mustDo(t, r, "one", 201)
+			if at := held(t, r, "jumped").Document.Records; len(at) != 1 {
+				t.Error("nothing is made while expiry is held")
+			}
+			r.end()
+			r = start(t, reg, ledger.Options{BuiltIn: true, Now: func() time.Time { return time.Now().Add(time.Duration(reg.off.Load())) }})
+			leads(t, r)
+			held(t, r, "7 days") // a start is no way out
+			reg.off.Store(0)
+			held(t, r, "7 days")
+			accept(t, r)
+			held(t, r, "")
+			r.end()
+		},
+		"away": func(t *testing.T, h http.Handler) {
+			folder := t.TempDir()
+			r := start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
+			leads(t, r)
+			mustDo(t, r, "one", 201)
+			time.Sleep(time.Hour) // it beats, and commits nothing
+			r.end()
+			time.Sleep(7*24*time.Hour - 30*time.Minute)
+			r = start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
+			leads(t, r)
+			held(t, r, "")
+			r.end()
+			time.Sleep(8 * 24 * time.Hour)
+			r = start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
+			leads(t, r)
+			held(t, r, "7 days")
+			accept(t, r)
+			held(t, r, "")
+			r.end()
+		},
+		"last commit ahead": func(t *testing.T, h http.Handler) {
+			reg := shifted{direct{h}, new(atomic.Int64)}
+			reg.off.Store(int64(90 * 24 * time.Hour))
+			now := func() time.Time { return time.Now().Add(time.Duration(reg.off.Load())) }
+			r := start(t, reg, ledger.Options{Now: now}) // both are wrong
+			leads(t, r)
+			mustDo(t, r, "one", 201)
+			r.end()
+			reg.off.Store(0)
+			r = start(t, reg, ledger.Options{Now: now})
+			leads(t, r)
+			held(t, r, "last commit")
+			accept(t, r)
+			if got := time.Until(held(t, r, "").AsOf).Abs(); got > 2*time.Second {
+				t.Errorf("time is still off by %v", got)
+			}
+			r.end()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := ocitest.Handler(t, ocitest.Quirks{})
+			synctest.Test(t, func(t *testing.T) { play(t, h) })
+		})
+	}
+}

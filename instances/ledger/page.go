@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// page is one version of the ledger: the document of instances behind what the
+// ledger says of itself.
+type page struct {
+	Lineage  string            `json:"lineage"` // of all versions, from the first on
+	Serial   uint64            `json:"serial"`  // grows with each commit
+	Accepted acceptance        `json:"accepted,omitzero"`
+	Moved    *moved            `json:"moved,omitempty"`
+	Aside    map[string]*aside `json:"aside,omitempty"` // by id
+
+	doc  *lifecycle.Document // nil where nothing was committed yet
+	size int                 // of what was read, in bytes
+}
+
+// acceptance is when somebody said that a ledger counts, whatever was known of
+// it before.
+type acceptance struct {
+	At time.Time `json:"at,omitzero"`
+	By string    `json:"by,omitempty"`
+}
+
+// moved says that the ledger goes on elsewhere: from that version on, which holds
+// the document with that digest.
+type moved struct {
+	Number  int    `json:"number"` // of the repository
+	Version int64  `json:"version"`
+	Digest  string `json:"digest"` // SHA-256 of the document in clear, hex
+}
+
+// aside is a record that is kept and not looked at.
+type aside struct {
+	Why      string              `json:"why"`
+	Record   *lifecycle.Record   `json:"record"`
+	Template *lifecycle.Template `json:"template,omitempty"` // its snapshot
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// reasons tells why records are set aside.
+func (p page) reasons() map[string]string {
+	m := map[string]string{}
+	for id, a := range p.Aside {
+		m[id] = a.Why
+	}
+	return m
+}
+
+// encode writes a page as one JSON object: its own members first, then those of
+// the document.
+func (p page) encode() ([]byte, error) {
+	head, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the ledger: %w", err)
+	}
+	body, err := lifecycle.Encode(p.doc)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, len(head)+len(body))
+	b = append(b, head[:len(head)-1]...)
+	b = append(b, ',')
+	return append(b, body[1:]...), nil
+}
+
+// decodePage reads what encode wrote. Records that break a rule of the machine are
+// set aside, and those that do so no more come back.
+func decodePage(b []byte) (page, error) {
+	doc, err := lifecycle.Decode(b) // bounds size and depth of all
+	if err != nil {
+		return page{}, corrupt(err)
+	}
+	p, err := decodeHead(b)
+	if err != nil {
+		return page{}, corrupt(err)
+	}
+	p.doc, p.size = doc, len(b)
+	p.sift()
+	return p, nil
+}
+
+// sift sets aside what breaks a rule.
+func (p *page) sift() {
+	d, before := p.doc, p.Aside
+	p.Aside = nil
+	for id, a := range before {
+		if d.Records[id] != nil || a.Record.ID != id {
+			p.setAside(id, a) // there is another one of its name
+			continue
+		}
+		if d.Records == nil {
+			d.Records = map[string]*lifecycle.Record{}
+		}
+		d.Records[id] = a.Record
+		if a.Template != nil && d.Templates[a.Record.Snapshot] == nil {
+			if d.Templates == nil {
+				d.Templates = map[string]*lifecycle.Template{}
+			}
+			d.Templates[a.Record.Snapshot] = a.Template
+		}
+	}
+	for _, v := range lifecycle.Check(d) {
+		if r := d.Records[v.ID]; r != nil {
+			p.setAside(v.ID, &aside{Why: v.Rule + ": " + v.Text, Record: r, Template: d.Templates[r.Snapshot]})
+			delete(d.Records, v.ID)
+		}
+	}
+}
+
+func (p *page) setAside(id string, a *aside) {
+	if p.Aside == nil {
+		p.Aside = map[string]*aside{}
+	}
+	p.Aside[id] = a
+}
+
+func corrupt(err error) error { return fmt.Errorf("the ledger: %v: %w", err, oci.ErrCorrupt) }
+
+// decodeHead reads the members of a page before those of its document.
+func decodeHead(b []byte) (page, error) {
+	var p page
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return p, fmt.Errorf("no object")
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return p, err
+		}
+		var into any
+		switch name {
+		case "lineage":
+			into = &p.Lineage
+		case "serial":
+			into = &p.Serial
+		case "accepted":
+			into = &p.Accepted
+		case "moved":
+			into = &p.Moved
+		case "aside":
+			into = &p.Aside
+		default:
+			return p, p.check()
+		}
+		if err := dec.Decode(into); err != nil {
+			return p, err
+		}
+	}
+	return p, p.check()
+}
+
+func (p page) check() error {
+	switch {
+	case p.Lineage == "" || p.Serial == 0:
+		return fmt.Errorf("no lineage, or no serial")
+	case p.Moved != nil && (p.Moved.Number < 2 || p.Moved.Version < 1):
+		return fmt.Errorf("it moved nowhere")
+	}
+	for id, a := range p.Aside {
+		if a == nil || a.Record == nil {
+			return fmt.Errorf("nothing is set aside as %q", id)
+		}
+	}
+	return nil
+}
+
+// known is what a replica remembers of the newest page it has seen.
+type known struct {
+	Lineage  string    `json:"lineage"`
+	Serial   uint64    `json:"serial"`
+	Accepted time.Time `json:"accepted,omitzero"`
+	At       time.Time `json:"at,omitzero"` // of the last beat, by the clock of the ledger
+}
+
+// older tells why p is not what follows what is known; nil: it does.
+func (k known) older(p page) error {
+	switch {
+	case k.Lineage == "" || p.Accepted.At.After(k.Accepted):
+		return nil
+	case p.doc == nil:
+		return fmt.Errorf("the ledger is empty, and it was at serial %d", k.Serial)
+	case p.Lineage != k.Lineage:
+		return fmt.Errorf("the ledger is another one than it was: its lineage is %.40q, not %.40q", p.Lineage, k.Lineage)
+	case p.Accepted.At.Before(k.Accepted):
+		return fmt.Errorf("the ledger is at a serial %d from before it was accepted on %s", p.Serial, k.Accepted.Format(time.RFC3339))
+	case p.Serial < k.Serial:
+		return fmt.Errorf("the ledger is at serial %d, and it was at %d", p.Serial, k.Serial)
+	}
+	return nil
+}

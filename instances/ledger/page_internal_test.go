@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// What decodes is written and read again as the same, and breaks no rule.
+func FuzzPage(f *testing.F) {
+	first, err := page{Lineage: "l", Serial: 1, doc: &lifecycle.Document{Version: 1}}.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(first)
+	f.Add([]byte(`{"lineage":"l","serial":2,"moved":{"number":2,"version":1,"digest":"d"},"version":1}`))
+	f.Add([]byte(`{"lineage":"l","serial":3,"aside":{"x":{"why":"I1","record":{"id":"x"}}},"version":1,"records":{"y":{"id":"y","phase":"?"}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := decodePage(b)
+		if err != nil {
+			return
+		}
+		for _, v := range lifecycle.Check(p.doc) {
+			if v.ID != "" {
+				t.Errorf("it was not set aside: %v", v)
+			}
+		}
+		once, err := p.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodePage(once)
+		if err != nil {
+			t.Fatalf("%v in %s", err, once)
+		}
+		twice, err := again.encode()
+		if err != nil || !bytes.Equal(once, twice) {
+			t.Errorf("%v\n%s\n%s", err, once, twice)
+		}
+	})
+}
+
+// A record that breaks a rule is kept beside the document, and is back when it
+// breaks none any more.
+func TestSetAside(t *testing.T) {
+	p, err := decodePage([]byte(`{"lineage":"l","serial":3,"version":1,"records":{"y":{"id":"y","phase":"?"}}}`))
+	if err != nil || len(p.doc.Records) != 0 || p.reasons()["y"] == "" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	b, err := p.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = decodePage(b); err != nil || len(p.doc.Records) != 0 || p.Aside["y"].Record.Phase != "?" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// Who asks a portal and goes away takes the answer from nobody, and those who ask at
+// once are answered by one look at the registry.
+func TestManyAskPortal(t *testing.T) {
+	keys := [][]byte{[]byte("a key of the replicas")}
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
+		leads(t, a)
+		seen := &counted{next: direct{h}}
+		portal := start(t, seen, ledger.Options{Portal: true, AddressKeys: keys})
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		_, _ = portal.Leader(gone) // nobody hears it
+		if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
+			t.Errorf("after one who went away, the portal knows %q", address)
+		}
+		time.Sleep(time.Minute)
+		before := seen.n.Load()
+		_, _ = portal.Leader(t.Context()) // told above
+		one := seen.n.Load() - before
+		time.Sleep(time.Minute)
+		before = seen.n.Load()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
+					t.Errorf("one of many is told %q", address)
+				}
+			})
+		}
+		all.Wait()
+		if got := seen.n.Load() - before; one == 0 || got != one {
+			t.Errorf("20 who ask at once make %d requests, one makes %d", got, one)
+		}
+		a.end()
+		portal.end()
+	})
+}
+
+// counted counts requests.
+type counted struct {
+	next http.RoundTripper
+	n    atomic.Int64
+}
+
+func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	time.Sleep(100 * time.Millisecond) // so that others ask meanwhile
+	return c.next.RoundTrip(r)
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// pooled is a template with that many members, and none beyond.
+func pooled(size int) *lifecycle.Template {
+	t := plain()
+	t.Pool = &lifecycle.PoolSize{Size: size, WhenEmpty: "refuse"}
+	t.Max = size
+	return t
+}
+
+// serve has a server's event kept, and returns the document after it.
+func serve(t testing.TB, r *replica, e lifecycle.Event) *lifecycle.Document {
+	t.Helper()
+	c := launch(plain(), "", "", fmt.Sprintf("%T %d", e, time.Now().UnixNano()))
+	if _, err := r.Do(t.Context(), lifecycle.Command{Event: e, Seed: c.Seed}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := r.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Document
+}
+
+// fill makes the members of a pool available.
+func fill(t testing.TB, r *replica, tpl *lifecycle.Template) {
+	t.Helper()
+	f := lifecycle.Fill{Name: tpl.Name, Template: tpl, Digest: "sha256:" + tpl.Name, Source: source}
+	serve(t, r, f)
+	d := serve(t, r, lifecycle.Schedule{Places: 10_000})
+	var p lifecycle.Pass
+	for id, rec := range d.Records {
+		p.Events = append(p.Events, lifecycle.Ended{
+			Ref:    lifecycle.Ref{ID: id, Kind: rec.Run.Kind, N: rec.Run.N, Attempt: rec.Run.Attempt, Nonce: rec.Run.Nonce},
+			Result: lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true},
+		})
+	}
+	d = serve(t, r, p)
+	for id, rec := range d.Records {
+		if rec.Phase != lifecycle.Available {
+			t.Fatalf("%s is %s: %s", id, rec.Phase, rec.Reason)
+		}
+	}
+}
+
+// won sends a command to all replicas until one answers, and tells what it got.
+func won(t *testing.T, c lifecycle.Command, replicas []*replica) (string, error) {
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, r := range replicas {
+			a, err := r.Do(t.Context(), c)
+			if err == nil {
+				return a.Record.ID, nil
+			}
+			if !errors.Is(err, lifecycle.ErrNoLeader) {
+				return "", err
+			}
+		}
+	}
+	return "", errors.New("nobody answered")
+}
+
+// Two hundred claim five members, on three replicas of which the leader ends in
+// the middle of it: five win, each another one, and hear of it when they ask again.
+func TestClaims(t *testing.T) {
+	for _, how := range []string{"ends", "dies"} {
+		h := ocitest.Handler(t, ocitest.Quirks{})
+		synctest.Test(t, func(t *testing.T) {
+			slow := &ocitest.Fault{Base: direct{h}, Times: -1, Do: ocitest.Slow(10 * time.Millisecond)}
+			var replicas []*replica
+			for range 3 {
+				replicas = append(replicas, start(t, slow, ledger.Options{}))
+				leader(t, replicas...)
+			}
+			first, tpl := replicas[0], pooled(5)
+			fill(t, first, tpl)
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			winners := map[string]string{} // member: who
+			for i := range 200 {
+				wg.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					owner := fmt.Sprint("owner-", i)
+					c := launch(tpl, owner, "", "claim of "+owner)
+					id, err := won(t, c, replicas)
+					if err != nil {
+						if _, full := errors.AsType[*lifecycle.QuotaError](err); !full && !errors.Is(err, lifecycle.ErrPoolEmpty) {
+							t.Errorf("%s: %v", owner, err)
+						}
+						return
+					}
+					again, err := won(t, c, replicas)
+					if err != nil || again != id {
+						t.Errorf("%s got %s, and then %s, %v", owner, id, again, err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if winners[id] != "" {
+						t.Errorf("%s has two winners, %s and %s", id, winners[id], owner)
+					}
+					winners[id] = owner
+				})
+				if i == 20 {
+					time.Sleep(30 * time.Millisecond)
+					if how == "dies" {
+						first.gate.closed.Store(true)
+					}
+					wg.Go(first.end)
+				}
+			}
+			wg.Wait()
+			if len(winners) != 5 {
+				t.Errorf("%d winners, want 5", len(winners))
+			}
+			last := leader(t, replicas[1:]...)
+			v, err := last.View(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id, owner := range winners {
+				if rec := v.Document.Records[id]; rec == nil || rec.Owner.ID != owner {
+					t.Errorf("%s does not belong to %s", id, owner)
+				}
+			}
+			for _, r := range replicas[1:] {
+				r.end()
+			}
+		})
+	}
+}
+
+// Fifty create at once: each owner, and all of them, get what their quotas let them.
+func TestQuotaAtOnce(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		tpl := plain()
+		tpl.Max = 12
+		r := start(t, direct{h}, ledger.Options{Machine: &lifecycle.Machine{Limits: lifecycle.Limits{Quotas: []lifecycle.Quota{{User: 3}}}}})
+		leads(t, r)
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				owner := fmt.Sprint("owner-", i%5)
+				_, err := r.Do(t.Context(), launch(tpl, owner, "", fmt.Sprint("create ", i)))
+				if _, full := errors.AsType[*lifecycle.QuotaError](err); err != nil && !full {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		v, err := r.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for _, rec := range v.Document.Records {
+			count[rec.Owner.ID]++
+		}
+		if len(v.Document.Records) != 12 {
+			t.Errorf("%d instances, want 12: %v", len(v.Document.Records), count)
+		}
+		for owner, n := range count {
+			if n > 3 {
+				t.Errorf("%s has %d", owner, n)
+			}
+		}
+		r.end()
+	})
+}
+
+// Twenty first requests at once, of one key, or of one owner who may have one:
+// one instance, and twenty good answers that name it.
+func TestSameAtOnce(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		h := ocitest.Handler(t, ocitest.Quirks{})
+		synctest.Test(t, func(t *testing.T) {
+			tpl := plain()
+			tpl.PerOwner = 1
+			r := start(t, direct{h}, ledger.Options{})
+			leads(t, r)
+			ids := make([]string, 20)
+			var wg sync.WaitGroup
+			for i := range ids {
+				wg.Go(func() {
+					key := "the key"
+					if !same {
+						key = fmt.Sprint("key ", i)
+					}
+					a, err := r.Do(t.Context(), launch(tpl, "anna", "", key))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					ids[i] = a.Record.ID
+				})
+			}
+			wg.Wait()
+			for _, id := range ids {
+				if id != ids[0] {
+					t.Errorf("%s beside %s", id, ids[0])
+				}
+			}
+			if v, err := r.View(t.Context()); err != nil || len(v.Document.Records) != 1 {
+				t.Errorf("more than one instance: %v", err)
+			}
+			r.end()
+		})
+	}
+}
+
+// All that is due at one moment is one commit of five requests.
+func TestPassIsOneCommit(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		c := &ocitest.Count{Base: direct{h}}
+		r := start(t, c, ledger.Options{})
+		leads(t, r)
+		tpl := pooled(40)
+		fill(t, r, tpl)
+		synctest.Wait()
+		d := serve(t, r, lifecycle.Prune{})
+		var p lifecycle.Pass
+		for id := range d.Records {
+			p.Events = append(p.Events, lifecycle.Tick{ID: id})
+		}
+		p.Events = append(p.Events, lifecycle.Fill{Name: tpl.Name}) // it is gone: all are drained
+		c.Take()
+		serve(t, r, p)
+		if got := c.Total(); got != 5 {
+			t.Errorf("%d requests, want 5: %v", got, c.Take())
+		}
+		r.end()
+	})
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// neverLeads lets time pass, and tells why a replica does not lead.
+func neverLeads(t *testing.T, r *replica, why string) {
+	t.Helper()
+	for range 20 {
+		time.Sleep(30 * time.Second)
+		if s := r.Status(); s.Leading {
+			t.Fatal("it leads")
+		}
+	}
+	if err := r.Status().Refused; err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("it does not lead because of %v, want %q", err, why)
+	}
+	if _, err := r.Do(t.Context(), create("x")); !errors.Is(err, lifecycle.ErrNoLeader) {
+		t.Errorf("a command: %v", err)
+	}
+}
+
+func sealer(t *testing.T, key byte) statebackend.Sealer {
+	t.Helper()
+	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString(bytes.Repeat([]byte{key}, 32))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// dateless is a registry without a clock.
+type dateless struct{ direct }
+
+func (d dateless) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.direct.RoundTrip(r)
+	if err == nil {
+		resp.Header.Del("Date")
+	}
+	return resp, err
+}
+
+// Nobody leads where a lock, or the document, would prove nothing.
+func TestNobodyLeads(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		quirks ocitest.Quirks
+		change func(*ledger.Options)
+		why    string
+	}{
+		{"no safe lock", ocitest.Quirks{CachedList: true}, nil, "locking refused"},
+		{"no keys", ocitest.Quirks{}, func(o *ledger.Options) { o.InClear = false }, "state keys"},
+		{"entries", ocitest.Quirks{}, func(o *ledger.Options) {
+			o.Entries = func(context.Context) (bool, error) { return true, nil }
+		}, "instances were made before"},
+		{"entries unknown", ocitest.Quirks{}, func(o *ledger.Options) {
+			o.Entries = func(context.Context) (bool, error) { return false, errors.New("the queue is away") }
+		}, "the queue is away"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := ocitest.Handler(t, tc.quirks)
+			synctest.Test(t, func(t *testing.T) {
+				r := startWith(t, "acme", direct{h}, ledger.Options{InClear: true}, tc.change)
+				neverLeads(t, r, tc.why)
+				r.end()
+			})
+		})
+	}
+	t.Run("no time", func(t *testing.T) {
+		h := ocitest.Handler(t, ocitest.Quirks{})
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, dateless{direct{h}}, ledger.Options{})
+			neverLeads(t, r, "tells no time")
+			r.end()
+		})
+	})
+	t.Run("other keys", func(t *testing.T) {
+		h := ocitest.Handler(t, ocitest.Quirks{})
+		synctest.Test(t, func(t *testing.T) {
+			a := start(t, direct{h}, ledger.Options{Sealer: sealer(t, 1)})
+			leads(t, a)
+			mustDo(t, a, "one", 201)
+			a.end()
+			b := start(t, direct{h}, ledger.Options{Sealer: sealer(t, 2)})
+			neverLeads(t, b, "")
+			b.end()
+			b = start(t, direct{h}, ledger.Options{Sealer: sealer(t, 1)})
+			leads(t, b)
+			mustHave(t, b, "one")
+			b.end()
+		})
+	})
+}
+
+// A ledger that was emptied, set back or swapped is led by nobody who has seen
+// more, by memory or by what is in the data directory, until somebody accepts it.
+func TestLedgerSetBack(t *testing.T) {
+	for _, how := range []string{"emptied", "set back", "swapped"} {
+		t.Run(how, func(t *testing.T) {
+			h, other := ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})
+			folder := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				now := http.Handler(nil)
+				moving := handlerFunc(func(w http.ResponseWriter, r *http.Request) { now.ServeHTTP(w, r) })
+				now = h
+				a := start(t, direct{moving}, ledger.Options{Folder: folder})
+				leads(t, a)
+				b := start(t, direct{moving}, ledger.Options{})
+				mustDo(t, a, "one", 201)
+				mustDo(t, a, "two", 201)
+				mustDo(t, a, "three", 201)
+				time.Sleep(5 * time.Second)
+				mustHave(t, b, "one", "two", "three")
+				b.gate.closed.Store(true)
+				a.end()
+				want := []string{"one"}
+				why := ""
+				switch how {
+				case "emptied":
+					now, want, why = other, nil, "empty"
+				case "set back":
+					setBack(t, h)
+					why = "at serial 1, and it was at 3"
+				case "swapped":
+					now = other
+					c := start(t, direct{moving}, ledger.Options{})
+					leads(t, c)
+					mustDo(t, c, "one", 201)
+					for _, n := range []string{"a", "b", "c", "d"} {
+						mustDo(t, c, n, 201)
+						want = append(want, n)
+					}
+					c.end()
+					why = "another one"
+				}
+				b.gate.closed.Store(false)
+				neverLeads(t, b, why)
+				mustHave(t, b, "one", "two", "three") // as it was
+				a = start(t, direct{moving}, ledger.Options{Folder: folder})
+				neverLeads(t, a, why)
+
+				if got, err := b.Accept(t.Context(), "an admin"); err != nil || got.Instances != len(want) {
+					t.Fatalf("accepted %+v, %v", got, err)
+				}
+				first := leader(t, a, b)
+				mustHave(t, first, want...)
+				mustDo(t, first, "more", 201)
+				first.end()
+				for _, second := range []*replica{a, b} {
+					if second != first {
+						leads(t, second)
+						mustHave(t, second, append(want, "more")...)
+						second.end()
+					}
+				}
+			})
+		})
+	}
+}
+
+// What a follower has seen is in its folder as well: it refuses a ledger that was
+// set back though it has never led, and was started anew.
+func TestFollowerRemembers(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := start(t, direct{h}, ledger.Options{})
+		leads(t, a)
+		b := start(t, direct{h}, ledger.Options{Folder: folder})
+		for _, name := range []string{"one", "two", "three"} {
+			mustDo(t, a, name, 201)
+		}
+		time.Sleep(5 * time.Second)
+		mustHave(t, b, "one", "two", "three")
+		b.gate.closed.Store(true) // so that it never leads
+		b.end()
+		a.end()
+		setBack(t, h)
+		b = start(t, direct{h}, ledger.Options{Folder: folder})
+		neverLeads(t, b, "at serial 1, and it was at 3")
+		b.end()
+		c := start(t, direct{h}, ledger.Options{Folder: t.TempDir()}) // who has seen nothing
+		leads(t, c)
+		c.end()
+	})
+}
+
+type handlerFunc = http.HandlerFunc
+
+// setBack makes the ledger the one of its first version.
+func setBack(t *testing.T, h http.Handler) {
+	t.Helper()
+	repo := repoBehind(t, "acme", direct{h})
+	var versions []statebackend.Version
+	for v, err := range statebackend.New(repo, statebackend.Options{}).History(t.Context(), "ledger") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions = append(versions, v)
+	}
+	first := versions[len(versions)-1]
+	m, err := repo.Fetch(t.Context(), first.Digest)
+	if err == nil {
+		err = repo.PutTag(t.Context(), "state-ledger", m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range versions[:len(versions)-1] {
+		m, err := repo.Resolve(t.Context(), v.Digest)
+		if err == nil {
+			err = repo.Delete(t.Context(), m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Nothing is accepted while somebody leads.
+func TestAcceptWhileLed(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		a := start(t, direct{h}, ledger.Options{})
+		leads(t, a)
+		b := start(t, direct{h}, ledger.Options{})
+		if _, err := b.Accept(t.Context(), "an admin"); !isLocked(err) {
+			t.Errorf("accepted beside a leader: %v", err)
+		}
+		a.end()
+		b.end()
+	})
+}
+
+func isLocked(err error) bool {
+	_, ok := errors.AsType[*statebackend.LockedError](err)
+	return ok
+}
+
+// The address of a claim that no replica wrote is nobody's: one in clear, one
+// under another key, and one that was copied from another claim.
+func TestForeignAddress(t *testing.T) {
+	keys := [][]byte{[]byte("a key of the replicas")}
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		real := ""
+		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
+		leads(t, a)
+		s := statebackend.New(repoBehind(t, "acme", direct{h}), statebackend.Options{LockTTL: time.Minute})
+		if held, err := s.Held(t.Context(), "ledger"); err != nil {
+			t.Fatal(err)
+		} else {
+			real = held.Info.Path
+		}
+		portal := start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{[]byte("its own"), keys[0]}})
+		if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
+			t.Errorf("the portal knows %q", address)
+		}
+		a.end()
+		for _, path := range []string{"https://evil.example.com", "https://evil.example.com " + strings.Fields(real)[1], real, "https://evil.example.com x", ""} {
+			l, err := s.Lock(t.Context(), "ledger", statebackend.LockInfo{ID: "evil", Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := start(t, direct{h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
+			time.Sleep(20 * time.Second)
+			if address, _ := b.Leader(t.Context()); address != "" {
+				t.Errorf("a follower believes %q", address)
+			}
+			if address, _ := portal.Leader(t.Context()); address != "" {
+				t.Errorf("a portal believes %q", address)
+			}
+			b.end()
+			if err := l.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		portal.end()
+	})
+}
+
+// A portal knows the leader by a key of its own, which the leader has and does not
+// believe: who broke into a portal names no address for servers, nor for the portals
+// of others.
+func TestAddressOfPortal(t *testing.T) {
+	own, first, second := []byte("a key of the servers"), []byte("a key of one portal"), []byte("a key of another")
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		server := ledger.Options{Address: "https://a.example.com", AddressKeys: [][]byte{own}, PortalKeys: [][]byte{first, second}}
+		readers := []*replica{
+			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{first}}),
+			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{second}}),
+			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{own}}),
+		}
+		believe := func(want ...string) {
+			t.Helper()
+			for i, r := range readers {
+				if address, _ := r.Leader(t.Context()); address != want[i] {
+					t.Errorf("reader %d believes %q, want %q", i, address, want[i])
+				}
+			}
+		}
+		a := start(t, direct{h}, server)
+		leads(t, a)
+		time.Sleep(10 * time.Second)
+		believe("https://a.example.com", "https://a.example.com", "https://a.example.com")
+		a.end()
+
+		// Who broke into the first portal has its key, and may lead.
+		server.Address, server.AddressKeys, server.PortalKeys = "https://evil.example.com", [][]byte{first}, nil
+		evil := start(t, direct{h}, server)
+		leads(t, evil)
+		server.Address, server.AddressKeys, server.PortalKeys = "https://b.example.com", [][]byte{own}, [][]byte{first, second}
+		b := start(t, direct{h}, server)
+		time.Sleep(10 * time.Second)
+		believe("https://evil.example.com", "", "")
+		if address, here := b.Leader(t.Context()); address != "" || here {
+			t.Errorf("a server believes %q, %t", address, here)
+		}
+		evil.end()
+		b.end()
+		for _, r := range readers {
+			r.end()
+		}
+	})
+}

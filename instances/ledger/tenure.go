@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// tenure is the time in which this replica leads. Whatever goes wrong ends it:
+// nothing that was not committed is believed any more, and the next leader reads
+// what counts.
+type tenure struct {
+	l *Ledger
+
+	// The ledger's lock guards the fields below, up to the next line.
+	store     *statebackend.Store
+	lock      *statebackend.Lock
+	number    int // of the repository
+	version   int64
+	committed page
+	clock     *clock
+	flying    *batch // what is being committed
+	pending   *batch // what comes next
+	size      int    // of the document, in bytes
+	over      error  // why this ends; nil: it does not
+
+	effects queue
+	wake    chan struct{} // there is something pending
+	stop    context.CancelCauseFunc
+	work    sync.WaitGroup
+	fixed   atomic.Bool // nothing can be removed
+
+	// Of the goroutine that commits.
+	commits int              // under this lock
+	prune   int              // when so many were made
+	again   <-chan time.Time // when to tidy again; nil: after the next commit
+}
+
+// batch is what one commit keeps.
+type batch struct {
+	doc     *lifecycle.Document
+	effects []lifecycle.Effect
+	waiting []*waiter
+}
+
+// waiter is a command whose answer waits for a commit.
+type waiter struct {
+	done   chan struct{}
+	answer lifecycle.Answer
+	err    error
+}
+
+// newTenure makes this replica the leader.
+func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s snapshot) *tenure {
+	p := s.page
+	if p.doc == nil {
+		p.Lineage, p.doc = l.o.NewID(), &lifecycle.Document{Version: 1}
+	}
+	t := &tenure{l: l, store: store, lock: lock, number: s.number, version: s.version, committed: p, size: s.page.size, wake: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := p.doc.Clock
+	t.clock = newClock(&l.o, lock.Beat(), at.At, l.memory.known.At, at.Held)
+	l.memory.see(s.page)
+	s.page = p
+	l.seen, l.tenure, l.leader, l.refused = s, t, "", nil
+	l.notify()
+	return t
+}
+
+// run leads until ctx ends or something goes wrong.
+func (t *tenure) run(ctx context.Context) {
+	l := t.l
+	l.o.Logger.InfoContext(ctx, "this server leads", "ledger", t.store.Repo().String(), "serial", t.committed.Serial)
+	leads, stop := context.WithCancelCause(ctx)
+	t.stop = stop
+	// A commit under way may end when ctx does, but not when the lease does.
+	commits, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	late := context.AfterFunc(leads, func() {
+		if ctx.Err() == nil {
+			cut()
+			return
+		}
+		time.AfterFunc(endTime, cut)
+	})
+	defer late()
+	t.work.Go(func() { t.watch(leads) })
+	t.work.Go(func() { t.effects.deliver(leads, l.o.Effects) })
+	t.begin()
+	err := t.commitAll(leads, commits)
+	t.drop(err)
+	stop(err)
+	t.work.Wait()
+	how := (*statebackend.Lock).Abandon
+	if errors.Is(err, errRenew) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		how = (*statebackend.Lock).Unlock
+	}
+	l.end(t.lock, how)
+	l.o.Logger.InfoContext(ctx, "this server leads no more", "reason", err)
+	l.save(ctx)
+}
+
+// begin has what is outstanding delivered, and says how the clock is.
+func (t *tenure) begin() {
+	l := t.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.effects.add(l.o.Machine.Outstanding(t.committed.doc))
+	if err := t.tick(); err != nil {
+		t.stop(err)
+	}
+}
+
+// fresh tells whether this replica still leads: the registry has confirmed a beat
+// within the lease, by a clock that runs while the machine sleeps. l.mu is held.
+func (t *tenure) fresh() bool {
+	age, ttl := t.lock.Lease()
+	return t.over == nil && age < ttl
+}
+
+// head is the document with all that was taken. l.mu is held.
+func (t *tenure) head() *lifecycle.Document {
+	switch {
+	case t.pending != nil:
+		return t.pending.doc
+	case t.flying != nil:
+		return t.flying.doc
+	}
+	return t.committed.doc
+}
+
+// take steps a command. What is refused is an error at once; else the answer comes
+// when all that it rests on is committed. l.mu is held.
+func (t *tenure) take(c lifecycle.Command) (*waiter, error) {
+	if err := t.tick(); err != nil {
+		return nil, err
+	}
+	if t.size >= fullDocument && adds(c.Event) {
+		return nil, fmt.Errorf("the ledger has %d bytes: %w", t.size, lifecycle.ErrFull)
+	}
+	return t.apply(c)
+}
+
+// adds tells whether an event makes records.
+func adds(e lifecycle.Event) bool {
+	switch e.(type) {
+	case lifecycle.Create, lifecycle.Adopt, lifecycle.Fill:
+		return true
+	}
+	return false
+}
+
+// tick has the document say whether expiry is held. l.mu is held.
+func (t *tenure) tick() error {
+	t.clock.observe(t.lock.Beat())
+	if t.clock.reason == t.head().Clock.Held {
+		return nil
+	}
+	_, err := t.apply(lifecycle.Command{Event: lifecycle.ClockHeld{Reason: t.clock.reason}, Seed: seed()})
+	return err
+}
+
+func seed() (s [32]byte) {
+	_, _ = rand.Read(s[:]) // never fails
+	return s
+}
+
+func (t *tenure) apply(c lifecycle.Command) (*waiter, error) {
+	head := t.head()
+	doc, clock := head, t.clock
+	if _, ok := c.Event.(lifecycle.AcceptClock); ok {
+		clock = clock.accepted()
+		copied := *head
+		copied.Clock.At = clock.now() // even where the last commit was ahead
+		doc = &copied
+	}
+	next, effects, answer, err := t.l.o.Machine.Step(doc, c, clock.now())
+	if err != nil {
+		return nil, err
+	}
+	t.clock = clock
+	w := &waiter{done: make(chan struct{}), answer: answer}
+	b := t.pending
+	switch {
+	case next != head || len(effects) > 0:
+		if b == nil {
+			b = &batch{}
+			t.pending = b
+		}
+		b.doc, b.effects = next, append(b.effects, effects...)
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	case b == nil:
+		b = t.flying
+	}
+	if b == nil { // it rests on nothing but what is committed
+		close(w.done)
+		return w, nil
+	}
+	b.waiting = append(b.waiting, w)
+	return w, nil
+}
+
+// commitAll commits what is pending, one batch after the other, until something
+// goes wrong or this leader's time ends.
+func (t *tenure) commitAll(leads, commits context.Context) error {
+	for {
+		select {
+		case <-leads.Done():
+			return context.Cause(leads)
+		case <-t.wake:
+		case <-t.again:
+		}
+		if leads.Err() != nil {
+			return context.Cause(leads)
+		}
+		if err := t.commit(commits); err != nil {
+			return err
+		}
+		if err := t.tidy(leads, commits); err != nil {
+			return err
+		}
+	}
+}
+
+// commit writes what is pending. Only then it is answered and its effects begin.
+func (t *tenure) commit(ctx context.Context) error {
+	l := t.l
+	l.mu.Lock()
+	b := t.pending
+	t.flying, t.pending = b, nil
+	p := t.committed
+	l.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	p.doc = b.doc
+	p.Serial++
+	begun := l.o.Now()
+	n, size, err := put(ctx, t.lock, p)
+	if err != nil {
+		return err
+	}
+	if l.o.Committed != nil {
+		l.o.Committed(l.o.Now().Sub(begun))
+	}
+	t.commits++
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.committed, t.version, t.flying, t.size = p, n, nil, size
+	t.show()
+	for _, w := range b.waiting {
+		close(w.done)
+	}
+	if !t.fresh() { // the next leader finds the effects outstanding
+		return errOver
+	}
+	t.effects.add(b.effects)
+	return nil
+}
+
+// show makes what was committed the newest that is known. l.mu is held.
+func (t *tenure) show() {
+	l := t.l
+	l.seen = snapshot{t.committed, t.number, t.version, t.clock.now()}
+	l.memory.see(t.committed)
+	l.notify()
+}
+
+// put writes a page as the next version.
+func put(ctx context.Context, lock *statebackend.Lock, p page) (version int64, size int, err error) {
+	b, err := p.encode()
+	if err != nil {
+		return 0, 0, err
+	}
+	return putBytes(ctx, lock, b)
+}
+
+func putBytes(ctx context.Context, lock *statebackend.Lock, b []byte) (version int64, size int, err error) {
+	if len(b) > maxDocument {
+		return 0, 0, fmt.Errorf("the ledger would have %d bytes: %w", len(b), oci.ErrTooLarge)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	v, err := lock.Put(ctx, b)
+	return v.N, len(b), err
+}
+
+// watch ends this leader's time when the last confirmed beat is as old as the
+// lease, and looks at the clocks.
+func (t *tenure) watch(ctx context.Context) {
+	saved := t.l.o.Now()
+	for {
+		t.l.mu.Lock()
+		age, ttl := t.lock.Lease()
+		t.l.mu.Unlock()
+		if age >= ttl {
+			t.stop(fmt.Errorf("the registry has confirmed no beat for %s", ttl))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(time.Second, ttl-age)):
+		}
+		t.l.mu.Lock()
+		err := t.tick()
+		t.l.memory.beat(t.clock.now())
+		t.l.mu.Unlock()
+		if err != nil {
+			t.stop(err)
+			return
+		}
+		if now := t.l.o.Now(); now.Sub(saved).Abs() >= lease {
+			saved = now
+			t.l.save(ctx)
+		}
+	}
+}
+
+// drop forgets all that was not committed, and says so to who waits for it.
+func (t *tenure) drop(err error) {
+	l := t.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.over = err
+	l.tenure = nil
+	for _, b := range []*batch{t.flying, t.pending} {
+		if b == nil {
+			continue
+		}
+		for _, w := range b.waiting {
+			w.err = fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
+			close(w.done)
+		}
+	}
+	t.flying, t.pending = nil, nil
+	l.notify()
+}

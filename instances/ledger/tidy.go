@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// errRenew ends a lock before it has used up its numbers.
+var errRenew = errors.New("the lock is taken anew")
+
+// tidy does between two commits what is due now and then.
+func (t *tenure) tidy(leads, commits context.Context) error {
+	n, limits := t.lock.Versions(), t.l.o.Limits
+	t.again = nil
+	switch {
+	case t.commits >= limits.Renew:
+		return errRenew
+	case n >= limits.Roll && t.fixed.Load():
+		return t.rollOver(commits)
+	case n >= limits.Keep+limits.Prune && t.commits >= t.prune && !t.fixed.Load():
+		t.prune = t.commits + limits.Prune
+		t.work.Go(func() { t.removeOld(leads) })
+	}
+	return nil
+}
+
+// removeOld removes old versions, beside the commits.
+func (t *tenure) removeOld(ctx context.Context) {
+	_, err := t.store.Prune(ctx, workspace, t.l.o.Limits.Keep)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, oci.ErrUnsupported), errors.Is(err, oci.ErrDenied):
+		t.fixed.Store(true)
+	default:
+		t.l.o.Logger.WarnContext(ctx, "old versions of the ledger could not be removed", "error", err)
+	}
+}
+
+// rollOver goes on in the next repository, under the locks of both: the document
+// is its first version, and then this one says where it went. A leader that dies
+// in between leaves a version that nobody reads, since nothing names it.
+func (t *tenure) rollOver(ctx context.Context) error {
+	l := t.l
+	number := t.number + 1
+	store, err := l.book.store(number)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*askTime)
+	defer cancel()
+	lock, err := store.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
+	if _, held := errors.AsType[*statebackend.LockedError](err); held {
+		t.again = time.After(tryEvery) // a leader died in between
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p, last := t.committed, t.committed
+	p.Serial++
+	m, err := t.first(ctx, lock, p, number)
+	if err == nil {
+		last.Serial, last.Moved, last.doc = p.Serial, m, &lifecycle.Document{Version: p.doc.Version}
+		_, _, err = put(ctx, t.lock, last)
+	}
+	if err != nil {
+		l.end(lock, (*statebackend.Lock).Abandon)
+		return err
+	}
+	old := t.lock
+	t.work.Go(func() { l.end(old, (*statebackend.Lock).Unlock) })
+	l.book.advance(number)
+	l.mu.Lock()
+	t.store, t.lock, t.number, t.version, t.committed = store, lock, number, m.Version, p
+	t.commits, t.prune = 0, 0
+	t.show()
+	l.mu.Unlock()
+	t.leaveHint(ctx, number)
+	return nil
+}
+
+// first writes the first version that counts of the next repository.
+func (t *tenure) first(ctx context.Context, lock *statebackend.Lock, p page, number int) (*moved, error) {
+	b, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
+	n, _, err := putBytes(ctx, lock, b)
+	if err != nil {
+		return nil, err
+	}
+	return &moved{Number: number, Version: n, Digest: digestOf(b)}, nil
+}
+
+// leaveHint says in the first repository which one counts. It saves who begins the
+// way through all of them.
+func (t *tenure) leaveHint(ctx context.Context, number int) {
+	s, err := t.l.book.store(1)
+	if err == nil {
+		var m oci.Manifest
+		if m, err = artifact.NewLedgerMark(artifact.LedgerMark{Number: number}); err == nil {
+			err = s.Repo().PutTag(ctx, artifact.TagLedger, m)
+		}
+	}
+	if err != nil {
+		t.l.o.Logger.WarnContext(ctx, "the ledger's first repository does not say where it goes on", "error", err)
+	}
+}

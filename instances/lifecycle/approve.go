@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// MaxPlanText bounds a plan that somebody approves, as text, in bytes: it is looked at
+// whole or not at all.
+const MaxPlanText = 1 << 20
+
+// Awaits is what an approval has to name now: the plan that waits, or all that was seen of
+// a request; "": nothing waits for approval.
+func Awaits(r *Record) string {
+	switch {
+	case r.Phase == Planned && r.Run != nil:
+		return r.Run.Plan
+	case r.Phase == Requested || r.waitsForChange():
+		return RequestPlan(r)
+	}
+	return ""
+}
+
+// waitsForChange reports whether a change of an instance that is there can be approved
+// now: while it runs, it cannot.
+func (r *Record) waitsForChange() bool {
+	return r.Pending != nil && (r.Phase == Ready || r.Phase == Failed)
+}
+
+// RequestPlan is what an approval of a request names: all that was seen of it, and of what
+// it changes. An approval of a plan names [Run.Plan].
+func RequestPlan(r *Record) string {
+	seen, err := json.Marshal(struct {
+		Snapshot   string
+		Source     Source
+		Parameters map[string]json.RawMessage
+		Owner      [3]string
+		Claims     map[string]string
+		TTL        time.Duration
+		Pending    *Pending
+	}{r.Snapshot, r.Source, r.Parameters, [3]string{r.Owner.Kind, r.Owner.Issuer, r.Owner.ID}, r.Claims, r.TTL, r.Pending})
+	if err != nil {
+		return "" // no approval can name it
+	}
+	sum := sha256.Sum256(seen)
+	return "request@sha256:" + hex.EncodeToString(sum[:])
+}
+
+// wantedBy is who asked for what waits for approval.
+func (r *Record) wantedBy() Actor {
+	switch {
+	case r.Phase == Planned:
+		return r.Run.By
+	case r.Phase == Requested:
+		return r.CreatedBy
+	}
+	return r.Pending.By
+}
+
+// approve is rows 2, 4 and 10.
+func (w *work) approve(e Approve) (Answer, error) {
+	r, err := w.meet(e.ID, verbApprove)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := w.mayApprove(r); err != nil {
+		return Answer{}, err
+	}
+	plan := Awaits(r)
+	if e.Plan != plan || plan == "" {
+		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
+	}
+	r = w.edit(r)
+	w.note(r, "approved", plan)
+	switch r.Phase {
+	case Planned:
+		r.Run.Confirmed = new(w.person())
+		w.letThrough(r)
+	case Requested:
+		w.makeApproved(r)
+	default:
+		w.changeApproved(r)
+	}
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// mayApprove refuses who asked for a run, or alone owns it: four eyes see more.
+func (w *work) mayApprove(r *Record) error {
+	a := w.command.Actor
+	switch {
+	case a.Subject == "":
+		return refuse(ErrDenied, "only a person approves")
+	case w.Limits.ApprovalSelf:
+		return nil
+	case a.same(r.wantedBy()), r.Phase == Planned && r.Run.First != nil && a.same(*r.Run.First):
+		return refuse(ErrDenied, "somebody else than who asked for it approves it")
+	case a.is(r.Owner):
+		return refuse(ErrDenied, "somebody else than its owner approves it")
+	}
+	return nil
+}
+
+// makeApproved runs what was requested: row 2.
+func (w *work) makeApproved(r *Record) {
+	why := ""
+	if r.Pending != nil {
+		why = r.Pending.Why
+	}
+	r.Phase, r.Since, r.Pending = Provisioning, w.now, nil
+	w.endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
+	run := w.newRun(r, RunApply)
+	run.By, run.Why, run.Confirmed = r.CreatedBy, why, new(w.person())
+	w.queue(r, run)
+}
+
+// changeApproved does what was approved of an instance that is there.
+func (w *work) changeApproved(r *Record) {
+	p := r.Pending
+	r.Pending = nil
+	if p.Update == nil {
+		r.Extends++
+		w.setEnd(r, p.Until)
+		return
+	}
+	run := w.newRun(r, RunApply)
+	run.By, run.Why, run.Confirmed, run.Auto = p.By, p.Why, new(w.person()), p.Update.Auto
+	run.Source, run.Snapshot, run.Parameters = p.Update.Source, p.Update.Snapshot, p.Update.Parameters
+	w.renew(r, run, "an update follows")
+}
+
+// approval reports whether the template of a record, or the one that its run would have,
+// wants an approval of a kind: who changes the template of an instance does not get round
+// that of the one it has.
+func (w *work) approval(r *Record, snapshot, kind string) bool {
+	return w.doc.template(r.Snapshot).Approval == kind || w.doc.template(cmp.Or(snapshot, r.Snapshot)).Approval == kind
+}
+
+// apply lets another apply follow what runs, or wait until somebody has approved it:
+// row 10.
+func (w *work) apply(r *Record, run *Run, detail string) (Answer, error) {
+	if w.unapproved(r, run) {
+		return w.askRun(r, run)
+	}
+	w.note(r, "updated", detail)
+	w.renew(r, run, "an update follows")
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// unapproved reports whether somebody has to approve a run before it is begun.
+func (w *work) unapproved(r *Record, run *Run) bool {
+	return w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.same(r)
+}
+
+// askRun lets a run wait for approval.
+func (w *work) askRun(r *Record, run *Run) (Answer, error) {
+	w.note(r, "update requested", "version "+run.Source.Version)
+	return w.ask(r, Pending{By: run.By, Why: run.Why, Update: &PendingUpdate{
+		Source: run.Source, Snapshot: run.Snapshot, Parameters: run.Parameters, Auto: run.Auto,
+	}})
+}
+
+// same reports whether a run makes nothing else of a record than it is: what was approved
+// once may be done again.
+func (r *Run) same(of *Record) bool {
+	if r.Source != of.Source || r.Snapshot != of.Snapshot {
+		return false
+	}
+	return r.Parameters == nil || maps.EqualFunc(r.Parameters, of.Parameters, func(a, b json.RawMessage) bool { return string(a) == string(b) })
+}
+
+// ask lets a change wait for approval. What a person asked for is not replaced by another
+// wish before it was decided or withdrawn.
+func (w *work) ask(r *Record, p Pending) (Answer, error) {
+	if had := r.Pending; had != nil && had.By.Subject != "" {
+		return Answer{}, refuse(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
+	}
+	if r.Phase != Ready && r.Phase != Failed {
+		return Answer{}, refuse(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)
+	}
+	p.At, p.Salt, p.Why = w.now, w.newNonce(), clip(p.Why, maxDetail)
+	r.Pending = &p
+	w.sweep = true // of what it replaces
+	w.notice(r, NoticeApproval)
+	return Answer{Status: 202, Record: r}, nil
+}
+
+// letThrough applies exactly the plan that waits.
+func (w *work) letThrough(r *Record) {
+	run := r.Run
+	run.Approved, run.Kind = run.Plan, RunApply
+	run.QueuedAt = w.now
+	r.Phase = phaseOf(run.From)
+	w.await(r, 0, WaitQueued, "")
+}
+
+// phaseOf is the phase of an instance while a run is due that was asked for in
+// another one.
+func phaseOf(from Phase) Phase {
+	if from == Ready || from == Failed {
+		return Updating
+	}
+	return Provisioning
+}
+
+// reject is rows 2, 4 and 10.
+func (w *work) reject(e Reject) (Answer, error) {
+	r, err := w.meet(e.ID, verbReject)
+	if err != nil {
+		return Answer{}, err
+	}
+	why := "rejected"
+	if e.Reason != "" {
+		why += ": " + e.Reason
+	}
+	r = w.edit(r)
+	w.note(r, "rejected", e.Reason)
+	w.decline(r, why)
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// decline lets nothing come of what waits for approval.
+func (w *work) decline(r *Record, why string) {
+	switch r.Phase {
+	case Requested:
+		w.finish(r, Rejected, why)
+	case Planned:
+		w.putBack(r, why)
+	default:
+		w.dropPending(r, why)
+	}
+}
+
+// dropPending leaves an instance as it is, whose change nobody wants. The server does not want
+// the same again.
+func (w *work) dropPending(r *Record, why string) {
+	if u := r.Pending.Update; u != nil && u.Auto {
+		r.Declined = revisionOf(u.Snapshot, u.Source)
+		r.set(UpdateAvailable, "Rejected", "version "+u.Source.Version+" was "+why)
+	}
+	r.Pending = nil
+	if r.Phase == Ready {
+		r.Reason = clip(why, maxText)
+	}
+	w.sweep = true
+}
+
+// putBack leaves a plan that nobody wants: an instance that was there before
+// stays, any other goes.
+func (w *work) putBack(r *Record, why string) {
+	from := r.Run.From
+	w.endRun(r, Cancelled, why)
+	if from == Ready || from == Failed {
+		r.Phase, r.Reason = from, clip(why, maxText)
+		return
+	}
+	w.destroy(r, why)
+}
+
+// tooLarge says why nobody can approve a plan; "": somebody can.
+func tooLarge(size int64) string {
+	if size <= MaxPlanText {
+		return ""
+	}
+	return fmt.Sprintf("plan too large to approve: %s, limit 1 MiB", prose.Size(size))
+}

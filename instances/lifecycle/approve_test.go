@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+func sized(text string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{"size": json.RawMessage(text)}
+}
+
+// approved is a ready instance of anna whose launch ben let through.
+func (w *world) approved(t *lifecycle.Template) string {
+	w.t.Helper()
+	e := creation(anna, t)
+	e.Parameters = sized(`"small"`)
+	id := w.must(anna, e).Record.ID
+	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
+	w.run(id, good)
+	w.want(id, lifecycle.Ready)
+	return id
+}
+
+// nothingRuns wants that no attempt is begun, whatever time and places there are.
+func (w *world) nothingRuns(id string) *lifecycle.Record {
+	w.t.Helper()
+	w.start()
+	r := w.record(id)
+	if r.Run != nil || r.Pending == nil {
+		w.t.Fatalf("it runs %+v, pending %+v", r.Run, r.Pending)
+	}
+	return r
+}
+
+// Where launches are approved, every way to another run of other values, another version or
+// another template waits as well.
+func TestApprovalOfEveryRun(t *testing.T) {
+	newer, none := source("1.1.0"), with(func(t *lifecycle.Template) { t.Name = "sandbox/ask" })
+	auto := with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
+	unlocked := source("1.0.0")
+	for name, test := range map[string]struct {
+		template *lifecycle.Template
+		actor    lifecycle.Actor
+		event    func(id string) lifecycle.Event
+	}{
+		"values":           {requested(), anna, func(id string) lifecycle.Event { return lifecycle.Update{ID: id, Parameters: sized(`"large"`)} }},
+		"version":          {requested(), anna, func(id string) lifecycle.Event { return lifecycle.Update{ID: id, Source: &newer} }},
+		"version of admin": {requested(), admin, func(id string) lifecycle.Event { return lifecycle.Update{ID: id, Source: &newer} }},
+		"newer providers":  {requested(), anna, func(id string) lifecycle.Event { return lifecycle.Update{ID: id, Source: &unlocked} }},
+		"template that asks": {requested(), anna, func(id string) lifecycle.Event {
+			return lifecycle.Update{ID: id, Source: &newer, Template: none, Digest: digestOf(none)}
+		}},
+		"by itself": {auto, lifecycle.Actor{}, func(id string) lifecycle.Event {
+			return lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: newer}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.approved(test.template)
+			before := *w.record(id)
+			before.Source.Lock = "sha256:lock"
+			w.d.Records[id] = &before
+			w.must(test.actor, test.event(id))
+			r := w.nothingRuns(id)
+			w.refused(test.actor, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(r)}, lifecycle.ErrDenied, "")
+			w.refused(anna, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(r)}, lifecycle.ErrDenied, "")
+			w.refused(ben, lifecycle.Approve{ID: id, Plan: "request@sha256:0"}, lifecycle.ErrStalePlan, "")
+			w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(r)})
+			run := w.want(id, lifecycle.Updating).Run
+			if u := r.Pending.Update; run.Source != u.Source || run.Snapshot != u.Snapshot || string(run.Parameters["size"]) != string(u.Parameters["size"]) || run.Confirmed.Subject != "ben" || run.By.Subject != test.actor.Subject {
+				t.Errorf("approved %+v, runs %+v", u, run)
+			}
+		})
+	}
+}
+
+// What was approved once may be done again: the same values, version and template.
+func TestApprovedAgain(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(requested())
+	w.must(anna, lifecycle.Update{ID: id})
+	w.want(id, lifecycle.Updating)
+	w.broke(id)
+	w.must(anna, lifecycle.Retry{ID: id})
+	w.want(id, lifecycle.Updating)
+}
+
+// A change that failed is tried again without asking; one that was rejected is not.
+func TestRetryOfRejected(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(requested())
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
+	w.broke(id)
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"huge"`)})
+	w.must(ben, lifecycle.Reject{ID: id, Reason: "no"})
+	if r := w.want(id, lifecycle.Failed); r.Pending != nil || r.Reason != "no such image" {
+		t.Errorf("%+v %s", r.Pending, r.Reason)
+	}
+	w.must(anna, lifecycle.Retry{ID: id})
+	if got := string(w.want(id, lifecycle.Updating).Run.Parameters["size"]); got != `"large"` {
+		t.Errorf("runs %s", got)
+	}
+}
+
+// What failed and nobody had approved, as a server from before left it, is not tried again
+// without that.
+func TestRetryOfUnapproved(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(requested())
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
+	w.broke(id)
+	r := *w.record(id)
+	r.Runs = slices.Clone(r.Runs)
+	r.Runs[0].Confirmed = nil
+	w.d.Records[id] = &r
+	if a := w.must(anna, lifecycle.Retry{ID: id}); a.Status != 202 {
+		t.Errorf("status %d", a.Status)
+	}
+	w.nothingRuns(id)
+}
+
+// Who asked for values approves them no more when somebody else tries them again.
+func TestFirstWhoAsked(t *testing.T) {
+	w := newWorld(t)
+	team := with(func(t *lifecycle.Template) { t.Approval, t.Owner = "plan", "group" })
+	e := creation(anna, team)
+	e.Owner = lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
+	id := w.must(anna, e).Record.ID
+	w.broke(id)
+	w.must(ben, lifecycle.Retry{ID: id})
+	w.run(id, plan("sha256:p1", lifecycle.Counts{Add: 1}))
+	for _, a := range []lifecycle.Actor{anna, ben} {
+		w.refused(a, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "somebody else than who asked for it approves it")
+	}
+	w.must(admin, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
+}
+
+// An extension beyond the lifetime of the template waits; one within it does not. An owner
+// does not protect instead.
+func TestApprovalOfExtensions(t *testing.T) {
+	w := newWorld(t)
+	e := creation(anna, requested())
+	e.TTL = 6 * time.Hour
+	id := w.must(anna, e).Record.ID
+	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
+	w.run(id, good)
+	w.must(anna, lifecycle.Extend{ID: id})
+	end := w.record(id).ExpiresAt
+	if !end.Equal(w.now.Add(8 * time.Hour)) {
+		t.Fatalf("ends at %s", end)
+	}
+	for _, a := range []lifecycle.Actor{anna, admin} {
+		if answer := w.must(a, lifecycle.Extend{ID: id, By: time.Hour, Why: "a demo"}); answer.Status != 202 {
+			t.Errorf("status %d", answer.Status)
+		}
+		r := w.nothingRuns(id)
+		if !r.ExpiresAt.Equal(end) || !r.Pending.Until.Equal(end.Add(time.Hour)) || r.Pending.Why != "a demo" || r.Extends != 1 {
+			t.Errorf("ends at %s, pending %+v", r.ExpiresAt, r.Pending)
+		}
+		w.refused(a, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(r)}, lifecycle.ErrDenied, "")
+		w.refused(a, lifecycle.Extend{ID: id}, lifecycle.ErrPhase, "an extension of instance "+id+" waits for approval")
+		w.must(a, lifecycle.Cancel{ID: id})
+	}
+	w.refused(anna, lifecycle.Protect{ID: id, On: true}, lifecycle.ErrDenied, "the template lets only an admin protect an instance")
+	w.must(anna, lifecycle.Extend{ID: id})
+	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
+	if r := w.want(id, lifecycle.Ready); !r.ExpiresAt.Equal(end.Add(2*time.Hour)) || r.Extends != 2 || r.Pending != nil {
+		t.Errorf("ends at %s, %+v", r.ExpiresAt, r.Pending)
+	}
+	w.must(anna, lifecycle.Extend{ID: id}) // it ends all the same while it waits
+	w.pass(10 * time.Hour)
+	w.serve(lifecycle.Tick{ID: id})
+	if r := w.want(id, lifecycle.Destroying); r.Pending != nil {
+		t.Errorf("pending %+v", r.Pending)
+	}
+}
+
+// A change that waits is decided, withdrawn, or forgotten after a week. Until then nobody
+// puts another one in its place, so that what is approved is what was looked at.
+func TestPendingChange(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(with(func(t *lifecycle.Template) {
+		t.Name, t.Approval, t.TTL = "sandbox/ask", "request", nil
+	}))
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+	first := lifecycle.Awaits(w.record(id))
+	w.refused(anna, lifecycle.Update{ID: id, Parameters: sized(`"huge"`)}, lifecycle.ErrPhase, "a change of instance "+id+" waits for approval: let that be decided, or cancel it first")
+	w.must(anna, lifecycle.Cancel{ID: id})
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+	w.refused(ben, lifecycle.Approve{ID: id, Plan: first}, lifecycle.ErrStalePlan, "")
+	if _, next := w.d.Due(w.now); !next.Equal(w.now.Add(7 * 24 * time.Hour)) {
+		t.Errorf("due at %s", next)
+	}
+	w.pass(7 * 24 * time.Hour)
+	w.serve(lifecycle.Tick{ID: id})
+	if r := w.want(id, lifecycle.Ready); r.Pending != nil || r.Reason != "nobody approved it in time" {
+		t.Errorf("%+v %s", r.Pending, r.Reason)
+	}
+}
+
+// What the server wants by itself and somebody rejected, it does not ask for again; a
+// person's wish takes its place before.
+func TestDeclined(t *testing.T) {
+	w := newWorld(t)
+	auto := with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
+	id := w.approved(auto)
+	offer := lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")}
+	w.serve(offer)
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+	if r := w.nothingRuns(id); r.Pending.By.Subject != "anna" {
+		t.Errorf("pending %+v", r.Pending)
+	}
+	w.must(anna, lifecycle.Cancel{ID: id})
+	w.serve(offer)
+	w.must(ben, lifecycle.Reject{ID: id, Reason: "not now"})
+	w.serve(offer)
+	if r := w.want(id, lifecycle.Ready); r.Pending != nil || r.Run != nil {
+		t.Errorf("it asks again: %+v", r.Pending)
+	}
+	offer.Source = source("1.2.0")
+	w.serve(offer)
+	w.nothingRuns(id)
+}
+
+// A plan of which nobody can see the whole is not approved.
+func TestPlanTooLarge(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, planned())
+	res := plan("sha256:p1", lifecycle.Counts{Add: 2})
+	res.PlanSize = 1363149
+	w.run(id, res)
+	if r := w.want(id, lifecycle.Failed); r.Reason != "plan too large to approve: 1.3 MiB, limit 1 MiB" {
+		t.Errorf("failed: %s", r.Reason)
+	}
+	auto := with(func(t *lifecycle.Template) { t.Update = "auto" }) // nobody looks at it
+	id = w.create(anna, auto)
+	w.run(id, good)
+	w.serve(lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")})
+	res.Counts = &lifecycle.Counts{Add: 1}
+	w.run(id, res)
+	w.want(id, lifecycle.Updating)
+}
+
+// What an approval names binds all that is shown, and gives no value away that is not.
+func TestRequestPlanBinds(t *testing.T) {
+	w := newWorld(t)
+	e := creation(anna, requested())
+	e.Parameters, e.Sensitive = sized(`"1234"`), []string{"size"}
+	id := w.must(anna, e).Record.ID
+	seen := map[string]string{lifecycle.Awaits(w.record(id)): "it"}
+	for name, change := range map[string]func(r *lifecycle.Record){
+		"values":   func(r *lifecycle.Record) { r.Parameters = sized(`"1235"`) },
+		"version":  func(r *lifecycle.Record) { r.Source.Digest = "sha256:other" },
+		"template": func(r *lifecycle.Record) { r.Snapshot = "sha256:other" },
+		"owner":    func(r *lifecycle.Record) { r.Owner.ID = "ben" },
+		"issuer":   func(r *lifecycle.Record) { r.Owner.Issuer = "https://other" },
+		"lifetime": func(r *lifecycle.Record) { r.TTL++ },
+		"claims":   func(r *lifecycle.Record) { r.Claims = map[string]string{"mail": "x"} },
+		"salt":     func(r *lifecycle.Record) { p := *r.Pending; p.Salt = "0"; r.Pending = &p },
+	} {
+		r := *w.record(id)
+		change(&r)
+		plan := lifecycle.Awaits(&r)
+		if other, ok := seen[plan]; ok || !strings.HasPrefix(plan, "request@sha256:") {
+			t.Errorf("%s: %s is that of %s", name, plan, other)
+		}
+		seen[plan] = name
+	}
+	if w.record(id).Pending.Salt == "" {
+		t.Error("without a salt, who sees the digest finds the value of a few digits")
+	}
+}

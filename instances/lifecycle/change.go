@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// Who protects an instance.
+const (
+	byOwner = "owner"
+	byAdmin = "admin"
+)
+
+// protect is row 21: an owner's protection is for templates that offer it, and
+// an admin's is an admin's to take away.
+func (w *work) protect(e Protect) (Answer, error) {
+	v := verbProtect
+	if !e.On {
+		v = verbFree
+	}
+	r, err := w.meet(e.ID, v)
+	if err != nil {
+		return Answer{}, err
+	}
+	admin := w.command.Actor.Admin
+	switch {
+	case admin:
+	case r.Protected == byAdmin:
+		return Answer{}, refuse(ErrDenied, "an admin protected instance %s", r.ID)
+	case e.On && !w.ownersProtect(r):
+		return Answer{}, refuse(ErrDenied, "the template lets only an admin protect an instance")
+	}
+	by := ""
+	if e.On {
+		by = byOwner
+		if admin {
+			by = byAdmin
+		}
+	}
+	r = w.edit(r)
+	r.Protected = by
+	r.unset(ExpiredProtected)
+	w.note(r, string(v), "")
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// ownersProtect reports whether owners may protect an instance. Where its launch was
+// approved they may not: it would live on for longer than that.
+func (w *work) ownersProtect(r *Record) bool {
+	t := w.doc.template(r.Snapshot)
+	return t.Protection && t.Approval != ApprovalRequest
+}
+
+// rename is row 21.
+func (w *work) rename(e Rename) (Answer, error) {
+	r, err := w.meet(e.ID, verbRename)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := checkName(e.Name); err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	r.Name = e.Name
+	w.note(r, "renamed", e.Name)
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// transfer is row 21: an owner gives what he has to himself or to one of his
+// groups, an admin to anybody; it fills the quota of whom it is given to.
+func (w *work) transfer(e Transfer) (Answer, error) {
+	r, err := w.meet(e.ID, verbTransfer)
+	if err != nil {
+		return Answer{}, err
+	}
+	t, a := w.doc.template(r.Snapshot), w.command.Actor
+	switch {
+	case r.Owner.ID == "":
+		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
+	case !t.admits(e.To):
+		return Answer{}, &FieldError{Path: "/owner", Text: "the template does not admit this owner"}
+	case !a.Admin && !(a.may(r.Owner) && a.may(e.To)):
+		return Answer{}, refuse(ErrDenied, "only an admin gives an instance to somebody else")
+	}
+	if err := w.within(t, e.To, r); err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	r.Owner = e.To
+	r.Owner.Label = clip(e.To.Label, 128)
+	w.note(r, "transferred", e.To.Kind+" "+e.To.ID)
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// may reports whether an actor acts for an owner.
+func (a Actor) may(o Owner) bool {
+	return a.is(o) || o.Kind == OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
+}
+
+// orphan is row 20.
+func (w *work) orphan(e Orphan) (Answer, error) {
+	r, err := w.meet(e.ID, verbOrphan)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case !w.command.Actor.Admin:
+		return Answer{}, refuse(ErrDenied, "only an admin leaves the resources of an instance to people")
+	case e.Reason == "":
+		return Answer{}, &FieldError{Path: "/reason", Text: "a reason is needed"}
+	}
+	r = w.edit(r)
+	w.note(r, "orphaned", e.Reason)
+	w.abandon(r, e.Reason)
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// destroyNow is rows 2 and 15; what an instance's end left to people is removed
+// by an admin.
+func (w *work) destroyNow(e DestroyNow) (Answer, error) {
+	if r := w.doc.Records[e.ID]; r != nil && r.Phase == Orphaned && r.Kept && !r.Removing && w.command.Actor.Admin {
+		r = w.edit(r)
+		w.note(r, "removed", "")
+		w.remove(r)
+		return Answer{Status: 202, Record: r}, nil
+	}
+	r, err := w.meet(e.ID, verbDestroy)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.Protected != "" {
+		return Answer{}, refuse(ErrProtected, "instance %s is protected by its %s", r.ID, map[string]string{byOwner: "owner", byAdmin: "admin"}[r.Protected])
+	}
+	r = w.edit(r)
+	w.note(r, "destroy", "")
+	if r.Phase == Requested {
+		w.finish(r, Rejected, "withdrawn")
+		return Answer{Status: 200, Record: r}, nil
+	}
+	w.destroy(r, "asked for")
+	return Answer{Status: 202, Record: r}, nil
+}
+
+// cancel is rows 2, 4 and 7.
+func (w *work) cancel(e Cancel) (Answer, error) {
+	r, err := w.meet(e.ID, verbCancel)
+	if err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	w.note(r, "cancelled", "")
+	why := "cancelled"
+	if who := w.who(); who != "" {
+		why += " by " + who
+	}
+	switch {
+	case Awaits(r) != "":
+		w.decline(r, why)
+	case r.Run.active():
+		w.stop(r, why)
+		if r.Then != nil {
+			r.Then.Cancel = why
+		}
+		return Answer{Status: 202, Record: r}, nil
+	default:
+		w.fail(r, Cancelled, why)
+	}
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// retry is rows 16 and 19: what was tried last is tried again.
+func (w *work) retry(e Retry) (Answer, error) {
+	r, err := w.meet(e.ID, verbRetry)
+	if err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	w.note(r, "retried", "")
+	if r.Phase == DestroyFailed {
+		w.destroy(r, "tried again")
+		return Answer{Status: 200, Record: r}, nil
+	}
+	run := w.newRun(r, RunApply)
+	run.From = Provisioning
+	if !r.ReadyAt.IsZero() {
+		run.From = Ready
+	}
+	if last := r.lastTried(); last != nil {
+		w.repeat(r, run, last)
+	}
+	if w.unapproved(r, run) {
+		return w.askRun(r, run)
+	}
+	r.Phase, r.Reason = phaseOf(run.From), ""
+	if r.ReadyAt.IsZero() {
+		w.endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
+	}
+	w.queue(r, run)
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// repeat makes a run of what was tried last. Who asked for it first is remembered, since
+// he approves it no more than who tries it again; a request that was approved stays so.
+func (w *work) repeat(r *Record, run, last *Run) {
+	run.Source, run.Snapshot, run.Parameters, run.From, run.Why = last.Source, last.Snapshot, last.Parameters, last.From, last.Why
+	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
+		run.First = &last.By
+	}
+	if w.approval(r, run.Snapshot, ApprovalRequest) {
+		run.Confirmed = last.Confirmed
+	}
+}
+
+// lastTried is the run that made an instance fail, with what it was to run.
+func (r *Record) lastTried() *Run {
+	for i := range r.Runs {
+		if run := r.Runs[i]; (run.Kind == RunApply || run.Kind == RunPlan) && run.Snapshot != "" {
+			return &run
+		}
+	}
+	return nil
+}
+
+// update is rows 10 and 19.
+func (w *work) update(e Update) (Answer, error) {
+	r, err := w.meet(e.ID, verbUpdate)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.Owner.ID == "" {
+		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
+	}
+	if r.Phase == DestroyFailed {
+		return w.destroyWith(r, e)
+	}
+	if w.differs(r, e.Template) {
+		return Answer{}, refuse(ErrPhase, "instance %s runs a module and its template now a chart, or the other way: launch another one", r.ID)
+	}
+	merged, err := r.merged(e.Parameters)
+	if err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	run := w.newRun(r, RunApply)
+	run.Parameters, run.Why = merged, clip(e.Why, maxDetail)
+	r.Sensitive = union(r.Sensitive, e.Sensitive)
+	if e.Source != nil {
+		run.Source = *e.Source
+	}
+	if e.Template != nil && e.Digest != "" {
+		w.keep(e.Digest, e.Template)
+		run.Snapshot = e.Digest
+	}
+	return w.apply(r, run, "")
+}
+
+// differs reports whether a template is for charts and an instance of a module, or the
+// other way: what made the one knows nothing of the other.
+func (w *work) differs(r *Record, t *Template) bool {
+	return t != nil && (t.Chart == nil) != (w.doc.template(r.Snapshot).Chart == nil)
+}
+
+// merged returns the parameters after an update; nil: as they are.
+func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	if changed == nil {
+		return nil, nil
+	}
+	all := maps.Clone(r.Parameters)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	maps.Copy(all, changed)
+	return all, checkSize("/parameters", rawSize(all), maxParameters)
+}
+
+// union is what either of two lists has, sorted.
+func union(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// renew lets another apply follow what runs: row 10.
+func (w *work) renew(r *Record, run *Run, why string) {
+	r.Phase, r.Reason = Updating, ""
+	w.follow(r, run, why)
+}
+
+// destroyWith destroys by another version of the module, since that which is
+// there could not: row 19.
+func (w *work) destroyWith(r *Record, e Update) (Answer, error) {
+	switch {
+	case !w.command.Actor.Admin:
+		return Answer{}, refuse(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
+	case e.Source == nil || len(e.Parameters) > 0 || w.differs(r, e.Template):
+		return Answer{}, &FieldError{Path: "/version", Text: "a version of the module, and nothing else, is what destroys it"}
+	}
+	r = w.edit(r)
+	r.Source = *e.Source
+	if e.Template != nil && e.Digest != "" {
+		w.keep(e.Digest, e.Template)
+		r.Snapshot, r.Revised, w.sweep = e.Digest, true, true
+	}
+	r.forget()
+	w.note(r, "destroy", "with version "+e.Source.Version)
+	w.destroy(r, "tried with another version")
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// pause stops new instances of a template, and the filling of its pool.
+func (w *work) pause(e Pause) (Answer, error) {
+	if e.Template == "" {
+		return Answer{}, &FieldError{Path: "/template", Text: "a template is needed"}
+	}
+	p := w.pool(e.Template)
+	p.By, p.Paused = w.who(), clip(e.Reason, maxText)
+	if p.By == "" {
+		p.By = byAdmin
+	}
+	if p.Paused == "" {
+		p.Paused = "paused by " + p.By
+	}
+	return Answer{Status: 200}, nil
+}
+
+func (w *work) resume(e Resume) (Answer, error) {
+	if w.doc.Pools[e.Template] == nil {
+		return Answer{Status: 200}, nil
+	}
+	p := w.pool(e.Template)
+	*p = Pool{Revision: p.Revision, Notices: p.Notices}
+	w.tidy(e.Template)
+	return Answer{Status: 200}, nil
+}
+
+// acceptClock lets expiry and drain go on: a person looked at the clocks.
+func (w *work) acceptClock() (Answer, error) {
+	if !w.command.Actor.Admin {
+		return Answer{}, refuse(ErrDenied, "only an admin accepts the clock")
+	}
+	d := w.change()
+	d.Clock.Held, d.Clock.Accept = "", w.now
+	return Answer{Status: 200}, nil
+}
+
+// clockHeld holds expiry and drain, or lets them go on.
+func (w *work) clockHeld(reason string) {
+	reason = clip(reason, maxText)
+	if w.doc.Clock.Held == reason {
+		return
+	}
+	d := w.change()
+	if d.Clock.Held == "" {
+		d.Clock.Notices = w.tell(d.Clock.Notices, ofClock, NoticeClock)
+	}
+	d.Clock.Held = reason
+}

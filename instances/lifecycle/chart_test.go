@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// onCluster is what an operator takes.
+var onCluster = lifecycle.Known{Executors: []string{"flux-terraform", lifecycle.ExecutorHelm}}
+
+const webChart = `"chart":{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}`
+
+func chartTemplate(more string) string {
+	return `{"template":{"lab/web":{"executor":"flux-helm",` + more + `}}}`
+}
+
+// TestChart reads the template of a chart, whose words are kept as they are, and writes
+// it again.
+func TestChart(t *testing.T) {
+	first, err := lifecycle.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(first.Chart); got != `{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}` || first.Module != (lifecycle.ModuleRef{}) {
+		t.Errorf("chart %s, module %+v", got, first.Module)
+	}
+	b, err := first.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := lifecycle.ParseCanonical(b, onCluster)
+	if err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestChartRefuses names what only modules have.
+func TestChartRefuses(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{`"title":"x"`, "installs a chart: name that"},
+		{webChart + `,"module":{"address":"a/b/c"}`, "installs a chart: name that, and no module"},
+		{`"chart":"oci://r.example.com/web"`, "chart is an object"},
+		{webChart + `,"outputs":["url"]`, "outputs: a chart has none"},
+		{webChart + `,"approval":"plan"`, "approval: a chart has no plan"},
+		{webChart + `,"update":"auto"`, "update: a chart has no plan"},
+	} {
+		if _, err := lifecycle.ParseCanonical([]byte(chartTemplate(c.body)), onCluster); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.body, err)
+		}
+	}
+	here := `{"template":{"lab/web":{"executor":"flux-terraform",` + webChart + `}}}`
+	if _, err := lifecycle.ParseCanonical([]byte(here), onCluster); err == nil || !strings.Contains(err.Error(), "executor flux-terraform runs a module") {
+		t.Error(err)
+	}
+}
+
+// TestChartValues puts a parameter where inputs name it, and there alone.
+func TestChartValues(t *testing.T) {
+	tmpl, err := lifecycle.ParseCanonical([]byte(chartTemplate(webChart+`,
+		"inputs":{"service":{"type":"${parameters.type}","host":"${id}.${config.domain}"}},
+		"parameter":[{"type":{}},{"replicas":{"default":1}}]`)), onCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scope("x")
+	s.Parameters = map[string]json.RawMessage{"type": []byte(`"NodePort"`), "replicas": []byte(`2`)}
+	got, err := lifecycle.Render(tmpl, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"replicas":2,"service":{"host":"k7m2p9x4tq.example.com","type":"NodePort"}}`
+	if b := mustJSON(t, got); b != want {
+		t.Errorf("values %s, want %s", b, want)
+	}
+}
+
+// TestChartAndModule keeps an instance with what made it, whatever its template says now.
+func TestChartAndModule(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(lifecycle.Ready)
+	chart := with(func(t *lifecycle.Template) { t.Chart = []byte(`{"oci":{}}`) })
+	newer := lifecycle.Source{Chart: "oci://r.example.com/web", Version: "1.0.0", Digest: "sha256:1"}
+	w.refused(anna, lifecycle.Update{ID: id, Source: &newer, Template: chart, Digest: digestOf(chart)}, lifecycle.ErrPhase, "")
+	w.serve(lifecycle.Offer{ID: id, Source: newer, Template: chart, Digest: digestOf(chart)})
+	if r := w.want(id, lifecycle.Ready); len(r.Conditions) > 0 {
+		t.Errorf("it is offered a chart: %+v", r.Conditions)
+	}
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// Limits of what a caller gives.
+const (
+	maxName   = 64      // characters
+	maxClaims = 2 << 10 // bytes of all claims
+	maxOwner  = 512     // bytes of the id of an owner
+)
+
+// create is rows 1 and 8: it gives a member of the pool away, or makes an
+// instance. An owner who may have only one, and has it, gets that.
+func (w *work) create(e Create) (Answer, error) {
+	if err := w.checkCreate(e); err != nil {
+		return Answer{}, err
+	}
+	if r := w.only(e); r != nil {
+		return Answer{Status: 200, Record: r}, nil
+	}
+	if err := w.on(e.Template); err != nil {
+		return Answer{}, err
+	}
+	if !e.Forced {
+		if err := w.within(e.Template, e.Owner, nil); err != nil {
+			return Answer{}, err
+		}
+	}
+	if r := w.oldest(e); r != nil {
+		return w.claim(r, e), nil
+	}
+	if p := e.Template.Pool; p != nil && p.WhenEmpty == "refuse" {
+		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
+	}
+	if !e.Forced {
+		if err := w.room(e.Template); err != nil {
+			return Answer{}, err
+		}
+	}
+	if err := w.fits(); err != nil {
+		return Answer{}, err
+	}
+	return w.makeAs(w.newID(), e), nil
+}
+
+func (w *work) checkCreate(e Create) error {
+	t, o := e.Template, e.Owner
+	if t == nil || e.Digest == "" || e.Source.Digest == "" {
+		return &FieldError{Path: "/template", Text: "it has no module to run"}
+	}
+	if OfWorkspace(t.Name) {
+		return &FieldError{Path: "/template", Text: "nobody launches it: it is that of the workspaces of an organization"}
+	}
+	if e.Forced && !w.command.Actor.Admin {
+		return refuse(ErrDenied, "only an admin goes beyond limits")
+	}
+	if !t.admits(o) {
+		return &FieldError{Path: "/owner", Text: "the template does not admit this owner"}
+	}
+	if err := checkName(e.Name); err != nil {
+		return err
+	}
+	if err := checkSize("/parameters", rawSize(e.Parameters), maxParameters); err != nil {
+		return err
+	}
+	if err := checkSize("/claims", claimsSize(e.Claims), maxClaims); err != nil {
+		return err
+	}
+	return w.checkTTL(t, e.TTL)
+}
+
+// admits reports whether instances of a template may belong to an owner.
+func (t *Template) admits(o Owner) bool {
+	if o.ID == "" || len(o.ID) > maxOwner || len(o.Issuer) > maxOwner {
+		return false
+	}
+	if o.Kind == OwnerGroup && !t.AdmitsGroup(o.ID) {
+		return false
+	}
+	kind, _, _ := strings.Cut(t.Owner, ":")
+	return o.Kind == kind
+}
+
+// matches reports whether a list is empty or one of its globs matches.
+func matches(globs []string, s string) bool {
+	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
+		return addr.Match(glob, s)
+	})
+}
+
+func checkName(name string) error {
+	if utf8.RuneCountInString(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return &FieldError{Path: "/name", Text: "a name has up to 64 characters, none of them a control character"}
+	}
+	return nil
+}
+
+func checkSize(path string, size, limit int) error {
+	if size > limit {
+		return &FieldError{Path: path, Text: "too large: at most " + prose.Size(int64(limit)) + " in all"}
+	}
+	return nil
+}
+
+func rawSize(values map[string]json.RawMessage) int {
+	n := 0
+	for name, v := range values {
+		n += len(name) + len(v)
+	}
+	return n
+}
+
+func claimsSize(claims map[string]string) int {
+	n := 0
+	for name, v := range claims {
+		n += len(name) + len(v)
+	}
+	return n
+}
+
+// only returns the instance that an owner has, if he may have no other or asks
+// for no other.
+func (w *work) only(e Create) *Record {
+	if (e.Template.PerOwner != 1 || e.Forced) && !e.One {
+		return nil
+	}
+	var newest *Record
+	for _, r := range w.doc.Records {
+		if r.Phase.Live() && r.Template == e.Template.Name && r.Owner.Same(e.Owner) &&
+			(newest == nil || r.Since.After(newest.Since) || r.Since.Equal(newest.Since) && r.ID < newest.ID) {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// on refuses a template that is switched off, or that an admin paused.
+func (w *work) on(t *Template) error {
+	if !t.Enabled {
+		return refuse(ErrPaused, "template %s is switched off", t.Name)
+	}
+	if p := w.doc.Pools[t.Name]; p != nil && p.By != "" {
+		return refuse(ErrPaused, "template %s is paused: %s", t.Name, p.Paused)
+	}
+	return nil
+}
+
+// oldest returns the member of the pool that is given away next: the oldest of
+// the newest revision that has one, since those before stay until their
+// successors are there.
+func (w *work) oldest(e Create) *Record {
+	if e.Template.Pool == nil {
+		return nil
+	}
+	revision := revisionOf(e.Digest, e.Source)
+	members := w.doc.members(e.Template.Name, func(r *Record) bool {
+		_, over := w.doc.dueNow(r, w.now)
+		return r.Phase == Available && !over
+	})
+	if len(members) == 0 {
+		return nil
+	}
+	if i := slices.IndexFunc(members, func(r *Record) bool { return r.revision() == revision }); i >= 0 {
+		return members[i]
+	}
+	return members[0]
+}
+
+// claim gives a member of a pool away. It runs nothing.
+func (w *work) claim(r *Record, e Create) Answer {
+	r = w.edit(r)
+	r.Phase, r.Reason = Ready, ""
+	r.ClaimedAt, r.Since, r.TTL = w.now, w.now, w.ttl(e)
+	w.assign(r, e)
+	w.note(r, "claimed", e.Template.Name)
+	w.endAfter(r, r.TTL)
+	w.notice(r, NoticeReady)
+	return Answer{Status: 201, Record: r}
+}
+
+// assign writes down what a caller says of his instance.
+func (w *work) assign(r *Record, e Create) {
+	r.Name, r.Owner, r.CreatedBy = e.Name, e.Owner, w.person()
+	r.Owner.Label = clip(r.Owner.Label, 128)
+	r.Claims, r.Forced, r.Key = maps.Clone(e.Claims), e.Forced, w.command.Key
+}
+
+// person is the actor as a record keeps it.
+func (w *work) person() Actor {
+	a := w.command.Actor
+	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
+}
+
+// makeAs adds an instance: its first run waits for a place, or for approval.
+func (w *work) makeAs(id string, e Create) Answer {
+	r := w.add(id, e.Template, e.Digest, e.Source)
+	w.assign(r, e)
+	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.ttl(e)
+	w.endAfter(r, r.TTL+runTime(e.Template))
+	w.note(r, "created", e.Template.Name)
+	if e.Template.Approval == ApprovalRequest {
+		r.Phase = Requested
+		r.Pending = &Pending{By: r.CreatedBy, At: w.now, Why: clip(e.Why, maxDetail), Salt: w.newNonce()}
+		w.notice(r, NoticeApproval)
+		return Answer{Status: 202, Record: r}
+	}
+	run := w.newRun(r, RunApply)
+	run.Why = clip(e.Why, maxDetail)
+	w.queue(r, run)
+	return Answer{Status: 201, Record: r}
+}
+
+// add puts a record into the document that nobody owns yet.
+func (w *work) add(id string, t *Template, digest string, s Source) *Record {
+	w.keep(digest, t)
+	return w.put(&Record{
+		ID: id, Template: t.Name, Snapshot: digest, Source: s,
+		Phase: Provisioning, CreatedAt: w.now, Since: w.now,
+	})
+}
+
+// adopt makes a record of what a ledger lost. Its resources exist, so no quota
+// refuses it.
+func (w *work) adopt(e Adopt) (Answer, error) {
+	r := e.Record.clone()
+	if err := w.checkAdopt(r, e.Template); err != nil {
+		return Answer{}, err
+	}
+	if e.Template != nil {
+		w.keep(r.Snapshot, e.Template)
+	}
+	r.Applied, r.Forced, r.Run, r.Then = true, true, nil, nil
+	r.Pooled, r.Kept, r.Archived, r.Removing = false, false, false, false
+	r.Conditions, r.Notices, r.FinishedAt, r.Key = nil, nil, time.Time{}, w.command.Key
+	r.Pending, r.Declined = nil, ""
+	if r.Since.IsZero() {
+		r.Since = w.now
+	}
+	r.Runs = r.Runs[:min(len(r.Runs), maxRuns)]
+	r = w.put(r)
+	w.note(r, "adopted", "")
+	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
+		r.TTL = t.TTL.Default
+		w.endAfter(r, r.TTL)
+	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(minTTL)) {
+		w.setEnd(r, w.now.Add(minTTL)) // a person looks at it before it goes
+	}
+	return Answer{Status: 201, Record: r}, nil
+}
+
+func (w *work) checkAdopt(r *Record, t *Template) error {
+	switch {
+	case !w.command.Actor.Admin:
+		return refuse(ErrDenied, "only an admin adopts an instance")
+	case !validID(r.ID):
+		return &FieldError{Path: "/record/id", Text: "not the id of an instance"}
+	case r.isWorkspace() || OfWorkspace(r.Template):
+		return &FieldError{Path: "/record/template", Text: "only instances are adopted"}
+	case w.doc.Records[r.ID] != nil:
+		return refuse(ErrPhase, "instance %s is there already", r.ID)
+	case t == nil && w.doc.Templates[r.Snapshot] == nil:
+		return &FieldError{Path: "/record/snapshot", Text: "its template is not known"}
+	case r.Phase != Ready && r.Phase != Failed && r.Phase != DestroyFailed:
+		return &FieldError{Path: "/record/phase", Text: "only a ready or failed instance is adopted"}
+	case r.Owner.ID == "":
+		return &FieldError{Path: "/record/owner", Text: "it needs an owner"}
+	}
+	return w.fits()
+}
+
+// validID reports whether an id is one that a machine makes.
+func validID(id string) bool {
+	if len(id) != 10 || strings.IndexByte(alphabet, id[0]) >= letters {
+		return false
+	}
+	for i := range len(id) {
+		if strings.IndexByte(alphabet, id[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}

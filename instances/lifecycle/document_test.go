@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// every are all ids, sorted.
+func (w *world) every() []string {
+	var ids []string
+	for _, p := range phases {
+		ids = append(ids, w.all(p)...)
+	}
+	return ids
+}
+
+// allPhases is a document with an instance in each phase.
+func allPhases(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	for _, p := range phases {
+		w.reach(p)
+	}
+	w.must(admin, lifecycle.Pause{Template: "a/b", Reason: "x"})
+	return w
+}
+
+func TestDocumentRoundTrip(t *testing.T) {
+	w := allPhases(t)
+	first, err := lifecycle.Encode(w.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := lifecycle.Decode(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := lifecycle.Encode(d)
+	if err != nil || !bytes.Equal(first, second) {
+		t.Errorf("%v\n%s\n%s", err, first, second)
+	}
+	if v := lifecycle.Check(d); len(v) > 0 {
+		t.Error(v)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for name, body := range map[string]string{
+		"nothing":      ``,
+		"no version":   `{}`,
+		"another one":  `{"version":2}`,
+		"no object":    `[]`,
+		"two":          `{"version":1}{"version":1}`,
+		"deep":         `{"version":1,"x":` + strings.Repeat("[", 30) + strings.Repeat("]", 30) + `}`,
+		"very deep":    `{"version":1,"x":` + strings.Repeat("[", 1<<20),
+		"null record":  `{"version":1,"records":{"abcdefghjk":null}}`,
+		"null pool":    `{"version":1,"pools":{"a/b":null}}`,
+		"another name": `{"version":1,"records":{"abcdefghjk":{"id":"abcdefghjm"}}}`,
+		"many answers": `{"version":1,"requests":{` + strings.TrimSuffix(many(5000), ",") + `}}`,
+		"many runs":    `{"version":1,"records":{"abcdefghjk":{"id":"abcdefghjk","runs":[` + strings.TrimSuffix(strings.Repeat("{},", 50), ",") + `]}}}`,
+	} {
+		if _, err := lifecycle.Decode([]byte(body)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if _, err := lifecycle.Decode(make([]byte, 64<<20+1)); err == nil {
+		t.Error("large: taken")
+	}
+	if _, err := lifecycle.Decode([]byte(`{"version":1,"lineage":"x","serial":7}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"%d":{},`, i)
+	}
+	return b.String()
+}
+
+// TestCheck breaks each rule.
+func TestCheck(t *testing.T) {
+	for name, b := range map[string]struct {
+		phase  lifecycle.Phase
+		change func(*lifecycle.Record)
+	}{
+		"I1 phase":             {lifecycle.Ready, func(r *lifecycle.Record) { r.Phase = "gone" }},
+		"I1 snapshot":          {lifecycle.Ready, func(r *lifecycle.Record) { r.Snapshot = "sha256:x" }},
+		"I1 id":                {lifecycle.Ready, func(r *lifecycle.Record) { r.ID = "abcdefghjk" }},
+		"I2 nobody's":          {lifecycle.Ready, func(r *lifecycle.Record) { r.Owner = lifecycle.Owner{} }},
+		"I2 available, owned":  {lifecycle.Available, func(r *lifecycle.Record) { r.Owner = user(anna) }},
+		"I2 pooled, unclaimed": {lifecycle.Ready, func(r *lifecycle.Record) { r.Pooled = true }},
+		"I2 claimed, unpooled": {lifecycle.Ready, func(r *lifecycle.Record) { r.ClaimedAt = epoch }},
+		"I4 nothing runs":      {lifecycle.Provisioning, func(r *lifecycle.Record) { r.Run = nil }},
+		"I4 it runs":           {lifecycle.Failed, func(r *lifecycle.Record) { r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunApply} }},
+		"I4 another run":       {lifecycle.Destroying, func(r *lifecycle.Record) { r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunApply} }},
+		"I4 back":              {lifecycle.Updating, func(r *lifecycle.Record) { r.Run = &lifecycle.Run{N: 1, Kind: lifecycle.RunApply} }},
+		"I4 follows nothing":   {lifecycle.Ready, func(r *lifecycle.Record) { r.Then = &lifecycle.Run{N: 99} }},
+		"I4 follows unstopped": {lifecycle.Updating, func(r *lifecycle.Record) { r.Then = &lifecycle.Run{N: 99} }},
+		"I5 never destroyed":   {lifecycle.Destroyed, func(r *lifecycle.Record) { r.Runs = nil }},
+		"I5 failed": {lifecycle.Destroyed, func(r *lifecycle.Record) {
+			r.Runs = []lifecycle.Run{{N: 2, Kind: lifecycle.RunDestroy, Result: lifecycle.RunFailed, EndedAt: epoch}}
+		}},
+		"I6 no end": {lifecycle.Ready, func(r *lifecycle.Record) { r.ExpiresAt = r.FinishedAt }},
+		"I7 output": {lifecycle.Ready, func(r *lifecycle.Record) { r.Outputs = outputs("password") }},
+		"I8 alive":  {lifecycle.Ready, func(r *lifecycle.Record) { r.FinishedAt = epoch }},
+		"I8 runs":   {lifecycle.Destroyed, func(r *lifecycle.Record) { r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunDestroy} }},
+		"I9 nameless": {lifecycle.Updating, func(r *lifecycle.Record) {
+			r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunApply, StartedAt: epoch, Attempt: 1}
+		}},
+		"I9 other plan": {lifecycle.Planned, func(r *lifecycle.Record) { r.Run.Approved = "sha256:other" }},
+	} {
+		w := newWorld(t)
+		id := w.reach(b.phase)
+		r := *w.record(id)
+		if r.Run != nil {
+			run := *r.Run
+			r.Run = &run
+		}
+		b.change(&r)
+		d := *w.d
+		d.Records = map[string]*lifecycle.Record{id: &r}
+		found := false
+		for _, v := range lifecycle.Check(&d) {
+			found = found || v.Rule == name[:2] && v.ID == id
+		}
+		if !found {
+			t.Errorf("%s: found %v", name, lifecycle.Check(&d))
+		}
+	}
+	w := newWorld(t)
+	a, b := w.create(anna, with(func(t *lifecycle.Template) { t.Max = 2 })), w.create(ben, with(func(t *lifecycle.Template) { t.Max = 2 }))
+	less := *with(func(t *lifecycle.Template) { t.Max = 1 })
+	d := *w.d
+	d.Templates = map[string]*lifecycle.Template{w.record(a).Snapshot: &less}
+	if v := lifecycle.Check(&d); len(v) != 1 || v[0].Rule != "I3" || w.record(b).Template != less.Name {
+		t.Errorf("I3: found %v", v)
+	}
+}
+
+// FuzzDecode reads documents; whatever it reads can be looked at, and what no
+// rule is broken by can be gone on with.
+func FuzzDecode(f *testing.F) {
+	w := newWorld(&testing.T{})
+	for _, p := range phases {
+		w.reach(p)
+	}
+	body, err := lifecycle.Encode(w.d)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(body)
+	f.Add([]byte(`{"version":1,"records":{"abcdefghjk":{"id":"abcdefghjk","phase":"planned"}}}`))
+	f.Add([]byte(`{"version":1,"records":{"abcdefghjk":{"id":"abcdefghjk","phase":"destroying","run":{"n":-1}}},"pools":{"a/b":{}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := lifecycle.Decode(b)
+		if err != nil {
+			return
+		}
+		for _, v := range lifecycle.Check(d) {
+			delete(d.Records, v.ID) // is set aside
+		}
+		m := lifecycle.Machine{}
+		m.Outstanding(d)
+		due, _ := d.Due(epoch)
+		for id, r := range d.Records {
+			events := []lifecycle.Event{
+				lifecycle.Tick{ID: id}, lifecycle.Retry{ID: id}, lifecycle.Cancel{ID: id}, lifecycle.Approve{ID: id}, lifecycle.Reject{ID: id},
+				lifecycle.DestroyNow{ID: id}, lifecycle.Update{ID: id}, lifecycle.Extend{ID: id}, lifecycle.Archived{ID: id}, lifecycle.Schedule{Places: 1},
+			}
+			if r.Run != nil {
+				ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+				events = append(events, lifecycle.Ended{Ref: ref, Result: lost})
+			}
+			for _, e := range events {
+				if _, _, _, err := m.Step(d, lifecycle.Command{Event: e, Actor: admin}, epoch); err != nil {
+					continue
+				}
+			}
+		}
+		if _, err := lifecycle.Encode(d); err != nil && len(due) >= 0 {
+			t.Log(err) // a time that no text can say
+		}
+	})
+}
+
+func outputs(name string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{name: json.RawMessage(`"x"`)}
+}

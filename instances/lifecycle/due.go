@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// What is due by time, in the order in which it is looked at.
+const (
+	dueEnd          = iota // rows 13, 14
+	dueRequest             // rows 2, 10
+	duePlan                // row 4
+	dueDrain               // row 9, by age
+	dueHoldOff             // row 14, daily
+	dueNotice              // before the end
+	dueDestroyAgain        // row 19
+	dueRemove              // row 22
+	dueDrift               // row 23
+)
+
+// duty is something that is due at a time.
+type duty struct {
+	what int
+	at   time.Time
+}
+
+// held reports whether a duty waits while nobody knows what time it is: whatever
+// takes something away.
+func (y duty) held() bool {
+	return y.what != dueHoldOff && y.what != dueNotice && y.what != dueDestroyAgain && y.what != dueDrift
+}
+
+// duties are all that time does to a record.
+func (d *Document) duties(r *Record) []duty {
+	switch {
+	case !r.Phase.Live():
+		if r.Kept || r.Removing {
+			return nil
+		}
+		return []duty{{dueRemove, r.FinishedAt.Add(finalStays)}}
+	case r.isWorkspace():
+		return r.workspaceDuties()
+	case r.Phase == Requested:
+		return []duty{{dueRequest, r.CreatedAt.Add(requestWaits)}}
+	case r.Phase == Available:
+		return d.ageDuty(r)
+	case r.Phase == DestroyFailed:
+		if len(r.Runs) == 0 {
+			return []duty{{dueDestroyAgain, r.CreatedAt}}
+		}
+		return []duty{{dueDestroyAgain, r.Runs[0].EndedAt.Add(destroyAgain)}}
+	case ends(r.Phase):
+		return d.liveDuties(r)
+	}
+	return nil
+}
+
+func (d *Document) ageDuty(r *Record) []duty {
+	if p := d.template(r.Snapshot).Pool; p != nil && p.MaxAge > 0 {
+		return []duty{{dueDrain, r.ReadyAt.Add(p.MaxAge)}}
+	}
+	return nil
+}
+
+func (d *Document) liveDuties(r *Record) []duty {
+	all := d.endDuties(r)
+	if r.Pending != nil {
+		all = append(all, duty{dueRequest, r.Pending.At.Add(requestWaits)})
+	}
+	if r.Phase == Planned && r.Run != nil {
+		all = append(all, duty{duePlan, r.Run.EndedAt.Add(planWaits)})
+	}
+	if at := d.driftAt(r); !at.IsZero() {
+		all = append(all, duty{dueDrift, at})
+	}
+	return all
+}
+
+// endDuties are what the end of a record makes due.
+func (d *Document) endDuties(r *Record) []duty {
+	if r.ExpiresAt.IsZero() {
+		return nil
+	}
+	var all []duty
+	if at := d.end(r); !at.IsZero() && !d.leaving(r) {
+		all = append(all, duty{dueEnd, at})
+	}
+	if r.Protected != "" {
+		at := r.ExpiresAt
+		for _, n := range r.Notices {
+			if n.Kind == NoticeProtected {
+				at = later(at, n.At.Add(daily))
+			}
+		}
+		all = append(all, duty{dueHoldOff, at})
+	}
+	for _, lead := range d.leads(r) {
+		if !r.told(expires(lead)) {
+			all = append(all, duty{dueNotice, r.ExpiresAt.Add(-lead)})
+		}
+	}
+	return all
+}
+
+// leaving reports whether a record waits for the end of its run, after which it
+// is left to people.
+func (d *Document) leaving(r *Record) bool {
+	t := d.template(r.Snapshot).TTL
+	return t != nil && t.OnExpire == "keep" && r.Run.active() && r.Run.Kind != RunDrift && r.Run.Cancel != ""
+}
+
+// driftAt tells when an instance is compared with its state; zero: never.
+func (d *Document) driftAt(r *Record) time.Time {
+	t := d.template(r.Snapshot)
+	if r.Phase != Ready || r.Run != nil || t.Drift == nil || t.Drift.Every <= 0 {
+		return time.Time{}
+	}
+	at := later(r.ReadyAt, r.ClaimedAt)
+	if len(r.Runs) > 0 {
+		at = later(at, r.Runs[0].EndedAt)
+	}
+	return at.Add(t.Drift.Every)
+}
+
+// next tells when something is due for a record; zero: never.
+func (d *Document) next(r *Record) time.Time {
+	var at time.Time
+	for _, y := range d.duties(r) {
+		if at.IsZero() || y.at.Before(at) {
+			at = y.at
+		}
+	}
+	return at
+}
+
+// dueNow tells what is due for a record that comes before all else.
+func (d *Document) dueNow(r *Record, now time.Time) (what int, ok bool) {
+	first := -1
+	for _, y := range d.duties(r) {
+		if !y.at.After(now) && (d.Clock.Held == "" || !y.held()) && (first < 0 || y.what < first) {
+			first = y.what
+		}
+	}
+	return first, first >= 0
+}
+
+// Due are the instances for which something is due at a time, soonest first, and
+// when next anything is, a run that waits for its time and a pool that is refilled
+// included; zero: never. Runs that wait for a place only are due with every
+// [Schedule].
+func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
+	var due []*Record
+	soon := func(at time.Time) {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for _, r := range d.Records {
+		if r.Run.waits() {
+			soon(r.Run.NotBefore)
+		}
+		if r.Next.IsZero() || r.Next.After(now) {
+			soon(r.Next)
+			continue
+		}
+		if _, ok := d.dueNow(r, now); ok {
+			due = append(due, r)
+		}
+		for _, y := range d.duties(r) {
+			soon(y.at)
+		}
+	}
+	for _, p := range d.Pools {
+		soon(p.Backoff)
+	}
+	slices.SortFunc(due, func(a, b *Record) int {
+		return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.ID, b.ID))
+	})
+	for _, r := range due {
+		ids = append(ids, r.ID)
+	}
+	return ids, next
+}
+
+// maxDuties is how many duties one tick does: more than there are kinds.
+const maxDuties = 12
+
+// tick does what is due for a record.
+func (w *work) tick(id string) {
+	for range maxDuties {
+		r := w.doc.Records[id]
+		if r == nil {
+			return
+		}
+		what, ok := w.doc.dueNow(r, w.now)
+		if !ok {
+			return
+		}
+		w.fulfil(w.edit(r), what)
+	}
+}
+
+func (w *work) fulfil(r *Record, what int) {
+	switch what {
+	case dueEnd:
+		w.expire(r)
+	case dueRequest:
+		w.note(r, "rejected", "nobody approved it in time")
+		w.decline(r, "nobody approved it in time")
+	case duePlan:
+		if r.isWorkspace() {
+			w.discardOld(r)
+			return
+		}
+		w.note(r, "rejected", "nobody approved the plan in time")
+		w.putBack(r, "nobody approved the plan in time")
+	case dueDrain:
+		w.drain(r, "it is too old")
+	case dueHoldOff:
+		w.holdOff(r)
+	case dueNotice:
+		w.tellEnd(r)
+	case dueDestroyAgain:
+		w.destroy(r, "tried again")
+	case dueRemove:
+		w.remove(r)
+	case dueDrift:
+		w.queue(r, w.newRun(r, RunDrift))
+	}
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Attempts of a run that destroys, and what else the rows say of repeating.
+const (
+	destroyAttempts = 5
+	lockedAgain     = time.Minute
+	maxOutput       = 4 << 10 // bytes of one output
+)
+
+// retryAfter is how long the n-th retry of an apply waits: row 6.
+func retryAfter(n int) time.Duration {
+	switch n {
+	case 1:
+		return 10 * time.Second
+	case 2:
+		return time.Minute
+	}
+	return 5 * time.Minute
+}
+
+// destroyAfter is how long the n-th retry of a destroy waits: row 18.
+func destroyAfter(n int) time.Duration {
+	switch n {
+	case 1:
+		return time.Minute
+	case 2:
+		return 5 * time.Minute
+	case 3:
+		return 20 * time.Minute
+	}
+	return time.Hour
+}
+
+// ended takes the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. An end
+// of any other attempt than that which the record names is ignored.
+func (w *work) ended(e Ended) {
+	r := w.running(e.Ref)
+	if r == nil {
+		return
+	}
+	r = w.edit(r)
+	if w.expired(r) {
+		w.expire(r)
+	}
+	w.effects = slices.DeleteFunc(w.effects, func(x Effect) bool { return x.Kind == CancelRun && x.Ref == e.Ref })
+	if r.Run == nil {
+		return // a comparison of what was left to people
+	}
+	r.unset(Waiting)
+	r.Run.learn(e.Result)
+	if r.isWorkspace() {
+		w.workspaceEnded(r, e.Result)
+		return
+	}
+	r.Applied = r.Applied || e.Result.State
+	switch {
+	case r.Then != nil || r.Phase == Destroying && r.Run.Kind != RunDestroy:
+		w.stopped(r, e)
+	case r.Run.Kind == RunDestroy:
+		w.destroyEnded(r, e.Result)
+	case r.Run.Kind == RunDrift:
+		w.driftEnded(r, e.Result)
+	default:
+		w.applyEnded(r, e)
+	}
+	w.tick(r.ID)
+}
+
+// learn keeps what an attempt found out.
+func (r *Run) learn(res Result) {
+	if res.Lock != "" && len(res.Lock) <= 128 {
+		r.Source.Lock = res.Lock
+	}
+	if res.Counts != nil {
+		c := *res.Counts
+		r.Counts = &c
+	}
+}
+
+// stopped goes on with what a run was stopped for.
+func (w *work) stopped(r *Record, e Ended) {
+	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
+		w.settle(r)
+	}
+	then, outcome := r.Then, e.Result.Outcome
+	r.Then = nil
+	w.endRun(r, outcomeOf(outcome), e.Result.Error)
+	switch {
+	case r.Phase == Destroying:
+		w.destroyRun(r)
+	case then.Cancel != "":
+		why := then.Cancel
+		then.Cancel = ""
+		r.Run = then
+		w.fail(r, Cancelled, why)
+	default:
+		w.queue(r, then)
+	}
+}
+
+// outcomeOf is an outcome as a record keeps it.
+func outcomeOf(outcome string) string {
+	switch outcome {
+	case Done, Lost, Cancelled:
+		return outcome
+	}
+	return RunFailed
+}
+
+func (w *work) applyEnded(r *Record, e Ended) {
+	run, res := r.Run, e.Result
+	switch {
+	case res.Outcome == Done && run.Kind == RunApply:
+		w.applied(r, e)
+	case run.Cancel != "":
+		w.fail(r, outcomeOf(res.Outcome), run.Cancel)
+	case res.Outcome == Done && validPlan(res.Plan):
+		w.planned(r, res)
+	case res.Outcome == Done:
+		w.again(r, "the plan has no digest")
+	case res.Outcome == Held:
+		w.await(r, lockedAgain, WaitStateLocked, res.Error)
+	case res.Outcome == Stale:
+		w.planAnew(r)
+		w.await(r, 0, WaitQueued, "the plan did not fit any more")
+	default:
+		w.again(r, failure(res))
+	}
+}
+
+// failure is what an attempt says of its end.
+func failure(res Result) string {
+	if res.Error == "" && res.Outcome == Lost {
+		return "nothing was heard of the run any more"
+	}
+	if res.Error == "" {
+		return "the run " + outcomeOf(res.Outcome)
+	}
+	return res.Error
+}
+
+func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
+
+// planAnew lets the next attempt make a plan, where one is looked at.
+func (w *work) planAnew(r *Record) {
+	run := r.Run
+	run.Approved, run.Plan, run.Planned = "", "", 0
+	if w.approval(r, run.Snapshot, ApprovalPlan) {
+		run.Confirmed = nil
+	}
+	if w.planFirst(r, run) {
+		run.Kind = RunPlan
+	}
+}
+
+// again is rows 6 and 7: another attempt, while there are any left.
+func (w *work) again(r *Record, text string) {
+	run := r.Run
+	run.Failures++
+	run.Error = clip(text, maxText)
+	retries := w.doc.template(run.Snapshot).Retries
+	if run.Failures > retries {
+		w.fail(r, RunFailed, text)
+		return
+	}
+	w.planAnew(r)
+	w.await(r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
+}
+
+// fail is row 7.
+func (w *work) fail(r *Record, result, why string) {
+	w.endRun(r, result, why)
+	r.Phase, r.Reason = Failed, clip(why, maxText)
+	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
+		end := w.now.Add(max(t.Failed, minTTL))
+		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
+			w.setEnd(r, end)
+		}
+	}
+	w.notice(r, NoticeFailed)
+	if r.Owner.ID == "" {
+		w.memberFailed(r)
+	}
+}
+
+// settle makes what a run applied that which the instance is.
+func (w *work) settle(r *Record) {
+	run := r.Run
+	r.Source = run.Source
+	if run.Snapshot != "" && run.Snapshot != r.Snapshot {
+		r.Snapshot, r.Revised, w.sweep = run.Snapshot, true, true
+	}
+	if run.Parameters != nil {
+		r.Parameters = run.Parameters
+	}
+}
+
+// applied is rows 5 and 11.
+func (w *work) applied(r *Record, e Ended) {
+	w.settle(r)
+	w.endRun(r, Done, "")
+	t := w.doc.template(r.Snapshot)
+	r.Reason = ""
+	r.Outputs, r.Connection = listed(e.Result.Outputs, t.Outputs), bounded(e.Connection)
+	r.unset(Drifted)
+	r.unset(UpdateAvailable)
+	first := r.ReadyAt.IsZero()
+	if first {
+		r.ReadyAt = w.now
+	}
+	if r.Owner.ID == "" {
+		r.Phase = Available
+		w.setEndless(r)
+		w.memberReady(r.Template)
+		return
+	}
+	r.Phase = Ready
+	w.begins(r, t, first)
+	w.notice(r, NoticeReady)
+}
+
+// setEndless takes the end from a member of a pool: its lifetime begins with the
+// claim.
+func (w *work) setEndless(r *Record) {
+	r.ExpiresAt = time.Time{}
+	w.armNotices(r)
+}
+
+// begins lets the lifetime begin when an instance is first ready, or when an
+// update gives it one.
+func (w *work) begins(r *Record, t *Template, first bool) {
+	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
+		return
+	}
+	if r.TTL == 0 {
+		r.TTL = max(t.TTL.Default, minTTL)
+	}
+	before := r.ExpiresAt
+	w.endAfter(r, r.TTL)
+	if r.Extends > 0 && r.ExpiresAt.Before(before) {
+		w.setEnd(r, before)
+	}
+}
+
+// listed are the outputs that a template lists, each up to 4 KiB.
+func listed(outputs map[string]json.RawMessage, names []string) map[string]json.RawMessage {
+	kept := map[string]json.RawMessage{}
+	for _, name := range names {
+		if v, ok := outputs[name]; ok && len(v) <= maxOutput && json.Valid(v) {
+			kept[name] = v
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// bounded is a connection cut to what a record keeps.
+func bounded(c *Connection) *Connection {
+	if c == nil || len(c.URL) > maxOutput {
+		return nil
+	}
+	return &Connection{Type: clip(c.Type, 32), URL: c.URL, Message: clip(c.Message, maxOutput)}
+}
+
+// planned is row 3. A plan that the machine asked for by itself is applied if it
+// destroys and replaces nothing.
+func (w *work) planned(r *Record, res Result) {
+	run := r.Run
+	approved := !run.Auto || w.approval(r, run.Snapshot, ApprovalPlan)
+	if why := tooLarge(res.PlanSize); why != "" && approved {
+		w.fail(r, RunFailed, why) // and so would each other attempt
+		return
+	}
+	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
+	if approved {
+		r.Phase = Planned
+		w.notice(r, NoticeApproval)
+		return
+	}
+	if c := run.Counts; c != nil && c.Remove == 0 && c.Replace == 0 {
+		w.letThrough(r)
+		return
+	}
+	r.set(UpdateAvailable, "Destroys", "version "+run.Source.Version+" would destroy or replace resources")
+	r.Phase = run.From
+	w.endRun(r, Cancelled, "the update would destroy or replace resources")
+}
+
+// destroyEnded is rows 17 and 18.
+func (w *work) destroyEnded(r *Record, res Result) {
+	if res.Outcome == Held {
+		w.await(r, lockedAgain, WaitStateLocked, res.Error)
+		return
+	}
+	if res.Outcome == Done && res.Resources == 0 {
+		w.endRun(r, Done, "")
+		w.finish(r, Destroyed, r.Reason)
+		return
+	}
+	text := failure(res)
+	if res.Outcome == Done {
+		text = "resources are left in the state"
+	}
+	run := r.Run
+	run.Failures++
+	run.Error = clip(text, maxText)
+	if run.Failures < destroyAttempts {
+		w.await(r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
+		return
+	}
+	n := run.Failures
+	w.endRun(r, RunFailed, text)
+	r.Phase, r.Reason = DestroyFailed, clip(fmt.Sprintf("destroy failed %d times: %s", n, text), maxText)
+	w.notice(r, NoticeDestroyFailed)
+}
+
+// driftEnded is row 23.
+func (w *work) driftEnded(r *Record, res Result) {
+	c := res.Counts
+	w.endRun(r, outcomeOf(res.Outcome), res.Error)
+	if res.Outcome != Done {
+		return
+	}
+	if c == nil || *c == (Counts{}) {
+		r.unset(Drifted)
+		return
+	}
+	if r.condition(Drifted).Type == "" {
+		w.notice(r, NoticeDrifted)
+	}
+	r.set(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
+	if t := w.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !w.expired(r) {
+		w.renew(r, w.newRun(r, RunApply), "")
+	}
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"strings"
+	"time"
+)
+
+// Times of rows that the template says nothing of.
+const (
+	maxLife       = 100 * 365 * 24 * time.Hour // an end beyond it is cut: years have four digits
+	requestWaits  = 7 * 24 * time.Hour         // row 2
+	planWaits     = 24 * time.Hour             // row 4
+	protectedOver = 30 * 24 * time.Hour        // row 14, without a max
+	destroyAgain  = 24 * time.Hour             // row 19
+	finalStays    = 7 * 24 * time.Hour         // row 22
+	daily         = 24 * time.Hour
+)
+
+// template returns a snapshot; one without anything if the document has none, so
+// that a record can end whatever became of it.
+func (d *Document) template(digest string) *Template {
+	if t := d.Templates[digest]; t != nil {
+		return t
+	}
+	return &Template{}
+}
+
+// checkTTL refuses a lifetime that the template does not give.
+func (w *work) checkTTL(t *Template, ttl time.Duration) error {
+	switch {
+	case ttl == 0:
+		return nil
+	case t.TTL == nil:
+		return &FieldError{Path: "/ttl", Text: "instances of this template have no end"}
+	case ttl < minTTL:
+		return &FieldError{Path: "/ttl", Text: "at least 10m"}
+	case t.TTL.Max > 0 && ttl > t.TTL.Max && !w.command.Actor.Admin:
+		return &FieldError{Path: "/ttl", Text: "at most " + span(t.TTL.Max)}
+	}
+	return nil
+}
+
+// ttl is the lifetime of what a caller launches.
+func (w *work) ttl(e Create) time.Duration {
+	switch {
+	case e.Template.TTL == nil:
+		return 0
+	case e.TTL > 0:
+		return e.TTL
+	}
+	return max(e.Template.TTL.Default, minTTL)
+}
+
+// runTime is how long the attempts of a run may take in all.
+func runTime(t *Template) time.Duration {
+	total := time.Duration(0)
+	for n := range min(t.Retries, maxRetries) + 1 {
+		total += min(t.Timeout, maxTimeout)
+		if n > 0 {
+			total += retryAfter(n)
+		}
+	}
+	return total
+}
+
+// endAfter sets the end of an instance to some time from now, not beyond the
+// template's max unless an admin launched it for longer. Without a lifetime there
+// is no end.
+func (w *work) endAfter(r *Record, d time.Duration) {
+	t := w.doc.template(r.Snapshot)
+	if t.TTL == nil || r.TTL == 0 {
+		return
+	}
+	end := w.now.Add(max(d, minTTL))
+	if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {
+		end = sooner(end, r.Since.Add(t.TTL.Max))
+	}
+	w.setEnd(r, end)
+}
+
+// setEnd sets an end; what was said of the one before is over.
+func (w *work) setEnd(r *Record, end time.Time) {
+	r.ExpiresAt = sooner(end, w.now.Add(maxLife))
+	r.unset(ExpiresSoon)
+	r.unset(ExpiredProtected)
+	w.armNotices(r)
+}
+
+// end tells when an instance ends, protection included; zero: never. It needs no
+// template but for how long protection holds.
+func (d *Document) end(r *Record) time.Time {
+	if r.ExpiresAt.IsZero() {
+		return time.Time{}
+	}
+	switch r.Protected {
+	case "":
+		return r.ExpiresAt
+	case byOwner:
+		if t := d.template(r.Snapshot).TTL; t != nil && t.Max > 0 {
+			return later(r.ExpiresAt, r.Since.Add(t.Max))
+		}
+		return r.ExpiresAt.Add(protectedOver)
+	}
+	return time.Time{}
+}
+
+// expired reports whether the end of an instance has come, and its clock is not
+// held. It is looked at before anything else of a record.
+func (w *work) expired(r *Record) bool {
+	what, ok := w.doc.dueNow(r, w.now)
+	return ok && what == dueEnd
+}
+
+// expire is row 13: whatever became of template, module or server.
+func (w *work) expire(r *Record) {
+	if t := w.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && t.TTL.OnExpire == "keep" && (r.Applied || r.Run.active()) {
+		w.leave(r)
+		return
+	}
+	w.note(r, "expired", "")
+	w.destroy(r, "its end has come")
+}
+
+// leave leaves the resources of an instance at its end to people, once no apply
+// runs any more.
+func (w *work) leave(r *Record) {
+	if r.Run.active() && r.Run.Kind != RunDrift {
+		r.Then = nil
+		w.stop(r, endCame)
+		return
+	}
+	w.note(r, "expired", "left to people")
+	r.Kept = true
+	w.abandon(r, endCame)
+}
+
+const endCame = "its end has come"
+
+// extend is row 12.
+func (w *work) extend(e Extend) (Answer, error) {
+	r, err := w.meet(e.ID, verbExtend)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.ExpiresAt.IsZero() {
+		return Answer{}, refuse(ErrNoEnd, "instance %s has no end", r.ID)
+	}
+	ttl := TTL{}
+	if t := w.doc.template(r.Snapshot); t.TTL != nil {
+		ttl = *t.TTL
+	}
+	end, err := w.extended(r, ttl, e.By)
+	if err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	if w.unapprovedEnd(r, end) {
+		w.note(r, "extension requested", "until "+end.Format(time.RFC3339))
+		return w.ask(r, Pending{By: w.person(), Why: e.Why, Until: end})
+	}
+	r.Extends++
+	w.note(r, "extended", "until "+end.Format(time.RFC3339))
+	w.setEnd(r, end)
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// unapprovedEnd reports whether somebody has to approve an end: one beyond the lifetime
+// that the template gives by itself, where launches are approved.
+func (w *work) unapprovedEnd(r *Record, end time.Time) bool {
+	t := w.doc.template(r.Snapshot)
+	if t.Approval != ApprovalRequest || t.TTL == nil {
+		return false
+	}
+	from := r.ReadyAt
+	if from.IsZero() {
+		from = r.Since
+	}
+	return end.After(from.Add(max(t.TTL.Default, minTTL)))
+}
+
+// extended tells the end that an extension gives.
+func (w *work) extended(r *Record, ttl TTL, by time.Duration) (time.Time, error) {
+	if by == 0 {
+		by = ttl.Extend
+	}
+	admin := w.command.Actor.Admin
+	switch {
+	case r.Pending != nil && !r.Pending.Until.IsZero():
+		return time.Time{}, refuse(ErrPhase, "an extension of instance %s waits for approval", r.ID)
+	case by < 0 || by == 0 && admin:
+		return time.Time{}, &FieldError{Path: "/by", Text: "more than 0 is needed"}
+	case by == 0:
+		return time.Time{}, refuse(ErrExtends, "instances of %s cannot be extended", r.Template)
+	case !admin && ttl.Extends > 0 && r.Extends >= ttl.Extends:
+		return time.Time{}, refuse(ErrExtends, "extended %d of %d times", r.Extends, ttl.Extends)
+	case !admin && by > ttl.Extend:
+		return time.Time{}, refuse(ErrDenied, "only an admin extends by more than %s", span(ttl.Extend))
+	}
+	end := later(r.ExpiresAt, w.now).Add(by)
+	if !admin && ttl.Max > 0 {
+		end = sooner(end, r.Since.Add(ttl.Max))
+	}
+	if !end.After(r.ExpiresAt) {
+		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span(ttl.Max))
+	}
+	return end, nil
+}
+
+// span prints a length of time without parts that are zero.
+func span(d time.Duration) string {
+	text := d.String()
+	if d%time.Minute == 0 && d != 0 {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d%time.Hour == 0 && d != 0 {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors of [Machine.Step] and of checks. What refuses is wrapped around them.
+var (
+	ErrNotFound  = errors.New("no such instance")
+	ErrInvalid   = errors.New("invalid")           // a [*FieldError] tells where
+	ErrPhase     = errors.New("not in this phase") // the instance cannot do this now
+	ErrExtends   = errors.New("cannot be extended further")
+	ErrNoEnd     = errors.New("the instance has no end")
+	ErrStalePlan = errors.New("the plan changed since you looked at it")
+	ErrProtected = errors.New("the instance is protected")
+	ErrDenied    = errors.New("not allowed")
+	ErrKeyReused = errors.New("the key was used for another request")
+	ErrPoolEmpty = errors.New("the pool is empty")
+	ErrPaused    = errors.New("the template is paused")
+	ErrFull      = errors.New("no more instances fit")
+	ErrNoLeader  = errors.New("no leader answers") // of the store
+)
+
+// refusal is an error of one of the kinds above with a text of its own.
+type refusal struct {
+	kind error
+	text string
+}
+
+func (e *refusal) Error() string { return e.text }
+func (e *refusal) Unwrap() error { return e.kind }
+
+func refuse(kind error, format string, args ...any) error {
+	return &refusal{kind: kind, text: fmt.Sprintf(format, args...)}
+}
+
+// QuotaError refuses what would go beyond a limit, or tells how much of one is
+// used.
+type QuotaError struct {
+	Limit, Used int
+	What        string   // whose limit: you, group g, template t
+	Of          string   // template that it counts; "": more than one
+	IDs         []string // live instances that count, sorted; nil of a template's
+}
+
+func (e *QuotaError) Error() string {
+	has := " has "
+	if e.What == "you" {
+		has = " have "
+	}
+	text := fmt.Sprintf("%s%s%d of %d instances", e.What, has, e.Used, e.Limit)
+	if e.Of != "" && e.What != "template "+e.Of {
+		text += " of " + e.Of
+	}
+	if ids := e.IDs; len(ids) > 10 {
+		return text + ": " + strings.Join(ids[:10], ", ") + ", …"
+	} else if len(ids) > 0 {
+		return text + ": " + strings.Join(ids, ", ")
+	}
+	return text
+}
+
+// FieldError says what is wrong with one value.
+type FieldError struct {
+	Path string // JSON Pointer (RFC 6901), such as /size
+	Text string
+}
+
+func (e *FieldError) Error() string { return e.Path + ": " + e.Text }
+func (e *FieldError) Unwrap() error { return ErrInvalid }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// evaluator computes expressions. Each value on the way is held to maxValue.
+type evaluator struct {
+	context hcl.EvalContext
+}
+
+func (v *evaluator) value(e hclsyntax.Expression) (cty.Value, error) {
+	val, err := v.compute(e)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	if n := valueSize(val); n > maxValue {
+		return cty.NilVal, fmt.Errorf("a value of %d bytes, at most %d", n, maxValue)
+	}
+	return val, nil
+}
+
+func (v *evaluator) compute(e hclsyntax.Expression) (cty.Value, error) {
+	switch e := e.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return e.Val, nil
+	case *hclsyntax.TemplateWrapExpr:
+		return v.value(e.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		return v.value(e.Expression)
+	case *hclsyntax.TemplateExpr:
+		text, err := v.text(e.Parts, nil)
+		return cty.StringVal(text), err
+	case *hclsyntax.ScopeTraversalExpr:
+		val, diags := e.Traversal.TraverseAbs(&v.context)
+		if diags.HasErrors() {
+			return cty.NilVal, fmt.Errorf("%s.%s: %w", e.Traversal.RootName(), second(e.Traversal), diagnosed(diags))
+		}
+		return val, nil
+	case *hclsyntax.FunctionCallExpr:
+		args, err := v.values(e.Args)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		val, err := call(e.Name, args)
+		if err != nil {
+			return cty.NilVal, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		return val, nil
+	case *hclsyntax.ConditionalExpr:
+		return v.choose(e)
+	case *hclsyntax.BinaryOpExpr:
+		sides, err := v.values([]hclsyntax.Expression{e.LHS, e.RHS})
+		if err != nil {
+			return cty.NilVal, err
+		}
+		return computed(&hclsyntax.BinaryOpExpr{LHS: literal(sides[0]), Op: e.Op, RHS: literal(sides[1])})
+	case *hclsyntax.UnaryOpExpr:
+		val, err := v.value(e.Val)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		return computed(&hclsyntax.UnaryOpExpr{Op: e.Op, Val: literal(val)})
+	case *hclsyntax.TupleConsExpr:
+		list, err := v.values(e.Exprs)
+		return cty.TupleVal(list), err
+	case *hclsyntax.ObjectConsExpr:
+		return v.object(e)
+	}
+	return cty.NilVal, errors.New("no part of a template's expressions") // parseExpression refuses it
+}
+
+func literal(v cty.Value) hclsyntax.Expression { return &hclsyntax.LiteralValueExpr{Val: v} }
+
+// computed is an operator on values that are there.
+func computed(e hclsyntax.Expression) (cty.Value, error) {
+	val, diags := e.Value(nil)
+	if diags.HasErrors() {
+		return cty.NilVal, diagnosed(diags)
+	}
+	return val, nil
+}
+
+// values computes a list, whose sum is held to maxValue as well.
+func (v *evaluator) values(list []hclsyntax.Expression) ([]cty.Value, error) {
+	var out []cty.Value
+	total := 0
+	for _, e := range list {
+		val, err := v.value(e)
+		if err != nil {
+			return nil, err
+		}
+		if total += valueSize(val); total > maxValue {
+			return nil, fmt.Errorf("values of more than %d bytes", maxValue)
+		}
+		out = append(out, val)
+	}
+	return out, nil
+}
+
+func (v *evaluator) choose(e *hclsyntax.ConditionalExpr) (cty.Value, error) {
+	val, err := v.value(e.Condition)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	yes, err := convert.Convert(val, cty.Bool)
+	if err != nil || yes.IsNull() {
+		return cty.NilVal, errors.New("a condition is neither true nor false")
+	}
+	if yes.True() {
+		return v.value(e.TrueResult)
+	}
+	return v.value(e.FalseResult)
+}
+
+func (v *evaluator) object(e *hclsyntax.ObjectConsExpr) (cty.Value, error) {
+	attributes := map[string]cty.Value{}
+	total := 0
+	for _, item := range e.Items {
+		key, err := objectKey(item.KeyExpr)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		val, err := v.value(item.ValueExpr)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		if total += len(key) + valueSize(val); total > maxValue {
+			return cty.NilVal, fmt.Errorf("an object of more than %d bytes", maxValue)
+		}
+		attributes[key] = val
+	}
+	return cty.ObjectVal(attributes), nil
+}
+
+// text joins the parts of a template. A func may change each part that is not
+// written out: it gets what is before the part.
+func (v *evaluator) text(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
+	var b strings.Builder
+	for _, part := range parts {
+		val, err := v.value(part)
+		if err != nil {
+			return "", err
+		}
+		text, err := asText(val)
+		if err != nil {
+			return "", err
+		}
+		if _, written := part.(*hclsyntax.LiteralValueExpr); !written && change != nil {
+			if text, err = change(b.String(), text, part); err != nil {
+				return "", err
+			}
+		}
+		if b.Len()+len(text) > maxValue {
+			return "", fmt.Errorf("text of more than %d bytes", maxValue)
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+func asText(v cty.Value) (string, error) {
+	if v.IsNull() {
+		return "", errors.New("null cannot be part of a text")
+	}
+	s, err := convert.Convert(v, cty.String)
+	if err != nil {
+		return "", errors.New("only text, numbers and booleans can be part of a text")
+	}
+	return s.AsString(), nil
+}
+
+// valueSize is about how many bytes a value takes as text.
+func valueSize(v cty.Value) int {
+	switch {
+	case v == cty.NilVal || v.IsNull() || !v.IsKnown():
+		return 4
+	case v.Type() == cty.String:
+		return len(v.AsString())
+	case v.Type() == cty.Number:
+		return numberSize(v)
+	case v.CanIterateElements():
+		n := 2
+		for key, element := range v.Elements() {
+			n += 4 + valueSize(element)
+			if key.Type() == cty.String {
+				n += len(key.AsString())
+			}
+		}
+		return n
+	}
+	return 8
+}
+
+// numberSize is how many digits a number has before its point, and some more.
+func numberSize(v cty.Value) int {
+	exponent := v.AsBigFloat().MantExp(nil) // of two
+	return 32 + max(exponent, -exponent)/3
+}
+
+// variables makes the values that expressions name.
+func (s Scope) variables(t *Template) (map[string]cty.Value, error) {
+	parameters, err := values(s.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	outputs, err := values(s.Outputs)
+	if err != nil {
+		return nil, fmt.Errorf("outputs: %w", err)
+	}
+	return map[string]cty.Value{
+		nameID:         cty.StringVal(s.ID),
+		nameTemplate:   cty.StringVal(t.Name),
+		nameOwner:      texts(map[string]string{"kind": s.Owner.Kind, "id": s.Owner.ID, "label": s.Owner.Label}),
+		nameParameters: parameters,
+		nameClaims:     texts(s.Claims),
+		nameConfig:     texts(s.Config),
+		nameOutputs:    outputs,
+	}, nil
+}
+
+func texts(m map[string]string) cty.Value {
+	out := map[string]cty.Value{}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out[key] = cty.StringVal(m[key])
+	}
+	return cty.ObjectVal(out)
+}

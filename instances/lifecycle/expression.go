@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+const (
+	maxExpression = 4 << 10  // text of one expression, in bytes
+	maxValue      = 64 << 10 // what any part of one may become
+	maxResult     = 4 << 10  // what one may become in the end
+	maxArguments  = 32       // of a function
+)
+
+// Names that expressions may begin with.
+const (
+	nameID         = "id"
+	nameTemplate   = "template"
+	nameOwner      = "owner"
+	nameParameters = "parameters"
+	nameClaims     = "claims"
+	nameConfig     = "config"
+	nameOutputs    = "outputs"
+)
+
+// names says what the expressions of a template may name.
+type names struct {
+	parameters []string
+	outputs    []string // of a connection; nil: none may be named
+	config     []string // nil: it is not known what the server has
+	anonymous  bool     // of a pool: nothing of a person
+}
+
+// parseExpression reads the text of a template of HCL, and refuses whatever it
+// may not hold.
+func parseExpression(text string, n names) (hclsyntax.Expression, error) {
+	tree, err := parseTree(text)
+	if err != nil {
+		return nil, err
+	}
+	return tree, n.check(tree)
+}
+
+func parseTree(text string) (hclsyntax.Expression, error) {
+	if len(text) > maxExpression {
+		return nil, fmt.Errorf("an expression of %d bytes, at most %d", len(text), maxExpression)
+	}
+	tree, diags := syntax.ParseTemplate(text, "")
+	if diags.HasErrors() {
+		return nil, diagnosed(diags)
+	}
+	return tree, syntax.CheckValue(tree)
+}
+
+// diagnosed is the first error without its place, which is one inside a string.
+func diagnosed(diags hcl.Diagnostics) error {
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			return errors.New(strings.TrimSuffix(d.Summary+": "+d.Detail, "."))
+		}
+	}
+	return diags
+}
+
+// check looks at each node: what is not named here is not part of the language.
+func (n names) check(e hclsyntax.Expression) error {
+	switch e := e.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return nil
+	case *hclsyntax.TemplateExpr:
+		return n.checkAll(e.Parts)
+	case *hclsyntax.TemplateWrapExpr:
+		return n.check(e.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		return n.check(e.Expression)
+	case *hclsyntax.ScopeTraversalExpr:
+		return n.checkName(e.Traversal)
+	case *hclsyntax.FunctionCallExpr:
+		return errors.Join(checkCall(e), n.checkAll(e.Args))
+	case *hclsyntax.ConditionalExpr:
+		return n.checkAll([]hclsyntax.Expression{e.Condition, e.TrueResult, e.FalseResult})
+	case *hclsyntax.BinaryOpExpr:
+		return n.checkAll([]hclsyntax.Expression{e.LHS, e.RHS})
+	case *hclsyntax.UnaryOpExpr:
+		return n.check(e.Val)
+	case *hclsyntax.TupleConsExpr:
+		return n.checkAll(e.Exprs)
+	case *hclsyntax.ObjectConsExpr:
+		for _, item := range e.Items {
+			if _, err := objectKey(item.KeyExpr); err != nil {
+				return err
+			}
+			if err := n.check(item.ValueExpr); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return errors.New("loops, splats and computed indices are no part of a template's expressions")
+}
+
+func (n names) checkAll(list []hclsyntax.Expression) error {
+	for _, e := range list {
+		if err := n.check(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n names) checkName(t hcl.Traversal) error {
+	root := t.RootName()
+	if root == nameID || root == nameTemplate {
+		if len(t) > 1 {
+			return fmt.Errorf("%s is text, nothing is below it", root)
+		}
+		return nil
+	}
+	key := second(t)
+	unknown := fmt.Errorf("unknown name %s", strings.TrimSuffix(root+"."+key, "."))
+	switch root {
+	case nameOwner, nameParameters, nameClaims:
+		if n.anonymous {
+			return fmt.Errorf("%s: the members of a pool are nobody's, so nothing of a person can be named", root)
+		}
+	case nameOutputs:
+		if n.outputs == nil {
+			return errors.New("outputs: there are none before a run; a connection may name them")
+		}
+	}
+	switch {
+	case root == nameOwner && slices.Contains([]string{"kind", "id", "label"}, key),
+		root == nameParameters && slices.Contains(n.parameters, key),
+		root == nameClaims && key != "",
+		root == nameConfig && key != "" && (n.config == nil || slices.Contains(n.config, key)),
+		root == nameOutputs && slices.Contains(n.outputs, key):
+		return nil
+	case root == nameOutputs && key != "":
+		return fmt.Errorf("%w: outputs does not list it", unknown)
+	case root == nameConfig && key != "":
+		return fmt.Errorf("%w: config of the server has %s", unknown, orNothing(n.config))
+	}
+	return unknown
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
+	return strings.Join(list, ", ")
+}
+
+// second is the name after the first of a traversal, "" if there is none.
+func second(t hcl.Traversal) string {
+	if len(t) < 2 {
+		return ""
+	}
+	switch step := t[1].(type) {
+	case hcl.TraverseAttr:
+		return step.Name
+	case hcl.TraverseIndex:
+		if step.Key.Type() == cty.String && step.Key.IsKnown() && !step.Key.IsNull() {
+			return step.Key.AsString()
+		}
+	}
+	return ""
+}
+
+// objectKey is a key that is written out.
+func objectKey(e hclsyntax.Expression) (string, error) {
+	v, diags := e.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+		return "", errors.New("the names in an object are written out, not computed")
+	}
+	return v.AsString(), nil
+}
+
+// named lists what follows a first name in an expression.
+func named(e hclsyntax.Expression, root string) []string {
+	var list []string
+	for _, t := range e.Variables() {
+		if t.RootName() == root {
+			list = append(list, second(t))
+		}
+	}
+	return list
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+const maxFinal = 20 // final records of an owner
+
+// destroy lets an instance go: rows 4, 9, 13, 15 and 19. What runs is stopped
+// first; where no apply was ever begun there is nothing to destroy.
+func (w *work) destroy(r *Record, why string) {
+	r.Phase, r.Reason, r.Protected, r.Conditions, r.Pending = Destroying, clip(why, maxText), "", nil, nil
+	switch {
+	case r.Run.active():
+		r.Then = nil
+		if r.Applied {
+			r.Then = w.destroyer(r)
+		}
+		w.stop(r, why)
+	case r.Run != nil:
+		r.Then = nil
+		w.endRun(r, Cancelled, why)
+		fallthrough
+	default:
+		w.destroyRun(r)
+	}
+}
+
+// destroyRun queues the run that destroys, if there can be anything.
+func (w *work) destroyRun(r *Record) {
+	if !r.Applied {
+		w.finish(r, Destroyed, r.Reason)
+		return
+	}
+	w.queue(r, w.destroyer(r))
+}
+
+// destroyer is a run that destroys what was applied last, done or not: the state
+// may need its providers.
+func (w *work) destroyer(r *Record) *Run {
+	run := w.newRun(r, RunDestroy)
+	for i := range r.Runs {
+		if last := &r.Runs[i]; last.Applied && last.Snapshot != "" {
+			run.Source, run.Snapshot, run.Parameters = last.Source, last.Snapshot, last.Parameters
+			break
+		}
+	}
+	return run
+}
+
+// abandon leaves the resources of an instance to people: rows 13 and 20.
+func (w *work) abandon(r *Record, why string) {
+	if r.Run.active() {
+		w.stop(r, why)
+	}
+	if r.Run != nil {
+		w.endRun(r, Cancelled, why)
+	}
+	w.finish(r, Orphaned, why)
+}
+
+// finish ends an instance for ever.
+func (w *work) finish(r *Record, p Phase, why string) {
+	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
+	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
+	r.Pending, r.Declined = nil, ""
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
+	w.sweep = true
+	switch p {
+	case Destroyed:
+		w.notice(r, NoticeDestroyed)
+	case Rejected:
+		w.notice(r, NoticeRejected)
+	}
+	if r.ran() {
+		w.do(Archive, r.ID)
+	} else {
+		r.Archived = true
+		r.cut()
+	}
+	w.trim(r.Owner)
+}
+
+// ran reports whether an attempt of a record was ever begun, so that there may
+// be something beside it.
+func (r *Record) ran() bool {
+	return r.Applied || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Attempt > 0 })
+}
+
+// trim lets the oldest final records of an owner go, if there are too many.
+func (w *work) trim(o Owner) {
+	var final []*Record
+	for _, r := range w.doc.Records {
+		if !r.Phase.Live() && !r.Removing && !r.Kept && r.Owner.Same(o) {
+			final = append(final, r)
+		}
+	}
+	if len(final) <= maxFinal {
+		return
+	}
+	slices.SortFunc(final, func(a, b *Record) int {
+		if c := a.FinishedAt.Compare(b.FinishedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	for _, r := range final[:len(final)-maxFinal] {
+		w.remove(w.edit(r))
+	}
+}
+
+// remove is row 22: what is kept of a record is written first, then its tags go,
+// then the record.
+func (w *work) remove(r *Record) {
+	if !r.ran() {
+		w.drop(r)
+		return
+	}
+	r.Removing = true
+	if r.Archived {
+		w.do(Remove, r.ID)
+	}
+}
+
+// archived cuts a final record of which everything is written down.
+func (w *work) archived(id string) {
+	r := w.doc.Records[id]
+	if r == nil || r.Phase.Live() || r.Archived {
+		return
+	}
+	r = w.edit(r)
+	r.Archived = true
+	r.cut()
+	w.sweep = true
+	if r.Removing {
+		w.do(Remove, id)
+	}
+}
+
+// removed takes a record away of which nothing else is left.
+func (w *work) removed(id string) {
+	if r := w.doc.Records[id]; r != nil && r.Removing && r.Archived {
+		w.drop(r)
+	}
+}
+
+// cut leaves of a final record what lists show: about 1 KiB.
+func (r *Record) cut() {
+	r.Parameters, r.Claims, r.Outputs, r.Connection = nil, nil, nil, nil
+	r.Snapshot, r.Source.Archive, r.Source.Lock, r.Source.Size = "", "", "", 0
+	r.Reason = clip(r.Reason, maxDetail)
+	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		run.Source, run.Snapshot, run.Parameters = Source{}, "", nil
+		run.By, run.Before, run.From = Actor{}, "", ""
+		run.Plan, run.Approved, run.Nonce = "", "", ""
+		run.Ask, run.Confirmed, run.Stopped, run.After = nil, nil, nil, nil
+		run.First, run.Why = nil, ""
+		run.Error = clip(run.Error, 80)
+	}
+	r.TTL, r.Since, r.Events = 0, time.Time{}, slices.Clone(r.Events[:min(len(r.Events), 1)])
+	for i := range r.Events {
+		r.Events[i].Detail = clip(r.Events[i].Detail, 40)
+	}
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Violation is a rule of the model that a document breaks.
+type Violation struct {
+	Rule string // I1 to I9
+	ID   string // of the record; "": the document as a whole
+	Text string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("%s %s: %s", v.Rule, v.ID, v.Text) }
+
+// Check looks for what no step leaves behind, in the order of ids. A record that
+// breaks a rule is none to go on with: who reads a document sets it aside and
+// shows it. Limits are of the document as a whole, since none of the records
+// that go beyond one is the wrong one.
+func Check(d *Document) []Violation {
+	var all []Violation
+	ofInstances, ofWorkspaces := rules(), workspaceRules()
+	for id, r := range d.Records {
+		rules := ofInstances
+		if r.isWorkspace() {
+			rules = ofWorkspaces
+		}
+		for i := range rules {
+			if text := rules[i].broken(d, id, r); text != "" {
+				all = append(all, Violation{Rule: rules[i].name, ID: id, Text: text})
+			}
+		}
+	}
+	all = append(all, d.twice()...)
+	slices.SortStableFunc(all, func(a, b Violation) int { return strings.Compare(a.ID, b.ID) })
+	return append(all, d.overfull()...)
+}
+
+type rule struct {
+	name   string
+	broken func(d *Document, id string, r *Record) string
+}
+
+func rules() []rule {
+	return []rule{
+		{"I1", identity}, {"I2", ownership}, {"I4", runOrder}, {"I4", runOfPhase}, {"I5", leftovers},
+		{"I6", withoutEnd}, {"I7", unlisted}, {"I8", finality}, {"I9", attempts},
+	}
+}
+
+// identity: one phase, and an id of its own.
+func identity(d *Document, id string, r *Record) string {
+	switch {
+	case r.ID != id || !validID(id):
+		return "not the id of a record"
+	case !r.isWorkspace() && (OfWorkspace(r.Template) || len(r.Open) > 0):
+		return "an instance with the template or the runs of a workspace"
+	case !known(r.Phase):
+		return fmt.Sprintf("no such phase: %q", r.Phase)
+	case r.Phase.Live() && d.Templates[r.Snapshot] == nil:
+		return "its template is not there"
+	}
+	return pendingOf(d, r)
+}
+
+// pendingOf: what waits for approval is the launch of a requested instance, or a change of
+// one that is there.
+func pendingOf(d *Document, r *Record) string {
+	p := r.Pending
+	if p == nil {
+		return ""
+	}
+	change := p.Update != nil || !p.Until.IsZero()
+	switch {
+	case change == (r.Phase == Requested), r.Phase == Destroying, r.Phase == DestroyFailed, !r.Phase.Live():
+		return string(r.Phase) + ", with what waits for approval"
+	case p.Update != nil && d.Templates[p.Update.Snapshot] == nil:
+		return "the template of a change that waits is not there"
+	}
+	return ""
+}
+
+func known(p Phase) bool {
+	return slices.Contains([]Phase{Requested, Planned, Provisioning, Updating, Available, Ready, Failed,
+		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
+}
+
+// ownership: an owner comes by creation, claim or transfer; a claim only from a
+// pool.
+func ownership(_ *Document, _ string, r *Record) string {
+	has := r.Owner.ID != ""
+	switch {
+	case !has && !r.Pooled:
+		return "nobody owns it, and no pool made it"
+	case has && r.Phase == Available:
+		return "available, with an owner"
+	case !has && slices.Contains([]Phase{Requested, Planned, Ready, Updating}, r.Phase):
+		return string(r.Phase) + ", without an owner"
+	case has && r.Pooled && r.ClaimedAt.IsZero():
+		return "nobody claimed it, and somebody owns it"
+	case !has && !r.ClaimedAt.IsZero(), !r.Pooled && !r.ClaimedAt.IsZero():
+		return "claimed, but not from a pool"
+	}
+	return ""
+}
+
+// runOrder: runs and attempts only grow.
+func runOrder(_ *Document, _ string, r *Record) string {
+	last := 0
+	for i := len(r.Runs) - 1; i >= 0; i-- {
+		if r.Runs[i].N <= last || r.Runs[i].EndedAt.IsZero() {
+			return fmt.Sprintf("run %d after run %d", r.Runs[i].N, last)
+		}
+		last = r.Runs[i].N
+	}
+	for _, run := range []*Run{r.Run, r.Then} {
+		if run != nil && run.N <= last {
+			return fmt.Sprintf("run %d after run %d", run.N, last)
+		}
+		if run != nil {
+			last = run.N
+		}
+	}
+	return ""
+}
+
+// runOfPhase: one run at most, and one that its phase has.
+func runOfPhase(_ *Document, _ string, r *Record) string {
+	run := r.Run
+	if run == nil {
+		if slices.Contains([]Phase{Planned, Provisioning, Updating, Destroying}, r.Phase) {
+			return string(r.Phase) + ", and nothing runs or is due"
+		}
+		if r.Then != nil {
+			return "a run follows none"
+		}
+		return ""
+	}
+	if r.Then != nil && (!run.active() || run.Cancel == "") {
+		return "a run follows one that is not stopped for it"
+	}
+	if !r.runs(run) {
+		return fmt.Sprintf("%s, with a run %s", r.Phase, run.Kind)
+	}
+	return ""
+}
+
+// runs reports whether a run is one of the phase of its record.
+func (r *Record) runs(run *Run) bool {
+	stopped := run.active() && run.Cancel != ""
+	switch r.Phase {
+	case Planned:
+		return run.Kind == RunPlan && run.Plan != "" && run.Planned == run.Attempt && !run.active() && !run.waits()
+	case Provisioning:
+		return run.Kind == RunApply || run.Kind == RunPlan
+	case Updating:
+		return run.Kind == RunApply || run.Kind == RunPlan || run.Kind == RunDrift && stopped && r.Then != nil
+	case Ready:
+		return run.Kind == RunDrift
+	case Destroying:
+		return run.Kind == RunDestroy || stopped && (r.Then != nil || !r.Applied)
+	}
+	return false
+}
+
+// leftovers: nothing is called destroyed that may have resources.
+func leftovers(_ *Document, _ string, r *Record) string {
+	if r.Phase != Destroyed || !r.Applied {
+		return ""
+	}
+	if len(r.Runs) == 0 || r.Runs[0].Kind != RunDestroy || r.Runs[0].Result != Done {
+		return "destroyed, and no run emptied its state"
+	}
+	return ""
+}
+
+// withoutEnd: what somebody owns ends, unless its template says otherwise.
+func withoutEnd(d *Document, _ string, r *Record) string {
+	if r.Phase.Live() && r.Owner.ID != "" && r.ExpiresAt.IsZero() && r.Phase != Destroying && r.Phase != DestroyFailed {
+		if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
+			return "it has no end, though its template gives one"
+		}
+	}
+	return ""
+}
+
+// unlisted: no output is shown that its template does not list.
+func unlisted(d *Document, _ string, r *Record) string {
+	t := d.Templates[r.Snapshot]
+	if t == nil {
+		return ""
+	}
+	for name := range r.Outputs {
+		if !slices.Contains(t.Outputs, name) {
+			return "an output that its template does not list"
+		}
+	}
+	return ""
+}
+
+// finality: final is final.
+func finality(_ *Document, _ string, r *Record) string {
+	switch {
+	case r.Phase.Live() && (!r.FinishedAt.IsZero() || r.Archived || r.Removing || r.Kept):
+		return "alive, and finished"
+	case !r.Phase.Live() && (r.FinishedAt.IsZero() || r.Run != nil || r.Then != nil):
+		return "final, and not finished"
+	}
+	return ""
+}
+
+// attempts: whatever is begun has a name that its result can repeat.
+func attempts(_ *Document, _ string, r *Record) string {
+	run := r.Run
+	switch {
+	case run == nil:
+	case run.active() && (run.Attempt < 1 || run.Nonce == ""):
+		return "an attempt without a name"
+	case run.active() && run.Kind == RunApply && !r.Applied && !r.isWorkspace():
+		return "an apply was begun, and nothing says so"
+	case run.Approved != "" && run.Approved != run.Plan:
+		return "another plan was approved"
+	case run.active() && run.Approved != "" && run.Kind == RunApply && run.Attempt <= run.Planned:
+		return "applied before it was planned"
+	}
+	return ""
+}
+
+// scope is what a limit counts: instances of a template, of an owner if there is
+// one.
+type scope struct {
+	owner    Owner
+	template string
+}
+
+type limit struct {
+	of   scope
+	most int
+}
+
+// overfull looks at the limits of templates (I3). Of the records that were made
+// when a limit was n or less there are n at most: later ones may have come under
+// a higher one. Those that an admin forced, or whose template an update changed,
+// came by other rules.
+func (d *Document) overfull() []Violation {
+	limits := map[limit]bool{}
+	have := map[scope][]int{} // limits of those that count
+	for _, r := range d.Records {
+		t := d.Templates[r.Snapshot]
+		if !r.counts() || t == nil || r.Forced || r.Revised {
+			continue
+		}
+		if n := t.most(); n > 0 {
+			what := scope{template: r.Template}
+			limits[limit{what, n}], have[what] = true, append(have[what], n)
+		}
+		if n := t.PerOwner; n > 0 && r.Owner.ID != "" {
+			what := scope{r.Owner.key(), r.Template}
+			limits[limit{what, n}], have[what] = true, append(have[what], n)
+		}
+	}
+	var all []Violation
+	for l := range limits {
+		n := 0
+		for _, most := range have[l.of] {
+			if most <= l.most {
+				n++
+			}
+		}
+		if n > l.most {
+			all = append(all, Violation{Rule: "I3", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.most)})
+		}
+	}
+	return all
+}

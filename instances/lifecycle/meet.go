@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+// verb is what a caller does to an instance, as a refusal says it.
+type verb string
+
+const (
+	verbApprove  verb = "approved"
+	verbReject   verb = "rejected"
+	verbCancel   verb = "cancelled"
+	verbRetry    verb = "retried"
+	verbProtect  verb = "protected"
+	verbFree     verb = "unprotected"
+	verbRename   verb = "renamed"
+	verbOrphan   verb = "orphaned"
+	verbDestroy  verb = "destroyed"
+	verbExtend   verb = "extended"
+	verbTransfer verb = "transferred"
+	verbUpdate   verb = "updated"
+)
+
+// admits is the table of what callers may do in which phase.
+func admits(v verb, p Phase) bool {
+	switch v {
+	case verbApprove, verbReject: // rows 2, 4
+		return p == Requested || p == Planned
+	case verbCancel: // rows 2, 4, 7
+		return p == Requested || p == Planned || p == Provisioning || p == Updating
+	case verbRetry: // rows 16, 19
+		return p == Failed || p == DestroyFailed
+	case verbUpdate: // rows 10, 19
+		return p == Ready || p == Failed || p == DestroyFailed
+	case verbOrphan: // row 20
+		return p == Ready || p == Failed || p == DestroyFailed
+	case verbDestroy: // rows 2, 15
+		return p.Live() && p != Destroying
+	case verbExtend: // row 12
+		return ends(p)
+	case verbProtect, verbFree, verbRename, verbTransfer: // row 21
+		return p.Live() && p != Requested && p != Planned && p != Available && p != Destroying
+	}
+	return false
+}
+
+// admits reports whether a verb is about a change that waits for approval.
+func (r *Record) admits(v verb) bool {
+	return r.waitsForChange() && (v == verbApprove || v == verbReject || v == verbCancel)
+}
+
+// ends reports whether an end counts in a phase: rows 12 to 14.
+func ends(p Phase) bool {
+	return p.Live() && p != Requested && p != Available && p != Destroying && p != DestroyFailed
+}
+
+// meet returns the record that a caller's event is about. It refuses what its
+// phase does not let happen; a record whose end has come is as good as ended.
+func (w *work) meet(id string, v verb) (*Record, error) {
+	r := w.doc.Records[id]
+	switch {
+	case r == nil || r.isWorkspace(): // which has events of its own
+		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
+	case !admits(v, r.Phase) && !r.admits(v):
+		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
+	case w.expired(r):
+		return nil, refuse(ErrPhase, "instance %s has come to its end and cannot be %s", r.ID, v)
+	}
+	return r, nil
+}

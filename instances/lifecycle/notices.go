@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Kinds of notices. That of an end to come is followed by how long before it is:
+// expires_30m0s.
+const (
+	NoticeReady         = "ready"
+	NoticeFailed        = "failed"
+	NoticeDestroyed     = "destroyed"
+	NoticeDestroyFailed = "destroy_failed"
+	NoticeRejected      = "rejected"
+	NoticeDrifted       = "drifted"
+	NoticeApproval      = "approval_wanted"
+	NoticeProtected     = "expired_protected"
+	NoticePool          = "pool_paused"
+	NoticeClock         = "clock_held"
+	NoticeExpires       = "expires" // the beginning of the kind
+)
+
+const (
+	ofClock   = "clock" // stands for an id in effects
+	maxUntold = 12      // notices of a record beside those before its end
+)
+
+// notice tells something of an instance that somebody owns.
+func (w *work) notice(r *Record, kind string) {
+	if r.Owner.ID == "" {
+		return
+	}
+	r.Notices = w.tell(r.Notices, r.ID, kind)
+}
+
+// tell adds a notice that is to be handed over.
+func (w *work) tell(notices []Notice, of, kind string) []Notice {
+	n := Notice{ID: fmt.Sprintf("%s-%s-%d", of, kind, w.now.UnixMilli()), Kind: kind, At: w.now}
+	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
+		return notices
+	}
+	if len(notices) >= maxUntold+maxNotices {
+		notices = notices[1:]
+	}
+	w.effects = append(w.effects, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})
+	return append(slices.Clone(notices), n)
+}
+
+// noticed keeps that a notice was handed over. Those before an end, and the last
+// one of an end that was held off, stay: so they are not told again.
+func (w *work) noticed(e Noticed) {
+	if r := w.doc.Records[e.ID]; r != nil {
+		if notices, ok := sent(r.Notices, e.Notice); ok {
+			w.edit(r).Notices = notices
+		}
+		return
+	}
+	if p := w.doc.Pools[e.ID]; p != nil {
+		if notices, ok := sent(p.Notices, e.Notice); ok {
+			w.pool(e.ID).Notices = notices
+			w.tidy(e.ID)
+		}
+		return
+	}
+	if notices, ok := sent(w.doc.Clock.Notices, e.Notice); ok && e.ID == ofClock {
+		w.change().Clock.Notices = notices
+	}
+}
+
+// sent marks or removes a notice that was handed over.
+func sent(notices []Notice, id string) ([]Notice, bool) {
+	i := slices.IndexFunc(notices, func(n Notice) bool { return n.ID == id && !n.Sent })
+	if i < 0 {
+		return nil, false
+	}
+	after := slices.Clone(notices)
+	if !stays(after[i].Kind) {
+		return slices.Delete(after, i, i+1), true
+	}
+	after[i].Sent = true
+	if kind := after[i].Kind; kind == NoticeProtected {
+		last := after[i]
+		after = slices.DeleteFunc(after, func(n Notice) bool { return n.Kind == kind && n.Sent && n.At.Before(last.At) })
+	}
+	return after, true
+}
+
+// stays reports whether a notice is remembered once it was handed over.
+func stays(kind string) bool { return kind == NoticeProtected || beforeEnd(kind) }
+
+func beforeEnd(kind string) bool {
+	return len(kind) > len(NoticeExpires) && kind[:len(NoticeExpires)+1] == NoticeExpires+"_"
+}
+
+func expires(lead time.Duration) string { return NoticeExpires + "_" + lead.String() }
+
+// unsent are the effects of notices that were not handed over.
+func unsent(notices []Notice, of string) []Effect {
+	var all []Effect
+	for _, n := range notices {
+		if !n.Sent {
+			all = append(all, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})
+		}
+	}
+	return all
+}
+
+// armNotices forgets the notices of an end that does not hold any more. Those
+// whose time before the new one is over already are taken as told.
+func (w *work) armNotices(r *Record) {
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == NoticeProtected })
+	if r.ExpiresAt.IsZero() {
+		return
+	}
+	for _, lead := range w.doc.leads(r) {
+		if at := r.ExpiresAt.Add(-lead); !at.After(w.now) {
+			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: w.now, Sent: true})
+		}
+	}
+}
+
+// leads are how long before its end an instance is told of.
+func (d *Document) leads(r *Record) []time.Duration {
+	all := d.template(r.Snapshot).Notices
+	return all[:min(len(all), maxNotices)]
+}
+
+// told reports whether a notice of a kind was made since the end was set.
+func (r *Record) told(kind string) bool {
+	return slices.ContainsFunc(r.Notices, func(n Notice) bool { return n.Kind == kind })
+}
+
+// tellEnd tells of an end to come: once for each time before it; of several that
+// are over at once only the last.
+func (w *work) tellEnd(r *Record) {
+	last := time.Duration(-1)
+	for _, lead := range w.doc.leads(r) {
+		if r.told(expires(lead)) || r.ExpiresAt.Add(-lead).After(w.now) {
+			continue
+		}
+		if last < 0 || lead < last {
+			last = lead
+		}
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: w.now, Sent: true})
+	}
+	if last < 0 {
+		return
+	}
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == expires(last) })
+	r.set(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
+	w.notice(r, expires(last))
+	if !r.told(expires(last)) { // nobody owns it
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(last), Kind: expires(last), At: w.now, Sent: true})
+	}
+}
+
+// holdOff is row 14: the end has come, and protection holds.
+func (w *work) holdOff(r *Record) {
+	r.set(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == NoticeProtected })
+	w.notice(r, NoticeProtected)
+	if r.Owner.ID == "" {
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + NoticeProtected, Kind: NoticeProtected, At: w.now, Sent: true})
+	}
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	poolFailures = 3 // in a row pause a pool
+	poolBackoff  = time.Minute
+	poolMaximum  = time.Hour
+)
+
+// revisionOf names what a member of a pool is made of.
+func revisionOf(snapshot string, s Source) string { return snapshot + " " + s.Digest }
+
+func (r *Record) revision() string { return revisionOf(r.Snapshot, r.Source) }
+
+// members are records of a template that a pool made and nobody owns, oldest
+// first.
+func (d *Document) members(template string, which func(*Record) bool) []*Record {
+	var all []*Record
+	for _, r := range d.Records {
+		if r.Template == template && r.Pooled && r.Owner.ID == "" && which(r) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Record) int {
+		if c := later(a.CreatedAt, a.ReadyAt).Compare(later(b.CreatedAt, b.ReadyAt)); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all
+}
+
+// fill keeps a pool at its size: it makes members, and lets those go that are
+// too many or whose successors are there.
+func (w *work) fill(e Fill) {
+	t := e.Template
+	if e.Invalid != "" {
+		w.pausePool(e.Name, e.Invalid, "")
+		return
+	}
+	if t == nil || t.Pool == nil || !t.Enabled {
+		w.empty(e.Name)
+		return
+	}
+	revision := revisionOf(e.Digest, e.Source)
+	w.revise(t.Name, revision)
+	w.drainPool(t, revision)
+	w.refill(e, revision)
+}
+
+// revise notes what members are made of now: a change lets a pool go on that the
+// machine paused.
+func (w *work) revise(name, revision string) {
+	p := w.doc.Pools[name]
+	if p != nil && p.Revision == revision {
+		return
+	}
+	mine := w.pool(name)
+	mine.Revision, mine.Failures, mine.Backoff = revision, 0, time.Time{}
+	if mine.By == "" {
+		mine.Paused = ""
+	}
+}
+
+// refill makes members: as many as the pool is short of, and as the template's
+// limit leaves beside all that lives.
+func (w *work) refill(e Fill, revision string) {
+	t := e.Template
+	if p := w.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(w.now)) {
+		return
+	}
+	short := t.Pool.Size - len(w.doc.members(t.Name, func(r *Record) bool {
+		return r.revision() == revision && (r.Phase == Available || r.Phase == Provisioning)
+	}))
+	if most := t.most(); most > 0 {
+		short = min(short, most-w.doc.live(t.Name))
+	}
+	for range short {
+		if w.fits() != nil {
+			return
+		}
+		r := w.add(w.newID(), t, e.Digest, e.Source)
+		r.Pooled = true
+		w.note(r, "created", "for the pool")
+		w.queue(r, w.newRun(r, RunApply))
+	}
+}
+
+// drainPool is row 9 without age: of the members that nobody waits for, those
+// beyond the size go, the old revision first. Where the template's limit leaves no
+// room for a successor, one old member goes at a time to make it.
+func (w *work) drainPool(t *Template, revision string) {
+	if w.doc.Clock.Held != "" {
+		return
+	}
+	available := w.doc.members(t.Name, func(r *Record) bool { return r.Phase == Available })
+	slices.SortStableFunc(available, func(a, b *Record) int {
+		return notFirst(a.revision() == revision, b.revision() == revision)
+	})
+	surplus := len(available) - t.Pool.Size
+	if surplus <= 0 && w.stuck(t, available, revision) {
+		surplus = 1
+	}
+	for i := range max(surplus, 0) {
+		w.drain(w.edit(available[i]), "the pool has a newer one, or enough")
+	}
+}
+
+// notFirst puts what is not before what is.
+func notFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// stuck reports whether successors of an old member cannot be made, because the
+// template's limit is used up, and nothing goes already.
+func (w *work) stuck(t *Template, available []*Record, revision string) bool {
+	if len(available) == 0 || available[0].revision() == revision || t.most() == 0 || w.doc.live(t.Name) < t.most() {
+		return false
+	}
+	if p := w.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(w.now)) {
+		return false
+	}
+	return len(w.doc.members(t.Name, func(r *Record) bool {
+		return r.Phase == Destroying || r.Phase == Provisioning
+	})) == 0
+}
+
+// empty lets all members go that wait for somebody: the pool is gone.
+func (w *work) empty(name string) {
+	if w.doc.Clock.Held == "" {
+		for _, r := range w.doc.members(name, func(r *Record) bool { return r.Phase == Available }) {
+			w.drain(w.edit(r), "the pool is gone")
+		}
+	}
+	if p := w.doc.Pools[name]; p != nil && p.By == "" && (p.Revision != "" || p.Paused != "" || p.Failures > 0) {
+		mine := w.pool(name)
+		*mine = Pool{Notices: mine.Notices}
+		w.tidy(name)
+	}
+}
+
+// drain is row 9.
+func (w *work) drain(r *Record, why string) {
+	w.note(r, "drained", why)
+	w.destroy(r, why)
+}
+
+// tidy forgets a pool of which nothing is to be remembered.
+func (w *work) tidy(name string) {
+	p := w.doc.Pools[name]
+	if p != nil && p.Paused == "" && p.Failures == 0 && p.Revision == "" && len(p.Notices) == 0 {
+		delete(w.pools(), name)
+	}
+}
+
+// pausePool stops a pool by the machine, once.
+func (w *work) pausePool(name, why, revision string) {
+	if p := w.doc.Pools[name]; p != nil && p.Paused != "" {
+		return
+	}
+	p := w.pool(name)
+	p.Paused, p.Revision = clip(why, maxText), revision
+	p.Notices = w.tell(p.Notices, name, NoticePool)
+}
+
+// memberFailed lets a pool wait longer for each failure in a row, and stops it
+// after some. One failed member is kept as evidence.
+func (w *work) memberFailed(r *Record) {
+	for _, old := range w.doc.members(r.Template, func(o *Record) bool {
+		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
+	}) {
+		old = w.edit(old)
+		w.note(old, "drained", "a newer one failed")
+		w.destroy(old, "a newer one failed")
+	}
+	p := w.pool(r.Template)
+	p.Failures++
+	p.Backoff = w.now.Add(min(poolBackoff<<min(p.Failures-1, 10), poolMaximum))
+	if p.Failures >= poolFailures {
+		w.pausePool(r.Template, "members failed: "+r.Reason, p.Revision)
+	}
+}
+
+// memberReady ends a row of failures.
+func (w *work) memberReady(name string) {
+	if p := w.doc.Pools[name]; p != nil && p.Failures > 0 {
+		mine := w.pool(name)
+		mine.Failures, mine.Backoff = 0, time.Time{}
+	}
+}
+
+// offer shows what is newer than an instance has, and takes it where the
+// template says so.
+func (w *work) offer(e Offer) {
+	r := w.doc.Records[e.ID]
+	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || w.expired(r) {
+		return
+	}
+	same := e.Template == nil || w.differs(r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
+	was := r.condition(UpdateAvailable)
+	text := clip("version "+e.Source.Version, maxText)
+	switch {
+	case same && was.Type != "":
+		w.edit(r).unset(UpdateAvailable)
+	case same || r.tried(e) || r.Declined == revisionOf(e.Digest, e.Source):
+	case w.takes(r):
+		r = w.edit(r)
+		run := w.newRun(r, RunApply)
+		run.Source, run.Snapshot, run.Auto = e.Source, e.Digest, true
+		w.keep(e.Digest, e.Template)
+		_, _ = w.apply(r, run, text) // it is ready, and no change of it waits
+	case was.Type == "" || was.Message != text && was.Reason == "":
+		w.edit(r).set(UpdateAvailable, "", text)
+	}
+}
+
+// takes reports whether an instance takes newer versions by itself, now.
+func (w *work) takes(r *Record) bool {
+	return r.Phase == Ready && r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift) && w.doc.template(r.Snapshot).Update == "auto"
+}
+
+// tried reports whether an instance took what is offered by itself before, and
+// it did not come to be.
+func (r *Record) tried(e Offer) bool {
+	return slices.ContainsFunc(r.Runs, func(run Run) bool {
+		return run.Auto && run.Result != Done && run.Source.Digest == e.Source.Digest && (run.Snapshot == "" || run.Snapshot == e.Digest)
+	})
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// person is one of many people.
+func person(n int) lifecycle.Actor {
+	return lifecycle.Actor{Issuer: "https://id", Subject: fmt.Sprintf("p%d", n)}
+}
+
+// An instance ends although its template, its snapshot even, is gone.
+func TestEndWithoutTemplate(t *testing.T) {
+	for _, snapshot := range []bool{true, false} {
+		w := newWorld(t)
+		id := w.create(anna, plain())
+		w.run(id, good)
+		if !snapshot {
+			d := *w.d
+			d.Templates = nil
+			w.d = &d
+		}
+		w.pass(8 * time.Hour)
+		due, _ := w.d.Due(w.now)
+		if !slices.Equal(due, []string{id}) {
+			t.Fatalf("due are %v", due)
+		}
+		d, _, _, err := w.m.Step(w.d, lifecycle.Command{Event: lifecycle.Tick{ID: id}}, w.now)
+		if err != nil || d.Records[id].Phase != lifecycle.Destroying || d.Records[id].Run.Kind != lifecycle.RunDestroy {
+			t.Errorf("%v: %s", err, d.Records[id].Phase)
+		}
+	}
+}
+
+// Passing trouble is not a failure.
+func TestPassingTrouble(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, plain())
+	for _, r := range []lifecycle.Result{broken, lost} {
+		w.run(id, r)
+		w.want(id, lifecycle.Provisioning)
+		w.pass(time.Minute)
+	}
+	w.run(id, good)
+	w.want(id, lifecycle.Ready)
+	if text := mustJSON(t, w.d); strings.Contains(text, `"phase":"failed"`) || strings.Contains(text, `"kind":"failed"`) {
+		t.Errorf("it failed: %s", text)
+	}
+}
+
+// What people call, extend or give away stays the same: its source, its runs, its
+// parameters, its repository.
+func TestChangesLeaveTheState(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(lifecycle.Ready)
+	before := w.record(id)
+	w.must(anna, lifecycle.Extend{ID: id})
+	w.must(anna, lifecycle.Rename{ID: id, Name: "other"})
+	w.must(admin, lifecycle.Transfer{ID: id, To: user(ben)})
+	w.must(ben, lifecycle.Protect{ID: id, On: true})
+	after := w.record(id)
+	for name, pair := range map[string][2]any{
+		"id": {before.ID, after.ID}, "source": {before.Source, after.Source}, "snapshot": {before.Snapshot, after.Snapshot},
+		"runs": {before.Runs, after.Runs}, "parameters": {before.Parameters, after.Parameters}, "phase": {before.Phase, after.Phase},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s was %v and is %v", name, pair[0], pair[1])
+		}
+	}
+	if after.Run != nil {
+		t.Errorf("it runs %+v", after.Run)
+	}
+}
+
+// A request that comes again is answered as before; another one under its key is
+// refused.
+func TestRepeatedRequests(t *testing.T) {
+	w := newWorld(t)
+	c := lifecycle.Command{Event: creation(anna, plain()), Actor: anna, Key: "k1", Caller: "anna", Digest: "d1"}
+	first, err := w.command(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.d
+	again, err := w.command(c)
+	if err != nil || !again.Repeat || again.Status != first.Status || again.Record.ID != first.Record.ID || w.d != before {
+		t.Errorf("got %+v %v", again, err)
+	}
+	c.Digest = "d2"
+	if _, err := w.command(c); !errors.Is(err, lifecycle.ErrKeyReused) {
+		t.Errorf("got %v", err)
+	}
+	w.pass(2 * time.Hour)
+	w.serve(lifecycle.Prune{})
+	if n := len(w.d.Requests); n != 0 {
+		t.Errorf("%d are kept", n)
+	}
+	c.Digest = "d1"
+	if a, err := w.command(c); err != nil || a.Record.ID != first.Record.ID || a.Status != 200 {
+		t.Errorf("after an hour: %+v %v", a, err)
+	}
+	c.Event, c.Key = lifecycle.Rename{ID: "nobody"}, "k2"
+	if _, err := w.command(c); !errors.Is(err, lifecycle.ErrNotFound) || w.d.Requests["k2"] != nil {
+		t.Errorf("a refusal is kept: %v", err)
+	}
+}
+
+// Of 2,000 answers the oldest of who has most goes.
+func TestAnswersAreBounded(t *testing.T) {
+	m, d := lifecycle.Machine{}, &lifecycle.Document{Version: 1, Requests: map[string]*lifecycle.Request{}}
+	for n := range 2000 {
+		caller := "many"
+		if n < 10 {
+			caller = "few"
+		}
+		d.Requests[fmt.Sprintf("%04d", n)] = &lifecycle.Request{Caller: caller, Status: 200, At: epoch.Add(time.Duration(n) * time.Millisecond)}
+	}
+	c := lifecycle.Command{Event: lifecycle.Resume{Template: "a/b"}, Actor: admin, Key: "new", Caller: "third"}
+	after, _, _, err := m.Step(d, c, epoch.Add(time.Minute))
+	if err != nil || len(after.Requests) != 2000 || after.Requests["0010"] != nil || after.Requests["0000"] == nil || after.Requests["new"] == nil {
+		t.Errorf("%v: %d are kept", err, len(after.Requests))
+	}
+}
+
+// Clocks that disagree hold back what takes something away, and nothing else.
+func TestHeldClock(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(lifecycle.Ready)
+	member := w.reach(lifecycle.Available)
+	w.serve(lifecycle.ClockHeld{Reason: "the registry is 3h ahead"})
+	if len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeClock {
+		t.Errorf("effects %v", w.effects)
+	}
+	w.serve(lifecycle.Noticed{ID: "clock", Notice: w.effects[0].Notice.ID})
+	w.pass(1000 * time.Hour)
+	if due, _ := w.d.Due(w.now); len(due) != 0 {
+		t.Errorf("due are %v", due)
+	}
+	before := w.d
+	w.serve(lifecycle.Tick{ID: id})
+	w.serve(lifecycle.Tick{ID: member})
+	if w.d != before {
+		t.Error("something ended")
+	}
+	w.must(anna, lifecycle.Rename{ID: id, Name: "still here"})
+	w.serve(lifecycle.Fill{Name: pooled().Name})
+	w.want(member, lifecycle.Available)
+	w.refused(anna, lifecycle.AcceptClock{}, lifecycle.ErrDenied, "")
+	w.must(admin, lifecycle.AcceptClock{})
+	due, _ := w.d.Due(w.now)
+	for _, id := range due {
+		w.serve(lifecycle.Tick{ID: id})
+	}
+	w.want(id, lifecycle.Destroying)
+	w.want(member, lifecycle.Destroying)
+}
+
+// Time never runs behind the last commit.
+func TestTimeNeverRunsBack(t *testing.T) {
+	w := newWorld(t)
+	w.create(anna, plain())
+	w.pass(-time.Hour)
+	id := w.create(ben, plain())
+	if r := w.record(id); !r.CreatedAt.Equal(epoch) || !w.d.Clock.At.Equal(epoch) {
+		t.Errorf("created at %s", r.CreatedAt)
+	}
+}
+
+// Notices before an end come once each, and again for another end.
+func TestNoticesBeforeTheEnd(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, with(func(t *lifecycle.Template) {
+		t.Notices = []time.Duration{24 * time.Hour, 2 * time.Hour, 30 * time.Minute}
+	}))
+	w.run(id, good)
+	told := func() (kinds []string) {
+		for range 40 {
+			due, _ := w.d.Due(w.now)
+			for _, id := range due {
+				w.serve(lifecycle.Tick{ID: id})
+				for _, e := range w.effects {
+					if e.Kind == lifecycle.Notify {
+						kinds = append(kinds, e.Notice.Kind)
+						w.serve(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+					}
+				}
+			}
+			if due, _ := w.d.Due(w.now); len(due) > 0 {
+				t.Fatalf("%v is due for ever", due)
+			}
+			w.pass(12 * time.Minute)
+			if w.record(id).ExpiresAt.Sub(w.now) <= 12*time.Minute {
+				break
+			}
+		}
+		return kinds
+	}
+	want := []string{"expires_2h0m0s", "expires_30m0s"}
+	if got := told(); !slices.Equal(got, want) {
+		t.Errorf("told of %v", got)
+	}
+	w.must(anna, lifecycle.Extend{ID: id})
+	w.must(anna, lifecycle.Extend{ID: id})
+	if got := told(); !slices.Equal(got, want) {
+		t.Errorf("told of %v", got)
+	}
+}
+
+// Destroys come first, then what a person waits for, then pools, then drift;
+// owners in turn, none with more than half the places.
+func TestSchedule(t *testing.T) {
+	w := newWorld(t)
+	drifting := with(func(t *lifecycle.Template) { t.Name, t.Drift = "sandbox/drift", &lifecycle.Drift{Every: time.Hour} })
+	drift := w.create(person(1), drifting)
+	w.run(drift, good)
+	gone := w.create(person(2), plain())
+	w.run(gone, good)
+	w.pass(time.Hour)
+	w.serve(lifecycle.Tick{ID: drift})
+	w.fill(pooled())
+	var annas []string
+	for range 5 {
+		annas = append(annas, w.create(anna, plain()))
+	}
+	w.pass(time.Second)
+	bens := w.create(ben, plain())
+	w.must(person(2), lifecycle.DestroyNow{ID: gone})
+	started := func(places int) (ids []string) {
+		w.serve(lifecycle.Schedule{Places: places})
+		for _, e := range w.effects {
+			ids = append(ids, e.Ref.ID)
+		}
+		return ids
+	}
+	if got := started(3); got[0] != gone || !slices.Contains(annas, got[1]) || got[2] != bens {
+		t.Errorf("first start %v, of anna %v, of ben %s", got, annas, bens)
+	}
+	got := started(5)
+	if len(got) != 2 || !slices.Contains(annas, got[0]) || !slices.Contains(annas, got[1]) {
+		t.Errorf("then start %v", got)
+	}
+	if got = started(6); len(got) != 1 || w.record(got[0]).Owner.ID != "" {
+		t.Errorf("anna has half the places, and %v start", got)
+	}
+}
+
+// An auto update is planned first, and stops where it would destroy.
+func TestAutoUpdate(t *testing.T) {
+	auto := with(func(t *lifecycle.Template) { t.Update = "auto" })
+	offer := func(id, version string) lifecycle.Offer {
+		return lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source(version)}
+	}
+	w := newWorld(t)
+	id := w.create(anna, auto)
+	w.run(id, good)
+	w.serve(offer(id, "1.0.0"))
+	w.want(id, lifecycle.Ready)
+	w.serve(offer(id, "1.1.0"))
+	w.want(id, lifecycle.Updating)
+	w.run(id, plan("sha256:safe", lifecycle.Counts{Change: 1}))
+	w.run(id, good)
+	if r := w.want(id, lifecycle.Ready); r.Source.Version != "1.1.0" || r.Runs[0].Approved != "sha256:safe" {
+		t.Errorf("got %+v", r)
+	}
+	w.serve(offer(id, "1.2.0"))
+	w.run(id, plan("sha256:unsafe", lifecycle.Counts{Remove: 1, Add: 1, Replace: 1}))
+	r := w.want(id, lifecycle.Ready)
+	if r.Source.Version != "1.1.0" || r.Conditions[0].Type != lifecycle.UpdateAvailable || r.Conditions[0].Reason != "Destroys" {
+		t.Errorf("got %+v", r)
+	}
+	before := w.d
+	w.serve(offer(id, "1.2.0"))
+	if w.d != before {
+		t.Error("it is tried again")
+	}
+	manual := w.create(ben, plain())
+	w.run(manual, good)
+	w.serve(offer(manual, "1.2.0"))
+	if r := w.want(manual, lifecycle.Ready); r.Conditions[0].Message != "version 1.2.0" {
+		t.Errorf("got %v", r.Conditions)
+	}
+}
+
+// A new leader repeats what nobody knows to be done.
+func TestOutstanding(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, plain())
+	w.start()
+	kinds := func() (all []string) {
+		for _, e := range w.m.Outstanding(w.d) {
+			if !e.Again {
+				t.Errorf("%v is not marked", e)
+			}
+			all = append(all, e.Kind)
+		}
+		return all
+	}
+	if got := kinds(); !slices.Equal(got, []string{lifecycle.StartRun}) {
+		t.Errorf("got %v", got)
+	}
+	w.serve(lifecycle.Started{Ref: w.ref(id), Handle: "h"})
+	if got := kinds(); !slices.Equal(got, []string{lifecycle.StartRun}) {
+		t.Errorf("one whose end is to be seen: got %v", got)
+	}
+	w.must(anna, lifecycle.DestroyNow{ID: id})
+	if got := kinds(); !slices.Equal(got, []string{lifecycle.StartRun, lifecycle.CancelRun}) {
+		t.Errorf("got %v", got)
+	}
+	w.end(id, lost)
+	w.run(id, gone)
+	if got := kinds(); !slices.Equal(got, []string{lifecycle.Notify, lifecycle.Archive}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What a ledger lost comes back, and ends.
+func TestAdopt(t *testing.T) {
+	w := newWorld(t)
+	r := lifecycle.Record{ID: "abcdefghjk", Template: "sandbox/vpc", Snapshot: digestOf(plain()), Source: source("1.0.0"), Owner: user(anna), Phase: lifecycle.Ready, CreatedAt: epoch}
+	w.refused(anna, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrDenied, "")
+	w.refused(admin, lifecycle.Adopt{Record: r}, lifecycle.ErrInvalid, "")
+	w.must(admin, lifecycle.Adopt{Record: r, Template: plain()})
+	w.refused(admin, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrPhase, "")
+	w.pass(8 * time.Hour)
+	w.serve(lifecycle.Tick{ID: r.ID})
+	w.want(r.ID, lifecycle.Destroying)
+}
+
+// A record and a document have an upper bound.
+func TestBounds(t *testing.T) {
+	w := newWorld(t)
+	outputs := map[string]json.RawMessage{}
+	var names []string
+	for n := range 10 {
+		name := fmt.Sprintf("o%d", n)
+		names, outputs[name] = append(names, name), json.RawMessage(`"`+strings.Repeat("x", 4000)+`"`)
+	}
+	e := creation(anna, with(func(t *lifecycle.Template) { t.Outputs = names }))
+	e.Parameters = map[string]json.RawMessage{"p": json.RawMessage(`"` + strings.Repeat("y", 8000) + `"`)}
+	id := w.must(anna, e).Record.ID
+	for range 12 {
+		w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Outputs: outputs})
+		w.must(anna, lifecycle.Update{ID: id})
+		w.broke(id)
+		w.must(anna, lifecycle.Retry{ID: id})
+		if n := len(mustJSON(t, w.record(id))); n > 16<<10 {
+			t.Fatalf("a record has %d bytes", n)
+		}
+	}
+	large := creation(ben, with(func(t *lifecycle.Template) { t.Outputs = []string{"large", "small"} }))
+	other := w.must(ben, large).Record.ID
+	w.run(other, lifecycle.Result{Outcome: lifecycle.Done, Outputs: map[string]json.RawMessage{
+		"large": json.RawMessage(`"` + strings.Repeat("x", 4<<10) + `"`), "small": json.RawMessage(`1`),
+	}})
+	if got := w.want(other, lifecycle.Ready).Outputs; len(got) != 1 || got["small"] == nil {
+		t.Errorf("%d outputs are kept", len(got))
+	}
+	e.Parameters["q"] = json.RawMessage(`"` + strings.Repeat("y", 400) + `"`)
+	w.refused(anna, e, lifecycle.ErrInvalid, "")
+
+	d := &lifecycle.Document{Version: 1, Records: map[string]*lifecycle.Record{}}
+	for n := range 5000 {
+		id := fmt.Sprintf("a%09d", n)
+		d.Records[id] = &lifecycle.Record{ID: id, Phase: lifecycle.Destroyed, FinishedAt: epoch}
+	}
+	if _, _, _, err := w.m.Step(d, lifecycle.Command{Event: creation(anna, plain()), Actor: anna}, epoch); !errors.Is(err, lifecycle.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+}

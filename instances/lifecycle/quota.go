@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import "slices"
+
+// Limits of a document: above them it takes no new records, only ends.
+const (
+	maxRecords  = 5000
+	maxDocument = 16 << 20 // bytes, as counted by weight
+)
+
+// Quota limits live records of an owner.
+type Quota struct {
+	Name      string
+	Groups    []string // whom it is for; empty: everybody
+	Templates []string // globs; empty: all
+	User      int      // 0: says nothing
+	Group     int
+}
+
+// counts reports whether an instance counts against limits: what is live, and
+// what its end left to people who have not removed it.
+func (r *Record) counts() bool { return r.Phase.Live() || r.Kept && !r.Removing }
+
+// Quotas are the limits that a template and the server set an owner, and how
+// much of each is used. The groups of the actor count if he is the owner.
+func (m *Machine) Quotas(d *Document, t *Template, o Owner, a Actor) []QuotaError {
+	var all []QuotaError
+	what := whose(o, a)
+	if t.PerOwner > 0 {
+		q := d.used(o, func(r *Record) bool { return r.Template == t.Name })
+		q.Limit, q.What, q.Of = t.PerOwner, what, t.Name
+		all = append(all, q)
+	}
+	if limit, globs, ok := m.quota(t.Name, o, a); ok {
+		q := d.used(o, func(r *Record) bool { return matches(globs, r.Template) })
+		q.Limit, q.What = limit, what
+		all = append(all, q)
+	}
+	return all
+}
+
+// whose names an owner as the caller reads it.
+func whose(o Owner, a Actor) string {
+	switch {
+	case o.Kind != OwnerUser:
+		return o.Kind + " " + clip(o.ID, 64)
+	case a.is(o):
+		return "you"
+	}
+	return "the owner"
+}
+
+// is reports whether an actor is the owner himself.
+func (a Actor) is(o Owner) bool {
+	return o.Kind == OwnerUser && a.Issuer == o.Issuer && a.Subject == o.ID && a.Subject != ""
+}
+
+// used counts what belongs to an owner.
+func (d *Document) used(o Owner, of func(*Record) bool) QuotaError {
+	var q QuotaError
+	for _, r := range d.Records {
+		if r.counts() && r.Owner.Same(o) && of(r) {
+			q.Used++
+			q.IDs = append(q.IDs, r.ID)
+		}
+	}
+	slices.Sort(q.IDs)
+	return q
+}
+
+// quota returns the highest limit of the server that is for an owner and a
+// template, and which templates it counts.
+func (m *Machine) quota(template string, o Owner, a Actor) (limit int, templates []string, ok bool) {
+	for _, q := range m.Limits.Quotas {
+		n := q.Group
+		if o.Kind == OwnerUser {
+			n = q.User
+		}
+		if n > 0 && q.covers(o, a) && matches(q.Templates, template) && (!ok || n > limit) {
+			limit, templates, ok = n, q.Templates, true
+		}
+	}
+	return limit, templates, ok
+}
+
+// covers reports whether a quota is for an owner.
+func (q Quota) covers(o Owner, a Actor) bool {
+	switch {
+	case len(q.Groups) == 0:
+		return true
+	case o.Kind == OwnerGroup:
+		return slices.Contains(q.Groups, o.ID)
+	}
+	return a.is(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
+}
+
+// within refuses one more instance of an owner beyond his limits; except is not
+// counted.
+func (w *work) within(t *Template, o Owner, except *Record) error {
+	for _, q := range w.Quotas(w.doc, t, o, w.command.Actor) {
+		if except != nil && slices.Contains(q.IDs, except.ID) {
+			q.Used--
+		}
+		if q.Used >= q.Limit {
+			return &q
+		}
+	}
+	return nil
+}
+
+// most is how many instances of a template there may be: 0 is no limit.
+func (t *Template) most() int {
+	if p := t.Pool; p != nil && p.Max > 0 && (t.Max == 0 || p.Max < t.Max) {
+		return p.Max
+	}
+	return t.Max
+}
+
+// live counts the instances of a template.
+func (d *Document) live(template string) int {
+	n := 0
+	for _, r := range d.Records {
+		if r.Template == template && r.counts() {
+			n++
+		}
+	}
+	return n
+}
+
+// room refuses one more instance of a template beyond its limit.
+func (w *work) room(t *Template) error {
+	limit, n := t.most(), w.doc.live(t.Name)
+	if limit > 0 && n >= limit {
+		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
+	}
+	return nil
+}
+
+// fits refuses one more record of a document that is full.
+func (w *work) fits() error {
+	if len(w.doc.Records) >= maxRecords || w.doc.weight() >= maxDocument {
+		return refuse(ErrFull, "no more instances fit: there are %d", len(w.doc.Records))
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// Two never win one member: 200 claims on 5.
+func TestClaims(t *testing.T) {
+	w := newWorld(t)
+	five := with(func(t *lifecycle.Template) {
+		t.Pool = &lifecycle.PoolSize{Size: 5, WhenEmpty: "refuse"}
+	})
+	w.fill(five)
+	w.runAll(good)
+	won := map[string]bool{}
+	for n := range 200 {
+		a, err := w.try(person(n), creation(person(n), five))
+		switch {
+		case errors.Is(err, lifecycle.ErrPoolEmpty):
+		case err != nil:
+			t.Fatal(err)
+		case won[a.Record.ID]:
+			t.Fatalf("%s was given away twice", a.Record.ID)
+		default:
+			won[a.Record.ID] = true
+		}
+	}
+	if len(won) != 5 {
+		t.Errorf("%d won", len(won))
+	}
+	if available, claimed, total := occupancy(w.d, five.Name); available != 0 || claimed != 5 || total != 5 {
+		t.Errorf("%d available, %d claimed, %d in all", available, claimed, total)
+	}
+}
+
+// Limits are exact: of a template for an owner, of all templates, of groups, and
+// of a template for everybody.
+func TestQuotas(t *testing.T) {
+	two := with(func(t *lifecycle.Template) { t.PerOwner = 2 })
+	lab := with(func(t *lifecycle.Template) { t.Name = "lab/vm" })
+	six := with(func(t *lifecycle.Template) { t.Max = 6; t.Name = "six/vm" })
+	w := newWorld(t)
+	w.m.Limits.Quotas = []lifecycle.Quota{
+		{Name: "", User: 5, Group: 20}, {Name: "more", Groups: []string{"team-b"}, User: 7, Templates: []string{"lab/*"}},
+	}
+	count := func(a lifecycle.Actor, tmpl *lifecycle.Template) (n int, text string) {
+		for range 50 {
+			_, err := w.try(a, creation(a, tmpl))
+			if err == nil {
+				n++
+				continue
+			}
+			q, ok := errors.AsType[*lifecycle.QuotaError](err)
+			if !ok || q.Used != q.Limit {
+				t.Fatal(err)
+			}
+			text = err.Error()
+		}
+		return n, text
+	}
+	if n, text := count(anna, two); n != 2 || !strings.HasPrefix(text, "you have 2 of 2 instances of sandbox/vpc: ") {
+		t.Errorf("of one template: %d, %s", n, text)
+	}
+	if n, text := count(anna, lab); n != 3 || !strings.HasPrefix(text, "you have 5 of 5 instances: ") || strings.Count(text, ",") != 4 {
+		t.Errorf("of all: %d, %s", n, text)
+	}
+	if n, _ := count(ben, lab); n != 7 {
+		t.Errorf("of a group with a higher limit: %d", n)
+	}
+	if n, text := count(person(1), six); n != 5 || text == "" {
+		t.Errorf("of another: %d", n)
+	}
+	if n, text := count(person(2), six); n != 1 || text != "template six/vm has 6 of 6 instances" {
+		t.Errorf("of a template: %d, %s", n, text)
+	}
+	forced := creation(admin, six)
+	forced.Forced = true
+	if a := w.must(admin, forced); !a.Record.Forced {
+		t.Error("an admin's is not marked")
+	}
+	forced.Owner = user(person(2))
+	w.refused(person(2), forced, lifecycle.ErrDenied, "")
+}
+
+// A failed one counts, one that is destroyed does not.
+func TestQuotaIsFreed(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *lifecycle.Template) { t.Max = 1 })
+	id := w.create(anna, one)
+	w.broke(id)
+	if _, err := w.try(ben, creation(ben, one)); err == nil {
+		t.Fatal("a failed one does not count")
+	}
+	w.must(anna, lifecycle.DestroyNow{ID: id})
+	if _, err := w.try(ben, creation(ben, one)); err == nil {
+		t.Fatal("one that is destroying does not count")
+	}
+	w.run(id, gone)
+	w.must(ben, creation(ben, one))
+}
+
+// 20 first requests at once make one instance, and 20 good answers.
+func TestOneForEachOwner(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *lifecycle.Template) { t.PerOwner = 1 })
+	ids := map[string]int{}
+	for n := range 20 {
+		a := w.must(anna, creation(anna, one))
+		if want := 200; n > 0 && a.Status != want {
+			t.Errorf("answer %d", a.Status)
+		}
+		ids[a.Record.ID]++
+	}
+	if len(ids) != 1 || len(w.d.Records) != 1 {
+		t.Errorf("%v", ids)
+	}
+	e := creation(ben, plain())
+	e.One = true
+	first := w.must(ben, e)
+	if second := w.must(ben, e); second.Record.ID != first.Record.ID || second.Status != 200 {
+		t.Errorf("got %d %s", second.Status, second.Record.ID)
+	}
+}
+
+// A template that is deleted leaves what was claimed.
+func TestDeletedTemplateLeavesClaimed(t *testing.T) {
+	w := newWorld(t)
+	w.reach(lifecycle.Available)
+	id := w.must(anna, creation(anna, pooled())).Record.ID
+	w.serve(lifecycle.Fill{Name: pooled().Name})
+	w.want(id, lifecycle.Ready)
+	w.serve(lifecycle.Offer{ID: id})
+	w.want(id, lifecycle.Ready)
+	if n := len(w.all(lifecycle.Available)); n != 0 {
+		t.Errorf("%d members stay", n)
+	}
+}
+
+// An invalid pool is paused after one look, and told of once; a pool whose
+// members fail after three, each wait longer than that before.
+func TestPoolPauses(t *testing.T) {
+	w := newWorld(t)
+	bad := lifecycle.Fill{Name: "sandbox/pool", Invalid: "module net/vpc/aws has no version 9"}
+	w.serve(bad)
+	if len(w.effects) != 1 || w.effects[0].Ref.ID != "sandbox/pool" || w.effects[0].Notice.Kind != lifecycle.NoticePool {
+		t.Errorf("effects %v", w.effects)
+	}
+	before := w.d
+	w.serve(bad)
+	if w.d != before {
+		t.Error("it is paused again")
+	}
+	w.serve(lifecycle.Noticed{ID: "sandbox/pool", Notice: w.d.Pools["sandbox/pool"].Notices[0].ID})
+	w.fill(pooled())
+	if n := len(w.all(lifecycle.Provisioning)); n != 2 {
+		t.Fatalf("valid again, %d are made", n)
+	}
+	failures := 0
+	for w.d.Pools["sandbox/pool"].Paused == "" {
+		if failures++; failures > 10 {
+			t.Fatal("it is never paused")
+		}
+		for range 3 {
+			w.runAll(broken)
+			w.pass(time.Minute)
+		}
+		w.fill(pooled())
+		if p := w.d.Pools["sandbox/pool"]; p.Paused == "" {
+			if got := w.all(lifecycle.Provisioning); p.Backoff.After(w.now) && len(got) != 0 {
+				t.Errorf("until %s nothing is made, and %v are", p.Backoff, got)
+			}
+			w.now = p.Backoff
+			w.fill(pooled())
+		}
+	}
+	if n := len(w.all(lifecycle.Failed)); n != 1 {
+		t.Errorf("%d are kept as evidence", n)
+	}
+	p := w.d.Pools["sandbox/pool"]
+	if p.Failures < 3 || p.Paused != "members failed: no such image" {
+		t.Errorf("%+v", p)
+	}
+	w.pass(2 * time.Hour)
+	w.fill(pooled())
+	if n := len(w.all(lifecycle.Provisioning)); n != 0 {
+		t.Errorf("paused, %d are made", n)
+	}
+	newer := lifecycle.Fill{Name: "sandbox/pool", Template: pooled(), Digest: digestOf(pooled()), Source: source("1.0.1")}
+	w.serve(newer)
+	if n := len(w.all(lifecycle.Provisioning)); n != 2 {
+		t.Errorf("changed, %d are made", n)
+	}
+}
+
+// A pool never goes beyond the limit of its template, and gives room to
+// successors where it is used up.
+func TestPoolWithinMax(t *testing.T) {
+	w := newWorld(t)
+	tight := with(func(t *lifecycle.Template) { t.Pool = &lifecycle.PoolSize{Size: 3, Max: 3, WhenEmpty: "refuse"} })
+	w.fill(tight)
+	w.runAll(good)
+	w.must(anna, creation(anna, tight))
+	w.fill(tight)
+	if n := len(w.all(lifecycle.Provisioning)); n != 0 {
+		t.Errorf("%d are made beyond the limit", n)
+	}
+	newer := lifecycle.Fill{Name: tight.Name, Template: tight, Digest: digestOf(tight), Source: source("2.0.0")}
+	for range 20 {
+		w.serve(newer)
+		w.runAll(lifecycle.Result{Outcome: lifecycle.Done})
+		if _, _, total := occupancy(w.d, tight.Name); total > 3 {
+			t.Fatalf("%d in all", total)
+		}
+	}
+	n := 0
+	for _, id := range w.all(lifecycle.Available) {
+		if w.record(id).Source.Version == "2.0.0" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d are of the newer version", n)
+	}
+}
+
+// occupancy counts the members of a pool that wait for somebody, those that were
+// given away, and all that live.
+func occupancy(d *lifecycle.Document, template string) (available, claimed, total int) {
+	for _, r := range d.Records {
+		if r.Template != template || !r.Pooled || !r.Phase.Live() {
+			continue
+		}
+		total++
+		switch {
+		case r.Phase == lifecycle.Available:
+			available++
+		case r.Owner.ID != "":
+			claimed++
+		}
+	}
+	return available, claimed, total
+}
+
+// With one place, who has much waits for who has little.
+func TestOwnersInTurn(t *testing.T) {
+	w := newWorld(t)
+	for range 3 {
+		w.create(anna, plain())
+	}
+	w.pass(time.Second)
+	w.create(ben, plain())
+	var turns []string
+	for range 4 {
+		w.serve(lifecycle.Schedule{Places: 1})
+		ref := w.effects[0].Ref
+		turns = append(turns, w.record(ref.ID).Owner.ID)
+		w.pass(time.Second)
+		w.serve(lifecycle.Ended{Ref: ref, Result: good})
+	}
+	if want := []string{"anna", "ben", "anna", "anna"}; !slices.Equal(turns, want) {
+		t.Errorf("in turn come %v, want %v", turns, want)
+	}
+}

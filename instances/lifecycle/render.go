@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// maxOutputDepth bounds the nesting of an output of a run.
+const maxOutputDepth = 64
+
+// Scope is what the expressions of a template may name.
+type Scope struct {
+	ID         string
+	Owner      Owner
+	Parameters map[string]json.RawMessage // as [Schema.CheckParameters] returned them
+	Claims     map[string]string          // those of [Template.Claims]
+	Config     map[string]string          // free values of the server
+	Outputs    map[string]json.RawMessage // in connections only
+}
+
+// Render returns the variables of a run: the parameters and what inputs says,
+// which wins. The values are data for ever: nothing in them is read as HCL again.
+// Values of a chart have any depth: a parameter that inputs puts somewhere is there
+// and nowhere else.
+func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
+	inputs, err := t.inputs()
+	if err != nil {
+		return nil, err
+	}
+	var placed []string
+	if t.Chart != nil {
+		placed = parametersIn(inputs)
+	}
+	out := map[string]json.RawMessage{}
+	for _, p := range t.Parameters {
+		if value, ok := s.Parameters[p.Name]; ok && !slices.Contains(placed, p.Name) {
+			out[p.Name] = value
+		}
+	}
+	s.Outputs = nil
+	v, err := s.evaluator(t)
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		b, err := v.render(inputs[name])
+		if err != nil {
+			return nil, fmt.Errorf("template %s: inputs.%s: %w", t.Name, name, err)
+		}
+		out[name] = b
+	}
+	return out, nil
+}
+
+// parametersIn are the names of the parameters that inputs name.
+func parametersIn(inputs map[string]any) []string {
+	var all []string
+	for _, text := range stringsIn(inputs) {
+		if tree, err := parseTree(text); err == nil { // one that is wrong is an error when it is filled in
+			all = append(all, named(tree, nameParameters)...)
+		}
+	}
+	return all
+}
+
+// inputs are those of the template, decoded.
+func (t *Template) inputs() (map[string]any, error) {
+	inputs := map[string]any{}
+	if len(t.Inputs) == 0 {
+		return inputs, nil
+	}
+	if err := decodeData(t.Inputs, maxDepth, &inputs); err != nil {
+		return nil, fmt.Errorf("template %s: inputs: %w", t.Name, err)
+	}
+	return inputs, nil
+}
+
+// RenderConnection returns how to reach what was made: as the template says,
+// else by the output url; nil if neither says anything.
+func RenderConnection(t *Template, s Scope) (*Connection, error) {
+	c := t.Connection
+	if c == nil {
+		var address string
+		if err := json.Unmarshal(s.Outputs["url"], &address); err != nil || !slices.Contains(t.Outputs, "url") {
+			return nil, nil // there is none, or it is something else
+		}
+		c = &Connection{Type: ConnectionWeb, URL: "${outputs.url}"}
+	}
+	v, err := s.evaluator(t)
+	if err != nil {
+		return nil, fmt.Errorf("template %s: connection: %w", t.Name, err)
+	}
+	out := &Connection{Type: c.Type}
+	if c.URL != "" {
+		if out.URL, err = v.renderURL(c.URL); err != nil {
+			return nil, fmt.Errorf("template %s: connection: url: %w", t.Name, err)
+		}
+	}
+	if c.Message != "" {
+		if out.Message, err = v.renderMessage(c.Message); err != nil {
+			return nil, fmt.Errorf("template %s: connection: message: %w", t.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// evaluator computes in a scope.
+func (s Scope) evaluator(t *Template) (*evaluator, error) {
+	variables, err := s.variables(t)
+	if err != nil {
+		return nil, err
+	}
+	return &evaluator{hcl.EvalContext{Variables: variables}}, nil
+}
+
+// render is one of the inputs: the strings in it, at any depth, are templates.
+func (v *evaluator) render(input any) (json.RawMessage, error) {
+	value, err := v.fill(input)
+	if err != nil {
+		return nil, err
+	}
+	b, err := encode(value)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxResult {
+		return nil, fmt.Errorf("a value of %d bytes, at most %d", len(b), maxResult)
+	}
+	return b, nil
+}
+
+func (v *evaluator) fill(input any) (any, error) {
+	switch input := input.(type) {
+	case string:
+		tree, err := parseTree(input)
+		if err != nil {
+			return nil, err
+		}
+		val, err := v.value(tree)
+		if err != nil {
+			return nil, err
+		}
+		b, err := ctyjson.SimpleJSONValue{Value: val}.MarshalJSON()
+		return json.RawMessage(b), err
+	case []any:
+		out := make([]any, 0, len(input))
+		for _, element := range input {
+			filled, err := v.fill(element)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, filled)
+		}
+		return out, nil
+	case map[string]any:
+		out := map[string]any{}
+		for key, element := range input {
+			filled, err := v.fill(element)
+			if err != nil {
+				return nil, err
+			}
+			out[key] = filled
+		}
+		return out, nil
+	}
+	return input, nil
+}
+
+// renderMessage is text without characters that steer a terminal.
+func (v *evaluator) renderMessage(text string) (string, error) {
+	tree, err := parseTree(text)
+	if err != nil {
+		return "", err
+	}
+	val, err := v.value(tree)
+	if err != nil {
+		return "", err
+	}
+	text, err = asText(val)
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxResult {
+		return "", fmt.Errorf("text of %d bytes, at most %d", len(text), maxResult)
+	}
+	return strings.Map(func(r rune) rune {
+		if invisible(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text), nil
+}
+
+// renderURL is an address: what people chose themselves is percent-encoded, and
+// stands behind the host only.
+func (v *evaluator) renderURL(text string) (string, error) {
+	tree, err := parseTree(text)
+	if err != nil {
+		return "", err
+	}
+	address, err := v.text(urlParts(tree), func(before, text string, part hclsyntax.Expression) (string, error) {
+		if trusted(part) {
+			return text, nil
+		}
+		if !hasHost(before) {
+			return "", errors.New("before its path may stand only id, config and outputs")
+		}
+		return percentEncode(text, part), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return address, checkURL(address)
+}
+
+// urlParts are the parts of a template, its one part if it is only that.
+func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
+	switch tree := tree.(type) {
+	case *hclsyntax.TemplateExpr:
+		return tree.Parts
+	case *hclsyntax.TemplateWrapExpr:
+		return []hclsyntax.Expression{tree.Wrapped}
+	}
+	return []hclsyntax.Expression{tree}
+}
+
+// trusted reports whether a part of an address names only what the server or the
+// module says.
+func trusted(part hclsyntax.Expression) bool {
+	for _, t := range part.Variables() {
+		if !slices.Contains([]string{nameID, nameConfig, nameOutputs}, t.RootName()) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasHost reports whether an address goes on behind its host.
+func hasHost(before string) bool {
+	_, rest, ok := strings.Cut(before, "://")
+	i := strings.IndexAny(rest, "/?#")
+	return ok && i > 0 && checkURL(before) == nil
+}
+
+// percentEncode leaves letters, digits and "-._~" of a text as they are. What
+// urlencode made is encoded already.
+func percentEncode(text string, part hclsyntax.Expression) string {
+	if call, ok := part.(*hclsyntax.FunctionCallExpr); ok && call.Name == "urlencode" {
+		return text
+	}
+	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
+}
+
+// checkURL takes http and https addresses with a host and nothing in front of it.
+func checkURL(address string) error {
+	if len(address) > maxResult {
+		return fmt.Errorf("an address of %d bytes, at most %d", len(address), maxResult)
+	}
+	if strings.ContainsFunc(address, func(r rune) bool { return invisible(r) || r == ' ' || r == '\\' }) {
+		return errors.New("a control character, blank or backslash in the address")
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("it is no address")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("it begins neither with http:// nor with https://")
+	case u.User != nil || strings.Contains(u.Host, "@"):
+		return errors.New("it has a user before its host")
+	case u.Hostname() == "" || u.Opaque != "":
+		return errors.New("it has no host")
+	}
+	return nil
+}
+
+// invisible are control characters, those that hide or turn text, and what is not
+// UTF-8.
+func invisible(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
+}
+
+// values makes an object that expressions name things of.
+func values(m map[string]json.RawMessage) (cty.Value, error) {
+	out := map[string]cty.Value{}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		raw := m[name]
+		if err := syntax.CheckData(raw, maxOutputDepth); err != nil {
+			return cty.NilVal, fmt.Errorf("%s: %w", name, err)
+		}
+		kind, err := ctyjson.ImpliedType(raw)
+		if err != nil {
+			return cty.NilVal, fmt.Errorf("%s is not valid JSON", name)
+		}
+		v, err := ctyjson.Unmarshal(raw, kind)
+		if err != nil {
+			return cty.NilVal, fmt.Errorf("%s is not valid JSON", name)
+		}
+		out[name] = v
+	}
+	return cty.ObjectVal(out), nil
+}
+
+// encode writes JSON with sorted keys, without white space and without escapes
+// for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// decodeData reads JSON of at most depth levels; numbers keep their digits.
+func decodeData(b []byte, depth int, to any) error {
+	if err := syntax.CheckData(b, depth); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	return dec.Decode(to)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import "time"
+
+// What is kept of requests that may come again.
+const (
+	requestAge  = time.Hour
+	maxRequests = 2000
+)
+
+// answer answers a request that came before as it was answered then, and does
+// any other.
+func (w *work) answer() (Answer, error) {
+	key := w.command.Key
+	if key == "" {
+		return w.dispatch()
+	}
+	if q := w.doc.Requests[key]; q != nil && w.now.Sub(q.At) < requestAge {
+		if q.Digest != w.command.Digest {
+			return Answer{}, refuse(ErrKeyReused, "the key was used for another request")
+		}
+		return Answer{Status: q.Status, Record: w.doc.Records[q.ID], Repeat: true}, nil
+	}
+	if r := w.made(key); r != nil {
+		return Answer{Status: 200, Record: r, Repeat: true}, nil
+	}
+	a, err := w.dispatch()
+	if err == nil {
+		w.remember(a)
+	}
+	return a, err
+}
+
+// made returns the record that a request with this key made or claimed, however
+// long ago.
+func (w *work) made(key string) *Record {
+	if _, ok := w.command.Event.(Create); !ok {
+		return nil
+	}
+	for _, r := range w.doc.Records {
+		if r.Key == key {
+			return r
+		}
+	}
+	return nil
+}
+
+// remember keeps how the command was answered.
+func (w *work) remember(a Answer) {
+	q := &Request{Caller: w.command.Caller, Digest: w.command.Digest, Status: a.Status, At: w.now}
+	if a.Record != nil {
+		q.ID = a.Record.ID
+	}
+	if len(w.doc.Requests) >= maxRequests {
+		w.prune()
+	}
+	for len(w.doc.Requests) >= maxRequests {
+		delete(w.requests(), w.surplus())
+	}
+	w.requests()[w.command.Key] = q
+}
+
+// surplus is the oldest answer of the caller who has most of them.
+func (w *work) surplus() string {
+	count := map[string]int{}
+	most := ""
+	for _, q := range w.doc.Requests {
+		count[q.Caller]++
+	}
+	for caller, n := range count {
+		if n > count[most] || n == count[most] && caller < most {
+			most = caller
+		}
+	}
+	oldest := ""
+	for key, q := range w.doc.Requests {
+		o := w.doc.Requests[oldest]
+		if q.Caller == most && (o == nil || q.At.Before(o.At) || q.At.Equal(o.At) && key < oldest) {
+			oldest = key
+		}
+	}
+	return oldest
+}
+
+// prune forgets the answers whose hour is over.
+func (w *work) prune() {
+	for key, q := range w.doc.Requests {
+		if w.now.Sub(q.At) >= requestAge {
+			delete(w.requests(), key)
+		}
+	}
+}

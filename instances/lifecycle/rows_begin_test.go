@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// rowsOfBegin are about requests, first runs and pools.
+func rowsOfBegin() map[string]func(*world) {
+	return map[string]func(*world){
+		"1 create": func(w *world) {
+			e := creation(anna, plain())
+			e.Name, e.Parameters = "mine", map[string]json.RawMessage{"size": json.RawMessage(`"small"`)}
+			a := w.must(anna, e)
+			r := w.want(a.Record.ID, lifecycle.Provisioning)
+			if a.Status != 201 || r.Run.Kind != lifecycle.RunApply || r.Source != source("1.0.0") || r.Name != "mine" || !r.Owner.Same(user(anna)) {
+				w.t.Errorf("got %d %+v", a.Status, r)
+			}
+			if c := r.Conditions; len(c) != 1 || c[0].Type != lifecycle.Waiting || c[0].Reason != lifecycle.WaitQueued {
+				w.t.Errorf("conditions %v", c)
+			}
+		},
+		"1 request": func(w *world) {
+			a := w.must(anna, creation(anna, requested()))
+			if a.Status != 202 || a.Record.Run != nil || len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeApproval {
+				w.t.Errorf("got %d %+v %v", a.Status, a.Record.Run, w.effects)
+			}
+		},
+		"1 switched off": func(w *world) {
+			w.refused(anna, creation(anna, with(func(t *lifecycle.Template) { t.Enabled = false })), lifecycle.ErrPaused, "")
+			w.must(admin, lifecycle.Pause{Template: "sandbox/vpc", Reason: "a new one comes"})
+			w.refused(anna, creation(anna, plain()), lifecycle.ErrPaused, "template sandbox/vpc is paused: a new one comes")
+			w.must(admin, lifecycle.Resume{Template: "sandbox/vpc"})
+			w.must(anna, creation(anna, plain()))
+		},
+		"1 owner of another kind": func(w *world) {
+			e := creation(anna, plain())
+			e.Owner = lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: "https://id", ID: "team-a"}
+			w.refused(anna, e, lifecycle.ErrInvalid, "/owner: the template does not admit this owner")
+		},
+		"2 approve": func(w *world) {
+			id := w.reach(lifecycle.Requested)
+			w.pass(6 * 24 * time.Hour)
+			w.refused(ben, lifecycle.Approve{ID: id, Plan: "request@x"}, lifecycle.ErrStalePlan, "the plan changed since you looked at it")
+			w.refused(anna, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))}, lifecycle.ErrDenied, "")
+			w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
+			r := w.want(id, lifecycle.Provisioning)
+			if r.ExpiresAt.Before(w.now.Add(8*time.Hour)) || r.Run.By.Subject != "anna" {
+				w.t.Errorf("ends at %s, asked for by %s", r.ExpiresAt, r.Run.By.Subject)
+			}
+		},
+		"2 seven days": func(w *world) {
+			id := w.reach(lifecycle.Requested)
+			w.pass(7*24*time.Hour - 1)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Requested)
+			w.pass(1)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Rejected)
+		},
+		"3 plan": func(w *world) {
+			id := w.create(anna, planned())
+			w.start()
+			if k := w.ref(id).Kind; k != lifecycle.RunPlan {
+				w.t.Errorf("runs %s", k)
+			}
+			w.end(id, plan("sha256:p1", lifecycle.Counts{Add: 2}))
+			r := w.want(id, lifecycle.Planned)
+			if r.Applied || r.Run.Counts.Add != 2 || len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeApproval {
+				w.t.Errorf("got %+v %v", r.Run, w.effects)
+			}
+		},
+		"4 approve exactly that plan": func(w *world) {
+			id := w.reach(lifecycle.Planned)
+			w.refused(ben, lifecycle.Approve{ID: id, Plan: "sha256:p0"}, lifecycle.ErrStalePlan, "the plan changed since you looked at it")
+			w.refused(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "")
+			self := anna
+			self.Admin = true
+			w.refused(self, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "")
+			w.must(ben, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
+			w.start()
+			r := w.want(id, lifecycle.Provisioning)
+			if r.Run.Kind != lifecycle.RunApply || r.Run.Approved != "sha256:p1" || r.Run.Attempt != 2 || r.Run.Planned != 1 || !r.Applied {
+				w.t.Errorf("runs %+v", r.Run)
+			}
+			w.end(id, good)
+			w.want(id, lifecycle.Ready)
+		},
+		"4 who asked for what a group owns": func(w *world) {
+			team := with(func(t *lifecycle.Template) { t.Approval, t.Owner = "plan", "group" })
+			e := creation(anna, team)
+			e.Owner = lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
+			id := w.must(anna, e).Record.ID
+			w.run(id, plan("sha256:p1", lifecycle.Counts{Add: 1}))
+			w.refused(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "somebody else than who asked for it approves it")
+			w.must(ben, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
+		},
+		"4 self, where that is allowed": func(w *world) {
+			w.m.Limits.ApprovalSelf = true
+			id := w.reach(lifecycle.Planned)
+			w.must(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
+		},
+		"4 stale": func(w *world) {
+			id := w.reach(lifecycle.Planned)
+			w.must(ben, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.Stale, Resources: -1})
+			w.start()
+			r := w.want(id, lifecycle.Provisioning)
+			if r.Run.Kind != lifecycle.RunPlan || r.Run.Approved != "" || r.Run.Attempt != 3 || r.Run.Failures != 0 {
+				w.t.Errorf("runs %+v", r.Run)
+			}
+		},
+		"4 a day": func(w *world) {
+			id := w.create(anna, planned())
+			w.run(id, plan("sha256:p1", lifecycle.Counts{}))
+			w.must(ben, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
+			w.run(id, good)
+			w.must(anna, lifecycle.Extend{ID: id})
+			w.must(admin, lifecycle.Extend{ID: id, By: 48 * time.Hour})
+			w.must(anna, lifecycle.Update{ID: id})
+			w.run(id, plan("sha256:p2", lifecycle.Counts{Change: 1}))
+			w.want(id, lifecycle.Planned)
+			w.pass(24 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			if r := w.want(id, lifecycle.Ready); r.Run != nil || r.Runs[0].Result != lifecycle.Cancelled {
+				w.t.Errorf("runs %+v", r.Runs[0])
+			}
+		},
+		"5 done": func(w *world) {
+			id := w.create(anna, plain())
+			w.start()
+			w.serve(lifecycle.Ended{Ref: w.ref(id), Connection: &lifecycle.Connection{Type: "web", URL: "https://x"}, Result: lifecycle.Result{
+				Outcome: lifecycle.Done, Resources: 1, State: true, Lock: "sha256:lock",
+				Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"u"`), "secret": json.RawMessage(`"s"`)},
+			}})
+			r := w.want(id, lifecycle.Ready)
+			if string(r.Outputs["url"]) != `"u"` || len(r.Outputs) != 1 || r.Connection.URL != "https://x" || r.Source.Lock != "sha256:lock" {
+				w.t.Errorf("got %v %v %v", r.Outputs, r.Connection, r.Source)
+			}
+		},
+		"5 a member": func(w *world) {
+			if r := w.want(w.reach(lifecycle.Available), lifecycle.Available); r.Owner.ID != "" || !r.ExpiresAt.IsZero() || !r.Pooled {
+				w.t.Errorf("got %+v", r)
+			}
+		},
+		"6 attempts": func(w *world) {
+			id := w.create(anna, plain())
+			for _, wait := range []time.Duration{10 * time.Second, time.Minute} {
+				w.run(id, broken)
+				r := w.want(id, lifecycle.Provisioning)
+				if !r.Run.NotBefore.Equal(w.now.Add(wait)) || r.Conditions[0].Reason != lifecycle.WaitRetry {
+					w.t.Errorf("waits until %s, %v", r.Run.NotBefore, r.Conditions)
+				}
+				if _, next := w.d.Due(w.now); !next.Equal(w.now.Add(wait)) {
+					w.t.Errorf("next is due at %s", next)
+				}
+				w.start()
+				if len(w.effects) != 0 {
+					w.t.Error("it starts before its time")
+				}
+				w.pass(wait)
+			}
+			w.run(id, lost)
+			if r := w.want(id, lifecycle.Failed); r.Reason != "nothing was heard of the run any more" {
+				w.t.Errorf("failed: %s", r.Reason)
+			}
+		},
+		"6 held": func(w *world) {
+			id := w.create(anna, plain())
+			for range 9 {
+				w.run(id, lifecycle.Result{Outcome: lifecycle.Held, Error: "held by ben", Resources: -1})
+				r := w.want(id, lifecycle.Provisioning)
+				if c := r.Conditions[0]; c.Reason != lifecycle.WaitStateLocked || c.Message != "held by ben" {
+					w.t.Errorf("waits for %v", c)
+				}
+				w.pass(time.Minute)
+			}
+		},
+		"7 failed": func(w *world) {
+			id := w.reach(lifecycle.Failed)
+			if r := w.record(id); r.Reason != "no such image" || r.ExpiresAt.After(w.now.Add(4*time.Hour)) {
+				w.t.Errorf("%s, ends at %s", r.Reason, r.ExpiresAt)
+			}
+		},
+		"7 cancelled": func(w *world) {
+			id := w.create(anna, plain())
+			w.start()
+			ref := w.ref(id)
+			w.must(anna, lifecycle.Cancel{ID: id})
+			if len(w.effects) != 1 || w.effects[0].Kind != lifecycle.CancelRun || w.effects[0].Ref != ref {
+				w.t.Errorf("effects %v", w.effects)
+			}
+			w.want(id, lifecycle.Provisioning)
+			w.end(id, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
+			if r := w.want(id, lifecycle.Failed); r.Reason != "cancelled by Anna" {
+				w.t.Errorf("failed: %s", r.Reason)
+			}
+		},
+		"8 claim": func(w *world) {
+			first := w.reach(lifecycle.Available)
+			w.pass(time.Hour)
+			a := w.must(anna, creation(anna, pooled()))
+			r := w.want(a.Record.ID, lifecycle.Ready)
+			if r.ID != first || a.Status != 201 || r.Run != nil || !r.ExpiresAt.Equal(w.now.Add(8*time.Hour)) || !r.ClaimedAt.Equal(w.now) {
+				w.t.Errorf("got %d %+v", a.Status, r)
+			}
+			for _, e := range w.effects {
+				if e.Kind == lifecycle.StartRun {
+					w.t.Error("a claim runs something")
+				}
+			}
+			w.fill(pooled())
+			if n := len(w.all(lifecycle.Provisioning)); n != 1 {
+				w.t.Errorf("%d members are made anew", n)
+			}
+		},
+		"8 empty": func(w *world) {
+			w.refused(anna, creation(anna, pooled()), lifecycle.ErrPoolEmpty, "the pool of sandbox/pool is empty")
+			w.must(anna, creation(anna, with(func(t *lifecycle.Template) { t.Pool = &lifecycle.PoolSize{Size: 1, WhenEmpty: "create"} })))
+		},
+		"9 age": func(w *world) {
+			id := w.reach(lifecycle.Available)
+			w.pass(24 * time.Hour)
+			w.refused(anna, creation(anna, pooled()), lifecycle.ErrPoolEmpty, "")
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Destroying)
+		},
+		"9 old revision": func(w *world) {
+			w.reach(lifecycle.Available)
+			old := w.all(lifecycle.Available)
+			fill := lifecycle.Fill{Name: "sandbox/pool", Template: pooled(), Digest: digestOf(pooled()), Source: source("1.1.0")}
+			w.serve(fill)
+			w.serve(fill)
+			if got := w.all(lifecycle.Available); !slices.Equal(got, old) {
+				w.t.Errorf("without a successor, %v stay", got)
+			}
+			w.runAll(good)
+			w.serve(fill)
+			for _, id := range old {
+				w.want(id, lifecycle.Destroying)
+			}
+			if n := len(w.all(lifecycle.Available)); n != 2 {
+				w.t.Errorf("%d are available", n)
+			}
+		},
+		"9 gone": func(w *world) {
+			w.reach(lifecycle.Available)
+			w.serve(lifecycle.Fill{Name: "sandbox/pool"})
+			if n := len(w.all(lifecycle.Available)); n != 0 {
+				w.t.Errorf("%d are available", n)
+			}
+		},
+	}
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// rowsOfEnd are about updates, extending and the end.
+func rowsOfEnd() map[string]func(*world) {
+	return map[string]func(*world){
+		"10, 11 update": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			newer, template := source("2.0.0"), with(func(t *lifecycle.Template) { t.Title = "newer" })
+			w.must(anna, lifecycle.Update{ID: id, Source: &newer, Template: template, Digest: digestOf(template), Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)}})
+			r := w.want(id, lifecycle.Updating)
+			if r.Source.Version != "1.0.0" || r.Run.Source.Version != "2.0.0" || r.Parameters != nil {
+				w.t.Errorf("before it is done: %+v", r)
+			}
+			w.run(id, good)
+			r = w.want(id, lifecycle.Ready)
+			if r.Source.Version != "2.0.0" || r.Snapshot != digestOf(template) || string(r.Parameters["size"]) != `"large"` || len(w.d.Templates) != 1 {
+				w.t.Errorf("done: %+v", r)
+			}
+		},
+		"10 a failed update is destroyed by what it ran": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			newer := source("2.0.0")
+			w.must(anna, lifecycle.Update{ID: id, Source: &newer})
+			w.broke(id)
+			w.must(anna, lifecycle.Retry{ID: id})
+			if r := w.want(id, lifecycle.Updating); r.Run.Source != newer {
+				w.t.Errorf("a retry runs %v", r.Run.Source)
+			}
+			w.broke(id)
+			w.must(anna, lifecycle.DestroyNow{ID: id})
+			if r := w.want(id, lifecycle.Destroying); r.Run.Source != newer {
+				w.t.Errorf("destroyed by %v", r.Run.Source)
+			}
+		},
+		"12 extend": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			end := w.record(id).ExpiresAt
+			w.must(anna, lifecycle.Extend{ID: id, By: time.Hour})
+			if got := w.record(id).ExpiresAt; !got.Equal(end.Add(time.Hour)) {
+				w.t.Errorf("ends at %s", got)
+			}
+			w.refused(anna, lifecycle.Extend{ID: id, By: 3 * time.Hour}, lifecycle.ErrDenied, "only an admin extends by more than 2h")
+			w.must(admin, lifecycle.Extend{ID: id, By: 1000 * time.Hour})
+			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" ends at the latest 72h after it began")
+		},
+		"12 no end": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL = nil }))
+			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrNoEnd, "instance "+id+" has no end")
+		},
+		"12 to the max": func(w *world) {
+			w.now = epoch
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max = 9 * time.Hour }))
+			w.run(id, good)
+			w.must(anna, lifecycle.Extend{ID: id})
+			if got := w.record(id).ExpiresAt; !got.Equal(epoch.Add(9 * time.Hour)) {
+				w.t.Errorf("ends at %s", got)
+			}
+		},
+		"13 what runs is stopped first": func(w *world) {
+			id := w.reach(lifecycle.Updating)
+			w.start()
+			ref := w.ref(id)
+			w.pass(9 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			if r := w.want(id, lifecycle.Destroying); r.Run.Kind != lifecycle.RunApply || r.Run.Cancel == "" || len(w.effects) != 1 || w.effects[0].Ref != ref {
+				w.t.Errorf("runs %+v, effects %v", r.Run, w.effects)
+			}
+			w.start()
+			if len(w.effects) != 0 {
+				w.t.Error("two runs at once")
+			}
+			w.end(id, lost)
+			w.start()
+			if k := w.ref(id).Kind; k != lifecycle.RunDestroy {
+				w.t.Errorf("then runs %s", k)
+			}
+		},
+		"13 keep": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.OnExpire = "keep"; t.PerOwner = 2 }))
+			w.run(id, good)
+			w.pass(8 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			if r := w.want(id, lifecycle.Orphaned); !r.Kept || r.Removing {
+				w.t.Errorf("got %+v", r)
+			}
+			w.pass(30 * 24 * time.Hour)
+			w.serve(lifecycle.Archived{ID: id})
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Orphaned)
+			if q := w.m.Quotas(w.d, with(func(t *lifecycle.Template) { t.PerOwner = 2 }), user(anna), anna); q[0].Used != 1 {
+				w.t.Errorf("it does not count: %v", q)
+			}
+			w.must(admin, lifecycle.DestroyNow{ID: id})
+			if len(w.effects) != 1 || w.effects[0].Kind != lifecycle.Remove {
+				w.t.Errorf("effects %v", w.effects)
+			}
+			w.serve(lifecycle.Removed{ID: id})
+			if len(w.d.Records) != 0 || len(w.d.Templates) != 0 {
+				w.t.Errorf("%d records, %d templates", len(w.d.Records), len(w.d.Templates))
+			}
+		},
+		"13 keep, in an apply": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.OnExpire = "keep" }))
+			w.start()
+			w.pass(100 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Provisioning)
+			before := w.d
+			w.serve(lifecycle.Tick{ID: id})
+			if w.d != before {
+				w.t.Error("a second tick changes something")
+			}
+			w.end(id, good)
+			w.want(id, lifecycle.Orphaned)
+		},
+		"14 an owner's protection": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			w.must(anna, lifecycle.Protect{ID: id, On: true})
+			w.refused(anna, lifecycle.DestroyNow{ID: id}, lifecycle.ErrProtected, "")
+			w.pass(8 * time.Hour)
+			for range 2 {
+				w.serve(lifecycle.Tick{ID: id})
+				r := w.want(id, lifecycle.Ready)
+				if len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeProtected {
+					w.t.Errorf("effects %v", w.effects)
+				}
+				w.serve(lifecycle.Noticed{ID: id, Notice: w.effects[0].Notice.ID})
+				before := w.d
+				w.serve(lifecycle.Tick{ID: id})
+				if w.d != before || !slices.ContainsFunc(r.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.ExpiredProtected }) {
+					w.t.Errorf("told twice a day, or without %v", r.Conditions)
+				}
+				w.pass(24 * time.Hour)
+			}
+			w.pass(24 * time.Hour) // beyond 72h
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Destroying)
+		},
+		"14 an owner's protection without max": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max = 0 }))
+			w.run(id, good)
+			w.must(anna, lifecycle.Protect{ID: id, On: true})
+			w.pass(8*time.Hour + 30*24*time.Hour - time.Second)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Ready)
+			w.pass(time.Second)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Destroying)
+		},
+		"14 an admin's protection": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			w.must(admin, lifecycle.Protect{ID: id, On: true})
+			w.refused(anna, lifecycle.Protect{ID: id}, lifecycle.ErrDenied, "")
+			w.pass(10000 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Ready)
+			w.must(admin, lifecycle.Protect{ID: id})
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Destroying)
+		},
+		"15 while an apply runs": func(w *world) {
+			id := w.create(anna, plain())
+			w.start()
+			w.must(anna, lifecycle.DestroyNow{ID: id})
+			w.want(id, lifecycle.Destroying)
+			w.end(id, good)
+			w.start()
+			if r := w.want(id, lifecycle.Destroying); r.Run.Kind != lifecycle.RunDestroy {
+				w.t.Errorf("runs %+v", r.Run)
+			}
+			w.end(id, gone)
+			w.want(id, lifecycle.Destroyed)
+		},
+		"15 nothing was applied": func(w *world) {
+			id := w.create(anna, planned())
+			w.start()
+			w.must(anna, lifecycle.DestroyNow{ID: id})
+			w.want(id, lifecycle.Destroying)
+			w.end(id, lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
+			w.want(id, lifecycle.Destroyed)
+		},
+	}
+}
+
+// rowsOfRest are about destroying, time, people and drift.
+func rowsOfRest() map[string]func(*world) {
+	return map[string]func(*world){
+		"16 retry": func(w *world) {
+			id := w.reach(lifecycle.Failed)
+			n := w.record(id).Runs[0].N
+			w.must(anna, lifecycle.Retry{ID: id})
+			if r := w.want(id, lifecycle.Provisioning); r.Run.N != n+1 || !r.ExpiresAt.After(w.now.Add(8*time.Hour)) {
+				w.t.Errorf("run %d, ends at %s", r.Run.N, r.ExpiresAt)
+			}
+		},
+		"17 done": func(w *world) {
+			id := w.reach(lifecycle.Destroying)
+			w.run(id, gone)
+			if r := w.want(id, lifecycle.Destroyed); !r.FinishedAt.Equal(w.now) {
+				w.t.Errorf("finished at %s", r.FinishedAt)
+			}
+			if len(w.effects) != 2 || w.effects[0].Notice.Kind != lifecycle.NoticeDestroyed || w.effects[1].Kind != lifecycle.Archive {
+				w.t.Errorf("effects %v", w.effects)
+			}
+		},
+		"18 resources are left": func(w *world) {
+			id := w.reach(lifecycle.Destroying)
+			for _, r := range []lifecycle.Result{{Outcome: lifecycle.Done, Resources: 1}, {Outcome: lifecycle.Done, Resources: -1}, {Outcome: lifecycle.RunFailed}, lost} {
+				w.run(id, r)
+				w.want(id, lifecycle.Destroying)
+				w.pass(time.Hour)
+			}
+			w.run(id, broken)
+			if r := w.want(id, lifecycle.DestroyFailed); r.Reason != "destroy failed 5 times: no such image" {
+				w.t.Errorf("reason %q", r.Reason)
+			}
+		},
+		"19 each day": func(w *world) {
+			id := w.reach(lifecycle.DestroyFailed)
+			w.pass(24 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Destroying)
+		},
+		"19 another version": func(w *world) {
+			id := w.reach(lifecycle.DestroyFailed)
+			newer := source("2.0.0")
+			w.refused(anna, lifecycle.Update{ID: id, Source: &newer}, lifecycle.ErrPhase, "")
+			w.must(admin, lifecycle.Update{ID: id, Source: &newer})
+			if r := w.want(id, lifecycle.Destroying); r.Run.Source != newer {
+				w.t.Errorf("destroys with %v", r.Run.Source)
+			}
+		},
+		"20 orphan": func(w *world) {
+			id := w.reach(lifecycle.DestroyFailed)
+			w.refused(anna, lifecycle.Orphan{ID: id, Reason: "x"}, lifecycle.ErrDenied, "")
+			w.refused(admin, lifecycle.Orphan{ID: id}, lifecycle.ErrInvalid, "/reason: a reason is needed")
+			w.must(admin, lifecycle.Orphan{ID: id, Reason: "the cloud is gone"})
+			if r := w.want(id, lifecycle.Orphaned); r.Reason != "the cloud is gone" || r.Source.Digest == "" {
+				w.t.Errorf("got %+v", r)
+			}
+		},
+		"21 transfer": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			w.refused(anna, lifecycle.Transfer{ID: id, To: user(ben)}, lifecycle.ErrDenied, "")
+			w.m.Limits.Quotas = []lifecycle.Quota{{User: 1}}
+			other := w.create(ben, plain())
+			_, err := w.try(admin, lifecycle.Transfer{ID: id, To: user(ben)})
+			if q, ok := errors.AsType[*lifecycle.QuotaError](err); !ok || q.Limit != 1 || q.Used != 1 {
+				w.t.Errorf("got %v", err)
+			}
+			w.must(ben, lifecycle.DestroyNow{ID: other})
+			w.must(admin, lifecycle.Transfer{ID: id, To: user(ben)})
+			if !w.record(id).Owner.Same(user(ben)) {
+				w.t.Error("it is not ben's")
+			}
+		},
+		"21 name": func(w *world) {
+			id := w.reach(lifecycle.Ready)
+			w.refused(anna, lifecycle.Rename{ID: id, Name: "a\x1bb"}, lifecycle.ErrInvalid, "")
+			w.refused(anna, lifecycle.Rename{ID: id, Name: strings.Repeat("ä", 65)}, lifecycle.ErrInvalid, "")
+			w.must(anna, lifecycle.Rename{ID: id, Name: strings.Repeat("ä", 64)})
+		},
+		"22 seven days": func(w *world) {
+			id := w.reach(lifecycle.Destroyed)
+			for _, n := range w.record(id).Notices {
+				w.serve(lifecycle.Noticed{ID: id, Notice: n.ID})
+			}
+			w.serve(lifecycle.Archived{ID: id})
+			if n := len(mustJSON(w.t, w.record(id))); n > 1<<10 {
+				w.t.Errorf("a final record has %d bytes: %s", n, mustJSON(w.t, w.record(id)))
+			}
+			w.pass(7 * 24 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			if len(w.effects) != 1 || w.effects[0].Kind != lifecycle.Remove {
+				w.t.Errorf("effects %v", w.effects)
+			}
+			w.serve(lifecycle.Removed{ID: id})
+			if w.d.Records[id] != nil {
+				w.t.Error("it is still there")
+			}
+		},
+		"22 nothing goes that is not written": func(w *world) {
+			id := w.reach(lifecycle.Destroyed)
+			w.pass(7 * 24 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			if len(w.effects) != 0 {
+				w.t.Errorf("effects %v", w.effects)
+			}
+			w.serve(lifecycle.Removed{ID: id})
+			w.want(id, lifecycle.Destroyed)
+			w.serve(lifecycle.Archived{ID: id})
+			if len(w.effects) != 1 || w.effects[0].Kind != lifecycle.Remove {
+				w.t.Errorf("effects %v", w.effects)
+			}
+		},
+		"22 twenty": func(w *world) {
+			for range 21 {
+				id := w.create(anna, plain())
+				w.must(anna, lifecycle.DestroyNow{ID: id})
+				w.pass(time.Second)
+			}
+			if n := len(w.all(lifecycle.Destroyed)); n != 20 {
+				w.t.Errorf("%d are kept", n)
+			}
+		},
+		"23 drift": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.Drift = &lifecycle.Drift{Every: time.Hour} }))
+			w.run(id, good)
+			w.pass(time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 3, Counts: &lifecycle.Counts{Change: 1}})
+			if r := w.want(id, lifecycle.Ready); r.Conditions[0].Type != lifecycle.Drifted || w.effects[0].Notice.Kind != lifecycle.NoticeDrifted {
+				w.t.Errorf("got %v %v", r.Conditions, w.effects)
+			}
+			w.pass(time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.run(id, broken)
+			w.want(id, lifecycle.Ready)
+			w.pass(time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 3})
+			if r := w.want(id, lifecycle.Ready); len(r.Conditions) != 0 {
+				w.t.Errorf("got %v", r.Conditions)
+			}
+		},
+		"23 an update comes before it": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.Drift = &lifecycle.Drift{Every: time.Hour, Remediate: true} }))
+			w.run(id, good)
+			w.pass(time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.start()
+			w.must(anna, lifecycle.Update{ID: id})
+			if w.effects[0].Kind != lifecycle.CancelRun {
+				w.t.Errorf("effects %v", w.effects)
+			}
+			w.end(id, lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}})
+			w.start()
+			if r := w.want(id, lifecycle.Updating); r.Run.Kind != lifecycle.RunApply {
+				w.t.Errorf("runs %+v", r.Run)
+			}
+		},
+		"23 remediate": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.Drift = &lifecycle.Drift{Every: time.Hour, Remediate: true} }))
+			w.run(id, good)
+			w.pass(time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}})
+			w.want(id, lifecycle.Updating)
+			w.run(id, good)
+			if r := w.want(id, lifecycle.Ready); len(r.Conditions) != 0 {
+				w.t.Errorf("got %v", r.Conditions)
+			}
+		},
+	}
+}

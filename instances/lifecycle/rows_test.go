@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+func planned() *lifecycle.Template {
+	return with(func(t *lifecycle.Template) { t.Name, t.Approval = "sandbox/plan", "plan" })
+}
+
+func requested() *lifecycle.Template {
+	return with(func(t *lifecycle.Template) { t.Name, t.Approval = "sandbox/ask", "request" })
+}
+
+func pooled() *lifecycle.Template {
+	return with(func(t *lifecycle.Template) {
+		t.Name = "sandbox/pool"
+		t.Pool = &lifecycle.PoolSize{Size: 2, Max: 6, MaxAge: 24 * time.Hour, WhenEmpty: "refuse"}
+	})
+}
+
+func (w *world) fill(t *lifecycle.Template) {
+	w.t.Helper()
+	w.serve(lifecycle.Fill{Name: t.Name, Template: t, Digest: digestOf(t), Source: source("1.0.0")})
+}
+
+// members are the ids of a phase, sorted.
+func (w *world) all(p lifecycle.Phase) []string {
+	var ids []string
+	for id, r := range w.d.Records {
+		if r.Phase == p {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// runAll starts all that waits and ends each with a result.
+func (w *world) runAll(r lifecycle.Result) {
+	w.t.Helper()
+	w.start()
+	for _, e := range w.effects {
+		if e.Kind == lifecycle.StartRun {
+			w.serve(lifecycle.Ended{Ref: e.Ref, Result: r})
+		}
+	}
+}
+
+// broke lets an instance fail for good.
+func (w *world) broke(id string) {
+	w.t.Helper()
+	for w.record(id).Phase != lifecycle.Failed {
+		w.run(id, broken)
+		w.pass(5 * time.Minute)
+	}
+}
+
+// reach brings an instance of anna into a phase.
+func (w *world) reach(p lifecycle.Phase) string {
+	w.t.Helper()
+	switch p {
+	case lifecycle.Requested:
+		return w.create(anna, requested())
+	case lifecycle.Rejected:
+		id := w.create(anna, requested())
+		w.must(ben, lifecycle.Reject{ID: id, Reason: "no"})
+		return id
+	case lifecycle.Planned:
+		id := w.create(anna, planned())
+		w.run(id, plan("sha256:p1", lifecycle.Counts{Add: 1}))
+		return id
+	case lifecycle.Available:
+		w.fill(pooled())
+		w.runAll(good)
+		return w.all(lifecycle.Available)[0]
+	}
+	id := w.create(anna, plain())
+	if p == lifecycle.Provisioning {
+		return id
+	}
+	if p == lifecycle.Failed {
+		w.broke(id)
+		return id
+	}
+	w.run(id, good)
+	switch p {
+	case lifecycle.Updating:
+		w.must(anna, lifecycle.Update{ID: id})
+	case lifecycle.Orphaned:
+		w.must(admin, lifecycle.Orphan{ID: id, Reason: "kept"})
+	case lifecycle.Destroying, lifecycle.Destroyed, lifecycle.DestroyFailed:
+		w.must(anna, lifecycle.DestroyNow{ID: id})
+	}
+	if p == lifecycle.Destroyed {
+		w.run(id, gone)
+	}
+	for p == lifecycle.DestroyFailed && w.record(id).Phase != p {
+		w.run(id, broken)
+		w.pass(time.Hour)
+	}
+	return id
+}
+
+// TestRows are the rows of the table of the life of an instance, each with what
+// its effect is.
+func TestRows(t *testing.T) {
+	rows := map[string]func(*world){}
+	for _, part := range []map[string]func(*world){rowsOfBegin(), rowsOfEnd(), rowsOfRest()} {
+		maps.Copy(rows, part)
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) { row(newWorld(t)) })
+	}
+	for n := range 23 {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(rows)), func(name string) bool {
+			return slices.Contains(strings.FieldsFunc(name, func(c rune) bool { return c == ' ' || c == ',' }), fmt.Sprint(n+1))
+		}) {
+			t.Errorf("row %d is not tested", n+1)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// active reports whether an attempt was begun whose end is not known.
+func (r *Run) active() bool {
+	return r != nil && !r.StartedAt.IsZero() && r.EndedAt.IsZero()
+}
+
+// waits reports whether a run waits for a place, or for its time.
+func (r *Run) waits() bool { return r != nil && r.StartedAt.IsZero() }
+
+// ref names the attempt of a record that was begun.
+func (r *Record) ref() Ref {
+	return Ref{ID: r.ID, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
+}
+
+// lastN is the highest number of a run of a record.
+func (r *Record) lastN() int {
+	n := 0
+	if len(r.Runs) > 0 {
+		n = r.Runs[0].N
+	}
+	for _, run := range []*Run{r.Run, r.Then} {
+		if run != nil {
+			n = max(n, run.N)
+		}
+	}
+	return n
+}
+
+// newRun is a run of what a record has.
+func (w *work) newRun(r *Record, kind RunKind) *Run {
+	return &Run{
+		N: r.lastN() + 1, Kind: kind, By: w.person(), QueuedAt: w.now,
+		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase,
+	}
+}
+
+// queue lets a run wait for a place.
+func (w *work) queue(r *Record, run *Run) {
+	r.Run = run
+	if run.Kind == RunApply && w.planFirst(r, run) {
+		run.Kind = RunPlan
+	}
+	w.await(r, 0, WaitQueued, "")
+}
+
+// planFirst reports whether somebody, or the machine itself, looks at a plan
+// before it is applied.
+func (w *work) planFirst(r *Record, run *Run) bool {
+	return run.Auto || w.approval(r, run.Snapshot, ApprovalPlan)
+}
+
+// await lets the next attempt of a run wait: for a place, and for its time.
+func (w *work) await(r *Record, wait time.Duration, reason, message string) {
+	run := r.Run
+	run.StartedAt, run.EndedAt, run.Handle = time.Time{}, time.Time{}, ""
+	run.NotBefore = time.Time{}
+	if wait > 0 {
+		run.NotBefore = w.now.Add(wait)
+	}
+	r.set(Waiting, reason, message)
+}
+
+// follow lets a run come after what runs now, which is stopped for it.
+func (w *work) follow(r *Record, next *Run, why string) {
+	if r.Run.active() {
+		r.Then = next
+		w.stop(r, why)
+		return
+	}
+	if r.Run != nil {
+		w.endRun(r, Cancelled, why)
+	}
+	w.queue(r, next)
+}
+
+// stop asks an attempt to end early.
+func (w *work) stop(r *Record, why string) {
+	if r.Run.Cancel == "" {
+		r.Run.Cancel = clip(why, maxText)
+	}
+	w.effects = append(w.effects, Effect{Kind: CancelRun, Ref: r.ref()})
+}
+
+// endRun puts the run of a record among those that ended. What it was to run is
+// kept of the newest that did not come to its end, for a retry and for what
+// destroys.
+func (w *work) endRun(r *Record, result, text string) {
+	run := *r.Run
+	run.Result, run.Error, run.EndedAt = result, clip(text, maxText), w.now
+	run.NotBefore, run.Handle, run.Cancel = time.Time{}, "", ""
+	changes := run.Kind == RunApply || run.Kind == RunPlan
+	if changes {
+		r.forget()
+	}
+	if !changes || result == Done {
+		run.Snapshot, run.Parameters = "", nil
+	}
+	r.Run = nil
+	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
+	r.unset(Waiting)
+	w.sweep = true
+}
+
+// forget drops what runs that ended were to run.
+func (r *Record) forget() {
+	for i := range r.Runs {
+		r.Runs[i].Snapshot, r.Runs[i].Parameters = "", nil
+	}
+}
+
+// schedule starts what fits of the runs that wait: those that destroy first,
+// then those that a person waits for, pools, drift; within that, the owner who
+// was served longest ago. One owner has at most half the places, rounded up, but
+// for what he destroys.
+func (w *work) schedule(places int) {
+	for {
+		r := w.doc.candidate(w.now, places)
+		if r == nil {
+			return
+		}
+		r = w.edit(r)
+		if w.expired(r) {
+			w.tick(r.ID)
+			continue
+		}
+		w.begin(r)
+	}
+}
+
+// candidate is the record whose run is started next; nil: none fits.
+func (d *Document) candidate(now time.Time, places int) *Record {
+	q := d.queue(now)
+	if q.running >= places {
+		return nil
+	}
+	share := places - places/2
+	for _, r := range q.waiting {
+		if r.Run.Kind == RunDestroy || q.turns[r.turnOf()].running < share {
+			return r
+		}
+	}
+	return nil
+}
+
+// begin starts an attempt.
+func (w *work) begin(r *Record) {
+	run := r.Run
+	run.Attempt++
+	run.Before, run.Nonce = run.Nonce, w.newNonce()
+	run.StartedAt, run.EndedAt, run.NotBefore, run.Handle = w.now, time.Time{}, time.Time{}, ""
+	if run.Kind == RunApply && !r.isWorkspace() {
+		run.Applied, r.Applied = true, true
+	}
+	if r.isWorkspace() {
+		run.After, r.Latest = r.Latest, new(r.ref())
+	}
+	r.unset(Waiting)
+	w.effects = append(w.effects, Effect{Kind: StartRun, Ref: r.ref()})
+}
+
+// queue is who waits for a place, the next one first.
+type queue struct {
+	running int // of all
+	waiting []*Record
+	turns   map[Owner]turn
+}
+
+// turn is what an owner has of the places.
+type turn struct {
+	running int       // that do not destroy
+	served  time.Time // last
+}
+
+func (d *Document) queue(now time.Time) queue {
+	q := queue{turns: map[Owner]turn{}}
+	for _, r := range d.Records {
+		if r.Run.waits() && !r.Run.NotBefore.After(now) {
+			q.waiting = append(q.waiting, r)
+		}
+		if !r.Run.active() && len(r.Runs) == 0 {
+			continue
+		}
+		t := q.turns[r.turnOf()]
+		if r.Run.active() {
+			q.running++
+			if r.Run.Kind != RunDestroy {
+				t.running++
+			}
+		}
+		t.served = later(t.served, r.served())
+		q.turns[r.turnOf()] = t
+	}
+	slices.SortFunc(q.waiting, func(a, b *Record) int { return order(a, b, q.turns) })
+	return q
+}
+
+func order(a, b *Record, turns map[Owner]turn) int {
+	x, y := turns[a.turnOf()], turns[b.turnOf()]
+	return cmp.Or(
+		cmp.Compare(a.class(), b.class()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
+		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))
+}
+
+// key is an owner without what he is called.
+func (o Owner) key() Owner { return Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID} }
+
+// turnOf is with whom a record shares its turns: its owner, or its organization.
+func (r *Record) turnOf() Owner {
+	if r.isWorkspace() {
+		return Owner{Kind: "organization", ID: r.Template}
+	}
+	return r.Owner.key()
+}
+
+// served tells when an attempt of a record was begun last.
+func (r *Record) served() time.Time {
+	var at time.Time
+	if r.Run != nil {
+		at = r.Run.StartedAt
+	}
+	if len(r.Runs) > 0 {
+		at = later(at, r.Runs[0].StartedAt)
+	}
+	return at
+}
+
+// class is how soon a run gets a place.
+func (r *Record) class() int {
+	switch {
+	case r.Run.Kind == RunDestroy:
+		return 0
+	case r.Run.Kind == RunDrift:
+		return 3
+	case r.Owner.ID == "" && !r.isWorkspace() || r.Run.By.Subject == "":
+		return 2 // of a pool, or asked for by nobody
+	}
+	return 1
+}
+
+// running returns the record that an attempt is of; nil if it is not the one
+// that the record names, in full.
+func (w *work) running(ref Ref) *Record {
+	r := w.doc.Records[ref.ID]
+	if r == nil || !r.Run.active() || r.ref() != ref || ref.Nonce == "" {
+		return nil
+	}
+	return r
+}
+
+// started keeps the handle of an attempt.
+func (w *work) started(e Started) {
+	r := w.running(e.Ref)
+	if r == nil || e.Handle == "" || len(e.Handle) > 256 || r.Run.Handle == e.Handle {
+		return
+	}
+	w.edit(r).Run.Handle = e.Handle
+}
+
+// wait tells why an attempt does not go on; Reason "" that it does.
+func (w *work) wait(e Wait) {
+	r := w.running(e.Ref)
+	if r == nil {
+		return
+	}
+	message := clip(e.Message, maxText)
+	was := r.condition(Waiting)
+	switch {
+	case e.Reason == "" && was.Type != "":
+		w.edit(r).unset(Waiting)
+	case e.Reason != "" && (was.Reason != e.Reason || was.Message != message):
+		w.edit(r).set(Waiting, clip(e.Reason, 64), message)
+	}
+}
+
+// Outstanding are the effects that a new leader repeats: what the document says
+// was begun, and of which nobody knows whether it was done.
+func (m *Machine) Outstanding(d *Document) []Effect {
+	var all []Effect
+	for _, id := range sortedKeys(d.Records) {
+		r := d.Records[id]
+		if r.Run.active() {
+			all = append(all, r.Run.outstanding(r.ref())...)
+		}
+		all = append(all, unsent(r.Notices, id)...)
+		switch {
+		case r.Phase.Live():
+		case !r.Archived:
+			all = append(all, Effect{Kind: Archive, Ref: Ref{ID: id}})
+		case r.Removing:
+			all = append(all, Effect{Kind: Remove, Ref: Ref{ID: id}})
+		}
+	}
+	for _, name := range sortedKeys(d.Pools) {
+		all = append(all, unsent(d.Pools[name].Notices, name)...)
+	}
+	all = append(all, unsent(d.Clock.Notices, ofClock)...)
+	for i := range all {
+		all[i].Again = true
+	}
+	return all
+}
+
+// outstanding is what may not have been done of an attempt. One that was started
+// is named as well: its end is still to be seen.
+func (r *Run) outstanding(ref Ref) []Effect {
+	all := []Effect{{Kind: StartRun, Ref: ref}}
+	if r.Cancel != "" {
+		all = append(all, Effect{Kind: CancelRun, Ref: ref})
+	}
+	if r.Force {
+		all = append(all, Effect{Kind: KillRun, Ref: ref})
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	maxModuleInputs  = 1 << 20 // the JSON Schema of a module, in bytes
+	maxModuleDepth   = 64
+	maxParameters    = 8 << 10 // names and values of one request, in bytes
+	maxFieldProblems = 20
+)
+
+// Module is what a module says of itself: its inputs and outputs.
+type Module struct {
+	Inputs  json.RawMessage // JSON Schema 2020-12 of an object, as the description of a module has it
+	Outputs map[string]bool // by name; whether it is sensitive
+}
+
+// Schema is what the parameters of a template may be, for one version of its
+// module. It never changes.
+type Schema struct {
+	document   json.RawMessage
+	check      *jsonschema.Schema
+	defaults   map[string]json.RawMessage // by parameter
+	parameters map[string]Parameter
+	sensitive  map[string]bool // parameters
+	variables  []string        // that no log may show
+}
+
+// NewSchema holds a template against its module: each parameter narrows an
+// input, and no input that the module requires is left open.
+func NewSchema(t *Template, m Module) (*Schema, error) {
+	b := &schemaBuilder{template: t, module: m, s: &Schema{
+		defaults: map[string]json.RawMessage{}, parameters: map[string]Parameter{}, sensitive: map[string]bool{},
+	}}
+	if err := b.build(); err != nil {
+		return nil, fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	return b.s, nil
+}
+
+// JSON is a JSON Schema 2020-12 of an object with a property for each parameter:
+// what a form or a client needs. Beside the module's words a property has title,
+// x-okara-help, x-okara-update and x-okara-link; the whole has x-okara-order. The
+// default of a sensitive one is left out.
+func (s *Schema) JSON() json.RawMessage { return s.document }
+
+// Sensitive reports whether no answer, page, log or notice may show a parameter.
+func (s *Schema) Sensitive(parameter string) bool { return s.sensitive[parameter] }
+
+// SensitiveVariables names the variables of a run that no log may show: what the
+// module calls sensitive, and what is made of a sensitive parameter.
+func (s *Schema) SensitiveVariables() []string { return s.variables }
+
+// CheckParameters returns the values, written anew, with the defaults of those
+// that are missing. What is wrong is a [*FieldError], or several joined.
+func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	size := 0
+	for name, value := range values {
+		size += len(name) + len(value)
+	}
+	if size > maxParameters {
+		return nil, &FieldError{Text: fmt.Sprintf("%d bytes of parameters, at most %d", size, maxParameters)}
+	}
+	out, decoded := map[string]json.RawMessage{}, map[string]any{}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, ok := s.parameters[name]; !ok {
+			problems = append(problems, &FieldError{pointer(name), "there is no such parameter"})
+			continue
+		}
+		if err := s.take(out, decoded, name, values[name]); err != nil {
+			problems = append(problems, &FieldError{pointer(name), err.Error()})
+		}
+	}
+	for name, value := range s.defaults {
+		if _, given := values[name]; !given {
+			if err := s.take(out, decoded, name, value); err != nil {
+				problems = append(problems, &FieldError{pointer(name), err.Error()})
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
+	}
+	if err := s.check.Validate(decoded); err != nil {
+		return nil, fieldErrors(err)
+	}
+	return out, nil
+}
+
+// take decodes a value and keeps it as it is decoded, so that what was checked is
+// what the tool gets.
+func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, name string, value json.RawMessage) error {
+	plain, err := plainJSON(value, maxDepth-1)
+	if err != nil {
+		return err
+	}
+	var v any
+	if err := decodeData(plain, maxDepth-1, &v); err != nil {
+		return err
+	}
+	out[name], decoded[name] = plain, v
+	return nil
+}
+
+// CheckUpdate returns the parameters of an instance after a change of some: only
+// those that are marked update may have another value.
+func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	merged := map[string]json.RawMessage{}
+	for name, value := range have {
+		if _, ok := s.parameters[name]; ok { // a newer version may have dropped it
+			merged[name] = value
+		}
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(change)) {
+		merged[name] = change[name]
+		p, ok := s.parameters[name]
+		if !ok || p.Update {
+			continue // CheckParameters refuses what there is not
+		}
+		before, given := have[name]
+		after, err := plainJSON(change[name], maxDepth-1)
+		if given && err == nil {
+			before, err = plainJSON(before, maxDepth-1)
+		}
+		if given && (err != nil || string(before) != string(after)) {
+			problems = append(problems, &FieldError{pointer(name), "cannot be changed later"})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
+	}
+	return s.CheckParameters(merged)
+}
+
+// pointer is a JSON Pointer (RFC 6901).
+func pointer(path ...string) string {
+	var b strings.Builder
+	for _, name := range path {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+	}
+	return b.String()
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// parameter is the property of one: the module's, narrowed.
+func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
+	input, ok := b.properties[p.Name]
+	if !ok {
+		return nil, errors.New("the module has no such input")
+	}
+	out := maps.Clone(input)
+	b.s.parameters[p.Name] = p
+	if input["writeOnly"] == true {
+		b.s.sensitive[p.Name] = true
+	}
+	if err := b.narrow(out, input, p); err != nil {
+		return nil, err
+	}
+	if p.Default == nil {
+		if module, ok := input["default"]; ok {
+			raw, err := encode(module)
+			if err != nil {
+				return nil, err
+			}
+			b.s.defaults[p.Name] = raw
+		}
+	} else {
+		b.s.defaults[p.Name] = p.Default
+	}
+	if value, ok := b.s.defaults[p.Name]; ok {
+		if err := b.checkDefault(p, out, value); err != nil {
+			return nil, err
+		}
+	}
+	if b.s.sensitive[p.Name] {
+		delete(out, "default")
+	} else if value, ok := b.s.defaults[p.Name]; ok {
+		var v any
+		if err := decodeData(value, maxDepth, &v); err != nil {
+			return nil, fmt.Errorf("default: %w", err)
+		}
+		out["default"] = v
+	}
+	out["x-okara-link"], out["x-okara-update"] = p.Link && !b.s.sensitive[p.Name], p.Update
+	if p.Title != "" {
+		out["title"] = p.Title
+	}
+	if p.Help != "" {
+		out["x-okara-help"] = p.Help
+	}
+	return out, nil
+}
+
+// narrow takes what the template says over, unless it would allow more than the
+// module does.
+func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
+	if p.Enum != nil {
+		values := []any{}
+		for _, raw := range p.Enum {
+			if err := b.allows(p.Name, raw); err != nil {
+				return fmt.Errorf("enum: %s: the module does not take it: %w", raw, err)
+			}
+			var v any
+			if err := decodeData(raw, maxDepth, &v); err != nil {
+				return err
+			}
+			values = append(values, v)
+		}
+		out["enum"] = values
+	}
+	if p.Pattern != "" {
+		if !hasType(input, "string") {
+			return errors.New("pattern: the input is no text")
+		}
+		if module, ok := input["pattern"]; ok {
+			out["allOf"] = append(list(input["allOf"]), map[string]any{"pattern": module})
+		}
+		out["pattern"] = p.Pattern
+	}
+	for _, bound := range []struct {
+		name  string
+		value *float64
+		wider func(own, module float64) bool
+	}{
+		{"minimum", p.Minimum, func(own, module float64) bool { return own < module }},
+		{"maximum", p.Maximum, func(own, module float64) bool { return own > module }},
+	} {
+		if bound.value == nil {
+			continue
+		}
+		if !hasType(input, "number") && !hasType(input, "integer") {
+			return fmt.Errorf("%s: the input is no number", bound.name)
+		}
+		if n, ok := input[bound.name].(json.Number); ok {
+			if module, err := n.Float64(); err != nil || bound.wider(*bound.value, module) {
+				return fmt.Errorf("%s %v is wider than the module's %s", bound.name, *bound.value, n)
+			}
+		}
+		out[bound.name] = *bound.value
+	}
+	return nil
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return slices.Clone(l)
+}
+
+func hasType(schema map[string]any, name string) bool {
+	return schema["type"] == name || slices.Contains(list(schema["type"]), any(name))
+}
+
+// checkDefault holds a default against the narrowed schema; null is what the
+// module has for "not given".
+func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value json.RawMessage) error {
+	if p.Default == nil && string(value) == "null" && hasType(property, "null") && p.Enum == nil {
+		return nil
+	}
+	property = maps.Clone(property)
+	delete(property, "default")
+	s, err := b.compile("okara:parameter:"+p.Name, property, "")
+	if err != nil {
+		return err
+	}
+	if err := fits(s, value); err != nil {
+		what := "default"
+		if p.Default == nil {
+			what = "the default of the module; give the parameter one"
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

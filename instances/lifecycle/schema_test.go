@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// module is what a module with all kinds of inputs says of itself.
+func module() lifecycle.Module {
+	return lifecycle.Module{
+		Inputs: json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","additionalProperties":false,"required":["name"],"properties":{
+			"name":{"type":"string","description":"What it is called.","x-okara-type":"string"},
+			"size":{"type":["string","null"],"default":"small"},
+			"count":{"type":["number","null"],"default":1,"minimum":0,"maximum":10},
+			"secret":{"type":["string","null"],"default":null,"writeOnly":true},
+			"tags":{"type":["object","null"],"additionalProperties":{"type":"string"},"default":{}},
+			"zones":{"type":["array","null"],"uniqueItems":true,"items":{"type":"string"},"default":[]},
+			"any":{"default":null}}}`),
+		Outputs: map[string]bool{"url": false, "password": true},
+	}
+}
+
+// open is a template that opens inputs of module by the text of their blocks.
+func open(t *testing.T, body string) *lifecycle.Template {
+	t.Helper()
+	return mustParse(t, "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+body+"\n}\n")
+}
+
+func mustSchema(t *testing.T, body string) *lifecycle.Schema {
+	t.Helper()
+	s, err := lifecycle.NewSchema(open(t, body), module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func values(pairs ...string) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = json.RawMessage(pairs[i+1])
+	}
+	return m
+}
+
+const opened = `
+parameter "name" {
+  title   = "Name"
+  help    = "Yours."
+  pattern = "^[a-z]+$"
+}
+parameter "size" {
+  enum    = ["small", "large"]
+  default = "large"
+  update  = true
+}
+parameter "count" {
+  minimum = 2
+  maximum = 5
+  default = 2
+}
+parameter "secret" {
+  link = true
+}
+parameter "tags" {
+}
+parameter "zones" {
+}
+parameter "any" {
+  update = true
+}
+`
+
+func TestSchemaJSON(t *testing.T) {
+	var got map[string]any
+	if err := json.Unmarshal(mustSchema(t, opened).JSON(), &got); err != nil {
+		t.Fatal(err)
+	}
+	properties := got["properties"].(map[string]any)
+	want := map[string]any{
+		"name":   map[string]any{"type": "string", "description": "What it is called.", "x-okara-type": "string", "title": "Name", "x-okara-help": "Yours.", "pattern": "^[a-z]+$", "x-okara-link": true, "x-okara-update": false},
+		"size":   map[string]any{"type": []any{"string", "null"}, "enum": []any{"small", "large"}, "default": "large", "x-okara-link": true, "x-okara-update": true},
+		"count":  map[string]any{"type": []any{"number", "null"}, "minimum": 2.0, "maximum": 5.0, "default": 2.0, "x-okara-link": true, "x-okara-update": false},
+		"secret": map[string]any{"type": []any{"string", "null"}, "writeOnly": true, "x-okara-link": false, "x-okara-update": false},
+	}
+	for _, name := range []string{"tags", "zones", "any"} {
+		delete(properties, name)
+	}
+	if diff := cmp.Diff(want, properties); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]any{"name"}, got["required"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]any{"name", "size", "count", "secret", "tags", "zones", "any"}, got["x-okara-order"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheckParameters(t *testing.T) {
+	s := mustSchema(t, opened)
+	got, err := s.CheckParameters(values("name", ` "abc" `, "tags", `{"b":"${file(\"x\")}","a":"<","a":"2"}`, "secret", `"s3cret"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := values("name", `"abc"`, "size", `"large"`, "count", "2", "secret", `"s3cret"`, "tags", `{"a":"2","b":"${file(\"x\")}"}`, "zones", "[]", "any", "null")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	if _, err := s.CheckParameters(values("name", `"abc"`, "any", deep(15))); err != nil {
+		t.Errorf("16 levels in all: %v", err)
+	}
+	tests := []struct {
+		name  string
+		given map[string]json.RawMessage
+		want  map[string]string
+	}{
+		{"missing", values(), map[string]string{"/name": "is missing"}},
+		{"unknown", values("name", `"a"`, "nmae", `1`, "x/y~z", `1`), map[string]string{"/nmae": "there is no such parameter", "/x~1y~0z": "there is no such parameter"}},
+		{"type", values("name", "5"), map[string]string{"/name": "is number, not string"}},
+		{"null", values("name", "null"), map[string]string{"/name": "is null, not string"}},
+		{"pattern", values("name", `"A B"`), map[string]string{"/name": "does not match ^[a-z]+$"}},
+		{"enum", values("name", `"a"`, "size", `"huge"`), map[string]string{"/size": `is none of "small", "large"`}},
+		{"enum without null", values("name", `"a"`, "size", "null"), map[string]string{"/size": `is none of "small", "large"`}},
+		{"bounds", values("name", `"a"`, "count", "6"), map[string]string{"/count": "is more than 5"}},
+		{"several", values("name", `"a"`, "count", "1", "zones", `["a","a"]`, "tags", `{"k":1}`), map[string]string{"/count": "is less than 2", "/zones": "has an element twice", "/tags/k": "is number, not string"}},
+		{"secret", values("name", `"a"`, "secret", `{"p":"hunter2"}`), map[string]string{"/secret": "is object, not null or string"}},
+		{"too deep", values("name", `"a"`, "any", deep(16)), map[string]string{"/any": "nested more than 15 deep: too complex"}},
+		{"too large", values("name", `"`+strings.Repeat("a", 8<<10)+`"`), map[string]string{"": "8198 bytes of parameters, at most 8192"}},
+		{"no JSON", values("name", `"a`), map[string]string{"/name": "not valid JSON: unexpected EOF"}},
+		{"two values", values("name", `"a" "b"`), map[string]string{"/name": "not valid JSON: more than one value"}},
+		{"empty", values("name", ""), map[string]string{"/name": "not valid JSON: EOF"}},
+		{"huge number", values("name", `"a"`, "count", "1e999999999"), map[string]string{"/count": "a number of more than 400 digits or over 1e308: too complex"}},
+		{"tiny number", values("name", `"a"`, "any", "[1e-999999999]"), map[string]string{"/any": "a number of more than 400 digits or over 1e308: too complex"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := s.CheckParameters(tt.given)
+			if diff := cmp.Diff(tt.want, fields(t, err)); diff != "" {
+				t.Error(diff)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the value is shown: %v", err)
+			}
+			if !errors.Is(err, lifecycle.ErrInvalid) {
+				t.Errorf("%v is not ErrInvalid", err)
+			}
+		})
+	}
+}
+
+// fields are the FieldErrors in an error.
+func fields(t *testing.T, err error) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			maps.Copy(out, fields(t, e))
+		}
+		return out
+	}
+	if f, ok := errors.AsType[*lifecycle.FieldError](err); ok {
+		out[f.Path] = f.Text
+	}
+	return out
+}
+
+func TestCheckUpdate(t *testing.T) {
+	s := mustSchema(t, opened)
+	have, err := s.CheckParameters(values("name", `"abc"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have["dropped"] = json.RawMessage("1") // by a newer version of the module
+	got, err := s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got["size"]) != `"small"` || string(got["name"]) != `"abc"` || got["dropped"] != nil {
+		t.Errorf("got %s", got)
+	}
+	for want, change := range map[string]map[string]json.RawMessage{
+		"/name: cannot be changed later":           values("name", `"other"`),
+		"/size: is none of \"small\", \"large\"":   values("size", `"huge"`),
+		"/colour: there is no such parameter":      values("colour", `"red"`),
+		"/count: cannot be changed later":          values("count", "3"),
+		"/secret: cannot be changed later":         values("secret", `"x"`),
+		"/tags: cannot be changed later":           values("tags", "{"),
+		"/any: not valid JSON":                     values("any", "{"),
+		"/zones: cannot be changed later":          values("zones", `["a"]`),
+		"/name: cannot be changed later\n/tags: c": values("name", `"x"`, "tags", `{"a":"b"}`),
+	} {
+		if _, err := s.CheckUpdate(have, change); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestSensitive(t *testing.T) {
+	s := mustSchema(t, "parameter \"secret\" {\n default = \"x\"\n}\nparameter \"size\" {\n}\ninputs = {\n name = \"n-${parameters.secret}\"\n zones = [upper(parameters.size)]\n}")
+	if !s.Sensitive("secret") || s.Sensitive("size") {
+		t.Error("the wrong parameter is sensitive")
+	}
+	if diff := cmp.Diff([]string{"name", "secret"}, s.SensitiveVariables()); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(string(s.JSON()), `"default":"x"`) {
+		t.Errorf("the default is shown: %s", s.JSON())
+	}
+}
+
+// TestSchemaRefuses holds templates against a module that they do not fit.
+func TestSchemaRefuses(t *testing.T) {
+	name := "inputs = { name = \"x\" }\n"
+	tests := []struct{ name, body, want string }{
+		{"hidden required", "", "the module requires the input name"},
+		{"unknown parameter", name + "parameter \"colour\" {\n}", "parameter colour: the module has no such input"},
+		{"unknown input", "inputs = {\n name = \"x\"\n colour = \"red\"\n}", "the module has no input colour"},
+		{"enum", name + "parameter \"size\" {\n enum = [\"small\", 5]\n}", "enum: 5: the module does not take it"},
+		{"enum null", "parameter \"name\" {\n enum = [null]\n}", "enum: null: the module does not take it"},
+		{"wider minimum", name + "parameter \"count\" {\n minimum = -1\n}", "minimum -1 is wider"},
+		{"wider maximum", name + "parameter \"count\" {\n maximum = 11\n}", "maximum 11 is wider"},
+		{"pattern of a number", name + "parameter \"count\" {\n pattern = \"x\"\n}", "no text"},
+		{"minimum of a text", name + "parameter \"size\" {\n minimum = 1\n}", "no number"},
+		{"default of another type", name + "parameter \"count\" {\n default = \"x\"\n}", "default: is string"},
+		{"default beyond the bounds", name + "parameter \"count\" {\n maximum = 5\n default = 6\n}", "default: is more than 5"},
+		{"default of the module beyond the bounds", name + "parameter \"count\" {\n minimum = 5\n}", "the default of the module; give the parameter one"},
+		{"constant input", "inputs = { name = [1] }", "inputs.name: is array, not string"},
+		{"constant of another type", "inputs = { name = \"${1 + 1}\" }", "inputs.name: is number, not string"},
+		{"growing constant", "inputs = { name = replace(\"" + strings.Repeat("x", 1000) + "\", \"x\", \"yyyyy\") }", "at most 4096"},
+		{"output", name + `outputs = ["nope"]`, "the module has no output nope"},
+		{"sensitive output", name + "outputs = [\"password\"]\nconnection {\n message = outputs.password\n}", "the output password is sensitive"},
+		{"sensitive parameter", name + "parameter \"secret\" {\n}\nconnection {\n message = parameters.secret\n}", "the parameter secret is sensitive"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := lifecycle.NewSchema(open(t, tt.body), module())
+			if err == nil || !strings.HasPrefix(err.Error(), "template a/b: ") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestForeignSchema refuses schemas that a module may have in its description
+// and that would read something, or never end.
+func TestForeignSchema(t *testing.T) {
+	for _, property := range []string{
+		`{"$ref":"file:///etc/passwd"}`, `{"$ref":"#"}`, `{"items":{"$ref":"https://example.com/"}}`, `{"allOf":[{"$dynamicRef":"#x"}]}`, `{"$id":"https://example.com/"}`,
+		`{"type":"colour"}`, `{"pattern":"("}`, `{"minimum":1e999999999}`, `[]`, strings.Repeat(`{"items":`, 100) + "{}" + strings.Repeat("}", 100),
+	} {
+		m := lifecycle.Module{Inputs: json.RawMessage(`{"properties":{"p":` + property + `}}`)}
+		if _, err := lifecycle.NewSchema(open(t, "parameter \"p\" {\n default = 1\n}"), m); err == nil {
+			t.Errorf("%.60s was accepted", property)
+		}
+	}
+	if _, err := lifecycle.NewSchema(open(t, ""), lifecycle.Module{}); err == nil || !strings.Contains(err.Error(), "no description") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestNarrowed keeps what the module refuses refused.
+func TestNarrowed(t *testing.T) {
+	m := lifecycle.Module{Inputs: json.RawMessage(`{"properties":{"p":{"type":"string","pattern":"^a","minLength":2}}}`)}
+	s, err := lifecycle.NewSchema(open(t, "parameter \"p\" {\n pattern = \"z$\"\n}"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, v := range []string{`"abz"`, `"bz"`, `"ab"`, `"z"`} {
+		_, err := s.CheckParameters(values("p", v))
+		got[v] = err == nil
+	}
+	if diff := cmp.Diff(map[string]bool{`"abz"`: true, `"bz"`: false, `"ab"`: false, `"z"`: false}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// FuzzParameters checks what people may send; what is accepted is valid JSON and
+// is accepted again as it is.
+func FuzzParameters(f *testing.F) {
+	f.Add("name", `"abc"`)
+	f.Add("any", `[1e5,{"a":"\u0000"}]`)
+	f.Add("tags", `{"a":"b","a":"c"}`)
+	list, err := lifecycle.ParseTemplates([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+opened+"\n}\n"), "a.hcl", lifecycle.Known{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s, err := lifecycle.NewSchema(list[0], module())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		got, err := s.CheckParameters(values("name", `"abc"`, name, value))
+		if err != nil {
+			if !errors.Is(err, lifecycle.ErrInvalid) {
+				t.Fatalf("%v is not ErrInvalid", err)
+			}
+			return
+		}
+		again, err := s.CheckParameters(got)
+		if err != nil || !maps.EqualFunc(got, again, func(a, b json.RawMessage) bool { return slices.Equal(a, b) }) {
+			t.Fatalf("%v\n%s\n%s", err, got, again)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Template says what may be launched. Values that were not written have their
+// defaults. Its JSON is what is stored of it: see [Template.Digest].
+type Template struct {
+	Name        string `json:"name"` // namespace/name
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Icon        string `json:"icon,omitempty"`
+	Category    string `json:"category,omitempty"`
+	Enabled     bool   `json:"enabled"`
+	Visible     bool   `json:"visible"`
+
+	Module ModuleRef `json:"module"`
+	// Chart, in place of a module, is a chart of Helm as its executor says where it is:
+	// an object, whose words are the executor's. nil: there is a module.
+	Chart    json.RawMessage `json:"chart,omitempty"`
+	Executor string          `json:"executor"` // local; on a cluster another one
+	Owner    string          `json:"owner"`    // user, group or claim:NAME
+	Groups   []string        `json:"groups,omitempty"`
+	PerOwner int             `json:"per_owner,omitempty"` // 0: no limit
+	Max      int             `json:"max,omitempty"`       // 0: no limit
+	Approval string          `json:"approval"`            // none, request or plan
+
+	TTL        *TTL            `json:"ttl,omitempty"`     // nil: no end
+	Endless    bool            `json:"endless,omitempty"` // the template says so itself: a default of the server does not count
+	Pool       *PoolSize       `json:"pool,omitempty"`
+	Parameters []Parameter     `json:"parameters,omitempty"` // in the order of the file
+	Inputs     json.RawMessage `json:"inputs,omitempty"`     // object; strings are HCL templates
+	Outputs    []string        `json:"outputs,omitempty"`
+	Connection *Connection     `json:"connection,omitempty"` // its texts are HCL templates
+
+	Credentials []string        `json:"credentials,omitempty"`
+	Timeout     time.Duration   `json:"timeout"`
+	Retries     int             `json:"retries"`
+	Protection  bool            `json:"protection"` // owners may protect
+	Drift       *Drift          `json:"drift,omitempty"`
+	Update      string          `json:"update"` // manual or auto
+	Notices     []time.Duration `json:"notices,omitempty"`
+	Cost        *Cost           `json:"cost,omitempty"`
+}
+
+// Values of a template's attributes.
+const (
+	ExecutorLocal = "local"
+	ExecutorHelm  = "flux-helm" // the one that takes charts; no okara serve has it
+
+	ApprovalNone    = "none"
+	ApprovalRequest = "request" // of each instance, before anything runs
+	ApprovalPlan    = "plan"    // of each plan
+
+	ExpireDestroy = "destroy"
+	ExpireKeep    = "keep" // the resources are left to people
+
+	PoolCreate = "create" // an instance on demand
+	PoolRefuse = "refuse"
+
+	UpdateManual = "manual"
+	UpdateAuto   = "auto"
+
+	ConnectionWeb          = "web"
+	ConnectionInstructions = "instructions"
+)
+
+// ModuleRef is the module of a template.
+type ModuleRef struct {
+	Address string `json:"address"`           // namespace/name/system
+	Version string `json:"version,omitempty"` // constraint, exact version or digest; "": any release
+	Path    string `json:"path,omitempty"`
+}
+
+// Pinned reports whether the version is the digest of one.
+func (m ModuleRef) Pinned() bool {
+	digest, ok := strings.CutPrefix(m.Version, "sha256:")
+	return ok && len(digest) == 64 && strings.Trim(digest, "0123456789abcdef") == ""
+}
+
+// TTL is the lifetime of an instance.
+type TTL struct {
+	Default  time.Duration `json:"default"`
+	Max      time.Duration `json:"max,omitempty"` // from creation or claim; 0: none
+	Extend   time.Duration `json:"extend,omitempty"`
+	Extends  int           `json:"extends,omitempty"`
+	Failed   time.Duration `json:"failed,omitempty"`
+	OnExpire string        `json:"on_expire"` // destroy or keep
+}
+
+// PoolSize is how many instances are kept ready.
+type PoolSize struct {
+	Size      int           `json:"size"`
+	Max       int           `json:"max,omitempty"`
+	MaxAge    time.Duration `json:"max_age,omitempty"`
+	WhenEmpty string        `json:"when_empty"` // create or refuse
+}
+
+// Parameter opens one input of the module, and may narrow it.
+type Parameter struct {
+	Name    string            `json:"name"`
+	Title   string            `json:"title,omitempty"`
+	Help    string            `json:"help,omitempty"`
+	Default json.RawMessage   `json:"default,omitempty"`
+	Enum    []json.RawMessage `json:"enum,omitempty"`
+	Pattern string            `json:"pattern,omitempty"`
+	Minimum *float64          `json:"minimum,omitempty"`
+	Maximum *float64          `json:"maximum,omitempty"`
+	Update  bool              `json:"update,omitempty"` // may change later
+	Link    bool              `json:"link,omitempty"`   // a link may fill it in
+}
+
+// Drift says how often an instance is compared with its state.
+type Drift struct {
+	Every     time.Duration `json:"every"`
+	Remediate bool          `json:"remediate,omitempty"`
+}
+
+// Cost is for display.
+type Cost struct {
+	Hourly   float64 `json:"hourly"`
+	Currency string  `json:"currency"`
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// Bounds of what a template says.
+const (
+	maxDuration    = 10 * 365 * 24 * time.Hour
+	minTTL         = 10 * time.Minute
+	maxTimeout     = 24 * time.Hour
+	maxRetries     = 10
+	maxCount       = 10_000 // of instances
+	maxList        = 100    // of names
+	maxNotices     = 10
+	maxTitle       = 100 // characters
+	maxDescription = 4000
+	maxPattern     = 1000
+
+	defaultRetries = 2
+	endless        = "none"
+)
+
+// check finds what no server would take.
+func (r *templateReader) check(t *Template, b templateBlock) {
+	here := func(name string) hcl.Range { return r.at(b.Body, name) }
+	if _, _, err := addr.ParseTemplate(t.Name); err != nil {
+		r.fail(b.Body.MissingItemRange(), "%v", err)
+	}
+	for _, f := range []struct {
+		name, text string
+		most       int
+	}{{"title", t.Title, maxTitle}, {"description", t.Description, maxDescription}, {"category", t.Category, maxTitle}, {"icon", t.Icon, maxTitle}} {
+		if problem := textProblem(f.text, f.most, f.name == "description"); problem != "" {
+			r.fail(here(f.name), "%s %s", f.name, problem)
+		}
+	}
+	if !simpleName(t.Icon, "-") {
+		r.fail(here("icon"), "icon %q: only a-z, 0-9 and - are allowed", t.Icon)
+	}
+	if t.Category != "" && (path.Clean(t.Category) != t.Category || !simpleName(t.Category, "-_/") || t.Category[0] == '/') {
+		r.fail(here("category"), "category %q: names of a-z, 0-9 and -, with / between them", t.Category)
+	}
+	r.checkRun(t, b)
+	r.checkOwner(t, here)
+	r.count(here("per_owner"), "per_owner", t.PerOwner, maxCount)
+	r.count(here("max"), "max", t.Max, maxCount)
+	r.oneOf(here("approval"), "approval", t.Approval, ApprovalNone, ApprovalRequest, ApprovalPlan)
+	r.oneOf(here("update"), "update", t.Update, UpdateManual, UpdateAuto)
+	r.count(here("retries"), "retries", t.Retries, maxRetries)
+	if t.Timeout < time.Minute || t.Timeout > maxTimeout {
+		r.fail(here("timeout"), "timeout is between 1m and %dh", maxTimeout/time.Hour)
+	}
+	if len(t.Notices) > maxNotices {
+		r.fail(here("notices"), "at most %d notices", maxNotices)
+	}
+	r.list(here("outputs"), "outputs", t.Outputs, hclsyntax.ValidIdentifier)
+	r.list(here("credentials"), "credentials", t.Credentials, func(s string) bool { return s != "" && simpleName(s, "-_") })
+	for _, name := range t.Credentials {
+		if r.known.Credentials != nil && !slices.Contains(r.known.Credentials, name) {
+			r.fail(here("credentials"), "there is no credential %q", name)
+		}
+	}
+	r.checkTTL(t, b)
+	r.checkPool(t, b)
+	r.checkRest(t, b)
+	r.checkParameters(t, b.Parameters)
+}
+
+// checkRun looks at what is run, and by what.
+func (r *templateReader) checkRun(t *Template, b templateBlock) {
+	executors := r.known.Executors
+	if executors == nil {
+		executors = []string{ExecutorLocal}
+	}
+	at := r.at(b.Body, "executor")
+	switch helm := t.Executor == ExecutorHelm; {
+	case !slices.Contains(executors, t.Executor):
+		r.oneOf(at, "executor", t.Executor, executors...)
+	case helm && (b.Chart == nil || b.Module != nil):
+		r.fail(at, "executor %s installs a chart: name that, and no module", ExecutorHelm)
+	case helm:
+		r.checkChart(t, b)
+	case b.Chart != nil:
+		r.fail(b.Chart.Range, "executor %s runs a module: charts are for %s, which okara-operator has", t.Executor, ExecutorHelm)
+	case b.Module == nil:
+		r.fail(b.Body.MissingItemRange(), "a block module is needed: it says what is run")
+	default:
+		r.checkModule(t, *b.Module)
+	}
+}
+
+// checkChart refuses what only modules have. What is in the chart is for the executor to
+// say.
+func (r *templateReader) checkChart(t *Template, b templateBlock) {
+	if !bytes.HasPrefix(t.Chart, []byte("{")) {
+		r.fail(b.Chart.Range, "chart is an object: it says where the chart is")
+	}
+	for _, f := range []struct {
+		name, why string
+		wrong     bool
+	}{
+		{"outputs", "a chart has none: let connection say how it is reached", len(t.Outputs) > 0},
+		{"approval", "a chart has no plan that somebody could approve: it is none or request", t.Approval == ApprovalPlan},
+		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == UpdateAuto},
+	} {
+		if f.wrong {
+			r.fail(r.at(b.Body, f.name), "%s: %s", f.name, f.why)
+		}
+	}
+}
+
+func (r *templateReader) checkModule(t *Template, b moduleBlock) {
+	if _, err := addr.ParseModule(t.Module.Address); err != nil {
+		r.fail(r.at(b.Body, "address"), "%v", err)
+	}
+	if !t.Module.Pinned() {
+		if _, err := addr.ParseConstraint(t.Module.Version); err != nil {
+			r.fail(r.at(b.Body, "version"), "%v; a version is a constraint, a version or sha256: and 64 digits", err)
+		}
+	}
+	if p := t.Module.Path; p != "" && (!cleanPath(p) || len(p) > 200) {
+		r.fail(r.at(b.Body, "path"), "path %q is no directory below the module, such as modules/small", p)
+	}
+}
+
+func cleanPath(p string) bool {
+	return path.Clean(p) == p && p[0] != '/' && p != "." && p != ".." && !strings.HasPrefix(p, "../") && !strings.ContainsFunc(p, unicode.IsControl) && !strings.Contains(p, `\`)
+}
+
+func (r *templateReader) checkOwner(t *Template, here func(string) hcl.Range) {
+	claim, ok := strings.CutPrefix(t.Owner, OwnerClaim+":")
+	if t.Owner != OwnerUser && t.Owner != OwnerGroup && (!ok || claim == "" || textProblem(claim, maxTitle, false) != "") {
+		r.fail(here("owner"), "owner %q is not user, group or claim:NAME", t.Owner)
+	}
+	if len(t.Groups) > 0 && t.Owner != OwnerGroup {
+		r.fail(here("groups"), `groups says which groups may own; it needs owner = "group"`)
+	}
+	r.list(here("groups"), "groups", t.Groups, func(s string) bool { return s != "" && textProblem(s, 200, false) == "" })
+}
+
+func (r *templateReader) checkTTL(t *Template, b templateBlock) {
+	if t.TTL == nil {
+		return
+	}
+	here := func(name string) hcl.Range { return r.at(b.TTL.Body, name) }
+	r.oneOf(here("on_expire"), "on_expire", t.TTL.OnExpire, ExpireDestroy, ExpireKeep)
+	r.count(here("extends"), "extends", t.TTL.Extends, maxCount)
+	switch {
+	case t.TTL.Default > 0 && t.TTL.Default < minTTL:
+		r.fail(here("default"), "ttl: an instance lives at least %dm", minTTL/time.Minute)
+	case t.TTL.Max > 0 && t.TTL.Default > t.TTL.Max:
+		r.fail(here("max"), "ttl: max %s is less than default %s", t.TTL.Max, t.TTL.Default)
+	case t.TTL.Max > 0 && t.TTL.Extend > t.TTL.Max:
+		r.fail(here("extend"), "ttl: extend %s is more than max %s", t.TTL.Extend, t.TTL.Max)
+	case t.TTL.Extends > 0 && t.TTL.Extend == 0:
+		r.fail(here("extends"), "ttl: extends counts how often; extend says by how much")
+	}
+}
+
+func (r *templateReader) checkPool(t *Template, b templateBlock) {
+	p := t.Pool
+	if p == nil {
+		return
+	}
+	here := func(name string) hcl.Range { return r.at(b.Pool.Body, name) }
+	r.count(here("size"), "pool: size", p.Size, maxCount)
+	r.count(here("max"), "pool: max", p.Max, maxCount)
+	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, PoolCreate, PoolRefuse)
+	switch {
+	case p.Max > 0 && p.Max < p.Size:
+		r.fail(here("max"), "pool: max %d is less than size %d", p.Max, p.Size)
+	case t.Max > 0 && t.Max < p.Size:
+		r.fail(here("size"), "pool: size %d is more than max %d of the template", p.Size, t.Max)
+	}
+	if len(t.Parameters) > 0 {
+		r.fail(b.Parameters[0].Body.MissingItemRange(), "a pool and parameters exclude each other: its members are made before anybody chooses")
+	}
+	if t.Approval != ApprovalNone {
+		r.fail(r.at(b.Body, "approval"), "a pool and approval exclude each other: a claim would go round it")
+	}
+}
+
+func (r *templateReader) checkRest(t *Template, b templateBlock) {
+	if t.Drift != nil && t.Drift.Every > 0 && t.Drift.Every < minTTL {
+		r.fail(r.at(b.Drift.Body, "every"), "drift: at most every %dm", minTTL/time.Minute)
+	}
+	if c := t.Cost; c != nil {
+		if c.Hourly < 0 || math.IsNaN(c.Hourly) || math.IsInf(c.Hourly, 0) || c.Hourly > 1e6 {
+			r.fail(r.at(b.Cost.Body, "hourly"), "cost: hourly is a sum of money")
+		}
+		if len(c.Currency) != 3 || strings.Trim(c.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			r.fail(r.at(b.Cost.Body, "currency"), "cost: currency %q is not a code such as EUR", c.Currency)
+		}
+	}
+	c := t.Connection
+	if c == nil {
+		return
+	}
+	r.oneOf(r.at(b.Connection.Body, "type"), "connection: type", c.Type, ConnectionWeb, ConnectionInstructions)
+	switch {
+	case c.Type == ConnectionWeb && c.URL == "":
+		r.fail(b.Connection.Body.MissingItemRange(), "connection: type web needs a url")
+	case c.Type == ConnectionInstructions && c.Message == "":
+		r.fail(b.Connection.Body.MissingItemRange(), "connection: type instructions needs a message")
+	}
+}
+
+func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
+	if len(t.Parameters) > maxList {
+		r.fail(blocks[maxList].Body.MissingItemRange(), "at most %d parameters", maxList)
+		return
+	}
+	seen := map[string]bool{}
+	for i, p := range t.Parameters {
+		body := blocks[i].Body
+		if !hclsyntax.ValidIdentifier(p.Name) || len(p.Name) > maxTitle {
+			r.fail(body.MissingItemRange(), "parameter %q: it is no name of an input", p.Name)
+		}
+		if seen[p.Name] {
+			r.fail(body.MissingItemRange(), "parameter %s is there twice", p.Name)
+		}
+		seen[p.Name] = true
+		for _, f := range []struct {
+			name, text string
+			most       int
+		}{{"title", p.Title, maxTitle}, {"help", p.Help, maxDescription}, {"pattern", p.Pattern, maxPattern}} {
+			if problem := textProblem(f.text, f.most, f.name == "help"); problem != "" {
+				r.fail(r.at(body, f.name), "parameter %s: %s %s", p.Name, f.name, problem)
+			}
+		}
+		if _, err := regexp.Compile(p.Pattern); err != nil {
+			r.fail(r.at(body, "pattern"), "parameter %s: pattern: %v", p.Name, err)
+		}
+		if p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum {
+			r.fail(r.at(body, "minimum"), "parameter %s: minimum %v is more than maximum %v", p.Name, *p.Minimum, *p.Maximum)
+		}
+		if len(p.Enum) > maxList {
+			r.fail(r.at(body, "enum"), "parameter %s: at most %d values", p.Name, maxList)
+		}
+	}
+}
+
+func (r *templateReader) oneOf(at hcl.Range, name, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		r.fail(at, "%s %q is not %s", name, value, strings.Join(allowed, " or "))
+	}
+}
+
+func (r *templateReader) count(at hcl.Range, name string, n, most int) {
+	if n < 0 || n > most {
+		r.fail(at, "%s %d is not between 0 and %d", name, n, most)
+	}
+}
+
+func (r *templateReader) list(at hcl.Range, name string, list []string, valid func(string) bool) {
+	if len(list) > maxList {
+		r.fail(at, "%s: at most %d names", name, maxList)
+	}
+	for i, s := range list {
+		if !valid(s) || len(s) > 200 {
+			r.fail(at, "%s: %.40q is no name", name, s)
+		}
+		if slices.Contains(list[:i], s) {
+			r.fail(at, "%s: %q is there twice", name, s)
+		}
+	}
+}
+
+// textProblem is what is wrong with text that people read, "" if nothing is.
+func textProblem(s string, most int, lines bool) string {
+	switch {
+	case !utf8.ValidString(s):
+		return "is not UTF-8"
+	case utf8.RuneCountInString(s) > most:
+		return "is too long"
+	case strings.ContainsFunc(s, func(c rune) bool { return invisible(c) && (!lines || c != '\n' && c != '\t') }):
+		return "has a control character"
+	}
+	return ""
+}
+
+// simpleName reports whether s has only small letters, digits and what is given.
+func simpleName(s, more string) bool {
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789"+more) == ""
+}
+
+// mayLink is whether a link may fill in a parameter unless the template says
+// otherwise: one that may be somebody's access may not.
+func mayLink(name string) bool {
+	name = strings.ToLower(name)
+	return !slices.ContainsFunc([]string{"key", "password", "token", "user_data"}, func(s string) bool { return strings.Contains(name, s) })
+}
+
+// checkURLTemplate holds the address of a connection, before anything is filled
+// in, to the rules of checkURL and renderURL.
+func checkURLTemplate(tree hclsyntax.Expression) error {
+	const some = "1" // it may be part of a name, a port or a path
+	parts := urlParts(tree)
+	var before strings.Builder
+	for i, part := range parts {
+		text, ok := literalText(part)
+		switch {
+		case ok:
+			before.WriteString(text)
+		case !trusted(part):
+			if !hasHost(before.String()) {
+				return errors.New("before its path may stand only id, config and outputs")
+			}
+			before.WriteString(some)
+		case i > 0:
+			before.WriteString(some)
+		default:
+			next := ""
+			if len(parts) > 1 {
+				next, _ = literalText(parts[1])
+			}
+			before.WriteString("https")
+			if !strings.HasPrefix(next, "://") {
+				before.WriteString("://" + some)
+			}
+		}
+	}
+	if strings.Contains(before.String(), "["+some+"]") {
+		return nil // an address of IPv6, which is seen when it is filled in
+	}
+	return checkURL(before.String())
+}
+
+func literalText(part hclsyntax.Expression) (string, bool) {
+	l, ok := part.(*hclsyntax.LiteralValueExpr)
+	if !ok {
+		return "", false
+	}
+	text, err := asText(l.Val)
+	return text, err == nil
+}

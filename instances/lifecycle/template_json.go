@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// MaxTemplate bounds the JSON of one template, in bytes.
+	MaxTemplate = 64 << 10
+	maxDepth    = 16 // of values
+
+	canonicalName = "template.tf.json" // of an artifact, for messages
+)
+
+// Canonical is the template in the JSON syntax of HCL, with sorted keys and no
+// white space: what an artifact holds, and what a digest is of.
+func (t *Template) Canonical() ([]byte, error) {
+	b, err := encode(map[string]any{"template": map[string]any{t.Name: t.body()}})
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	if len(b) > MaxTemplate {
+		return nil, fmt.Errorf("template %s has %d bytes as JSON, at most %d", t.Name, len(b), MaxTemplate)
+	}
+	return b, nil
+}
+
+// Digest is "sha256:" and the SHA-256 of [Template.Canonical] in hex.
+func (t *Template) Digest() (string, error) {
+	b, err := t.Canonical()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// ParseCanonical reads the JSON of exactly one template.
+func ParseCanonical(b []byte, known Known) (*Template, error) {
+	if len(b) > MaxTemplate {
+		return nil, fmt.Errorf("a template of %d bytes as JSON, at most %d", len(b), MaxTemplate)
+	}
+	list, err := ParseTemplates(b, canonicalName, known)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 {
+		return nil, fmt.Errorf("%d templates, not one", len(list))
+	}
+	return list[0], nil
+}
+
+// object is a body without what says nothing.
+type object map[string]any
+
+func (o object) text(name, value string) {
+	if value != "" {
+		o[name] = value
+	}
+}
+
+func (o object) number(name string, n int) {
+	if n != 0 {
+		o[name] = n
+	}
+}
+
+func (o object) yes(name string, b bool) {
+	if b {
+		o[name] = true
+	}
+}
+
+func (o object) length(name string, d time.Duration) {
+	if d != 0 {
+		o[name] = d.String()
+	}
+}
+
+func (o object) list(name string, list []string) {
+	if len(list) > 0 {
+		o[name] = list
+	}
+}
+
+func (t *Template) body() object {
+	o := object{
+		"enabled": t.Enabled, "visible": t.Visible, "executor": t.Executor, "owner": t.Owner,
+		"approval": t.Approval, "retries": t.Retries, "update": t.Update, "timeout": t.Timeout.String(),
+	}
+	if t.Chart != nil {
+		o["chart"] = t.Chart
+	} else {
+		module := object{"address": t.Module.Address}
+		module.text("version", t.Module.Version)
+		module.text("path", t.Module.Path)
+		o["module"] = module
+	}
+	o.text("title", t.Title)
+	o.text("description", t.Description)
+	o.text("icon", t.Icon)
+	o.text("category", t.Category)
+	o.list("groups", t.Groups)
+	o.number("per_owner", t.PerOwner)
+	o.number("max", t.Max)
+	o.list("outputs", t.Outputs)
+	o.list("credentials", t.Credentials)
+	o.yes("protection", t.Protection)
+	if len(t.Inputs) > 0 {
+		o["inputs"] = t.Inputs
+	}
+	for _, d := range t.Notices {
+		notices, _ := o["notices"].([]string)
+		o["notices"] = append(notices, d.String())
+	}
+	for _, p := range t.Parameters {
+		parameters, _ := o["parameter"].([]object)
+		o["parameter"] = append(parameters, object{p.Name: p.body()}) // a list keeps their order
+	}
+	t.blocks(o)
+	return o
+}
+
+func (t *Template) blocks(o object) {
+	if t.Endless {
+		o["ttl"] = object{"default": endless}
+	}
+	if l := t.TTL; l != nil {
+		ttl := object{"default": l.Default.String(), "on_expire": l.OnExpire}
+		ttl.length("max", l.Max)
+		ttl.length("extend", l.Extend)
+		ttl.number("extends", l.Extends)
+		ttl.length("failed", l.Failed)
+		o["ttl"] = ttl
+	}
+	if p := t.Pool; p != nil {
+		pool := object{"size": p.Size, "when_empty": p.WhenEmpty}
+		pool.number("max", p.Max)
+		pool.length("max_age", p.MaxAge)
+		o["pool"] = pool
+	}
+	if c := t.Connection; c != nil {
+		connection := object{"type": c.Type}
+		connection.text("url", c.URL)
+		connection.text("message", c.Message)
+		o["connection"] = connection
+	}
+	if d := t.Drift; d != nil {
+		drift := object{"every": d.Every.String()}
+		drift.yes("remediate", d.Remediate)
+		o["drift"] = drift
+	}
+	if c := t.Cost; c != nil {
+		o["cost"] = object{"hourly": c.Hourly, "currency": c.Currency}
+	}
+}
+
+func (p Parameter) body() object {
+	o := object{"link": p.Link}
+	o.text("title", p.Title)
+	o.text("help", p.Help)
+	o.text("pattern", p.Pattern)
+	o.yes("update", p.Update)
+	if p.Default != nil {
+		o["default"] = p.Default
+	}
+	if p.Enum != nil {
+		o["enum"] = p.Enum
+	}
+	if p.Minimum != nil {
+		o["minimum"] = *p.Minimum
+	}
+	if p.Maximum != nil {
+		o["maximum"] = *p.Maximum
+	}
+	return o
+}
+
+// Defaults are what a server says where templates say nothing.
+type Defaults struct {
+	TTL        *TTL        // of those that do not say that they have no end
+	Connection *Connection // its texts are HCL templates over id, config, owner and what else a template has
+}
+
+// WithDefaults is the template with what a server says of all.
+func (t *Template) WithDefaults(d Defaults) *Template {
+	out := *t
+	if out.TTL == nil && !out.Endless {
+		out.TTL = d.TTL
+	}
+	if out.Connection == nil {
+		out.Connection = d.Connection
+	}
+	return &out
+}
+
+// CheckExpressions finds names in inputs and connection that there are not. What
+// ParseTemplates returns has none; defaults of a server may.
+func (t *Template) CheckExpressions(known Known) error {
+	n := names{config: known.Config, anonymous: t.Pool != nil}
+	for _, p := range t.Parameters {
+		n.parameters = append(n.parameters, p.Name)
+	}
+	inputs, err := t.inputs()
+	if err != nil {
+		return err
+	}
+	all := stringsIn(inputs)
+	for _, text := range all {
+		if _, err := parseExpression(text, n); err != nil {
+			return fmt.Errorf("template %s: inputs: %w", t.Name, err)
+		}
+	}
+	if t.Connection == nil {
+		return nil
+	}
+	n.outputs = append([]string{}, t.Outputs...)
+	for _, text := range []string{t.Connection.URL, t.Connection.Message} {
+		if _, err := parseExpression(text, n); err != nil {
+			return fmt.Errorf("template %s: connection: %w", t.Name, err)
+		}
+	}
+	if t.Connection.URL == "" {
+		return nil
+	}
+	tree, err := parseTree(t.Connection.URL)
+	if err == nil {
+		err = checkURLTemplate(tree)
+	}
+	if err != nil {
+		return fmt.Errorf("template %s: connection: url: %w", t.Name, err)
+	}
+	return nil
+}
+
+// Claims names what the template wants of the token of a caller: the claim that
+// owns, and those that its expressions name.
+func (t *Template) Claims() []string {
+	found := map[string]bool{}
+	if name, ok := strings.CutPrefix(t.Owner, OwnerClaim+":"); ok {
+		found[name] = true
+	}
+	inputs, _ := t.inputs() // ParseTemplates wrote them
+	all := stringsIn(inputs)
+	if t.Connection != nil {
+		all = append(all, t.Connection.URL, t.Connection.Message)
+	}
+	for _, text := range all {
+		if tree, err := parseTree(text); err == nil {
+			for _, name := range named(tree, nameClaims) {
+				found[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// stringsIn are the strings of decoded JSON.
+func stringsIn(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var all []string
+		for _, element := range v {
+			all = append(all, stringsIn(element)...)
+		}
+		return all
+	case map[string]any:
+		var all []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, stringsIn(v[key])...)
+		}
+		return all
+	}
+	return nil
+}
+
+// AdmitsGroup reports whether a group may own an instance.
+func (t *Template) AdmitsGroup(name string) bool {
+	return t.Owner == OwnerGroup && matches(t.Groups, name)
+}
+
+// plainJSON writes JSON anew: sorted, without white space, doubles or what is not
+// UTF-8.
+func plainJSON(b []byte, depth int) (json.RawMessage, error) {
+	var v any
+	if err := decodeData(b, depth, &v); err != nil {
+		return nil, err
+	}
+	return encode(v)
+}

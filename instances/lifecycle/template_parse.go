@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+const (
+	// MaxTemplateFile bounds a file of templates, in bytes.
+	MaxTemplateFile = 256 << 10
+	maxTemplates    = 200 // of a file
+)
+
+// Known is what a server has that templates may name. A nil list leaves it open,
+// as where a template is checked away from its server.
+type Known struct {
+	Credentials []string
+	Config      []string // names of the free values
+	Executors   []string // nil: the local one only
+}
+
+// ParseTemplates reads a file in HCL, or in JSON if its name ends in .json. Each
+// mistake is an error "template NAME: FILE:LINE: …"; several are joined.
+func ParseTemplates(src []byte, file string, known Known) ([]*Template, error) {
+	if len(src) > MaxTemplateFile {
+		return nil, fmt.Errorf("%s:1: %d bytes, a file of templates has at most %d", file, len(src), MaxTemplateFile)
+	}
+	parsed, diags := syntax.Parse(src, file)
+	if diags.HasErrors() {
+		return nil, positioned("", diags)
+	}
+	content, diags := parsed.Body.Content(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "template", LabelNames: []string{"name"}}}})
+	if diags.HasErrors() {
+		return nil, positioned("", diags)
+	}
+	if len(content.Blocks) > maxTemplates {
+		return nil, fmt.Errorf("%s:1: %d templates, a file has at most %d", file, len(content.Blocks), maxTemplates)
+	}
+	var list []*Template
+	var all []error
+	seen := map[string]bool{}
+	for _, block := range content.Blocks {
+		r := &templateReader{src: parsed.Bytes, known: known, name: block.Labels[0]}
+		if seen[r.name] {
+			r.fail(block.DefRange, "it is there twice")
+		}
+		seen[r.name] = true
+		t := r.read(block)
+		if r.errs != nil {
+			all = append(all, r.errs...)
+			continue
+		}
+		list = append(list, t)
+	}
+	if all != nil {
+		return nil, errors.Join(all...)
+	}
+	return list, nil
+}
+
+// positioned turns what the parser complains of into errors with their places.
+func positioned(template string, diags hcl.Diagnostics) error {
+	var all []error
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		at := hcl.Range{}
+		if d.Subject != nil {
+			at = *d.Subject
+		}
+		all = append(all, placed(template, at, strings.TrimSuffix(d.Detail, ".")))
+	}
+	return errors.Join(all...)
+}
+
+func placed(template string, at hcl.Range, text string) error {
+	if template == "" {
+		return fmt.Errorf("%s:%d: %s", at.Filename, at.Start.Line, text)
+	}
+	return fmt.Errorf("template %s: %s:%d: %s", template, at.Filename, at.Start.Line, text)
+}
+
+// templateReader reads one template and collects what is wrong with it.
+type templateReader struct {
+	src   []byte // the file
+	known Known
+	name  string
+	names names
+	errs  []error
+}
+
+func (r *templateReader) fail(at hcl.Range, format string, args ...any) {
+	r.errs = append(r.errs, placed(r.name, at, fmt.Sprintf(format, args...)))
+}
+
+// at is where an attribute of a body is, the body if it is not there.
+func (r *templateReader) at(body hcl.Body, name string) hcl.Range {
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
+	if content != nil {
+		if a, ok := content.Attributes[name]; ok {
+			return a.Range
+		}
+	}
+	return body.MissingItemRange()
+}
+
+func (r *templateReader) read(block *hcl.Block) *Template {
+	var b templateBlock
+	if diags := syntax.DecodeBody(block.Body, block.DefRange.Filename, &b); diags.HasErrors() {
+		r.errs = append(r.errs, positioned(r.name, diags))
+		return nil
+	}
+	t := &Template{
+		Name: r.name, Title: b.Title, Description: b.Description, Icon: b.Icon, Category: b.Category,
+		Enabled: or(b.Enabled, true), Visible: or(b.Visible, true),
+		Executor: or(b.Executor, ExecutorLocal), Owner: or(b.Owner, OwnerUser), Groups: b.Groups, PerOwner: b.PerOwner, Max: b.Max,
+		Approval: or(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials,
+		Timeout: time.Hour, Retries: or(b.Retries, defaultRetries), Protection: b.Protection, Update: or(b.Update, UpdateManual),
+	}
+	if m := b.Module; m != nil {
+		t.Module = ModuleRef{Address: m.Address, Version: m.Version, Path: m.Path}
+	}
+	if b.Chart != nil {
+		t.Chart = r.constant(b.Chart)
+	}
+	if b.Timeout != nil {
+		t.Timeout = r.duration(b.Body, "timeout", *b.Timeout)
+	}
+	for _, text := range b.Notices {
+		t.Notices = append(t.Notices, r.duration(b.Body, "notices", text))
+	}
+	r.ttl(t, b.TTL)
+	if p := b.Pool; p != nil {
+		t.Pool = &PoolSize{Size: p.Size, Max: p.Max, WhenEmpty: or(p.WhenEmpty, PoolCreate)}
+		if p.MaxAge != nil {
+			t.Pool.MaxAge = r.duration(p.Body, "max_age", *p.MaxAge)
+		}
+	}
+	if d := b.Drift; d != nil {
+		t.Drift = &Drift{Every: r.duration(d.Body, "every", d.Every), Remediate: d.Remediate}
+	}
+	if c := b.Cost; c != nil {
+		t.Cost = &Cost{Hourly: c.Hourly, Currency: c.Currency}
+	}
+	for _, p := range b.Parameters {
+		t.Parameters = append(t.Parameters, r.parameter(p))
+		r.names.parameters = append(r.names.parameters, p.Name)
+	}
+	r.names.anonymous, r.names.config = t.Pool != nil, r.known.Config
+	r.expressions(t, b)
+	r.check(t, b)
+	return t
+}
+
+// or is what a pointer points to, if it does.
+func or[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func (r *templateReader) ttl(t *Template, b *ttlBlock) {
+	if b == nil {
+		return
+	}
+	if b.Default == endless {
+		if b.Max != nil || b.Extend != nil || b.Extends != nil || b.Failed != nil || b.OnExpire != nil {
+			r.fail(r.at(b.Body, "default"), "ttl: with default %q there is no end, and nothing else to say of it", endless)
+		}
+		t.Endless = true
+		return
+	}
+	t.TTL = &TTL{Default: r.duration(b.Body, "default", b.Default), Extends: or(b.Extends, 0), OnExpire: or(b.OnExpire, ExpireDestroy)}
+	for _, f := range []struct {
+		name string
+		from *string
+		to   *time.Duration
+	}{{"max", b.Max, &t.TTL.Max}, {"extend", b.Extend, &t.TTL.Extend}, {"failed", b.Failed, &t.TTL.Failed}} {
+		if f.from != nil {
+			*f.to = r.duration(b.Body, f.name, *f.from)
+		}
+	}
+}
+
+func (r *templateReader) duration(body hcl.Body, name, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > maxDuration {
+		r.fail(r.at(body, name), "%s: %q is not a duration such as 30m or 72h", name, text)
+	}
+	return d
+}
+
+func (r *templateReader) parameter(b parameter) Parameter {
+	p := Parameter{
+		Name: b.Name, Title: b.Title, Help: b.Help, Pattern: b.Pattern, Minimum: b.Minimum, Maximum: b.Maximum,
+		Update: b.Update, Link: or(b.Link, mayLink(b.Name)),
+	}
+	if b.Default != nil {
+		p.Default = r.constant(b.Default)
+	}
+	if b.Enum != nil {
+		list, diags := hcl.ExprList(b.Enum.Expr)
+		if diags.HasErrors() || len(list) == 0 {
+			r.fail(b.Enum.Range, "enum is a list of values")
+		}
+		for _, e := range list {
+			p.Enum = append(p.Enum, r.value(e))
+		}
+	}
+	return p
+}
+
+// constant is the JSON of an attribute that names nothing.
+func (r *templateReader) constant(a *hcl.Attribute) json.RawMessage { return r.value(a.Expr) }
+
+func (r *templateReader) value(e hcl.Expression) json.RawMessage {
+	v, diags := e.Value(nil)
+	if diags.HasErrors() {
+		r.errs = append(r.errs, positioned(r.name, diags))
+		return nil
+	}
+	b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
+	if err != nil {
+		r.fail(e.Range(), "%v", err)
+	}
+	if b, err = plainJSON(b, maxDepth); err != nil {
+		r.fail(e.Range(), "%v", err)
+	}
+	return b
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// Limits of what a record keeps for display.
+const (
+	maxRuns    = 10
+	maxHistory = 10
+	maxText    = 1 << 10 // bytes of an error or a reason
+	maxDetail  = 200     // bytes of a detail of the history
+)
+
+// work is one step: a document of which it owns what it has copied.
+type work struct {
+	*Machine
+	command Command
+	now     time.Time
+	old     *Document // as it came
+	doc     *Document // old itself until something changes
+	effects []Effect
+	drawn   int // how many values were made of the seed
+
+	own    struct{ records, templates, pools, requests bool }
+	edited map[string]*Record // copies that may be changed
+	sweep  bool               // a snapshot may have lost its last record
+}
+
+// change returns the document to change.
+func (w *work) change() *Document {
+	if w.doc == w.old {
+		d := *w.old
+		w.doc = &d
+	}
+	return w.doc
+}
+
+// owned returns a map of the document that may be changed.
+func owned[V any](m *map[string]V, mine *bool) map[string]V {
+	if !*mine {
+		*m, *mine = maps.Clone(*m), true
+		if *m == nil {
+			*m = map[string]V{}
+		}
+	}
+	return *m
+}
+
+func (w *work) records() map[string]*Record { return owned(&w.change().Records, &w.own.records) }
+func (w *work) pools() map[string]*Pool     { return owned(&w.change().Pools, &w.own.pools) }
+func (w *work) requests() map[string]*Request {
+	return owned(&w.change().Requests, &w.own.requests)
+}
+
+// edit returns a record of the document that may be changed.
+func (w *work) edit(r *Record) *Record {
+	if mine := w.edited[r.ID]; mine != nil {
+		return mine
+	}
+	return w.put(r.clone())
+}
+
+// put takes a record that is ours into the document.
+func (w *work) put(r *Record) *Record {
+	if w.edited == nil {
+		w.edited = map[string]*Record{}
+	}
+	w.records()[r.ID], w.edited[r.ID] = r, r
+	return r
+}
+
+// drop takes a record out of the document.
+func (w *work) drop(r *Record) {
+	delete(w.records(), r.ID)
+	delete(w.edited, r.ID)
+	w.sweep = true
+}
+
+// pool returns what is remembered of a template, to be changed.
+func (w *work) pool(name string) *Pool {
+	p := Pool{}
+	if known := w.doc.Pools[name]; known != nil {
+		p = *known
+		p.Notices = slices.Clone(p.Notices)
+	}
+	w.pools()[name] = &p
+	return &p
+}
+
+// keep takes a template into the document.
+func (w *work) keep(digest string, t *Template) {
+	if w.doc.Templates[digest] == nil {
+		owned(&w.change().Templates, &w.own.templates)[digest] = t
+	}
+}
+
+// close makes the document ready to be kept: records fit, say when something of
+// them is due, and no template stays that none of them uses.
+func (w *work) close() {
+	if w.doc == w.old {
+		return
+	}
+	w.doc.Version = version
+	w.doc.Clock.At = w.now
+	for _, r := range w.edited {
+		r.fit()
+		r.Next = w.doc.next(r)
+	}
+	if w.sweep {
+		w.sweepTemplates()
+	}
+}
+
+func (w *work) sweepTemplates() {
+	used := map[string]bool{}
+	for _, r := range w.doc.Records {
+		for _, digest := range r.Snapshots() {
+			used[digest] = true
+		}
+	}
+	for digest := range w.doc.Templates {
+		if !used[digest] {
+			delete(owned(&w.change().Templates, &w.own.templates), digest)
+		}
+	}
+}
+
+// Snapshots are the digests of the templates that a record needs.
+func (r *Record) Snapshots() []string {
+	all := []string{r.Snapshot}
+	for _, run := range []*Run{r.Run, r.Then} {
+		if run != nil {
+			all = append(all, run.Snapshot)
+		}
+	}
+	for _, runs := range [][]Run{r.Open, r.Runs} {
+		for i := range runs {
+			all = append(all, runs[i].Snapshot)
+		}
+	}
+	if r.Pending != nil && r.Pending.Update != nil {
+		all = append(all, r.Pending.Update.Snapshot)
+	}
+	return all
+}
+
+// do adds an effect that is about a record as a whole.
+func (w *work) do(kind, id string) {
+	w.effects = append(w.effects, Effect{Kind: kind, Ref: Ref{ID: id}})
+}
+
+// note adds an event to the history of a record.
+func (w *work) note(r *Record, action, detail string) {
+	h := History{At: w.now, Actor: w.who(), Action: action, Detail: clip(detail, maxDetail)}
+	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
+}
+
+// who is the actor as people read it; "": the server.
+func (w *work) who() string {
+	a := w.command.Actor
+	if a.Label != "" {
+		return clip(a.Label, 128)
+	}
+	return clip(a.Subject, 128)
+}
+
+// alphabet has nothing that is taken for something else: letters first.
+const (
+	alphabet = "abcdefghjkmnpqrstvwxyz23456789"
+	letters  = 22
+)
+
+// newID makes an id that no record has.
+func (w *work) newID() string {
+	for {
+		sum := w.draw()
+		id := make([]byte, 10)
+		for i := range id {
+			n := uint64(len(alphabet))
+			if i == 0 {
+				n = letters // a DNS label begins with a letter
+			}
+			id[i] = alphabet[uint64(binary.BigEndian.Uint16(sum[2*i:]))%n]
+		}
+		if w.doc.Records[string(id)] == nil {
+			return string(id)
+		}
+	}
+}
+
+// newNonce makes the name of an attempt, which nobody can guess.
+func (w *work) newNonce() string {
+	sum := w.draw()
+	return hex.EncodeToString(sum[:16])
+}
+
+// draw makes the next value of the seed.
+func (w *work) draw() [32]byte {
+	w.drawn++
+	return derive(w.command.Seed, w.drawn)
+}
+
+// derive makes one of several values of a seed.
+func derive(seed [32]byte, n int) [32]byte {
+	return sha256.Sum256(binary.BigEndian.AppendUint64(seed[:], uint64(n)))
+}
+
+// clone copies what a step may change of a record. Maps are replaced, never
+// changed.
+func (r *Record) clone() *Record {
+	c := *r
+	c.Conditions = slices.Clone(r.Conditions)
+	c.Runs = slices.Clone(r.Runs)
+	c.Open = slices.Clone(r.Open)
+	c.Notices = slices.Clone(r.Notices)
+	c.Events = slices.Clone(r.Events)
+	if r.Run != nil {
+		run := *r.Run
+		c.Run = &run
+	}
+	if r.Then != nil {
+		run := *r.Then
+		c.Then = &run
+	}
+	return &c
+}
+
+// set says what is true of a record beside its phase.
+func (r *Record) set(kind, reason, message string) {
+	r.unset(kind)
+	r.Conditions = append(r.Conditions, Condition{Type: kind, Reason: reason, Message: clip(message, maxText)})
+}
+
+func (r *Record) unset(kind string) {
+	r.Conditions = slices.DeleteFunc(r.Conditions, func(c Condition) bool { return c.Type == kind })
+}
+
+// condition returns a condition; its type is "" if the record has none.
+func (r *Record) condition(kind string) Condition {
+	i := slices.IndexFunc(r.Conditions, func(c Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return Condition{}
+	}
+	return r.Conditions[i]
+}
+
+// clip cuts a text of strangers, and takes from it what terminals obey.
+func clip(text string, limit int) string {
+	text = strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(text, "?"))
+	return prose.Clip(text, limit)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

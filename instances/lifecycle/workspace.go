@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// A workspace has runs as an instance has, and nothing else of one: no owner, no
+// lifetime, no pool. Its state is not beside its record, so that its record ends
+// without a run. Its runs come from people, each with a configuration of its own:
+// first a plan, then, if somebody confirms exactly that plan, its apply. Runs that
+// wait for their turn or for somebody are in [Record.Open]; that which has its turn is
+// [Record.Run].
+
+// Bounds of a workspace.
+const (
+	maxPending       = 10 // runs whose plan was not begun
+	maxOpen          = 12 // these, and plans that wait for somebody
+	maxWorkspace     = 255
+	maxWorkspaceSize = 24 << 10 // bytes of its record as JSON
+)
+
+// Discarded is how a run of a workspace ends whose plan nobody wants.
+const Discarded = "discarded"
+
+// Ask is what somebody wants of a run of a workspace.
+type Ask struct {
+	Key         string `json:"key,omitempty"`    // of the request: the same one is the same run
+	Upload      string `json:"upload,omitempty"` // which of its configurations it runs
+	Input       string `json:"input,omitempty"`  // digest of the document with variables and addresses; "": none
+	Message     string `json:"message,omitempty"`
+	Speculative bool   `json:"speculative,omitempty"` // its plan is never applied
+	Save        bool   `json:"save,omitempty"`        // its plan waits beside other runs
+	AutoApply   bool   `json:"auto_apply,omitempty"`
+	Destroy     bool   `json:"destroy,omitempty"`
+	RefreshOnly bool   `json:"refresh_only,omitempty"`
+	NoRefresh   bool   `json:"no_refresh,omitempty"`
+}
+
+// Events of callers about workspaces.
+type (
+	// OpenWorkspace makes the record of a workspace. One that is there is the answer.
+	OpenWorkspace struct {
+		Template  *Template // of its organization: what its runs have
+		Digest    string
+		Workspace string
+	}
+	// Enqueue adds a run to a workspace.
+	Enqueue struct {
+		ID       string
+		Template *Template
+		Digest   string
+		Source   Source // Digest and Archive of the configuration
+		Ask      Ask
+	}
+	// Confirm lets exactly one plan of a workspace be applied.
+	Confirm struct {
+		ID   string
+		N    int
+		Plan string
+	}
+	// Discard ends a run that was not begun, or whose plan waits.
+	Discard struct {
+		ID string
+		N  int
+	}
+	// CancelOne ends a run of a workspace early. Force kills what was asked to end
+	// before.
+	CancelOne struct {
+		ID    string
+		N     int
+		Force bool
+	}
+	// CloseWorkspace ends the record of a workspace that has no open runs.
+	CloseWorkspace struct{ ID string }
+)
+
+func (OpenWorkspace) event()  {}
+func (Enqueue) event()        {}
+func (Confirm) event()        {}
+func (Discard) event()        {}
+func (CancelOne) event()      {}
+func (CloseWorkspace) event() {}
+
+// OfWorkspace reports whether a template is that of the workspaces of an
+// organization, which nobody launches.
+func OfWorkspace(template string) bool {
+	namespace, _, _ := strings.Cut(template, "/")
+	return namespace == addr.TemplateReserved
+}
+
+// WorkspaceTemplate is the name of the template of the workspaces of an organization.
+func WorkspaceTemplate(organization string) string {
+	return addr.TemplateReserved + "/" + organization
+}
+
+// isWorkspace reports whether a record is that of a workspace.
+func (r *Record) isWorkspace() bool { return r.Workspace != "" }
+
+// OpenRun returns a run of a workspace that has not ended, by its number; nil if
+// there is none.
+func (r *Record) OpenRun(n int) *Run {
+	if r.Run != nil && r.Run.N == n {
+		return r.Run
+	}
+	for i := range r.Open {
+		if r.Open[i].N == n {
+			return &r.Open[i]
+		}
+	}
+	return nil
+}
+
+// Active reports whether an attempt of a run was begun whose end is not known.
+func (r *Run) Active() bool { return r.active() }
+
+// WorkspaceRecord returns the live record of a workspace; nil if there is none.
+func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
+	template := WorkspaceTemplate(organization)
+	for _, r := range d.Records {
+		if r.Workspace == workspace && r.Template == template && r.isWorkspace() && r.Phase.Live() {
+			return r
+		}
+	}
+	return nil
+}
+
+func (w *work) openWorkspace(e OpenWorkspace) (Answer, error) {
+	switch {
+	case e.Template == nil || e.Digest == "" || !OfWorkspace(e.Template.Name):
+		return Answer{}, &FieldError{Path: "/template", Text: "not that of an organization"}
+	case e.Workspace == "" || len(e.Workspace) > maxWorkspace:
+		return Answer{}, &FieldError{Path: "/workspace", Text: "not the name of a workspace"}
+	}
+	_, organization, _ := strings.Cut(e.Template.Name, "/")
+	if r := w.doc.WorkspaceRecord(organization, e.Workspace); r != nil {
+		return Answer{Status: 200, Record: r}, nil
+	}
+	if err := w.fits(); err != nil {
+		return Answer{}, err
+	}
+	r := w.add(w.newID(), e.Template, e.Digest, Source{})
+	r.Workspace, r.Phase, r.CreatedBy = e.Workspace, Ready, w.person()
+	w.note(r, "created", e.Workspace)
+	return Answer{Status: 201, Record: r}, nil
+}
+
+// workspace returns the live record of a workspace.
+func (w *work) workspace(id string) (*Record, error) {
+	r := w.doc.Records[id]
+	if r == nil || !r.isWorkspace() || !r.Phase.Live() {
+		return nil, refuse(ErrNotFound, "no such workspace: %s", clip(id, 64))
+	}
+	return r, nil
+}
+
+// openRun returns a run of a workspace that has not ended.
+func (w *work) openRun(id string, n int) (*Record, *Run, error) {
+	r, err := w.workspace(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if run := r.OpenRun(n); run != nil {
+		return r, run, nil
+	}
+	for i := range r.Runs {
+		if r.Runs[i].N == n {
+			return r, &r.Runs[i], nil
+		}
+	}
+	return nil, nil, refuse(ErrNotFound, "no such run: %d", n)
+}
+
+// askedAgain is how long a request for a run may come again.
+const askedAgain = 10 * time.Minute
+
+// asked returns the number of the run that a request made; 0: none yet.
+func (r *Record) asked(key string, now time.Time) int {
+	for _, run := range r.WorkspaceRuns() {
+		if key != "" && run.Ask != nil && run.Ask.Key == key && now.Sub(run.CreatedAt) < askedAgain {
+			return run.N
+		}
+	}
+	return 0
+}
+
+// WorkspaceRuns are the runs of a workspace that are known, the newest first.
+func (r *Record) WorkspaceRuns() []*Run {
+	all := r.open()
+	for i := range r.Runs {
+		all = append(all, &r.Runs[i])
+	}
+	slices.SortFunc(all, func(a, b *Run) int { return b.N - a.N })
+	return all
+}
+
+// enqueue adds a run, or returns that of a request that came before.
+func (w *work) enqueue(e Enqueue) (Answer, error) {
+	r, err := w.workspace(e.ID)
+	if err != nil {
+		return Answer{}, err
+	}
+	if e.Template == nil || e.Digest == "" || e.Template.Name != r.Template || e.Source.Archive == "" {
+		return Answer{}, &FieldError{Path: "/template", Text: "it has no configuration to run"}
+	}
+	e.Ask.Message = clip(e.Ask.Message, 256)
+	if n := r.asked(e.Ask.Key, w.now); n > 0 {
+		return Answer{Status: 200, Record: r, Run: n, Repeat: true}, nil
+	}
+	pending := 0
+	for _, run := range r.open() {
+		if run.Plan == "" {
+			pending++
+		}
+	}
+	if pending >= maxPending || len(r.Open) >= maxOpen {
+		return Answer{}, refuse(ErrFull, "workspace %s has %d runs that wait: confirm, discard or cancel some", r.Workspace, pending)
+	}
+	r = w.edit(r)
+	w.keep(e.Digest, e.Template)
+	if r.Snapshot != e.Digest { // what the next runs have
+		r.Snapshot, w.sweep = e.Digest, true
+	}
+	r.Numbered++
+	r.Open = append(r.Open, Run{
+		N: r.Numbered, Kind: RunPlan, By: w.person(), CreatedAt: w.now, QueuedAt: w.now, Source: e.Source, Snapshot: e.Digest, From: Ready, Ask: new(e.Ask),
+	})
+	n := r.Numbered
+	w.advance(r)
+	return Answer{Status: 201, Record: r, Run: n}, nil
+}
+
+// open are the runs of a workspace that have not ended.
+func (r *Record) open() []*Run {
+	var all []*Run
+	if r.Run != nil {
+		all = append(all, r.Run)
+	}
+	for i := range r.Open {
+		all = append(all, &r.Open[i])
+	}
+	return all
+}
+
+// planWaiting reports whether a run waits for somebody who confirms its plan.
+func (r *Run) planWaiting() bool { return r.Plan != "" && r.Approved == "" && !r.active() }
+
+// advance gives the next run its turn: a plan that was confirmed first, then the
+// oldest. While a plan waits for somebody, only those go on that change nothing by
+// themselves.
+func (w *work) advance(r *Record) {
+	if r.Run == nil {
+		if i := r.nextOpen(); i >= 0 {
+			run := r.Open[i]
+			r.Open = slices.Delete(slices.Clone(r.Open), i, i+1)
+			r.Run = &run
+			w.await(r, 0, WaitQueued, "")
+		} else {
+			r.unset(Waiting)
+		}
+	}
+	switch {
+	case r.Run != nil:
+		r.Phase = Updating
+	case r.waitsForSomebody():
+		r.Phase = Planned
+	default:
+		r.Phase = Ready
+	}
+}
+
+// waitsForSomebody reports whether a plan waits that is not only kept.
+func (r *Record) waitsForSomebody() bool {
+	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.planWaiting() && !run.Ask.Save })
+}
+
+// nextOpen is which of the open runs has its turn next; -1: none has.
+func (r *Record) nextOpen() int {
+	if i := slices.IndexFunc(r.Open, func(run Run) bool { return run.Approved != "" }); i >= 0 {
+		return i
+	}
+	waits := r.waitsForSomebody()
+	return slices.IndexFunc(r.Open, func(run Run) bool {
+		return run.Plan == "" && (!waits || run.Ask.Speculative || run.Ask.Save)
+	})
+}
+
+// confirm lets exactly one plan be applied. Who confirms needs no second pair of eyes:
+// the right to run is all.
+func (w *work) confirm(e Confirm) (Answer, error) {
+	r, run, err := w.openRun(e.ID, e.N)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case run.Confirmed != nil && run.Confirmed.same(w.command.Actor) && run.Plan == e.Plan:
+		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
+	case run.Result != "" || !run.planWaiting():
+		return Answer{}, refuse(ErrPhase, "run %d is not one that can be confirmed", e.N)
+	case e.Plan != run.Plan:
+		return Answer{}, refuse(ErrStalePlan, "the plan changed since you looked at it")
+	}
+	r = w.edit(r)
+	run = r.OpenRun(e.N)
+	run.let(w.now)
+	run.Confirmed = new(w.person())
+	w.note(r, "confirmed", run.Plan)
+	w.advance(r)
+	return Answer{Status: 200, Record: r, Run: e.N}, nil
+}
+
+// let makes the apply of its plan the next attempt of a run.
+func (r *Run) let(now time.Time) {
+	r.Approved, r.Kind, r.QueuedAt = r.Plan, RunApply, now
+}
+
+func (w *work) discard(e Discard) (Answer, error) {
+	r, run, err := w.openRun(e.ID, e.N)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case run.Result == Discarded && run.Stopped != nil && run.Stopped.same(w.command.Actor):
+		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
+	case run.Result != "" || run.active() || run.Approved != "":
+		return Answer{}, refuse(ErrPhase, "run %d is not one that can be discarded", e.N)
+	}
+	r = w.edit(r)
+	w.note(r, "discarded", "")
+	r.OpenRun(e.N).Stopped = new(w.person())
+	w.closeRun(r, e.N, Discarded, "discarded"+w.by())
+	w.advance(r)
+	return Answer{Status: 200, Record: r, Run: e.N}, nil
+}
+
+// same reports whether both are one person.
+func (a Actor) same(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
+
+// by names the actor at the end of a sentence.
+func (w *work) by() string {
+	if who := w.who(); who != "" {
+		return " by " + who
+	}
+	return ""
+}
+
+func (w *work) cancelOne(e CancelOne) (Answer, error) {
+	r, run, err := w.openRun(e.ID, e.N)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case run.Stopped != nil && run.Result != Discarded && run.Stopped.same(w.command.Actor) && (!e.Force || run.Force),
+		run.Result == "" && run.Cancel != "" && (!e.Force || run.Force):
+		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
+	case run.Result != "" || run.planWaiting() || e.Force && run.Cancel == "":
+		return Answer{}, refuse(ErrPhase, "run %d is not one that can be cancelled", e.N)
+	}
+	r = w.edit(r)
+	run = r.OpenRun(e.N)
+	w.note(r, "cancelled", "")
+	if !e.Force {
+		run.Stopped = new(w.person())
+	}
+	switch {
+	case e.Force:
+		run.Force = true
+		w.effects = append(w.effects, Effect{Kind: KillRun, Ref: r.ref()})
+	case run.active():
+		w.stop(r, "cancelled"+w.by())
+	default:
+		w.closeRun(r, e.N, Cancelled, "cancelled"+w.by())
+		w.advance(r)
+	}
+	return Answer{Status: 202, Record: r, Run: e.N}, nil
+}
+
+// closeWorkspace ends the record of a workspace: what ran is over, and its state is
+// not here.
+func (w *work) closeWorkspace(e CloseWorkspace) (Answer, error) {
+	r, err := w.workspace(e.ID)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.Run != nil || len(r.Open) > 0 {
+		return Answer{}, refuse(ErrPhase, "workspace %s has runs that have not ended: cancel or discard them", r.Workspace)
+	}
+	r = w.edit(r)
+	w.note(r, "closed", "")
+	w.finish(r, Destroyed, "the workspace was deleted")
+	return Answer{Status: 200, Record: r}, nil
+}
+
+// workspaceEnded is the end of an attempt of a workspace. None is tried again by
+// itself: who asked for it sees how it ended.
+func (w *work) workspaceEnded(r *Record, res Result) {
+	run := r.Run
+	switch {
+	case res.Outcome == Held && run.Cancel == "":
+		w.await(r, lockedAgain, WaitStateLocked, res.Error)
+		return
+	case res.Outcome == Done && run.Kind == RunApply:
+		w.closeRun(r, run.N, Done, "")
+	case run.Cancel != "" && res.Outcome != Lost:
+		w.closeRun(r, run.N, Cancelled, run.Cancel)
+	case res.Outcome == Done:
+		w.workspacePlanned(r, res)
+	default:
+		w.closeRun(r, run.N, outcomeOf(res.Outcome), failure(res))
+	}
+	w.advance(r)
+}
+
+// workspacePlanned keeps a plan, if it is one that may be applied.
+func (w *work) workspacePlanned(r *Record, res Result) {
+	run := r.Run
+	run.Changes = res.Changes
+	switch {
+	case !res.Changes || run.Ask.Speculative:
+		w.closeRun(r, run.N, Done, "")
+		return
+	case !validPlan(res.Plan):
+		w.closeRun(r, run.N, RunFailed, "the plan has no digest")
+		return
+	}
+	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
+	if run.Ask.AutoApply && !run.Ask.Save {
+		run.let(w.now)
+	}
+	r.Run = nil
+	r.Open = append(slices.Clone(r.Open), *run)
+	slices.SortFunc(r.Open, func(a, b Run) int { return a.N - b.N })
+}
+
+// closeRun puts a run of a workspace among those that ended.
+func (w *work) closeRun(r *Record, n int, result, text string) {
+	run := *r.OpenRun(n)
+	if r.Run != nil && r.Run.N == n {
+		r.Run = nil
+		r.unset(Waiting)
+	}
+	r.Open = slices.DeleteFunc(slices.Clone(r.Open), func(o Run) bool { return o.N == n })
+	run.Result, run.Error, run.EndedAt = result, clip(text, maxText), w.now
+	run.NotBefore, run.Handle, run.Cancel = time.Time{}, "", ""
+	run.Source, run.Snapshot, run.From, run.Approved = Source{}, "", "", ""
+	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
+	w.sweep = true
+}
+
+// workspaceDuties are what time does to a workspace: plans that nobody confirmed are
+// discarded.
+func (r *Record) workspaceDuties() []duty {
+	var all []duty
+	for i := range r.Open {
+		if r.Open[i].planWaiting() {
+			all = append(all, duty{duePlan, r.Open[i].EndedAt.Add(planWaits)})
+		}
+	}
+	return all
+}
+
+// discardOld discards the plans of a workspace that waited too long.
+func (w *work) discardOld(r *Record) {
+	for _, run := range slices.Clone(r.Open) {
+		if run.planWaiting() && !run.EndedAt.Add(planWaits).After(w.now) {
+			w.closeRun(r, run.N, Discarded, "nobody confirmed the plan in time")
+		}
+	}
+	w.advance(r)
+}

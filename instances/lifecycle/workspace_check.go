@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+)
+
+// workspaceRules are what no step leaves behind of a workspace: I1, I2 and I4 to I9
+// as far as they are about one.
+func workspaceRules() []rule {
+	return []rule{
+		{"I1", workspaceIdentity}, {"I2", workspaceOwner}, {"I4", workspaceNumbers},
+		{"I4", workspacePhase}, {"I8", finality}, {"I9", attempts}, {"I9", workspacePlans},
+	}
+}
+
+func workspaceIdentity(d *Document, id string, r *Record) string {
+	if !OfWorkspace(r.Template) || len(r.Workspace) > maxWorkspace {
+		return "a workspace whose template is that of instances"
+	}
+	return identity(d, id, r)
+}
+
+// twice are the records of workspaces that have another one: all but that with the
+// least id.
+func (d *Document) twice() []Violation {
+	type place struct{ template, workspace string }
+	first := map[place]string{}
+	var all []Violation
+	for _, id := range sortedKeys(d.Records) {
+		r := d.Records[id]
+		if !r.isWorkspace() || !r.Phase.Live() {
+			continue
+		}
+		at := place{r.Template, r.Workspace}
+		if other, ok := first[at]; ok {
+			all = append(all, Violation{Rule: "I1", ID: id, Text: "its workspace has record " + other})
+			continue
+		}
+		first[at] = id
+	}
+	return all
+}
+
+// workspaceOwner: nobody owns it, no pool made it, and it has no end.
+func workspaceOwner(_ *Document, _ string, r *Record) string {
+	if r.Owner != (Owner{}) || r.Pooled || !r.ClaimedAt.IsZero() || !r.ExpiresAt.IsZero() || r.Kept || r.Applied {
+		return "a workspace with an owner, a pool, an end or resources of its own"
+	}
+	return ""
+}
+
+// workspaceNumbers: each run has a number of its own, and none is above the last one.
+func workspaceNumbers(_ *Document, _ string, r *Record) string {
+	seen := map[int]bool{}
+	check := func(n int) string {
+		if n < 1 || n > r.Numbered || seen[n] {
+			return fmt.Sprintf("run %d twice, or above %d", n, r.Numbered)
+		}
+		seen[n] = true
+		return ""
+	}
+	last, pending := 0, 0
+	for i := range r.Open {
+		run := &r.Open[i]
+		if text := check(run.N); text != "" {
+			return text
+		}
+		if run.N < last || run.active() || run.Result != "" || run.Ask == nil {
+			return "an open run that runs, has ended or is out of its order"
+		}
+		last = run.N
+		if run.Plan == "" {
+			pending++
+		}
+	}
+	if pending > maxPending || len(r.Open) > maxOpen+1 {
+		return fmt.Sprintf("%d open runs", len(r.Open))
+	}
+	for i := range r.Runs {
+		if text := check(r.Runs[i].N); text != "" {
+			return text
+		}
+		if r.Runs[i].Result == "" || r.Runs[i].EndedAt.IsZero() {
+			return "a run among those that ended has not"
+		}
+	}
+	if r.Run != nil {
+		return check(r.Run.N)
+	}
+	return ""
+}
+
+// workspacePhase: its phase says what its runs do, and a run that may have its turn has
+// it.
+func workspacePhase(_ *Document, _ string, r *Record) string {
+	if r.Then != nil {
+		return "a run follows another one"
+	}
+	switch {
+	case !r.Phase.Live():
+		if len(r.Open) > 0 {
+			return "it has ended, and a run is open"
+		}
+		return ""
+	case r.Run != nil:
+		if r.Phase != Updating || r.Run.Ask == nil || r.Run.Kind != RunPlan && r.Run.Kind != RunApply {
+			return fmt.Sprintf("%s, with a run %s", r.Phase, r.Run.Kind)
+		}
+		if r.Run.Force && r.Run.Cancel == "" {
+			return "killed before it was cancelled"
+		}
+	case r.nextOpen() >= 0:
+		return "a run waits for a turn that nobody has"
+	case r.waitsForSomebody() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
+		return fmt.Sprintf("%s, and nothing runs", r.Phase)
+	}
+	return ""
+}
+
+// workspacePlans: only a plan that somebody confirmed, or that was to be applied by
+// itself, is applied; and never one that was only to be looked at.
+func workspacePlans(_ *Document, _ string, r *Record) string {
+	for _, run := range r.open() {
+		switch {
+		case run.Ask == nil:
+		case (run.Kind == RunApply) != (run.Approved != ""):
+			return "an apply of a plan that nobody confirmed"
+		case run.Approved != "" && run.Approved != run.Plan:
+			return "another plan was confirmed"
+		case run.Approved != "" && run.Ask.Speculative:
+			return "a plan that is never applied was confirmed"
+		case run.Approved != "" && run.Confirmed == nil && (!run.Ask.AutoApply || run.Ask.Save):
+			return "nobody confirmed the plan"
+		case run.Plan != "" && (run.Planned == 0 || !run.Changes):
+			return "a plan without its attempt, or one that changes nothing"
+		}
+	}
+	return ""
+}

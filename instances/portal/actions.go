@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// action is a verb of an instance.
+type action struct {
+	name  string
+	needs role // one of these
+	event func(r *lifecycle.Record) lifecycle.Event
+}
+
+// actions are all verbs, in the order in which they are offered.
+func actions() []action {
+	return []action{
+		{api.ActApprove, approves, func(r *lifecycle.Record) lifecycle.Event {
+			return lifecycle.Approve{ID: r.ID, Plan: lifecycle.Awaits(r)}
+		}},
+		{api.ActReject, approves, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Reject{ID: r.ID, Reason: "-"} }},
+		{api.ActExtend, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Extend{ID: r.ID} }},
+		{api.ActRetry, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Retry{ID: r.ID} }},
+		{api.ActCancel, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Cancel{ID: r.ID} }},
+		{api.ActUpdate, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Update{ID: r.ID} }},
+		{api.ActRename, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Rename{ID: r.ID, Name: r.Name} }},
+		{api.ActProtect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID, On: true} }},
+		{api.ActUnprotect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID} }},
+		{api.ActTransfer, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Transfer{ID: r.ID, To: r.Owner} }},
+		{api.ActDestroy, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.DestroyNow{ID: r.ID} }},
+		{api.ActOrphan, administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Orphan{ID: r.ID, Reason: "-"} }},
+	}
+}
+
+// possible names what the caller may ask for now. The machine is asked itself, on
+// a document that nobody keeps, so that no list beside it can be wrong.
+func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
+	actor := c.actor
+	actor.Admin = have&administers != 0
+	var names []string
+	for _, a := range actions() {
+		if have&a.needs == 0 || a.name == api.ActProtect && r.Protected != "" || a.name == api.ActUnprotect && r.Protected == "" {
+			continue
+		}
+		if _, _, _, err := s.o.Machine.Step(v.Document, lifecycle.Command{Event: a.event(r), Actor: actor}, v.AsOf); err == nil {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// whole is one instance as the caller sees it, with what a list leaves out:
+// parameters and events, what may be done with it, its place in the queue, what it
+// costs.
+func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Instance {
+	have := c.role(v.Document, r)
+	doc := document(v.Document, r, have)
+	for _, e := range r.Events {
+		doc.Events = append(doc.Events, eventDoc(e, have))
+	}
+	if have&(owns|approves|administers) != 0 {
+		doc.Parameters = masked(r)
+		if doc.Pending != nil {
+			fill(doc.Pending, r)
+		}
+	}
+	doc.Actions = s.possible(c, v, r, have)
+	if doc.Run != nil {
+		doc.Run.Place = v.Document.Place(r.ID)
+	}
+	if t := v.Document.Templates[r.Snapshot]; t != nil {
+		doc.Cost = costDoc(t.Cost)
+		if t.TTL != nil {
+			doc.ExtendBy = api.Duration(t.TTL.Extend)
+		}
+	}
+	return doc
+}
+
+func costDoc(c *lifecycle.Cost) *api.Cost {
+	if c == nil {
+		return nil
+	}
+	return &api.Cost{Hourly: c.Hourly, Currency: c.Currency}
+}

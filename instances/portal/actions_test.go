@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// TestActions holds what an instance says may be done with it against what may be
+// done: each verb, of each caller, in several phases.
+func TestActions(t *testing.T) {
+	bodies := map[string]string{"reject": `{"reason":"no"}`, "orphan": `{"reason":"no"}`, "transfer": `{"to":"user:anna"}`, "rename": `{"name":"x"}`}
+	verbs := []string{"approve", "reject", "extend", "retry", "cancel", "update", "rename", "protect", "unprotect", "transfer", "destroy", "orphan"}
+	for _, c := range []struct {
+		template, phase string
+		do              func(*portaltest.Server, string)
+	}{
+		{"lab/vpc", "provisioning", func(*portaltest.Server, string) {}},
+		{"lab/vpc", "ready", func(s *portaltest.Server, id string) { s.Store.Finish(t, id, done()) }},
+		{"lab/asked", "requested", func(*portaltest.Server, string) {}},
+	} {
+		for _, who := range []string{"anna", "ben", "reader", "approver", "admin"} {
+			t.Run(c.phase+" "+who, func(t *testing.T) {
+				for _, verb := range verbs {
+					s := portaltest.NewServer(t, nil) // each verb changes something
+					all := people(t, s)
+					_, _, b := s.Ask(t, all["anna"], "POST", "instances", `{"template":"`+c.template+`"}`)
+					var one api.Instance
+					if err := json.Unmarshal(b, &one); err != nil {
+						t.Fatal(err)
+					}
+					c.do(s, one.ID)
+					one = api.Instance{ID: one.ID}
+					if status, _, b := s.Ask(t, all[who], "GET", "instances/"+one.ID, ""); status == http.StatusOK {
+						if err := json.Unmarshal(b, &one); err != nil {
+							t.Fatal(err)
+						}
+					}
+					method, path, body := "POST", "instances/"+one.ID+"/"+verb, bodies[verb]
+					switch verb {
+					case "destroy":
+						method, path = "DELETE", "instances/"+one.ID
+					case "rename":
+						path = "instances/" + one.ID + "/update"
+					case "approve":
+						body = `{"plan":"` + one.Plan + `"}`
+					}
+					before := s.Store.Record(t, one.ID)
+					status, _, answer := s.Ask(t, all[who], method, path, body)
+					said := slices.Contains(one.Actions, verb)
+					// What is free already may be freed again, and need not be offered.
+					if may := status < 300 && (verb != "unprotect" || before.Protected != ""); may != said {
+						t.Errorf("%s: it says %t and answers %d %s", verb, said, status, answer)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestPlace tells where a run stands in the queue, and the stream of its log why it
+// waits.
+func TestPlace(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	var ids []string
+	for range 3 {
+		ids = append(ids, create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID)
+		s.Store.Pass(time.Minute)
+	}
+	places := map[int]bool{}
+	for _, id := range ids {
+		var one api.Instance
+		s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
+		places[one.Run.Place] = true
+	}
+	if !places[1] || !places[2] || !places[3] {
+		t.Errorf("places %v", places)
+	}
+	frames, _ := streamOf(t, s, all["anna"], "instances/"+ids[0]+"/runs/1/log", "")
+	if f := <-frames; f.event != "wait" || !strings.Contains(f.data, `"place":`) || !strings.Contains(f.data, "Queued") {
+		t.Errorf("%+v", f)
+	}
+	s.Store.Start(t, ids[0])
+	if f := <-frames; f.event != "wait" && f.event != "attempt" || f.event == "wait" && strings.Contains(f.data, "Queued") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestStreamAsksAgain ends the stream of somebody who may not read the log any more.
+func TestStreamAsksAgain(t *testing.T) {
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Again = time.Millisecond })
+	all := people(t, s)
+	id := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID
+	s.Store.Start(t, id)
+	s.Results.Append("first\n")
+	frames, _ := streamOf(t, s, all["anna"], "instances/"+id+"/runs/1/log", "")
+	if f := <-frames; !strings.Contains(f.data, "first") {
+		t.Fatalf("%+v", f)
+	}
+	if err := s.Kit.Guard.Replace(access.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	for f := range frames { // it ends, whatever comes before
+		t.Logf("%+v", f)
+	}
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Adopter finds what a ledger that was lost or restored does not name any more.
+type Adopter struct {
+	Client *oci.Client
+	Layout addr.Layout
+	Sealer artifact.Sealer // nil: nothing is sealed
+	// Trusted says that nobody else writes to the registry, so that what is not
+	// sealed can be believed too.
+	Trusted bool
+	Known   lifecycle.Known // what templates may name here
+}
+
+// Find reads of what the state in a repository is: its last sealed result, and the
+// source and template that this names. The repository is named with or without
+// its host; the id is needed where instances share it. The owner is who adopts.
+func (a Adopter) Find(ctx context.Context, repository, id string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
+	if a.Sealer == nil && !a.Trusted {
+		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so anybody who writes to the registry could have made it", lifecycle.ErrInvalid)
+	}
+	path := strings.TrimPrefix(repository, a.Client.Host()+"/")
+	it, ok := a.Layout.Parse(path)
+	if !ok || it.Kind != addr.KindInstance {
+		return lifecycle.Adopt{}, &lifecycle.FieldError{Path: "/repository", Text: "not the repository of an instance"}
+	}
+	if it.Instance != "" {
+		id = it.Instance
+	}
+	if err := addr.CheckInstance(id); err != nil {
+		return lifecycle.Adopt{}, &lifecycle.FieldError{Path: "/id", Text: "instances share this repository: name the id"}
+	}
+	repo, err := a.Client.Repo(path)
+	if err != nil {
+		return lifecycle.Adopt{}, err
+	}
+	in := artifact.InstanceRepo{Repo: repo, Sealer: a.Sealer}
+	if err := ended(ctx, in, id); err != nil {
+		return lifecycle.Adopt{}, err
+	}
+	return a.adopt(ctx, in, id, it.Template, owner)
+}
+
+// ended refuses what came to its end in order.
+func ended(ctx context.Context, in artifact.InstanceRepo, id string) error {
+	b, err := in.Final(ctx, id)
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
+		return nil // or what is there is not ours
+	}
+	if err != nil {
+		return err
+	}
+	var rec lifecycle.Record
+	if err := json.Unmarshal(b, &rec); err != nil {
+		return fmt.Errorf("record of instance %s: %w: %w", id, err, oci.ErrCorrupt)
+	}
+	if rec.Phase == lifecycle.Destroyed || rec.Phase == lifecycle.Rejected {
+		return fmt.Errorf("%w: instance %s was %s", lifecycle.ErrPhase, id, rec.Phase)
+	}
+	return nil
+}
+
+func (a Adopter) adopt(ctx context.Context, in artifact.InstanceRepo, id, template string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
+	tag, last, err := in.LastRun(ctx, id)
+	if err != nil {
+		return lifecycle.Adopt{}, err
+	}
+	var report run.Report
+	if err := json.Unmarshal(last.JSON, &report); err != nil {
+		return lifecycle.Adopt{}, fmt.Errorf("result %s: %w: %w", tag, err, oci.ErrCorrupt)
+	}
+	if report.Kind == lifecycle.RunDestroy && report.Outcome == lifecycle.Done && report.Resources == 0 {
+		return lifecycle.Adopt{}, fmt.Errorf("%w: its last run has destroyed instance %s", lifecycle.ErrPhase, id)
+	}
+	source, err := in.SourceBefore(ctx, id, tag.N, report.Source.Archive)
+	if err != nil {
+		return lifecycle.Adopt{}, err
+	}
+	t, err := a.template(ctx, in, source, report.Snapshot)
+	if err != nil {
+		return lifecycle.Adopt{}, err
+	}
+	if template != "" && template != t.Name {
+		return lifecycle.Adopt{}, fmt.Errorf("%w: the result is of template %s, the repository of %s", lifecycle.ErrInvalid, t.Name, template)
+	}
+	if report.Lock != "" {
+		report.Source.Lock = report.Lock
+	}
+	phase := lifecycle.Failed
+	if report.Outcome == lifecycle.Done && report.Kind == lifecycle.RunApply {
+		phase = lifecycle.Ready
+	}
+	parameters := map[string]json.RawMessage{}
+	for _, p := range t.Parameters {
+		if v, ok := report.Variables[p.Name]; ok {
+			parameters[p.Name] = v
+		}
+	}
+	rec := lifecycle.Record{
+		ID: id, Template: t.Name, Snapshot: report.Snapshot, Source: report.Source, Owner: owner, Phase: phase, Parameters: parameters,
+		Reason: "adopted from " + tag.String(), CreatedAt: report.Started, ReadyAt: report.Ended, Outputs: report.Outputs,
+		Runs: []lifecycle.Run{{
+			N: tag.N, Attempt: tag.Attempt, Kind: report.Kind, Nonce: report.Nonce, QueuedAt: report.Started, StartedAt: report.Started,
+			EndedAt: report.Ended, Source: report.Source, Counts: report.Counts, Error: report.Error, Result: report.Outcome, Applied: true,
+		}},
+	}
+	return lifecycle.Adopt{Record: rec, Template: t}, nil
+}
+
+// template is the snapshot beside a source, if it is the one that is named.
+func (a Adopter) template(ctx context.Context, in artifact.InstanceRepo, s artifact.SourceManifest, want string) (*lifecycle.Template, error) {
+	b, err := in.Template(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	t, err := lifecycle.ParseCanonical(b, a.Known)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the template beside the source: %w", lifecycle.ErrInvalid, err)
+	}
+	if d, err := t.Digest(); err != nil || d != want {
+		return nil, fmt.Errorf("the template beside the source is not the one of the result: %w", oci.ErrCorrupt)
+	}
+	return t, nil
+}
+
+// adopt makes a record of what the ledger lost. The admin who asks owns it, and
+// may transfer it.
+func (s *server) adopt(w http.ResponseWriter, r call[struct{}]) error {
+	var body api.Adopt
+	a, err := readBody(r.Request, r.caller, &body)
+	if err != nil {
+		return err
+	}
+	if s.o.Adopter == nil {
+		return &service.Error{Status: http.StatusNotImplemented, Text: "nothing can be adopted here"}
+	}
+	if had, ok, err := repeated(r.caller, r.view, a); ok || err != nil {
+		if err != nil {
+			return err
+		}
+		return s.answer(w, r.Request, r.caller, had)
+	}
+	e, err := s.o.Adopter.Find(r.Context(), body.Repository, body.ID, r.owner())
+	if err != nil {
+		return fmt.Errorf("adopting %q: %w", body.Repository, err)
+	}
+	e.Record.CreatedBy = r.actor
+	e.Record.Sensitive = s.lostSensitive(e)
+	c := r.caller
+	c.actor.Admin = true
+	answer, err := s.do(r.Request, c, "adopt", recordAddress(&e.Record), a, e)
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r.Request, r.caller, answer)
+}
+
+// lostSensitive names the parameters of an adopted instance that nobody is shown:
+// all of them where the module cannot be asked.
+func (s *server) lostSensitive(e lifecycle.Adopt) []string {
+	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
+		return sensitive(now, e.Record.Parameters)
+	}
+	return slices.Sorted(maps.Keys(e.Record.Parameters))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+func newSealer(t *testing.T) *envelope.Envelope {
+	t.Helper()
+	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + "c21hbGx0ZXN0a2V5MTIzNDU2Nzg5MDEyMzQ1Njc4OTA="}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// leave writes the result of an attempt, as a child does.
+func leave(t *testing.T, in artifact.InstanceRepo, s run.Spec, n int, r run.Report) {
+	t.Helper()
+	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.PutRun(t.Context(), artifact.Attempt{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, artifact.RunFiles{Result: b}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAdopt loses the ledger, and makes records of what sealed results name; of
+// nothing else.
+func TestAdopt(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		w.options.Sealer = newSealer(t)
+		stop := w.run(t)
+		tpl := template("sandbox/vpc")
+		tpl.Parameters = []lifecycle.Parameter{{Name: "size"}}
+		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+		anna := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"}
+		rec := w.must(t, lifecycle.Create{
+			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: anna,
+			Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"small"`)},
+		}, lifecycle.Actor{Issuer: "https://idp", Subject: "anna"})
+		before := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+		stop()
+
+		path := "acme/instances/sandbox/vpc/" + rec.ID
+		repo, err := w.client.Repo(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed := artifact.InstanceRepo{Repo: repo, Sealer: w.options.Sealer}
+		spec := w.program.specs(rec.ID)[0]
+		a := portal.Adopter{Client: w.client, Layout: w.layout, Sealer: w.options.Sealer}
+		carla := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "carla"}
+		find := func(a portal.Adopter, repository string) (lifecycle.Adopt, error) {
+			return a.Find(t.Context(), repository, "", carla)
+		}
+		if _, err := find(a, path); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("without a result: %v", err)
+		}
+		foreign := spec
+		foreign.Source.Module = "evil/vpc/aws"
+		leave(t, artifact.InstanceRepo{Repo: repo}, foreign, 2, run.Report{Outcome: lifecycle.Done, Resources: 1})
+		if _, err := find(a, path); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("with a result that is not sealed: %v", err)
+		}
+		leave(t, sealed, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1, State: true, Ended: before.ReadyAt})
+		for _, bad := range []string{"acme/instances/sandbox/vpc", "acme/modules/net/vpc/aws", "../x", "other.example.com/" + path} {
+			if _, err := find(a, bad); !errors.Is(err, lifecycle.ErrInvalid) {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+		if _, err := find(portal.Adopter{Client: w.client, Layout: w.layout}, path); !errors.Is(err, lifecycle.ErrInvalid) {
+			t.Errorf("without keys: %v", err)
+		}
+		e, err := find(a, "registry.test/"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		lost := newMemory(time.Now)
+		w.memory, w.options.Store, w.options.Changed, w.options.Machine = lost, lost, lost.Changed, lost.machine
+		if _, err := w.Do(t.Context(), w.command(e, lifecycle.Actor{Subject: "carla"})); !errors.Is(err, lifecycle.ErrDenied) {
+			t.Errorf("adopted by nobody in particular: %v", err)
+		}
+		got := w.must(t, e, lifecycle.Actor{Subject: "carla", Admin: true})
+		want := *got
+		want.Owner, want.Source, want.Snapshot, want.Parameters, want.Phase = carla, before.Source, before.Snapshot, before.Parameters, lifecycle.Ready
+		if diff := cmp.Diff(*got, want); diff != "" {
+			t.Errorf("adopted (-got +want)\n%s", diff)
+		}
+		defer w.run(t)()
+		w.must(t, lifecycle.DestroyNow{ID: rec.ID}, lifecycle.Actor{Subject: "carla", Admin: true})
+		w.until(t, rec.ID, time.Hour, lifecycle.Destroyed)
+		if left := w.program.left(); len(left) > 0 {
+			t.Errorf("resources are left: %v", left)
+		}
+		synctest.Wait()
+		if _, err := find(a, path); !errors.Is(err, lifecycle.ErrPhase) {
+			t.Errorf("after its end in order: %v", err)
+		}
+	})
+}
+
+// TestAdoptSwappedTemplate has another template put beside the source: it is not
+// believed.
+func TestAdoptSwappedTemplate(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		a := portal.Adopter{Client: w.client, Layout: w.layout, Sealer: newSealer(t)}
+		const id = "k7m2p9x4tq"
+		repo, err := w.client.Repo("acme/instances/sandbox/vpc/" + id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := artifact.InstanceRepo{Repo: repo, Sealer: a.Sealer}
+		mine, other := template("sandbox/vpc"), template("sandbox/vpc")
+		other.Credentials = nil
+		other.Outputs = []string{"password"}
+		b, err := other.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
+		if err := in.PutSource(t.Context(), id, 1, artifact.Source{Zip: zip, Template: b}); err != nil {
+			t.Fatal(err)
+		}
+		spec := run.Spec{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Snapshot: digestOf(mine)}
+		leave(t, in, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1})
+		if _, err := a.Find(t.Context(), repo.Name(), "", lifecycle.Owner{ID: "x"}); !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("%v, want that it is not the template of the result", err)
+		}
+	})
+}
+
+// TestNothingInClear plants secrets in parameters and outputs: nothing that is
+// stored beside the ledger has them in clear.
+func TestNothingInClear(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		w.options.Sealer = newSealer(t)
+		bodies := &recorder{base: ocitest.Direct{Handler: handler}}
+		w.counted.base = bodies
+		defer w.run(t)()
+		tpl := template("sandbox/vpc")
+		tpl.Parameters = []lifecycle.Parameter{{Name: "password"}}
+		rec := w.must(t, lifecycle.Create{
+			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: lifecycle.Owner{Kind: lifecycle.OwnerUser, ID: "anna"},
+			Parameters: map[string]json.RawMessage{"password": json.RawMessage(`"planted-parameter"`)}, Sensitive: []string{"password"},
+		}, lifecycle.Actor{Subject: "anna"})
+		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+		spec := w.program.specs(rec.ID)[0]
+		if diff := cmp.Diff(spec.Sensitive, []string{"password"}); diff != "" {
+			t.Errorf("sensitive variables (-got +want)\n%s", diff)
+		}
+		w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
+		time.Sleep(8 * 24 * time.Hour)
+		if sent := bodies.all(); bytes.Contains(sent, []byte("planted")) || len(sent) == 0 {
+			t.Errorf("%d bytes were stored, with the secret in clear among them", len(sent))
+		}
+	})
+}
+
+// recorder keeps what is sent to the registry.
+type recorder struct {
+	base http.RoundTripper
+	mu   sync.Mutex // guards sent
+	sent bytes.Buffer
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		b, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.sent.Write(b)
+		r.mu.Unlock()
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(b))
+	}
+	return r.base.RoundTrip(req)
+}
+
+func (r *recorder) all() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return bytes.Clone(r.sent.Bytes())
+}

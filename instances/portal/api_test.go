@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// TestSeen shows what each may see of an instance, field by field.
+func TestSeen(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := ready(t, s, all["anna"], `{"template":"lab/vpc","parameters":{"secret":"hunter2","size":"large"}}`).ID
+	for who, want := range map[string][]string{
+		"anna": {"connection?", "outputs", "parameters", "plan?"}, "admin": {"outputs", "parameters"}, "approver": {"parameters"}, "reader": nil,
+	} {
+		status, _, body := s.Ask(t, all[who], "GET", "instances/"+id, "")
+		var doc map[string]json.RawMessage
+		if err := json.Unmarshal(body, &doc); status != 200 || err != nil {
+			t.Fatalf("%s: %d %s", who, status, body)
+		}
+		for _, field := range []string{"outputs", "parameters"} {
+			if _, has := doc[field]; has != slices.Contains(want, field) {
+				t.Errorf("%s: %s is shown: %t", who, field, has)
+			}
+		}
+		if strings.Contains(string(body), "hunter2") {
+			t.Errorf("%s sees a secret: %s", who, body)
+		}
+	}
+	var one api.Instance
+	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
+	want := map[string]json.RawMessage{"secret": json.RawMessage(`"(sensitive)"`), "size": json.RawMessage(`"large"`)}
+	if diff := cmp.Diff(want, one.Parameters); diff != "" {
+		t.Errorf("parameters:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example"`), "password": json.RawMessage(`"(sensitive)"`)}, one.Outputs); diff != "" {
+		t.Errorf("outputs:\n%s", diff)
+	}
+	s.Catalog.Remove("lab/vpc")
+	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
+	if diff := cmp.Diff(want, one.Parameters); diff != "" {
+		t.Errorf("parameters without the template:\n%s", diff)
+	}
+	if audit := s.Audit.String(); strings.Contains(audit, "hunter2") || !strings.Contains(audit, `"action":"create"`) {
+		t.Errorf("audit: %s", audit)
+	}
+}
+
+// TestReveal shows a secret to the owner alone, and records that without it.
+func TestReveal(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	path := "instances/" + id + "/outputs/reveal"
+	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"password"}`)
+	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}, "other": {Value: json.RawMessage(`1`)}})
+	var got api.Revealed
+	s.Want(t, 200, &got, all["anna"], "POST", path, `{"name":"password"}`)
+	if string(got.Value) != `"hunter2"` || !got.Sensitive {
+		t.Errorf("%+v", got)
+	}
+	s.Want(t, 422, nil, all["anna"], "POST", path, `{"name":"other"}`) // the template does not list it
+	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"url"}`)   // the state does not have it
+	if audit := s.Audit.String(); strings.Contains(audit, "hunter2") || strings.Count(audit, `"action":"reveal"`) != 3 || !strings.Contains(audit, `"version":"password"`) {
+		t.Errorf("audit: %s", audit)
+	}
+}
+
+// TestGroups shares instances among those who are in a group.
+func TestGroups(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	var refused api.Error
+	s.Want(t, 422, &refused, all["carla"], "POST", "instances", `{"template":"lab/team"}`)
+	if !strings.Contains(refused.Fields["/owner"], "group:team-a, group:team-b") || strings.Contains(refused.Fields["/owner"], "elsewhere") {
+		t.Errorf("%+v", refused)
+	}
+	s.Want(t, 422, nil, all["carla"], "POST", "instances", `{"template":"lab/team","owner":"group:elsewhere"}`)
+	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/team"}`)
+	one := create(t, s, all["ben"], `{"template":"lab/team"}`, 201) // one fits
+	if one.Owner == nil || one.Owner.Kind != "group" || one.Owner.ID != "team-a" {
+		t.Errorf("%+v", one.Owner)
+	}
+	s.Want(t, 200, nil, all["carla"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 404, nil, all["anna"], "GET", "instances/"+one.ID, "")
+	var list api.Instances
+	s.Want(t, 200, &list, all["carla"], "GET", "instances?owner=mine", "")
+	if list.Count != 1 || list.Shared != 1 || list.Used != 0 {
+		t.Errorf("%+v", list)
+	}
+	s.Want(t, 200, &list, all["carla"], "GET", "instances?owner=me", "")
+	if list.Count != 0 {
+		t.Errorf("%+v", list)
+	}
+	// What an issuer said of groups a day ago does not count.
+	old := s.Issuer.Sign(t, map[string]any{
+		"iss": s.Issuer.URL, "aud": "okara", "sub": "ben", "groups": []string{"use", "team-a"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	s.Want(t, 401, nil, old, "GET", "instances/"+one.ID, "")
+	s.Want(t, 401, nil, old, "POST", "instances", `{"template":"lab/team"}`)
+	s.Want(t, 201, nil, old, "POST", "instances", `{"template":"lab/vpc"}`) // a user is who he is
+	// A list does not do as if what may be his were not there; one of others is whole.
+	for path, want := range map[string]int{
+		"instances": 401, "instances?owner=mine": 401, "instances?owner=group:team-a": 401, "run/lab/team/status": 401,
+		"instances?owner=me": 200, "instances?template=lab/vpc": 200, "run/lab/vpc/status": 200,
+	} {
+		s.Want(t, want, nil, old, "GET", path, "")
+	}
+	elsewhere := s.Issuer.Sign(t, map[string]any{
+		"iss": s.Issuer.URL, "aud": "okara", "sub": "dora", "groups": []string{"use", "team-b"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	s.Want(t, 404, nil, elsewhere, "GET", "instances/"+one.ID, "")
+	s.Want(t, 200, &list, elsewhere, "GET", "instances", "")
+	if list.Count != 0 {
+		t.Errorf("who never was in the group sees %+v", list)
+	}
+}
+
+// TestTransfer moves an instance between a user and what the template admits.
+func TestTransfer(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	one := ready(t, s, all["carla"], `{"template":"lab/team","owner":"group:team-a"}`)
+	path := "instances/" + one.ID + "/transfer"
+	s.Want(t, 422, nil, all["carla"], "POST", path, `{"to":"user:anna"}`)
+	s.Want(t, 422, nil, all["ben"], "POST", path, `{"to":"group:team-b"}`) // he is not in it
+	s.Want(t, 200, &one, all["carla"], "POST", path, `{"to":"group:team-b"}`)
+	if one.Owner.ID != "team-b" {
+		t.Errorf("%+v", one.Owner)
+	}
+	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 200, nil, all["admin"], "POST", path, `{"to":"group:team-c","issuer":"`+s.Issuer.URL+`"}`)
+	s.Want(t, 404, nil, all["carla"], "GET", "instances/"+one.ID, "")
+}
+
+// TestIdempotent repeats requests: each is done once, whatever becomes of its
+// answer, for its caller and its route alone.
+func TestIdempotent(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	key := []string{api.IdempotencyKey, "k1"}
+	var one, again api.Instance
+	s.Store.Break(nil, true)
+	status, header, body := s.Ask(t, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if status != 503 || header.Get("Retry-After") != "2" || !strings.Contains(string(body), "repeat with key k1, it is done once") {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	s.Store.Break(nil, false)
+	s.Want(t, 201, &one, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	before := s.Store.Commits()
+	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if one.ID != again.ID || s.Store.Commits() != before {
+		t.Errorf("%s, then %s", one.ID, again.ID)
+	}
+	s.Want(t, 422, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc","name":"x"}`, key...)
+	s.Want(t, 422, nil, all["anna"], "POST", "instances?x=1", `{"template":"lab/vpc"}`, key...)
+	s.Want(t, 200, &again, all["anna"], "POST", "run/lab/vpc", "{}", key...) // on another route it is another key
+	if one.ID != again.ID {
+		t.Errorf("the one instance of hers is %s, and then %s", one.ID, again.ID)
+	}
+	s.Want(t, 201, &again, all["ben"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if one.ID == again.ID {
+		t.Error("the key of somebody else found his instance")
+	}
+	s.Catalog.Remove("lab/vpc") // the answer does not depend on what is now
+	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if one.ID != again.ID {
+		t.Errorf("%s, then %s", one.ID, again.ID)
+	}
+	s.Store.Finish(t, one.ID, done())
+	first, second := api.Instance{}, api.Instance{}
+	s.Want(t, 200, &first, all["anna"], "POST", "instances/"+one.ID+"/extend", "", api.IdempotencyKey, "k2")
+	s.Want(t, 200, &second, all["anna"], "POST", "instances/"+one.ID+"/extend", "", api.IdempotencyKey, "k2")
+	if first.Extends != 1 || second.Extends != 1 {
+		t.Errorf("extended %d, then %d times", first.Extends, second.Extends)
+	}
+	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, api.IdempotencyKey, strings.Repeat("x", 200))
+	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, api.IdempotencyKey, "a b")
+}
+
+// TestOnce asks twenty times at one moment: one instance, twenty good answers.
+func TestOnce(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	token := s.Issuer.Token(t, "anna", "use")
+	for _, path := range []string{"instances", "run/lab/vpc"} {
+		body, want := `{"template":"lab/one"}`, "lab/one"
+		if path != "instances" {
+			body, want = "{}", "lab/vpc"
+		}
+		var all sync.WaitGroup
+		ids := make([]string, 20)
+		for i := range ids {
+			all.Go(func() {
+				status, _, answer := s.Ask(t, token, "POST", path, body)
+				var one api.Instance
+				if err := json.Unmarshal(answer, &one); err != nil || status != 200 && status != 201 || one.Template != want {
+					t.Errorf("%d %s", status, answer)
+				}
+				ids[i] = one.ID
+			})
+		}
+		all.Wait()
+		if slices.Sort(ids); len(slices.Compact(ids)) != 1 {
+			t.Errorf("%s: %v", path, slices.Compact(ids))
+		}
+	}
+}
+
+// TestErrors answers each refusal with its status and its word.
+func TestErrors(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	vpc := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	endless := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
+	asked := create(t, s, all["anna"], `{"template":"lab/asked"}`, 202).ID
+	protected := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+protected+"/protect", "")
+	s.Want(t, 200, nil, all["admin"], "POST", "templates/lab/team/pause", `{"reason":"moving"}`)
+	tests := []struct {
+		name, who, method, path, body string
+		status                        int
+		reason, text                  string
+	}{
+		{"no end", "anna", "POST", "instances/" + endless + "/extend", "", 400, "no_end", ""},
+		{"phase", "anna", "POST", "instances/" + vpc + "/retry", "", 409, "phase", vpc},
+		{"stale", "approver", "POST", "instances/" + asked + "/approve", `{"plan":"request@sha256:0"}`, 409, "stale_plan", "the plan changed since you looked at it"},
+		{"no plan", "approver", "POST", "instances/" + asked + "/approve", `{}`, 422, "invalid", "plan"},
+		{"protected", "anna", "DELETE", "instances/" + protected, "", 409, "protected", "protected"},
+		{"paused", "ben", "POST", "instances", `{"template":"lab/team"}`, 409, "paused", "moving"},
+		{"empty pool", "anna", "POST", "instances", `{"template":"lab/pool"}`, 503, "pool_empty", "empty"},
+		{"parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"huge"}}`, 422, "invalid", "size"},
+		{"unknown parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"x":1}}`, 422, "invalid", "x"},
+		{"name", "anna", "POST", "instances", `{"template":"lab/vpc","name":"a\u0007"}`, 422, "invalid", "name"},
+		{"ttl", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"long"}`, 422, "invalid", "time span"},
+		{"ttl beyond the end", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"100h"}`, 422, "invalid", ""},
+		{"version", "anna", "POST", "instances", `{"template":"lab/vpc","version":"9.9.9"}`, 422, "invalid", ""},
+		{"version of a pool", "anna", "POST", "instances", `{"template":"lab/pool","version":"1.0.0"}`, 422, "invalid", "version: members"},
+		{"owner", "anna", "POST", "instances", `{"template":"lab/vpc","owner":"user:ben"}`, 422, "invalid", "user:anna"},
+		{"force", "anna", "POST", "instances", `{"template":"lab/vpc","force":true}`, 403, "denied", "admin"},
+		{"reason", "approver", "POST", "instances/" + asked + "/reject", `{}`, 422, "invalid", "why"},
+		{"unknown member", "anna", "POST", "instances", `{"template":"lab/vpc","colour":1}`, 422, "invalid", "colour"},
+		{"wrong type", "anna", "POST", "instances", `{"template":1}`, 422, "invalid", "template"},
+		{"no JSON", "anna", "POST", "instances", `{"template"`, 422, "invalid", "JSON"},
+		{"two values", "anna", "POST", "instances", `{"template":"lab/vpc"} {}`, 422, "invalid", "more than one"},
+		{"list", "anna", "POST", "instances", `[]`, 422, "invalid", ""},
+		{"large", "anna", "POST", "instances", `{"template":"` + strings.Repeat("x", 64<<10) + `"}`, 413, "", "64 KiB"},
+		{"limit", "anna", "GET", "instances?limit=0", "", 422, "invalid", "limit"},
+		{"after", "anna", "GET", "instances?after=x", "", 422, "invalid", "after"},
+		{"phase of a list", "anna", "GET", "instances?phase=done", "", 422, "invalid", "phase"},
+		{"reserved", "admin", "GET", "templates/tfe/x", "", 404, "", ""},
+		{"an id with a path", "admin", "GET", "instances/..%2fme", "", 404, "", ""},
+	}
+	for _, tt := range tests {
+		before := s.Store.Commits()
+		status, _, body := s.Ask(t, all[tt.who], tt.method, tt.path, tt.body)
+		var doc api.Error
+		if err := json.Unmarshal(body, &doc); status != tt.status || err != nil || doc.Reason != tt.reason || !strings.Contains(strings.Join(doc.Errors, " "), tt.text) {
+			t.Errorf("%s: %d %s, want %d %s %s", tt.name, status, body, tt.status, tt.reason, tt.text)
+		}
+		if s.Store.Commits() != before {
+			t.Errorf("%s changed something", tt.name)
+		}
+	}
+	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json-patch+json"} {
+		s.Want(t, 415, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, "Content-Type", contentType)
+	}
+	// Without any right nothing of the body is read, so it is not even 415.
+	s.Want(t, 403, nil, all["stranger"], "POST", "instances", `{`, "Content-Type", "text/plain")
+}
+
+// TestApproval is for somebody else than who asked or owns.
+func TestApproval(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	both := s.Issuer.Token(t, "both", "use", "approve")
+	all := people(t, s)
+	for _, self := range []string{both, s.Issuer.Token(t, "boss", "use", "admin")} {
+		one := create(t, s, self, `{"template":"lab/asked"}`, 202)
+		s.Want(t, 403, nil, self, "POST", "instances/"+one.ID+"/approve", `{"plan":"`+one.Plan+`"}`)
+		var seen api.Instance
+		s.Want(t, 200, &seen, all["approver"], "GET", "instances/"+one.ID, "")
+		if seen.Plan == "" || seen.Plan != one.Plan {
+			t.Errorf("the approver sees %q, the owner %q", seen.Plan, one.Plan)
+		}
+		s.Want(t, 200, nil, all["approver"], "POST", "instances/"+one.ID+"/approve", `{"plan":"`+seen.Plan+`"}`)
+	}
+}
+
+// TestPool counts what is ready and what was given away.
+func TestPool(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	anna := s.Issuer.Token(t, "anna", "use")
+	e, _ := s.Catalog.Current("lab/pool")
+	s.Store.Serve(t, lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source})
+	v, _ := s.Store.View(t.Context())
+	for id := range v.Document.Records {
+		s.Store.Finish(t, id, done())
+	}
+	one := create(t, s, anna, `{"template":"lab/pool"}`, 201)
+	if one.Phase != "ready" {
+		t.Errorf("%+v", one)
+	}
+	var got api.Template
+	s.Want(t, 200, &got, anna, "GET", "templates/lab/pool", "")
+	if diff := cmp.Diff(&api.Pool{Size: 2, Available: 1, Claimed: 1, Total: 2}, got.Pool); diff != "" {
+		t.Error(diff)
+	}
+	if got.Schema == nil || got.TTL == nil || got.TTL.Default.String() != "1h" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPages goes through a list page by page, and finds each instance once.
+func TestPages(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	admin := s.Issuer.Token(t, "admin", "admin")
+	want := map[string]bool{}
+	for i := range 7 {
+		one := create(t, s, admin, `{"template":"other/vpc"}`, 201)
+		want[one.ID] = true
+		if i%2 == 0 {
+			s.Store.Pass(time.Minute)
+		}
+	}
+	got, next := map[string]bool{}, ""
+	for range 10 {
+		var page api.Instances
+		s.Want(t, 200, &page, admin, "GET", "instances?limit=2&after="+next, "")
+		for _, one := range page.Instances {
+			if got[one.ID] {
+				t.Errorf("%s comes twice", one.ID)
+			}
+			got[one.ID] = true
+		}
+		if page.Count != 7 {
+			t.Errorf("count %d", page.Count)
+		}
+		if next = page.Next; next == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var admins api.AdminInstances
+	s.Want(t, 200, &admins, admin, "GET", "admin/instances?limit=500", "")
+	if admins.Phases["provisioning"] != 7 || len(admins.Instances.Instances) != 7 {
+		t.Errorf("%+v", admins.Phases)
+	}
+	s.Catalog.Remove("other/vpc")
+	var templates api.AdminTemplates
+	s.Want(t, 200, &templates, admin, "GET", "admin/templates", "")
+	i := slices.IndexFunc(templates.Templates, func(a api.AdminTemplate) bool { return a.Name == "other/vpc" })
+	if i < 0 || !templates.Templates[i].Gone || templates.Templates[i].Live != 7 {
+		t.Errorf("%+v", templates)
+	}
+}
+
+// TestRate refuses what one caller changes too often, and nobody else.
+func TestRate(t *testing.T) {
+	now := time.Now()
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) {
+		o.Rate, o.Now = 3, func() time.Time { return now }
+	})
+	all := people(t, s)
+	for range 3 {
+		s.Want(t, 201, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`)
+	}
+	status, header, body := s.Ask(t, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`)
+	if status != 429 || header.Get("Retry-After") != "20" || !strings.Contains(string(body), "more than 3 changes a minute") {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	s.Want(t, 200, nil, all["anna"], "GET", "instances", "")
+	s.Want(t, 201, nil, all["ben"], "POST", "instances", `{"template":"lab/vpc"}`)
+	now = now.Add(21 * time.Second)
+	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`) // the quota, not the rate
+}
+
+// TestAnonymous launches where a request without a token may.
+func TestAnonymous(t *testing.T) {
+	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) { p.Anonymous = access.AnonymousAll() })
+	one := create(t, s, "", `{"template":"lab/one"}`, 201)
+	if one.Owner == nil || one.Owner.ID != "anonymous" || one.CreatedBy == nil {
+		t.Errorf("%+v", one)
+	}
+	s.Want(t, 202, nil, "", "DELETE", "run/lab/one", "")
+	only := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
+		p.Anonymous = []access.Scope{{Action: access.Read, Kind: "template", Glob: "lab/*"}}
+	})
+	var list api.Templates
+	only.Want(t, 200, &list, "", "GET", "templates", "")
+	if list.Count != 6 {
+		t.Errorf("%+v", list)
+	}
+	only.Want(t, 401, nil, "", "GET", "instances", "")
+	only.Want(t, 401, nil, "", "POST", "instances", `{"template":"lab/one"}`)
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// startTries is how often an attempt is started whose start fails for another
+// reason than that something cannot be reached.
+const startTries = 3
+
+// attempt is one that this leader drives.
+type attempt struct {
+	ref   lifecycle.Ref
+	again bool            // it may have been started before
+	over  <-chan struct{} // closed at the end of the leader's time in which it is driven
+
+	once      sync.Once
+	cancelled chan struct{} // closed when it is to end early
+
+	killOnce sync.Once
+	killed   chan struct{} // closed when it is to end at once
+}
+
+func (a *attempt) stop() { a.once.Do(func() { close(a.cancelled) }) }
+
+func (a *attempt) kill() {
+	a.stop()
+	a.killOnce.Do(func() { close(a.killed) })
+}
+
+// closed reports whether a channel that only tells by being closed is.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin drives an attempt until it ends, unless that is done already.
+func (r *Reconciler) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.attempts[ref]; a != nil && !closed(a.over) {
+		return a
+	}
+	a := &attempt{ref: ref, again: again, over: ctx.Done(), cancelled: make(chan struct{}), killed: make(chan struct{})}
+	r.attempts[ref] = a
+	r.wg.Go(func() {
+		err := r.drive(ctx, a)
+		if err != nil && ctx.Err() == nil {
+			r.o.Logger.WarnContext(ctx, "instances: an attempt is left alone", "instance", ref.ID, "run", ref.N, "attempt", ref.Attempt, "error", err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.attempts[ref] == a {
+			delete(r.attempts, ref)
+		}
+	})
+	return a
+}
+
+// named returns the record that names an attempt; nil: none does any more.
+func (r *Reconciler) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
+	rec, d, err := r.record(ctx, ref.ID)
+	if err != nil || rec == nil || rec.Run == nil {
+		return nil, nil, err
+	}
+	if n := rec.Run; n.Kind != ref.Kind || n.N != ref.N || n.Attempt != ref.Attempt || n.Nonce != ref.Nonce {
+		return nil, nil, nil
+	}
+	return rec, d, nil
+}
+
+// drive starts an attempt, if that is to be done, and watches it to its end.
+func (r *Reconciler) drive(ctx context.Context, a *attempt) error {
+	rec, d, err := r.named(ctx, a.ref)
+	if err != nil || rec == nil {
+		return err
+	}
+	spec, t, err := r.spec(d, rec)
+	if err != nil {
+		return r.failed(ctx, rec, err)
+	}
+	x := r.o.Executors[t.Executor]
+	if x == nil {
+		return r.failed(ctx, rec, fmt.Errorf("this server has no executor %q", t.Executor))
+	}
+	handle := run.Handle(rec.Run.Handle)
+	if handle == "" && !a.again {
+		if handle, err = r.start(ctx, a, rec, t, spec, x); err != nil || handle == "" {
+			return err
+		}
+		if err := r.tell(ctx, lifecycle.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
+			return err
+		}
+	}
+	return r.watch(ctx, a, rec, t, spec, x, handle)
+}
+
+// start starts an attempt. It goes on trying where something cannot be reached.
+// Without a handle and an error the attempt is over.
+func (r *Reconciler) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+	told := ""
+	for n := 1; ; n++ {
+		if closed(a.cancelled) {
+			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}})
+		}
+		handle, err := r.startOnce(ctx, rec, t, spec, x)
+		switch {
+		case err == nil:
+			return handle, nil
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && r.neverRan(ctx, rec):
+			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Done}})
+		case !passing(err) && n >= startTries:
+			return "", r.failed(ctx, rec, err)
+		}
+		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+		if text := err.Error(); text != told {
+			told = text
+			if err := r.tell(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: text}); err != nil {
+				return "", err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-a.cancelled:
+		case <-time.After(min(time.Second<<min(n-1, 6), time.Minute)):
+		}
+		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
+			return "", nil
+		}
+	}
+}
+
+func (r *Reconciler) startOnce(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+	if err := r.pin(ctx, rec, t); err != nil {
+		return "", err
+	}
+	if spec.Ref.Kind == lifecycle.RunDestroy {
+		return x.Destroy(ctx, spec)
+	}
+	return x.Start(ctx, spec)
+}
+
+// neverRan reports whether the state of an instance was never even locked: where
+// its module is gone that is why nothing ran, and so there is nothing to destroy.
+func (r *Reconciler) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return false
+	}
+	list, err := repo.Repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return true
+	}
+	return err == nil && !slices.ContainsFunc(list.Tags, func(tag string) bool {
+		t, ok := artifact.ParseStateTag(tag)
+		return ok && t.Fragment == workspace
+	})
+}
+
+// passing reports whether an error may go away by itself.
+func passing(err error) bool {
+	return oci.Passing(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lifecycle.ErrNoLeader)
+}
+
+// watch looks at an attempt until it has ended.
+func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor, h run.Handle) error {
+	told, cancelled, killed := lifecycle.Condition{}, a.cancelled, a.killed
+	for {
+		st, err := x.Observe(ctx, spec, h)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			r.o.Logger.WarnContext(ctx, "instances: a run cannot be looked at", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+		case st.State == run.Ended:
+			return r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: st.Result, Connection: r.connection(rec, t, st.Result)})
+		case st.State == run.Gone:
+			return r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}})
+		default:
+			if c := (lifecycle.Condition{Reason: st.Waiting, Message: st.Message}); c != told {
+				told = c
+				if err := r.tell(ctx, lifecycle.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
+					return err
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-cancelled:
+			cancelled = nil // once; an executor that cannot lets the run end by itself
+			if c, ok := x.(run.Canceller); ok {
+				if err := c.Cancel(ctx, spec, h); err != nil {
+					cancelled = a.cancelled
+					r.o.Logger.WarnContext(ctx, "instances: a run could not be cancelled", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+				}
+			}
+			if err := pause(ctx, r.o.Observe); err != nil {
+				return err
+			}
+		case <-killed:
+			killed = nil
+			if c, ok := x.(run.Killer); ok {
+				if err := c.Kill(ctx, spec, h); err != nil {
+					killed = a.killed
+					r.o.Logger.WarnContext(ctx, "instances: a run could not be killed", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+				}
+			}
+			if err := pause(ctx, r.o.Observe); err != nil {
+				return err
+			}
+		case <-time.After(r.o.Observe):
+		}
+		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
+			return nil // something else ended it
+		}
+	}
+}
+
+// failed ends an attempt that was not started.
+func (r *Reconciler) failed(ctx context.Context, rec *lifecycle.Record, why error) error {
+	n := rec.Run
+	return r.end(ctx, rec, lifecycle.Ended{
+		Ref:    lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Resources: -1},
+	})
+}
+
+// end tells the machine how an attempt ended.
+func (r *Reconciler) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
+	if err := r.tell(ctx, e); err != nil {
+		return err
+	}
+	if v, err := r.o.Store.View(ctx); err == nil {
+		r.o.Metrics.ran(e.Ref.Kind, e.Result.Outcome, v.AsOf.Sub(rec.Run.StartedAt))
+	}
+	return nil
+}
+
+// connection is how the instance is reached after an apply. What cannot be
+// rendered is said instead, since the instance itself is there.
+func (r *Reconciler) connection(rec *lifecycle.Record, t *lifecycle.Template, res lifecycle.Result) *lifecycle.Connection {
+	if rec.Workspace != "" || rec.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
+		return nil
+	}
+	scope := r.scope(rec)
+	scope.Outputs = res.Outputs
+	c, err := lifecycle.RenderConnection(t, scope)
+	if err != nil {
+		return &lifecycle.Connection{Type: "instructions", Message: "the connection of the template cannot be shown: " + err.Error()}
+	}
+	return c
+}

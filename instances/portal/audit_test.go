@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/trail"
+)
+
+// TestOwnActs takes an instance from its launch to its end: what the server does by
+// itself is recorded once each, with what came of it; what somebody asked for is not.
+func TestOwnActs(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		var log bytes.Buffer // written by the loop of the reconciler alone
+		w.options.Audit = slog.New(slog.NewJSONHandler(&log, nil))
+		stop := w.run(t)
+		synctest.Wait() // it leads, so that the launch is not what it begins with
+		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		w.until(t, rec.ID, 10*time.Hour, lifecycle.Destroyed)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		var got []string
+		for line := range strings.Lines(log.String()) {
+			var r trail.Record
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Kind != "instance" || r.Address != "sandbox/vpc/"+rec.ID || r.Mode != "server" {
+				t.Errorf("%+v", r)
+			}
+			got = append(got, strings.TrimSpace(r.Action+" "+r.Outcome+" "+r.Subject))
+		}
+		want := []string{"run-apply done anna", "expired done", "run-destroy done"}
+		if !slices.Equal(got, want) {
+			t.Errorf("recorded %q, want %q", got, want)
+		}
+	})
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// role is what a caller is to an instance: several of these at once.
+type role uint8
+
+const (
+	reads       role = 1 << iota // sees that it is there, and how it goes
+	approves                     // sees parameters, plans and logs as well
+	owns                         // or one of the caller's groups does
+	administers                  // sees all but secrets, and may act on it
+)
+
+// readsLogs are those who may read what the tool said: who approves a run has to see what
+// came of the last one.
+const readsLogs = owns | approves | administers
+
+// name is the strongest of a role.
+func (r role) name() string {
+	switch {
+	case r&owns != 0:
+		return "owner"
+	case r&administers != 0:
+		return "admin"
+	case r&approves != 0:
+		return "approver"
+	case r&reads != 0:
+		return "reader"
+	}
+	return ""
+}
+
+// caller is who asks.
+type caller struct {
+	access.Grant
+	actor  lifecycle.Actor
+	stale  error  // why groups do not count for ownership; nil: they do
+	key    string // of the caller: hash of issuer and subject
+	server *server
+}
+
+// Issuers of callers whom no issuer names.
+const (
+	issuerStatic    = "okara:static"    // tokens of the configuration; the subject is the name of the token
+	issuerAnonymous = "okara:anonymous" // everybody without a token, where they have rights
+)
+
+// caller tells who asks.
+func (s *server) caller(r *http.Request) (caller, error) {
+	g, err := s.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: addr.KindInstance})
+	if err != nil {
+		return caller{}, err
+	}
+	c := caller{Grant: g, server: s, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
+	switch g.Mode {
+	case "anonymous":
+		c.actor.Issuer, c.actor.Subject = issuerAnonymous, "anonymous"
+	case "static":
+		c.actor.Issuer = issuerStatic
+	case "login", "oidc", "session":
+		c.actor.Groups, c.stale = g.Groups(s.o.GroupAge)
+	default: // a run, or a credential of the registry: nobody whom an instance could belong to
+		return caller{}, &access.Refusal{Status: http.StatusForbidden, Text: "this token is not for templates and instances"}
+	}
+	sum := sha256.Sum256([]byte(c.actor.Issuer + "\x00" + c.actor.Subject))
+	c.key = hex.EncodeToString(sum[:])
+	return c, nil
+}
+
+// may reports whether the caller has a right to instances of a template.
+func (c caller) may(action access.Action, template string) bool {
+	return c.May(access.Right{Action: action, Kind: addr.KindInstance, Address: template})
+}
+
+// mayAny reports whether the caller has a right to instances of some template.
+func (c caller) mayAny(action access.Action) bool {
+	return c.May(access.Right{Action: action, Kind: addr.KindInstance, Address: access.Somewhere})
+}
+
+// mayRead reports whether the caller may see a template.
+func (c caller) mayRead(template string) bool {
+	return c.may(access.Use, template) ||
+		c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: template})
+}
+
+// reserved reports whether a template stands for the workspaces of remote runs,
+// whose rights are those of their states.
+func reserved(template string) bool { return strings.HasPrefix(template, "tfe/") }
+
+// anonymous reports whether nobody said who asks.
+func (c caller) anonymous() bool { return c.Mode == "anonymous" }
+
+// role is what the caller is to an instance.
+func (c caller) role(d *lifecycle.Document, r *lifecycle.Record) role {
+	return c.judge(d).role(r)
+}
+
+// judge says what a caller is to the instances of a document. What the rules say
+// is asked once for each template, however many instances that has.
+type judge struct {
+	c     caller
+	d     *lifecycle.Document
+	rules map[string]role // by template: whoever owns the instance; owns: if he does
+}
+
+func (c caller) judge(d *lifecycle.Document) judge { return judge{c, d, map[string]role{}} }
+
+func (j judge) role(r *lifecycle.Record) role {
+	have, known := j.rules[r.Template]
+	if !known {
+		have = j.c.rules(r.Template)
+		j.rules[r.Template] = have
+	}
+	if have&owns == 0 {
+		return have
+	}
+	if !j.c.is(j.d, r) {
+		return have &^ owns
+	}
+	return have | reads
+}
+
+// rules are what the caller is to any instance of a template, with owns where he
+// is that of his own.
+func (c caller) rules(template string) role {
+	var have role
+	if reserved(template) { // whoever may everything with instances looks at it; nobody acts on it here
+		if c.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
+			have = reads | administers
+		}
+		return have
+	}
+	if c.may(access.Admin, template) {
+		have |= reads | administers
+	}
+	if c.may(access.Approve, template) {
+		have |= reads | approves
+	}
+	if c.may(access.Read, template) {
+		have |= reads
+	}
+	if c.may(access.Use, template) {
+		have |= owns
+	}
+	return have
+}
+
+// is reports whether an instance belongs to the caller, or to one of the groups
+// of the caller.
+func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
+	if r.Owner.Issuer != c.actor.Issuer {
+		return false
+	}
+	switch r.Owner.Kind {
+	case lifecycle.OwnerUser:
+		return r.Owner.ID == c.actor.Subject
+	case lifecycle.OwnerGroup:
+		return slices.Contains(c.actor.Groups, r.Owner.ID)
+	case lifecycle.OwnerClaim:
+		t := d.Templates[r.Snapshot]
+		if t == nil {
+			return false
+		}
+		claim, ok := strings.CutPrefix(t.Owner, "claim:")
+		value, has := c.Claims[claim]
+		return ok && has && value == r.Owner.ID
+	}
+	return false
+}
+
+// unsure reports whether an instance belongs to a group that the caller was in when
+// that was asked last, too long ago to count: he has to log in again, and neither
+// an answer nor a list does as if it were not there.
+func (c caller) unsure(r *lifecycle.Record) bool {
+	return c.stale != nil && r.Owner.Kind == lifecycle.OwnerGroup && r.Owner.Issuer == c.actor.Issuer &&
+		slices.Contains(c.Former(), r.Owner.ID) && c.may(access.Use, r.Template)
+}
+
+// owner is the caller as an owner.
+func (c caller) owner() lifecycle.Owner {
+	return lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
+}
+
+// missing refuses an instance that is not there, or that the caller may not see.
+func missing(id string) error {
+	return &service.Error{Status: http.StatusNotFound, Text: "there is no instance " + quoteID(id) + " that you may see"}
+}
+
+// quoteID is an id as an answer repeats it: whatever else somebody sent is left out.
+func quoteID(id string) string {
+	if len(id) > 40 || strings.ContainsFunc(id, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		return "of this name"
+	}
+	return id
+}
+
+// unknown refuses those who have said nothing of themselves and have no right; nil
+// for those who have.
+func (c caller) unknown() error {
+	if c.anonymous() {
+		return &access.Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
+	}
+	return nil
+}
+
+// anybodyIn is for what everybody may ask for; what they see of it differs.
+func (s *server) anybodyIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+	return struct{}{}, c, nil
+}
+
+// knownIn is for those who have a token, and for everybody where anonymous has
+// rights to instances.
+func (s *server) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+	if c.mayAny(access.Read) || c.mayAny(access.Use) {
+		return struct{}{}, c, nil
+	}
+	return struct{}{}, c, c.unknown()
+}
+
+// launcherIn is for those who may launch anything: which template it is about is
+// in the body.
+func (s *server) launcherIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+	_, err := s.kit.Guard.Allow(r, access.Right{Action: access.Use, Kind: addr.KindInstance, Address: access.Somewhere})
+	return struct{}{}, c, err
+}
+
+// adminIn is for those who may everything with instances.
+func (s *server) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+	_, err := s.kit.Guard.Allow(r, access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything})
+	return struct{}{}, c, err
+}
+
+// templateName is the template that a path names.
+func templateName(r *http.Request) string {
+	return r.PathValue("namespace") + "/" + r.PathValue("name")
+}
+
+// templateIn finds a template that the caller may see, whether it is there still
+// or not.
+func (s *server) templateIn(r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
+	name := templateName(r)
+	if c.mayRead(name) {
+		return name, c, nil
+	}
+	if err := c.unknown(); err != nil {
+		return "", c, err
+	}
+	return "", c, noTemplate()
+}
+
+// noTemplate refuses a template that is not there, or that the caller may not see.
+func noTemplate() error {
+	return &service.Error{Status: http.StatusNotFound, Text: "there is no such template that you may see"}
+}
+
+// pausableIn is templateIn for those who may stop it.
+func (s *server) pausableIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
+	name, c, err := s.templateIn(r, c, v)
+	if err != nil {
+		return "", c, err
+	}
+	c.Grant, err = s.kit.Guard.Allow(r, access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: name})
+	c.actor.Admin = err == nil
+	return name, c, err
+}
+
+// launchIn finds a template that the caller may launch.
+func (s *server) launchIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
+	name, c, err := s.templateIn(r, c, v)
+	if err != nil {
+		return "", c, err
+	}
+	c, err = s.launch(r, c, name)
+	return name, c, err
+}
+
+// launch decides whether the caller may launch a template.
+func (s *server) launch(r *http.Request, c caller, name string) (caller, error) {
+	if !c.mayRead(name) {
+		return c, noTemplate()
+	}
+	g, err := s.kit.Guard.Allow(r, access.Right{Action: access.Use, Kind: addr.KindInstance, Address: name})
+	c.Grant, c.actor.Admin = g, err == nil && c.may(access.Admin, name)
+	return c, err
+}
+
+// instanceIn finds an instance to which the caller is one of what is needed. One
+// that he may not see is not there.
+func (s *server) instanceIn(needed role) finder[*lifecycle.Record] {
+	return func(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
+		if c.anonymous() && !c.mayAny(access.Read) && !c.mayAny(access.Use) {
+			return nil, c, c.unknown()
+		}
+		id := r.PathValue("id")
+		record, ok := v.Document.Records[id]
+		if !ok {
+			return nil, c, missing(id)
+		}
+		have := c.role(v.Document, record)
+		if have&reads == 0 {
+			if c.unsure(record) {
+				return nil, c, c.stale
+			}
+			return nil, c, missing(id)
+		}
+		c, err := s.act(r, c, record, have, needed)
+		return record, c, err
+	}
+}
+
+// act decides whether the caller may do something for which he has to be one of
+// what is needed, and records that. Who may see an instance is told why not.
+func (s *server) act(r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
+	right := access.Right{Kind: addr.KindInstance, Address: record.Template}
+	if have&needed == 0 {
+		right.Action = access.Use
+		if needed&approves != 0 {
+			right.Action = access.Approve
+		} else if needed == administers {
+			right.Action = access.Admin
+		}
+		s.kit.Guard.Record(r, access.Record{Caller: c.Caller, Right: right})
+		return c, &access.Refusal{Status: http.StatusForbidden, Text: "you may see instance " + record.ID + " and not do this: that takes " + needed.words()}
+	}
+	c.actor.Admin = have&administers != 0
+	if readOnly(r) {
+		return c, nil // who asks was recorded; what may be read is seen from the answer
+	}
+	switch {
+	case have&needed&owns != 0:
+		right.Action = access.Use
+	case have&needed&approves != 0:
+		right.Action = access.Approve
+	default:
+		right.Action = access.Admin
+	}
+	g, err := s.kit.Guard.Allow(r, right)
+	c.Grant = g
+	return c, err
+}
+
+// words says who may.
+func (r role) words() string {
+	var words []string
+	for _, one := range []struct {
+		role
+		word string
+	}{{owns, "its owner"}, {approves, "an approver"}, {administers, "an admin"}} {
+		if r&one.role != 0 {
+			words = append(words, one.word)
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+// ownIn finds the instance of a template that the caller owns: the newest that
+// lives, else the newest.
+func (s *server) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
+	name, c, err := s.templateIn(r, c, v)
+	if err != nil {
+		return nil, c, err
+	}
+	var found *lifecycle.Record
+	as := c.judge(v.Document)
+	for _, record := range v.Document.Records {
+		if record.Template != name {
+			continue
+		}
+		if as.role(record)&owns == 0 {
+			if c.unsure(record) {
+				return nil, c, c.stale
+			}
+			continue
+		}
+		if found == nil || before(record, found) {
+			found = record
+		}
+	}
+	if found == nil {
+		return nil, c, &service.Error{Status: http.StatusNotFound, Text: "you have no instance of " + name}
+	}
+	c, err = s.act(r, c, found, reads|owns, owns)
+	return found, c, err
+}
+
+// before reports whether a is listed before b: what lives first, then the newest.
+func before(a, b *lifecycle.Record) bool {
+	if a.Phase.Live() != b.Phase.Live() {
+		return a.Phase.Live()
+	}
+	return listed(a, b) < 0
+}
+
+// listed is the order of lists: the newest first.
+func listed(a, b *lifecycle.Record) int {
+	return cmp.Or(started(b).Compare(started(a)), strings.Compare(a.ID, b.ID))
+}
+
+// started is when an instance began for its owner.
+func started(r *lifecycle.Record) time.Time {
+	if !r.ClaimedAt.IsZero() {
+		return r.ClaimedAt
+	}
+	return r.CreatedAt
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// apiError is an answer that this package decides itself and that says more than
+// a text.
+type apiError struct {
+	Status int
+	Reason string // of portaldoc
+	Text   string
+	Fields map[string]string
+	After  int // seconds until it makes sense to come again; 0: nothing is said
+}
+
+func (e *apiError) Error() string { return e.Text }
+
+// field refuses one value of a body.
+func field(path, format string, args ...any) error {
+	return &lifecycle.FieldError{Path: path, Text: fmt.Sprintf(format, args...)}
+}
+
+// answered is an error of the machine or of a store, and how it is answered.
+type answered struct {
+	err    error
+	status int
+	reason string
+}
+
+// answers are all of them. The first that fits counts.
+func answers() []answered {
+	return []answered{
+		{lifecycle.ErrNotFound, http.StatusNotFound, api.ReasonNotFound},
+		{lifecycle.ErrNoEnd, http.StatusBadRequest, api.ReasonNoEnd},
+		{lifecycle.ErrDenied, http.StatusForbidden, api.ReasonDenied},
+		{lifecycle.ErrPhase, http.StatusConflict, api.ReasonPhase},
+		{lifecycle.ErrExtends, http.StatusConflict, api.ReasonExtends},
+		{lifecycle.ErrStalePlan, http.StatusConflict, api.ReasonStalePlan},
+		{lifecycle.ErrProtected, http.StatusConflict, api.ReasonProtected},
+		{lifecycle.ErrPaused, http.StatusConflict, api.ReasonPaused},
+		{lifecycle.ErrInvalid, http.StatusUnprocessableEntity, api.ReasonInvalid},
+		{lifecycle.ErrKeyReused, http.StatusUnprocessableEntity, api.ReasonKeyReused},
+		{lifecycle.ErrPoolEmpty, http.StatusServiceUnavailable, api.ReasonPoolEmpty},
+		{lifecycle.ErrFull, http.StatusServiceUnavailable, api.ReasonFull},
+		{lifecycle.ErrNoLeader, http.StatusServiceUnavailable, api.ReasonNoLeader},
+		{context.DeadlineExceeded, http.StatusServiceUnavailable, api.ReasonNoLeader},
+		{errors.ErrUnsupported, http.StatusNotImplemented, api.ReasonUnsupported},
+	}
+}
+
+// classify returns the answer to an error; status 0: it is none of ours.
+func classify(r *http.Request, err error) (int, api.Error) {
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e.Status, api.Error{Errors: []string{e.Text}, Fields: e.Fields, Reason: e.Reason}
+	}
+	if e, ok := errors.AsType[*lifecycle.QuotaError](err); ok {
+		return http.StatusForbidden, api.Error{Errors: []string{e.Error()}, Reason: api.ReasonQuota, Limit: e.Limit, Used: e.Used}
+	}
+	if _, _, own := service.Own(err); own {
+		return 0, api.Error{}
+	}
+	for _, k := range answers() {
+		if !errors.Is(err, k.err) {
+			continue
+		}
+		doc := api.Error{Errors: []string{err.Error()}, Reason: k.reason}
+		switch {
+		case k.reason == api.ReasonInvalid:
+			invalid(&doc, err)
+		case k.reason == api.ReasonNoLeader:
+			doc.Errors = []string{noLeader(r)}
+		case k.status == http.StatusNotImplemented:
+			doc.Errors = []string{"this store of instances cannot do this"}
+		}
+		return k.status, doc
+	}
+	return 0, api.Error{}
+}
+
+// noLeader says how a change is repeated without being done twice.
+func noLeader(r *http.Request) string {
+	if readOnly(r) {
+		return "no leader answers; ask again"
+	}
+	if key := r.Header.Get(api.IdempotencyKey); checkKey(key) == nil && key != "" {
+		return "no leader answers; repeat with key " + key + ", it is done once"
+	}
+	return "no leader answers, and whether it was done is not known; look before you repeat it"
+}
+
+// invalid lists what is wrong with the values of a body.
+func invalid(doc *api.Error, err error) {
+	fields := fieldErrors(err)
+	if len(fields) == 0 {
+		return
+	}
+	doc.Errors, doc.Fields = nil, map[string]string{}
+	for _, f := range fields {
+		if _, twice := doc.Fields[f.Path]; !twice {
+			doc.Fields[f.Path] = f.Text
+			doc.Errors = append(doc.Errors, strings.TrimPrefix(f.Path, "/")+": "+f.Text)
+		}
+	}
+}
+
+// maxFields bounds what one answer lists.
+const maxFields = 50
+
+// fieldErrors are the field errors in a tree of errors, in its order.
+func fieldErrors(err error) []*lifecycle.FieldError {
+	if f, ok := err.(*lifecycle.FieldError); ok { //nolint:errorlint // the tree is walked here
+		return []*lifecycle.FieldError{f}
+	}
+	var all []*lifecycle.FieldError
+	switch e := err.(type) { //nolint:errorlint // likewise
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if all = append(all, fieldErrors(one)...); len(all) > maxFields {
+				return all[:maxFields]
+			}
+		}
+	case interface{ Unwrap() error }:
+		if one := e.Unwrap(); one != nil {
+			return fieldErrors(one)
+		}
+	}
+	return all
+}
+
+// writeError is the only place that maps an error to an answer.
+func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status, doc := classify(r, err)
+	if status == 0 || errors.Is(r.Context().Err(), context.Canceled) {
+		s.kit.Fail(w, r, err)
+		return
+	}
+	service.Reset(w.Header())
+	doc.RequestID = service.RequestID(r)
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	switch e, ok := errors.AsType[*apiError](err); {
+	case ok && e.After > 0:
+		h.Set("Retry-After", strconv.Itoa(e.After))
+	case status == http.StatusServiceUnavailable:
+		h.Set("Retry-After", "2")
+	}
+	if status >= http.StatusInternalServerError {
+		s.kit.Log(r).Error("request failed", "method", r.Method, "path", service.LogPath(r), "status", status, "error", err)
+	}
+	_ = service.WriteJSON(w, status, doc) // texts and numbers: they can be encoded
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// events answers what happens to the instances that the caller may see. The id of
+// an event is its time: after a break the stream goes on behind it, on any replica.
+// A record keeps the newest ten, so who was away for long has to look again.
+func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
+	since, resumed, err := lastEvent(r.Request)
+	if err != nil {
+		return err
+	}
+	f := &feed{s: s, c: r.caller, newest: map[string]told{}}
+	if resumed {
+		f.since = time.Unix(0, since)
+	} else {
+		f.remember(r.view.Document)
+	}
+	again := func(ctx context.Context) error {
+		c, err := s.caller(r.Request)
+		if err == nil {
+			_, c, err = s.knownIn(r.Request, c, r.view)
+			f.c = c
+		}
+		return err
+	}
+	return s.eventStream(w, r.Request, r.caller, again, f.next)
+}
+
+// feed is what one caller was told.
+type feed struct {
+	s      *server
+	c      caller
+	since  time.Time // older events were told before the stream broke
+	last   *lifecycle.Document
+	newest map[string]told // by instance
+}
+
+// told is what was told last of an instance.
+type told struct {
+	event lifecycle.History
+	phase lifecycle.Phase
+}
+
+// remember takes all that is there for told.
+func (f *feed) remember(d *lifecycle.Document) {
+	f.last = d
+	for id, r := range d.Records {
+		f.newest[id] = toldOf(r)
+	}
+}
+
+func (f *feed) next(ctx context.Context, out *stream) (bool, error) {
+	v, err := f.s.o.Store.View(ctx)
+	if err != nil {
+		return true, err
+	}
+	if v.Document == f.last {
+		return false, nil
+	}
+	for _, e := range f.fresh(v.Document) {
+		out.send(strconv.FormatInt(e.At.UnixNano(), 10), "instance", e)
+	}
+	f.remember(v.Document)
+	for id := range f.newest {
+		if _, there := v.Document.Records[id]; !there {
+			delete(f.newest, id)
+		}
+	}
+	return false, nil
+}
+
+func toldOf(r *lifecycle.Record) told {
+	t := told{phase: r.Phase}
+	if len(r.Events) > 0 {
+		t.event = r.Events[0]
+	}
+	return t
+}
+
+// moved is when an instance came into its phase, as far as its record says.
+func moved(r *lifecycle.Record) time.Time {
+	at := r.ReadyAt
+	for _, other := range []time.Time{r.ClaimedAt, r.FinishedAt} {
+		if other.After(at) {
+			at = other
+		}
+	}
+	if len(r.Runs) > 0 && r.Runs[0].EndedAt.After(at) {
+		at = r.Runs[0].EndedAt
+	}
+	return at
+}
+
+// fresh are the events that were not told yet, in the order of time.
+func (f *feed) fresh(d *lifecycle.Document) []api.Event {
+	var all []api.Event
+	as := f.c.judge(d)
+	for id, r := range d.Records {
+		before, known := f.newest[id]
+		if reserved(r.Template) || known && before == toldOf(r) {
+			continue
+		}
+		have := as.role(r)
+		if have&reads == 0 {
+			continue
+		}
+		add := func(e api.Event) {
+			e.Instance, e.Template, e.Phase = id, r.Template, string(r.Phase)
+			all = append(all, e)
+		}
+		n := len(all)
+		for _, h := range r.Events {
+			if known && h == before.event || !known && !h.At.After(f.since) {
+				break
+			}
+			add(eventDoc(h, have))
+		}
+		if len(all) == n && (known && before.phase != r.Phase || !known && moved(r).After(f.since)) {
+			add(api.Event{At: d.Clock.At, Action: "phase"}) // nobody did it: a run ended
+		}
+	}
+	slices.SortFunc(all, func(a, b api.Event) int {
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Instance, b.Instance))
+	})
+	return all
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// reporting is a program whose attempts leave their results in the registry. They
+// are written by a way that never fails, and read by the one of the server.
+type reporting struct {
+	*program
+	writer, reader *oci.Client
+	left           *left
+}
+
+// left are the attempts that have left a result.
+type left struct {
+	mu  sync.Mutex // guards all
+	all map[lifecycle.Ref]bool
+}
+
+func (p *reporting) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Status, error) {
+	st, err := p.program.Observe(ctx, s, h)
+	if err != nil || st.State != run.Ended {
+		return st, err
+	}
+	if err := p.write(ctx, s, st.Result); err != nil {
+		return st, err
+	}
+	repo, err := p.reader.Repo(instanceRepo(s.Ref.ID))
+	if err != nil {
+		return st, err
+	}
+	r, _, err := run.ReadReport(ctx, artifact.InstanceRepo{Repo: repo}, s.Ref)
+	return run.Status{State: run.Ended, Result: r.Result()}, err
+}
+
+// write leaves the result of an attempt, once.
+func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result) error {
+	p.left.mu.Lock()
+	defer p.left.mu.Unlock()
+	if p.left.all[s.Ref] {
+		return nil
+	}
+	b, err := json.Marshal(run.Report{
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Outcome: res.Outcome, Counts: res.Counts, Outputs: res.Outputs, Resources: res.Resources, State: res.State,
+	})
+	if err != nil {
+		return err
+	}
+	repo, err := p.writer.Repo(instanceRepo(s.Ref.ID))
+	if err != nil {
+		return err
+	}
+	at := artifact.Attempt{ID: s.Ref.ID, N: s.Ref.N, Attempt: s.Ref.Attempt, Nonce: s.Ref.Nonce}
+	if err := (artifact.InstanceRepo{Repo: repo}).PutRun(ctx, at, artifact.RunFiles{Result: b}); err != nil {
+		return err
+	}
+	p.left.all[s.Ref] = true
+	return nil
+}
+
+func instanceRepo(id string) string { return "acme/instances/sandbox/vpc/" + id }
+
+// directly is a client without faults.
+func directly(t *testing.T, h http.Handler) *oci.Client {
+	t.Helper()
+	c, err := oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// acts are what becomes of one request.
+func acts() map[string]ocitest.Act {
+	return map[string]ocitest.Act{"lost": ocitest.FailBefore, "unanswered": ocitest.FailAfter}
+}
+
+// TestFaultAtEachRequestOfLife loses each request that the passes of a leader make
+// for one instance, before and after it took effect: those that keep its source,
+// that tell of it, that read its results, that keep its record and that remove the
+// rest. Its life is as without that, and everything was done once.
+func TestFaultAtEachRequestOfLife(t *testing.T) {
+	for name, act := range acts() {
+		t.Run(name, func(t *testing.T) {
+			n := 1
+			for ; lifeWithFault(t, n, act); n++ {
+				if t.Failed() {
+					t.Fatalf("at request %d", n)
+				}
+			}
+			t.Logf("a life takes %d requests", n-1)
+			if n <= 25 {
+				t.Errorf("a life takes only %d requests", n-1)
+			}
+		})
+	}
+}
+
+func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		fault := &ocitest.Fault{Base: w.counted.base, Nth: n, Do: act}
+		w.counted.base = fault
+		clean := directly(t, handler)
+		w.options.Executors["local"] = &reporting{program: w.program, writer: clean, reader: w.client, left: &left{all: map[lifecycle.Ref]bool{}}}
+		w.options.Queue = jobs.New(jobs.Options{Repo: mustRepo(t, w.client, w.layout.QueueRepo())})
+		stop := w.run(t)
+		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		if ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready); string(ready.Outputs["url"]) != `"https://made.example.com"` || ready.Runs[0].Failures != 0 {
+			t.Errorf("it is ready: %+v", ready)
+		}
+		w.until(t, rec.ID, 10*time.Hour, lifecycle.Destroyed)
+		time.Sleep(8 * 24 * time.Hour)
+		synctest.Wait()
+		stop()
+		hit = fault.Seen() >= n
+		if rec := w.record(rec.ID); rec != nil {
+			t.Errorf("after eight days: %+v", rec)
+		}
+		w.begunOnce(t, rec.ID)
+		if list, err := mustRepo(t, clean, instanceRepo(rec.ID)).Snapshot(t.Context()); err != nil || !slices.Equal(list.Tags, []string{"record-" + rec.ID}) {
+			t.Errorf("left in the repository: %v, %v", list.Tags, err)
+		}
+		queue := mustRepo(t, clean, w.layout.QueueRepo())
+		if _, err := artifact.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("entry of a state that has gone: %v", err)
+		}
+		if diff := cmp.Diff([]string{"destroyed", "ready"}, noticesIn(t, queue)); diff != "" {
+			t.Errorf("notices (-want +got):\n%s", diff)
+		}
+	})
+	return hit
+}
+
+// begunOnce checks that an instance was made once and destroyed once, each by one
+// attempt that was begun.
+func (w *world) begunOnce(t *testing.T, id string) {
+	t.Helper()
+	if kinds := w.program.kinds(id); !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDestroy}) {
+		t.Errorf("attempts that were begun: %v, want one that makes it and one that destroys it", kinds)
+	}
+	if left := w.program.left(); len(left) > 0 {
+		t.Errorf("resources are left: %v", left)
+	}
+}
+
+func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
+	t.Helper()
+	r, err := c.Repo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// noticesIn works off a queue and returns the kinds of the notices in it, each event
+// once, in order of their names.
+func noticesIn(t *testing.T, repo *oci.Repo) []string {
+	t.Helper()
+	var mu sync.Mutex // guards kinds
+	kinds := map[string]string{}
+	queue := jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{
+		portal.KindNotice: func(_ context.Context, j jobs.Job) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			kinds[j.Data["event"]] = j.Data["kind"]
+			return "told", nil
+		},
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	queue.Run(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	var all []string
+	for _, kind := range kinds {
+		all = append(all, kind)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestFaultAtEachRequestOfLeader loses each request of a leader, before and after it
+// took effect, or cuts it off behind that while another one waits: those of its
+// lock, its commits, its passes and the results. The instance comes to be and ends,
+// and what was begun is not begun again by whoever leads next.
+func TestFaultAtEachRequestOfLeader(t *testing.T) {
+	for _, f := range []leaderFault{
+		{"lost", ocitest.FailBefore, false},
+		{"unanswered", ocitest.FailAfter, false},
+		{"killed", ocitest.FailAfter, true},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			n := 1
+			for ; f.at(t, n); n++ {
+				if t.Failed() {
+					t.Fatalf("at request %d", n)
+				}
+			}
+			t.Logf("the leader had %d requests", n-1)
+			if n <= 50 {
+				t.Errorf("the leader had only %d requests", n-1)
+			}
+		})
+	}
+}
+
+type leaderFault struct {
+	name string
+	do   ocitest.Act
+	dies bool // all later requests are lost
+}
+
+// at lets one instance live while the n-th request of the first leader fails. It
+// reports whether there were so many.
+func (f leaderFault) at(t *testing.T, n int) (hit bool) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, handler)
+		s.program.takes, s.options.Observe = 5*time.Second, time.Second
+		clean := directly(t, handler)
+		all := &left{all: map[lifecycle.Ref]bool{}}
+		s.executor = func(reader *oci.Client) run.Executor {
+			return &reporting{program: s.program, writer: clean, reader: reader, left: all}
+		}
+		fault := &ocitest.Fault{Base: s.machine, Nth: n, Do: f.do}
+		ways := []http.RoundTripper{fault}
+		if f.dies {
+			fault.Base = &ocitest.Fault{Base: s.machine, Nth: n + 1, Times: -1, Do: ocitest.FailBefore}
+			ways = append(ways, s.machine)
+		}
+		stop := s.serve(t, ways...)
+		tpl := template("sandbox/vpc")
+		s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
+		owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"}
+		id := s.asks(t, "create", lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}).ID
+		s.sees(t, id, lifecycle.Ready)
+		s.asks(t, "destroy", lifecycle.DestroyNow{ID: id})
+		s.sees(t, id, lifecycle.Destroyed)
+		time.Sleep(time.Minute)
+		hit = fault.Seen() >= n
+		stop()
+		s.begunOnce(t, id)
+	})
+	return hit
+}
+
+// asks sends a command of anna's.
+func (s *site) asks(t *testing.T, key string, e lifecycle.Event) *lifecycle.Record {
+	t.Helper()
+	c := s.command(e, lifecycle.Actor{Issuer: "https://idp", Subject: "anna"})
+	c.Key, c.Caller = key, "anna"
+	a, err := s.do(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	return a.Record
+}
+
+// sees waits until whoever leads has an instance in a phase.
+func (s *site) sees(t *testing.T, id string, phase lifecycle.Phase) {
+	t.Helper()
+	var rec *lifecycle.Record
+	for end := time.Now().Add(30 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, one := range s.servers {
+			v, err := one.View(t.Context())
+			if err != nil || !v.Leading {
+				continue
+			}
+			if rec = v.Document.Records[id]; rec != nil && rec.Phase == phase {
+				return
+			}
+		}
+	}
+	t.Fatalf("the instance is %+v, want %s", rec, phase)
+}

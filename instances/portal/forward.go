@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+const (
+	// HopHeader is on what one replica hands on to another, once; with the value
+	// hopRefused on the answer of one that does not lead.
+	HopHeader  = "Okara-Hop"
+	hopRefused = "refused"
+	// AsOfHeader tells when the copy was the newest that an answer is made of.
+	AsOfHeader = "Okara-As-Of"
+)
+
+const (
+	forwardBody   = 10 * time.Second
+	forwardHeader = 15 * time.Second // until the leader begins to answer
+	forwardPlaces = 64               // requests that wait for a leader
+	maxStreams    = 256              // answers that go on while something happens
+	forwardStall  = 30 * time.Second // for a client to take a piece of an answer
+)
+
+// ForwardOptions say between whom requests are handed on. Kit, Leader and
+// Transport are required.
+type ForwardOptions struct {
+	Kit *service.Kit
+	// Leader returns the address of the replica that leads, "" if it is not known;
+	// here says that it is this one.
+	Leader func(ctx context.Context) (address string, here bool)
+	// View returns what this replica knows; nil: it knows nothing, as a portal.
+	View func(ctx context.Context) (lifecycle.View, error)
+	Own  http.Handler // answers here; nil: everything is handed on
+	// Runner answers only what another replica hands on.
+	Runner bool
+	// Refuse refuses what needs no leader for that; nil: nothing.
+	Refuse func(*http.Request) error
+	// Transport reaches other replicas: it verifies their certificates, and goes
+	// through no proxy.
+	Transport http.RoundTripper
+	Plain     bool // also without TLS, to any address
+}
+
+// Forward stands before the API and the pages of instances: one replica leads, and
+// all others hand requests on to it as they came. Who asks is for the leader to
+// say. It is safe for concurrent use.
+type Forward struct {
+	o       ForwardOptions
+	places  *service.Places
+	streams *service.Places
+}
+
+// NewForward returns a handler that answers here where this replica leads.
+func NewForward(o ForwardOptions) *Forward {
+	return &Forward{o: o, places: service.NewPlaces(forwardPlaces), streams: service.NewPlaces(maxStreams)}
+}
+
+// CheckPeer refuses addresses of replicas to which a token must not go: those that
+// are not https are on loopback, unless plain allows them all.
+func CheckPeer(text string, plain bool) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("it is not an URL such as https://10.0.0.5:8443")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return nil, errors.New("it has a scheme, a host and a port, and nothing else")
+	case u.Scheme == "http" && !plain && !netaddr.IsLoopback(u.Host):
+		return nil, errors.New("it is not https, and everybody's tokens go there\nhint: set forward_plain = true if that network is trusted")
+	}
+	u.Path = ""
+	return u, nil
+}
+
+// errNoAnswer says that a leader was asked and nothing is known of what came of it.
+var errNoAnswer = errors.New("the leader did not answer")
+
+func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	hop := r.Header.Get(HopHeader) != ""
+	address, here := f.o.Leader(r.Context())
+	if here && f.o.Own != nil && (hop || !f.o.Runner) {
+		f.o.Own.ServeHTTP(w, r)
+		return
+	}
+	f.o.Kit.Handle(func(w http.ResponseWriter, r *http.Request) error {
+		switch {
+		case f.o.Runner && !hop:
+			return &service.Error{Status: http.StatusMisdirectedRequest, Text: "this server answers what others hand on to it"}
+		case hop:
+			w.Header().Set(HopHeader, hopRefused)
+			f.noLeader(w, r)
+			return nil
+		}
+		return f.handOn(w, r, address)
+	}, f.o.Kit.Fail).ServeHTTP(w, r)
+}
+
+// handOn asks the leader. Where none answers, what changes nothing is answered from
+// the own copy; metrics then count the request twice, as what it was and as what
+// came of it.
+func (f *Forward) handOn(w http.ResponseWriter, r *http.Request, address string) error {
+	err := f.forward(w, r, address)
+	if !errors.Is(err, errNoAnswer) {
+		return err
+	}
+	f.o.Kit.Log(r).Warn("request not handed on", "path", service.LogPath(r), "error", err)
+	if readOnly(r) && f.o.Own != nil && f.o.View != nil {
+		view, err := f.o.View(r.Context())
+		if err == nil && view.Document != nil {
+			w.Header().Set(AsOfHeader, view.AsOf.UTC().Format(time.RFC3339))
+			f.o.Own.ServeHTTP(w, r)
+			return nil
+		}
+	}
+	f.noLeader(w, r)
+	return nil
+}
+
+func readOnly(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
+
+// forward sends the request on and its answer back. An error comes before anything
+// was answered; errNoAnswer is around those of the way to the leader.
+func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string) error {
+	if address == "" {
+		return fmt.Errorf("%w: nobody is known to lead", errNoAnswer)
+	}
+	to, err := CheckPeer(address, f.o.Plain)
+	if err != nil {
+		return fmt.Errorf("%w: the address of the leader: %w", errNoAnswer, err)
+	}
+	if f.o.Refuse != nil {
+		if err := f.o.Refuse(r); err != nil {
+			return err
+		}
+	}
+	if err := f.o.Kit.OpenBody(r); err != nil {
+		return err
+	}
+	body, err := wholeBody(w, r)
+	if err != nil {
+		return err
+	}
+	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body, stream: make(chan struct{})}
+	if !f.places.Take(x.client) {
+		return service.TooMany("requests")
+	}
+	x.leave = func() { f.places.Leave(x.client) }
+	defer func() { x.leave() }()
+	return x.run(w, r)
+}
+
+// exchange is one request to the leader.
+type exchange struct {
+	f      *Forward
+	client netip.Prefix
+	to     *url.URL
+	body   []byte
+	leave  func() // gives back the place that it has now
+	begin  *time.Timer
+	failed error
+	stream chan struct{} // closed when the answer is one that goes on
+}
+
+func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x.begin = time.AfterFunc(forwardHeader, cancel)
+	defer x.begin.Stop()
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.stream:
+		}
+		select {
+		case <-ctx.Done():
+		case <-x.f.o.Kit.Closing():
+			cancel()
+		}
+	}()
+	proxy := httputil.ReverseProxy{
+		Transport: x.f.o.Transport, Rewrite: x.rewrite, ModifyResponse: x.answer,
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { x.failed = err },
+	}
+	proxy.ServeHTTP(service.NewPaced(w, forwardStall), r.WithContext(ctx))
+	if _, _, own := service.Own(x.failed); x.failed == nil || own || r.Context().Err() != nil {
+		return x.failed
+	}
+	return fmt.Errorf("%w: %w", errNoAnswer, x.failed)
+}
+
+// answer looks at the header of an answer. One that goes on for as long as somebody
+// looks takes no place that a change would wait for.
+func (x *exchange) answer(resp *http.Response) error {
+	if !x.begin.Stop() {
+		return errors.New("its answer came too late")
+	}
+	if resp.Header.Get(HopHeader) != "" {
+		return errors.New("it does not lead any more")
+	}
+	resp.Header.Del(httpserve.RequestID) // these two are on every answer here
+	resp.Header.Del(service.NoSniff)
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return nil
+	}
+	if !x.f.streams.Take(x.client) {
+		return service.TooMany("streams")
+	}
+	x.leave()
+	x.leave = func() { x.f.streams.Leave(x.client) }
+	close(x.stream)
+	return nil
+}
+
+// rewrite makes the request to the leader: as it came, but for what is of one
+// connection only.
+func (x *exchange) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery = x.to.Scheme, x.to.Host, p.In.URL.RawQuery
+	p.Out.Host = p.In.Host // of which the leader has to be known as well
+	p.Out.Header.Del("Upgrade")
+	p.Out.Header.Del("Expect")
+	p.Out.Header.Set(HopHeader, "1")
+	p.Out.Header.Set("X-Forwarded-For", x.f.o.Kit.Guard.ClientIP(p.In)) // believed there of proxies only
+	p.Out.Body, p.Out.GetBody, p.Out.ContentLength = http.NoBody, nil, int64(len(x.body))
+	if len(x.body) > 0 {
+		p.Out.Body = io.NopCloser(bytes.NewReader(x.body))
+	}
+}
+
+// wholeBody reads the body before a place is taken, so that who sends slowly takes
+// nobody's.
+func wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Header.Get("Upgrade") != "" {
+		return nil, &service.Error{Status: http.StatusBadRequest, Text: "no other protocol is spoken here"}
+	}
+	if r.ContentLength > api.MaxBody {
+		return nil, errTooLarge()
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(forwardBody)) // a writer without deadlines, as in tests, has no connection to stall
+	b, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
+	_ = control.SetReadDeadline(time.Time{})
+	switch {
+	case err != nil:
+		return nil, &service.Error{Status: http.StatusRequestTimeout, Text: "the body did not come"}
+	case len(b) > api.MaxBody:
+		return nil, errTooLarge()
+	}
+	return b, nil
+}
+
+func errTooLarge() error {
+	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d KiB", api.MaxBody>>10)}
+}
+
+// noLeader answers what nobody answers now. Whether a change was done is not known:
+// its key finds out.
+func (f *Forward) noLeader(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Retry-After", "2")
+	service.WriteError(w, r, http.StatusServiceUnavailable, noLeader(r))
+}

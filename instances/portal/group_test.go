@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+)
+
+// TestNestedGroup lets a group of groups own an instance: whom a template admits is
+// decided by one rule.
+func TestNestedGroup(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	s.Catalog.Change("lab/team", func(e *portal.Entry) {
+		changed := *e.Template
+		changed.Groups = []string{"org/**"}
+		e.Template = &changed
+	})
+	token := s.Issuer.Token(t, "dora", "use", "org/unit/team", "team-a")
+	one := create(t, s, token, `{"template":"lab/team"}`, 201)
+	if one.Owner == nil || one.Owner.ID != "org/unit/team" {
+		t.Errorf("%+v", one.Owner)
+	}
+}

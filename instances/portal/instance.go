@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// showInstance answers one instance.
+func (s *server) showInstance(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return service.WriteJSON(w, http.StatusOK, s.whole(r.caller, r.view, r.at))
+}
+
+// destroy ends an instance.
+func (s *server) destroy(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
+}
+
+// document is an instance as somebody sees it in a list who has a role to it: a
+// list is for choosing, so without parameters and events.
+func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
+	doc := api.Instance{
+		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
+		Phase: string(r.Phase), Reason: r.Reason,
+		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, FinishedAt: r.FinishedAt, Next: r.Next,
+		Extends: r.Extends, Protected: r.Protected, Pooled: r.Pooled, Forced: r.Forced,
+	}
+	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
+		doc.ExtendsMax = t.TTL.Extends
+	}
+	for _, c := range r.Conditions {
+		shown := api.Condition{Type: c.Type, Reason: c.Reason}
+		if have&readsLogs != 0 {
+			shown.Message = c.Message
+		}
+		doc.Conditions = append(doc.Conditions, shown)
+	}
+	if r.Run != nil {
+		doc.Run = runDoc(r, r.Run, have)
+	}
+	if have&(owns|approves|administers) != 0 {
+		doc.Plan, doc.Pending = lifecycle.Awaits(r), pendingDoc(r)
+	}
+	if have&(owns|administers) != 0 {
+		doc.Outputs, doc.Connection = shownOutputs(d, r), connectionDoc(r.Connection)
+	}
+	if have&readsLogs == 0 {
+		doc.Reason = ""
+	}
+	return doc
+}
+
+// masked are the parameters of an instance, without those that nobody is shown.
+func masked(r *lifecycle.Record) map[string]json.RawMessage {
+	if len(r.Parameters) == 0 {
+		return nil
+	}
+	shown := make(map[string]json.RawMessage, len(r.Parameters))
+	for name, value := range r.Parameters {
+		if slices.Contains(r.Sensitive, name) {
+			value = hidden()
+		}
+		shown[name] = value
+	}
+	return shown
+}
+
+// hidden is a value that nobody is shown.
+func hidden() json.RawMessage { return json.RawMessage(`"` + api.Masked + `"`) }
+
+func sourceDoc(s lifecycle.Source) api.Source {
+	return api.Source{Module: cmp.Or(s.Module, s.Chart), Version: s.Version, Digest: s.Digest, Path: s.Path}
+}
+
+func ownerDoc(o lifecycle.Owner) *api.Owner {
+	if o.Kind == "" {
+		return nil
+	}
+	return &api.Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID, Label: o.Label}
+}
+
+func personDoc(a lifecycle.Actor) *api.Person {
+	if a.Issuer == "" && a.Subject == "" {
+		return nil
+	}
+	return &api.Person{Issuer: a.Issuer, Subject: a.Subject, Label: a.Label}
+}
+
+func connectionDoc(c *lifecycle.Connection) *api.Connection {
+	if c == nil {
+		return nil
+	}
+	return &api.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
+}
+
+// eventDoc leaves out the words of the tool for those who may not read logs.
+func eventDoc(e lifecycle.History, have role) api.Event {
+	doc := api.Event{At: e.At, Actor: e.Actor, Action: e.Action}
+	if have&readsLogs != 0 {
+		doc.Detail = e.Detail
+	}
+	return doc
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// Bounds of lists.
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// page is which part of a list is asked for.
+type page struct {
+	limit int
+	after string
+}
+
+func pageOf(r *http.Request) (page, error) {
+	q := r.URL.Query()
+	p := page{defaultPage, q.Get("after")}
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return p, field("/limit", "want a number up to %d", maxPage)
+		}
+		p.limit = n
+	}
+	return p, nil
+}
+
+// cursor is where a list goes on after an instance, which may be gone by then.
+func cursor(r *lifecycle.Record) string {
+	return strconv.FormatInt(started(r).UnixNano(), 10) + "-" + r.ID
+}
+
+// parseCursor returns a record that is listed where the one of the cursor was.
+func parseCursor(s string) (*lifecycle.Record, error) {
+	at, id, ok := strings.Cut(s, "-")
+	n, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil {
+		return nil, field("/after", "want what next said")
+	}
+	return &lifecycle.Record{ID: id, CreatedAt: time.Unix(0, n)}, nil
+}
+
+// listInstances answers those that the caller may see.
+func (s *server) listInstances(w http.ResponseWriter, r call[struct{}]) error {
+	doc, err := s.list(r, reads)
+	if err != nil {
+		return err
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// list is the page that the query asks for, of the instances to which the caller
+// is one of what is needed.
+func (s *server) list(r call[struct{}], needed role) (api.Instances, error) {
+	p, err := pageOf(r.Request)
+	if err != nil {
+		return api.Instances{}, err
+	}
+	match, err := r.filter()
+	if err != nil {
+		return api.Instances{}, err
+	}
+	d := r.view.Document
+	as := r.judge(d)
+	var found []*lifecycle.Record
+	for _, record := range d.Records {
+		switch {
+		case !match(record):
+		case as.role(record)&needed != 0:
+			found = append(found, record)
+		case r.unsure(record):
+			return api.Instances{}, r.stale
+		}
+	}
+	slices.SortFunc(found, listed)
+	doc := api.Instances{Count: len(found)}
+	doc.Used, doc.Shared = r.counts(d)
+	doc.Limit = s.userLimit(r.caller, d)
+	if p.after != "" {
+		last, err := parseCursor(p.after)
+		if err != nil {
+			return doc, err
+		}
+		from, _ := slices.BinarySearchFunc(found, last, listed)
+		for from < len(found) && listed(found[from], last) == 0 {
+			from++
+		}
+		found = found[from:]
+	}
+	if len(found) > p.limit {
+		found = found[:p.limit]
+		doc.Next = cursor(found[p.limit-1])
+	}
+	doc.Instances = make([]api.Instance, len(found))
+	for i, record := range found {
+		doc.Instances[i] = document(d, record, as.role(record))
+	}
+	return doc, nil
+}
+
+// filter is what the query asks for.
+func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
+	q := r.URL.Query()
+	owner, template, phase := q.Get("owner"), q.Get("template"), q.Get("phase")
+	wanted := strings.Split(phase, ",")
+	for _, p := range wanted {
+		if phase != "" && p != "live" && p != awaiting && !known(p) {
+			return nil, field("/phase", "there is no phase %.40q", p)
+		}
+	}
+	d, own := r.view.Document, r.owner()
+	return func(record *lifecycle.Record) bool {
+		switch {
+		case template != "" && !addr.Match(template, record.Template):
+			return false
+		case phase != "" && !slices.ContainsFunc(wanted, func(p string) bool { return inPhase(record, p) }):
+			return false
+		case owner == "":
+			return true
+		case owner == "me":
+			return record.Owner.Same(own)
+		case owner == "mine":
+			return r.is(d, record) || r.unsure(record)
+		}
+		return record.Owner.Kind != "" && ownerText(record.Owner) == owner
+	}, nil
+}
+
+// awaiting is the word for all that waits for approval, whatever its phase.
+const awaiting = "approval"
+
+// inPhase reports whether an instance is one that a word of the filter means.
+func inPhase(r *lifecycle.Record, word string) bool {
+	switch word {
+	case "live":
+		return r.Phase.Live()
+	case awaiting:
+		return lifecycle.Awaits(r) != ""
+	}
+	return string(r.Phase) == word
+}
+
+// known reports whether a phase is one.
+func known(phase string) bool {
+	switch lifecycle.Phase(phase) {
+	case lifecycle.Requested, lifecycle.Planned, lifecycle.Provisioning, lifecycle.Updating, lifecycle.Available, lifecycle.Ready, lifecycle.Failed,
+		lifecycle.Destroying, lifecycle.DestroyFailed, lifecycle.Destroyed, lifecycle.Orphaned, lifecycle.Rejected:
+		return true
+	}
+	return false
+}
+
+// anyTemplate asks for the limits that the server sets beside those of templates.
+func anyTemplate() *lifecycle.Template { return &lifecycle.Template{Name: "-/-"} }
+
+// userLimit is the limit of the caller's own live instances of all templates; 0:
+// there is none.
+func (s *server) userLimit(c caller, d *lifecycle.Document) int {
+	for _, q := range s.o.Machine.Quotas(d, anyTemplate(), c.owner(), c.actor) {
+		return q.Limit
+	}
+	return 0
+}
+
+// counts are the live instances of the caller and of the caller's groups.
+func (c caller) counts(d *lifecycle.Document) (used, shared int) {
+	own := c.owner()
+	for _, record := range d.Records {
+		switch {
+		case !record.Phase.Live() || reserved(record.Template):
+		case record.Owner.Same(own):
+			used++
+		case c.is(d, record):
+			shared++
+		}
+	}
+	return used, shared
+}

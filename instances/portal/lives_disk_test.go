@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// sleeper is a machine that can sleep: all its clocks go on, and it does nothing.
+type sleeper struct {
+	base  http.RoundTripper // to a registry on that machine
+	begun time.Time
+	mu    sync.Mutex // guards slept
+	slept time.Duration
+}
+
+func (s *sleeper) sleep(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slept += d
+}
+
+func (s *sleeper) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.slept)
+}
+
+func (s *sleeper) uptime() time.Duration { return s.now().Sub(s.begun) }
+
+func (s *sleeper) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.base.RoundTrip(r)
+	if err == nil {
+		resp.Header.Set("Date", s.now().UTC().Format(http.TimeFormat))
+	}
+	return resp, err
+}
+
+// site is two servers over one registry on disk: the ledger, and the reconciler that
+// drives it where it leads.
+type site struct {
+	*world
+	machine  *sleeper
+	servers  []*siteServer
+	executor func(*oci.Client) run.Executor // of a server with that client; nil: the program
+	mu       sync.Mutex                     // guards commits
+	commits  []time.Duration
+}
+
+type siteServer struct {
+	*ledger.Ledger
+	requests *counter
+}
+
+// newSite is a site without servers.
+func newSite(t testing.TB, registry http.Handler) *site {
+	t.Helper()
+	s := &site{world: newWorld(t, registry, time.Millisecond)}
+	s.machine = &sleeper{base: s.counted.base, begun: time.Now()}
+	s.options.Places, s.options.Observe = 50, 5*time.Millisecond
+	return s
+}
+
+// serve starts servers, one after the other, each with a way to the registry of its
+// own, until stop is called.
+func (s *site) serve(t testing.TB, ways ...http.RoundTripper) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i, way := range ways {
+		if i > 0 {
+			time.Sleep(time.Second) // the first one leads, if it can
+		}
+		one, reconciler := s.start(t, way)
+		s.servers = append(s.servers, one)
+		for _, loop := range []func(context.Context) error{one.Run, reconciler.Run} {
+			wg.Go(func() {
+				if err := loop(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	return sync.OnceFunc(func() { cancel(); wg.Wait() })
+}
+
+// newSiteOnDisk starts two servers over the built-in registry in a folder.
+func newSiteOnDisk(t testing.TB) *site {
+	t.Helper()
+	registry, err := embedded.New(t.TempDir(), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, registry)
+	stop := s.serve(t, s.machine, s.machine)
+	t.Cleanup(func() {
+		stop()
+		if err := registry.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// start makes a server that reaches the registry by a way.
+func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.Reconciler) {
+	t.Helper()
+	one := &siteServer{requests: &counter{base: way}}
+	client, err := oci.New("registry.test", oci.Options{Transport: one.requests, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reconciler *portal.Reconciler
+	one.Ledger, err = ledger.New(ledger.Options{
+		Repo:    func(number int) (*oci.Repo, error) { return client.Repo(s.layout.Ledger(number)) },
+		Machine: s.world.machine, BuiltIn: true, Folder: t.TempDir(), Now: s.machine.now, Uptime: s.machine.uptime,
+		Effects: func(ctx context.Context, effects []lifecycle.Effect) { reconciler.Effects(ctx, effects) },
+		Committed: func(took time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.commits = append(s.commits, took)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.options
+	o.Store, o.Changed, o.Client = one.Ledger, one.Changed, client
+	if s.executor != nil {
+		o.Executors = map[string]run.Executor{"local": s.executor(client)}
+	}
+	reconciler = portal.NewReconciler(o)
+	return one, reconciler
+}
+
+// do has a command kept by whoever leads, as a client does with its key.
+func (s *site) do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
+	for ctx.Err() == nil {
+		for _, one := range s.servers {
+			if a, err := one.Do(ctx, c); !errors.Is(err, lifecycle.ErrNoLeader) {
+				return a, err
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return lifecycle.Answer{}, ctx.Err()
+}
+
+// each sends a command of each of n people, fifty at once.
+func (s *site) each(t testing.TB, n int, event func(i int, owner lifecycle.Owner) lifecycle.Event) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(50)
+	for i := range n {
+		owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
+		e := event(i, owner)
+		group.Go(func() error {
+			c := s.command(e, lifecycle.Actor{Issuer: owner.Issuer, Subject: owner.ID})
+			c.Key, c.Caller = fmt.Sprintf("%T %d", e, i), owner.ID
+			_, err := s.do(t.Context(), c)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits until so many instances are in a phase on each of the servers: where
+// somebody leads, and on the copy of who follows.
+func (s *site) until(t testing.TB, phase lifecycle.Phase, n int) *lifecycle.Document {
+	t.Helper()
+	var v lifecycle.View
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		there := 0
+		for _, one := range s.servers {
+			var err error
+			if v, err = one.View(t.Context()); err == nil && count(v.Document, phase) == n {
+				there++
+			}
+		}
+		if there == len(s.servers) {
+			return v.Document
+		}
+	}
+	t.Fatalf("%d instances are %s on each server, want %d; refused: %v", count(v.Document, phase), phase, n, s.servers[0].Status().Refused)
+	return nil
+}
+
+func count(d *lifecycle.Document, phase lifecycle.Phase) (n int) {
+	if d == nil {
+		return 0
+	}
+	for _, rec := range d.Records {
+		if rec.Phase == phase {
+			n++
+		}
+	}
+	return n
+}
+
+// leader waits until one of the servers leads, and returns who does and who follows.
+func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for i, one := range s.servers {
+			if _, here := one.Leader(t.Context()); here {
+				return one, s.servers[1-i]
+			}
+		}
+	}
+	t.Fatal("nobody leads: ", s.servers[0].Status().Refused)
+	return nil, nil
+}
+
+// live takes n instances from creation to their end. Then the machine sleeps for a
+// day: nobody leads when it wakes up, all instances are over, and whoever leads next
+// destroys them.
+func (s *site) live(t testing.TB, n int) {
+	t.Helper()
+	tpl := template("sandbox/vpc")
+	s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
+	s.leader(t)
+	s.each(t, n, func(_ int, owner lifecycle.Owner) lifecycle.Event {
+		return lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}
+	})
+	ids := map[string]string{}
+	for id, rec := range s.until(t, lifecycle.Ready, n).Records {
+		ids[rec.Owner.ID] = id
+	}
+	s.each(t, n, func(_ int, owner lifecycle.Owner) lifecycle.Event { return lifecycle.Extend{ID: ids[owner.ID]} })
+	s.machine.sleep(24 * time.Hour)
+	for id, rec := range s.until(t, lifecycle.Destroyed, n).Records {
+		kinds := s.program.kinds(id)
+		if rec.Extends != 1 || !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDestroy}) {
+			t.Errorf("life of %s: extended %d times, runs %v", id, rec.Extends, kinds)
+		}
+	}
+	if left := s.program.left(); len(left) > 0 {
+		t.Errorf("resources are left: %v", left)
+	}
+}
+
+// TestLivesOnDisk is the benchmark below, with less.
+func TestLivesOnDisk(t *testing.T) { newSiteOnDisk(t).live(t, 10) }
+
+// BenchmarkLivesOnDisk takes 500 instances from creation to their end over the
+// ledger itself: two servers, of which one leads, over the built-in registry in a
+// folder. It prints what a commit takes and how many there are, how often who
+// follows asks, and after how long another one leads; and what is kept in memory,
+// both servers and the registry together.
+func BenchmarkLivesOnDisk(b *testing.B) {
+	for b.Loop() {
+		s := newSiteOnDisk(b)
+		_, follows := s.leader(b)
+		begun, before := time.Now(), follows.requests.count()
+		time.Sleep(10 * time.Second)
+		b.ReportMetric(float64(follows.requests.count()-before)/time.Since(begun).Seconds(), "follower-requests/s")
+		s.live(b, 500)
+		s.mu.Lock()
+		slices.Sort(s.commits)
+		commits := s.commits
+		s.mu.Unlock()
+		b.ReportMetric(float64(len(commits)), "commits")
+		b.ReportMetric(float64(commits[len(commits)/2].Milliseconds()), "ms-commit-p50")
+		b.ReportMetric(float64(commits[len(commits)*99/100].Milliseconds()), "ms-commit-p99")
+		s.machine.sleep(time.Hour)
+		begun = time.Now()
+		for { // until it is noticed that it slept
+			if _, here := s.servers[0].Leader(b.Context()); !here {
+				if _, here := s.servers[1].Leader(b.Context()); !here {
+					break
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+		s.leader(b)
+		b.ReportMetric(time.Since(begun).Seconds(), "s-leader-change")
+		var mem runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&mem)
+		b.ReportMetric(float64(mem.HeapAlloc)/(1<<20), "MB")
+		if mem.HeapAlloc > 100<<20 {
+			b.Errorf("%d MB are kept, want less than 100", mem.HeapAlloc>>20)
+		}
+	}
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// live takes n instances through create, extend and end, and checks that nothing
+// is left and nothing failed on the way.
+func live(t *testing.T, w *world, n int) {
+	t.Helper()
+	w.options.Places = 50
+	tpl := template("sandbox/vpc")
+	tpl.TTL.Default = time.Hour
+	stop := w.run(t)
+	defer stop()
+	var ids []string
+	for i := range n {
+		ids = append(ids, w.launch(t, tpl, fmt.Sprint("person ", i)).ID)
+	}
+	for i, id := range ids {
+		w.until(t, id, 2*time.Hour, lifecycle.Ready)
+		w.must(t, lifecycle.Extend{ID: id}, lifecycle.Actor{Issuer: "https://idp", Subject: fmt.Sprint("person ", i)})
+	}
+	for _, id := range ids {
+		gone := w.until(t, id, 12*time.Hour, lifecycle.Destroyed)
+		kinds := w.program.kinds(id)
+		if gone.Extends != 1 || !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDestroy}) {
+			t.Errorf("life of %s: extended %d times, runs %v", id, gone.Extends, kinds)
+		}
+	}
+	if left := w.program.left(); len(left) > 0 {
+		t.Errorf("resources are left: %v", left)
+	}
+}
+
+// TestLives is the benchmark below, with less.
+func TestLives(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) { live(t, newWorld(t, handler, time.Minute), 25) })
+}
+
+// BenchmarkLives takes 500 instances from creation to their end, at the pace of
+// this machine: an attempt takes a moment, and so does a life.
+func BenchmarkLives(b *testing.B) {
+	const n = 500
+	handler := ocitest.Handler(b, ocitest.Quirks{})
+	for b.Loop() {
+		w := newWorld(b, handler, time.Millisecond)
+		w.options.Places, w.options.Observe = 50, 5*time.Millisecond
+		w.machine.Limits = lifecycle.Limits{}
+		tpl := template("sandbox/vpc")
+		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+		shift := newShift(w.memory)
+		stop := w.run(b)
+		for i := range n {
+			owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
+			e := lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: owner}
+			if _, err := w.Do(b.Context(), w.command(e, lifecycle.Actor{Issuer: owner.Issuer, Subject: owner.ID})); err != nil {
+				b.Fatal(err)
+			}
+		}
+		w.all(lifecycle.Ready, n)
+		for id, rec := range w.records() {
+			if _, err := w.Do(b.Context(), w.command(lifecycle.Extend{ID: id}, lifecycle.Actor{Issuer: rec.Owner.Issuer, Subject: rec.Owner.ID})); err != nil {
+				b.Fatal(err)
+			}
+		}
+		shift.by(24 * time.Hour) // all of them end
+		w.all(lifecycle.Destroyed, n)
+		stop()
+		if left := w.program.left(); len(left) > 0 {
+			b.Fatalf("resources are left: %v", left)
+		}
+		var mem runtime.MemStats
+		runtime.ReadMemStats(&mem)
+		b.ReportMetric(float64(mem.HeapInuse)/(1<<20), "MB")
+		b.ReportMetric(float64(w.count()), "commits")
+		if mem.HeapInuse > 100<<20 {
+			b.Errorf("%d MB are in use, want less than 100", mem.HeapInuse>>20)
+		}
+	}
+}
+
+// shift moves the clock of a store.
+type shift struct {
+	m  *memory
+	mu sync.Mutex // guards d
+	d  time.Duration
+}
+
+func newShift(m *memory) *shift {
+	s := &shift{m: m}
+	m.now = func() time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return time.Now().Add(s.d)
+	}
+	return s
+}
+
+func (s *shift) by(d time.Duration) {
+	s.mu.Lock()
+	s.d += d
+	s.mu.Unlock()
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.m.tell()
+}
+
+// records are all as they were committed last.
+func (w *world) records() map[string]*lifecycle.Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.doc.Records
+}
+
+// all waits until so many instances are in a phase.
+func (w *world) all(phase lifecycle.Phase, n int) {
+	for {
+		changed := w.Changed()
+		if w.phases()[phase] == n {
+			return
+		}
+		<-changed
+	}
+}
+
+// TestNoticeThroughQueue tells a receiver of what happens to one instance, in
+// order, each event once while all goes well.
+func TestNoticeThroughQueue(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		repo, err := w.client.Repo(w.layout.QueueRepo())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex // guards told
+		var told []string
+		queue := jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{
+			portal.KindNotice: func(_ context.Context, j jobs.Job) (string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, j.Data["kind"])
+				if j.Data["template"] != "sandbox/vpc" || addr.CheckInstance(j.Data["id"]) != nil || len(j.Data) != 5 {
+					t.Errorf("job %v", j.Data)
+				}
+				return "told", nil
+			},
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { queue.Run(ctx) })
+		defer wg.Wait()
+		defer cancel()
+		w.options.Queue = queue
+		defer w.run(t)()
+		tpl := template("sandbox/vpc")
+		tpl.Notices = []time.Duration{30 * time.Minute}
+		rec := w.launch(t, tpl, "anna")
+		w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff(told, []string{"ready", "expires_30m0s", "destroyed"}); diff != "" {
+			t.Errorf("notices (-got +want)\n%s", diff)
+		}
+	})
+}
+
+// TestApprovedPlan lets somebody approve exactly one plan: that attempt names it,
+// and where it is.
+func TestApprovedPlan(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		defer w.run(t)()
+		tpl := template("sandbox/vpc")
+		tpl.Approval = "plan"
+		rec := w.launch(t, tpl, "anna")
+		planned := w.until(t, rec.ID, time.Hour, lifecycle.Planned)
+		first := w.program.specs(rec.ID)[0]
+		if first.Ref.Kind != lifecycle.RunPlan || !first.Approve {
+			t.Errorf("first attempt %+v, want a plan that waits", first)
+		}
+		w.must(t, lifecycle.Approve{ID: rec.ID, Plan: planned.Run.Plan}, lifecycle.Actor{Issuer: "https://idp", Subject: "ben"})
+		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+		second := w.program.specs(rec.ID)[1]
+		want := artifact.InstanceTag{Kind: artifact.TagRun, ID: rec.ID, N: first.Ref.N, Attempt: first.Ref.Attempt}.String()
+		if second.Ref.Kind != lifecycle.RunApply || second.Approve || second.Plan != planned.Run.Plan || second.PlanTag != want {
+			t.Errorf("second attempt %+v, want that it applies %s of %s", second, planned.Run.Plan, want)
+		}
+	})
+}
+
+// TestApprovedPlanLost: where the machine dies that applies an approved plan, the
+// run plans anew, and somebody approves that, too: K6.
+func TestApprovedPlanLost(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		lost := false
+		w.program.result = func(s run.Spec) *lifecycle.Result {
+			if s.Ref.Kind != lifecycle.RunApply || lost {
+				return nil
+			}
+			lost = true
+			return &lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: "the lease of its lock is over"}
+		}
+		defer w.run(t)()
+		tpl := template("sandbox/vpc")
+		tpl.Approval = "plan"
+		rec := w.launch(t, tpl, "anna")
+		approve := func() {
+			planned := w.until(t, rec.ID, time.Hour, lifecycle.Planned)
+			w.must(t, lifecycle.Approve{ID: rec.ID, Plan: planned.Run.Plan}, lifecycle.Actor{Issuer: "https://idp", Subject: "ben"})
+		}
+		approve()
+		approve()
+		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+		specs, kinds := w.program.specs(rec.ID), w.program.kinds(rec.ID)
+		if want := []lifecycle.RunKind{lifecycle.RunPlan, lifecycle.RunApply, lifecycle.RunPlan, lifecycle.RunApply}; !slices.Equal(kinds, want) {
+			t.Fatalf("attempts %v, want %v", kinds, want)
+		}
+		if specs[2].Took != run.LockID(specs[1].Ref) || specs[3].PlanTag == specs[1].PlanTag {
+			t.Errorf("it takes over %q, and applies %s after %s", specs[2].Took, specs[3].PlanTag, specs[1].PlanTag)
+		}
+	})
+}
+
+// TestAutoUpdate offers a newer version to an instance that takes it by itself:
+// one whose plan replaces waits for a person, another one is applied.
+func TestAutoUpdate(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	for _, replaces := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, handler, time.Minute)
+			w.program.result = func(s run.Spec) *lifecycle.Result {
+				if s.Ref.Kind != lifecycle.RunPlan {
+					return nil
+				}
+				return &lifecycle.Result{
+					Outcome: lifecycle.Done, Resources: 1, Plan: "sha256:" + strings.Repeat("a", 64),
+					Counts: &lifecycle.Counts{Change: 1, Remove: replaces, Replace: replaces},
+				}
+			}
+			defer w.run(t)()
+			tpl := template("sandbox/vpc")
+			tpl.Update = "auto"
+			rec := w.launch(t, tpl, "anna")
+			w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+			newer := w.source
+			newer.Version, newer.Digest = "1.5.0", "sha256:"+strings.Repeat("2", 64)
+			w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: newer})
+			time.Sleep(time.Hour)
+			kinds := w.program.kinds(rec.ID)
+			applied := slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunPlan, lifecycle.RunApply})
+			if now := w.record(rec.ID); applied != (replaces == 0) || (now.Source.Version == "1.5.0") != applied {
+				t.Errorf("replacing %d: runs %v, phase %s, version %s", replaces, kinds, now.Phase, now.Source.Version)
+			}
+		})
+	}
+}
+
+// TestDrift compares an instance with its state each day, and shows what differs.
+func TestDrift(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		w.program.result = func(s run.Spec) *lifecycle.Result {
+			if s.Ref.Kind != lifecycle.RunDrift {
+				return nil
+			}
+			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, Counts: &lifecycle.Counts{Change: 2}}
+		}
+		defer w.run(t)()
+		tpl := template("sandbox/vpc")
+		tpl.TTL.Default = 72 * time.Hour
+		tpl.Drift = &lifecycle.Drift{Every: 24 * time.Hour}
+		rec := w.launch(t, tpl, "anna")
+		time.Sleep(25 * time.Hour)
+		now := w.record(rec.ID)
+		if now.Phase != lifecycle.Ready || !slices.ContainsFunc(now.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Drifted }) {
+			t.Errorf("phase %s, conditions %+v, want that it drifted", now.Phase, now.Conditions)
+		}
+		if kinds := w.program.kinds(rec.ID); !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDrift}) {
+			t.Errorf("runs %v", kinds)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxLog bounds what is sent of one log: as much as one may be kept.
+const maxLog = 64 << 20
+
+// log answers the log of a run: as text what there is, as events also what comes.
+func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
+	if s.o.Results == nil {
+		return notHere("logs")
+	}
+	if !wantsEvents(r.Request) {
+		return s.logText(w, r)
+	}
+	at, err := lastPlace(r.Request)
+	if err != nil {
+		return err
+	}
+	tail := &tail{s: s, r: r, at: at}
+	again := func(ctx context.Context) error {
+		_, _, err := tail.run(ctx, true)
+		return err
+	}
+	return s.eventStream(w, r.Request, r.caller, again, tail.next)
+}
+
+// lastPlace is how far a stream that broke had come; zero for one that begins.
+func lastPlace(r *http.Request) (api.LogPlace, error) {
+	text := r.Header.Get(lastEventID)
+	if text == "" {
+		return api.LogPlace{}, nil
+	}
+	at, err := api.ParseLogPlace(text)
+	if err != nil {
+		return at, notSent(err)
+	}
+	if at.Offset > maxLog {
+		return at, notSent(errors.New("no log is so long"))
+	}
+	return at, nil
+}
+
+// wantsEvents reports whether a client asks for server-sent events.
+func wantsEvents(r *http.Request) bool {
+	for one := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if mediaType, _, err := mime.ParseMediaType(one); err == nil && mediaType == "text/event-stream" {
+			return true
+		}
+	}
+	return false
+}
+
+// logText sends what there is of a log.
+func (s *server) logText(w http.ResponseWriter, r call[runOf]) error {
+	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
+	if err != nil {
+		return absent(err, "log")
+	}
+	defer from.Close()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	// The status is sent; who reads a log that was cut sees that it ends early.
+	_, _ = io.Copy(service.NewPaced(w, streamStall), io.LimitReader(from, maxLog))
+	return nil
+}
+
+// tail follows the log of a run.
+type tail struct {
+	s     *server
+	r     call[runOf]
+	at    api.LogPlace // of attempt 0: nothing was sent yet
+	waits waiting
+}
+
+// waiting is why a run does not go on.
+type waiting struct {
+	Reason  string `json:"reason"`          // of the condition Waiting
+	Place   int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message string `json:"message,omitempty"`
+}
+
+// waits is why the run of an instance does not go on; zero: it does, or it is not
+// the one that is due.
+func (s *server) waits(d *lifecycle.Document, of runOf) waiting {
+	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
+	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
+		return waiting{}
+	}
+	c := of.record.Conditions[i]
+	return waiting{c.Reason, d.Place(of.record.ID), c.Message}
+}
+
+// run returns the run as it is now, or an error if the caller may not see its log
+// any more.
+func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error) {
+	v, err := t.s.o.Store.View(ctx)
+	if err != nil {
+		return runOf{}, v, err
+	}
+	c := t.r.caller
+	if ask {
+		if c, err = t.s.caller(t.r.Request); err != nil {
+			return runOf{}, v, err
+		}
+	}
+	of, _, err := t.s.runIn(readsLogs)(t.r.Request, c, v)
+	return of, v, err
+}
+
+// next sends what is new, and says why the run waits and when it is over.
+func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
+	of, v, err := t.run(ctx, false)
+	if err != nil {
+		return true, err
+	}
+	if now := t.s.waits(v.Document, of); now != t.waits {
+		t.waits = now
+		out.send("", "wait", now)
+	}
+	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
+		t.at = api.LogPlace{Attempt: of.run.Attempt}
+		if before != 0 {
+			out.send(t.at.String(), "attempt", t.at.Attempt)
+		}
+	}
+	err = t.copy(ctx, out, of)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return true, err
+	}
+	if over(of.run) {
+		out.send("", "end", map[string]string{"result": of.run.Result})
+		return true, nil
+	}
+	return false, nil
+}
+
+// over reports whether nothing more comes of a run.
+func over(u *lifecycle.Run) bool { return u.Result != "" }
+
+// logPiece is how much of a log one frame carries, in bytes.
+const logPiece = 16 << 10
+
+// copy sends what there is from the offset on.
+func (t *tail) copy(ctx context.Context, out *stream, of runOf) error {
+	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.at.Offset)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	buf, kept := make([]byte, logPiece), 0
+	for out.broken == nil && t.at.Offset < maxLog {
+		n, err := io.ReadFull(from, buf[kept:])
+		n += kept
+		whole := n
+		if err == nil || !over(of.run) {
+			whole = wholeRunes(buf[:n])
+		}
+		if whole > 0 {
+			t.at.Offset += int64(whole)
+			out.send(t.at.String(), "", strings.ToValidUTF8(string(buf[:whole]), "\uFFFD"))
+			kept = copy(buf, buf[whole:n])
+		} else {
+			kept = n
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeRunes is how many of the bytes are whole characters: the last one may come
+// in two pieces.
+func wholeRunes(b []byte) int {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(b)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// Metrics are what is counted of instances. One set belongs to one process. What
+// is of the document is told by the leader alone, so that sums over replicas are
+// true.
+type Metrics struct {
+	runs    *prometheus.CounterVec   // kind, result
+	seconds *prometheus.HistogramVec // kind
+	commits prometheus.Histogram
+}
+
+// NewMetrics returns metrics at zero, known to a registry of metrics. view reads
+// the document, from memory.
+func NewMetrics(to prometheus.Registerer, view func(context.Context) (lifecycle.View, error)) *Metrics {
+	auto := promauto.With(to)
+	to.MustRegister(newDocumentMetrics(view))
+	return &Metrics{
+		runs: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "okara_instance_runs_total", Help: "Attempts that ended, by kind and result.",
+		}, []string{"kind", "result"}),
+		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "okara_instance_run_seconds", Help: "Time from the start of an attempt to its end.",
+			Buckets: []float64{1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600},
+		}, []string{"kind"}),
+		commits: auto.NewHistogram(prometheus.HistogramOpts{
+			Name: "okara_ledger_commit_seconds", Help: "Time until a commit of the ledger was confirmed.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+	}
+}
+
+// Committed counts a commit of the ledger.
+func (m *Metrics) Committed(took time.Duration) { m.commits.Observe(took.Seconds()) }
+
+// ran counts an attempt that ended.
+func (m *Metrics) ran(kind lifecycle.RunKind, outcome string, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.runs.WithLabelValues(string(kind), outcome).Inc()
+	m.seconds.WithLabelValues(string(kind)).Observe(max(took, 0).Seconds())
+}
+
+// documentMetrics are read from the document when somebody asks.
+type documentMetrics struct {
+	view                                              func(context.Context) (lifecycle.View, error)
+	instances, queue, available, paused, leader, late *prometheus.Desc
+}
+
+func newDocumentMetrics(view func(context.Context) (lifecycle.View, error)) documentMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return documentMetrics{
+		view:      view,
+		instances: desc("okara_instances", "Instances by template and phase.", "template", "phase"),
+		queue:     desc("okara_instance_queue", "Runs that wait for a place."),
+		available: desc("okara_pool_available", "Members of a pool that can be claimed.", "template"),
+		paused:    desc("okara_pool_paused", "1 for a template of which no instance is made.", "template"),
+		leader:    desc("okara_leader", "1 where this process leads."),
+		late:      desc("okara_expiry_lag_seconds", "How long the end of an instance is over whose destruction has not begun, though nothing holds it."),
+	}
+}
+
+// Describe is that of [prometheus.Collector].
+func (m documentMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.instances, m.queue, m.available, m.paused, m.leader, m.late} {
+		to <- d
+	}
+}
+
+// Collect is that of [prometheus.Collector].
+func (m documentMetrics) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	v, err := m.view(context.Background())
+	if err != nil || !v.Leading {
+		gauge(m.leader, 0)
+		return
+	}
+	gauge(m.leader, 1)
+	c := count(v)
+	for key, n := range c.instances {
+		gauge(m.instances, float64(n), key.template, string(key.phase))
+	}
+	for template, n := range c.available {
+		gauge(m.available, float64(n), template)
+	}
+	for name, p := range v.Document.Pools {
+		paused := 0.0
+		if p.Paused != "" {
+			paused = 1
+		}
+		gauge(m.paused, paused, name)
+	}
+	gauge(m.queue, float64(c.queue))
+	gauge(m.late, c.late.Seconds())
+}
+
+// counts are what the gauges show.
+type counts struct {
+	instances map[phaseOf]int
+	available map[string]int // by template; 0 where a pool is empty
+	queue     int
+	late      time.Duration
+}
+
+type phaseOf struct {
+	template string
+	phase    lifecycle.Phase
+}
+
+func count(v lifecycle.View) counts {
+	c := counts{instances: map[phaseOf]int{}, available: map[string]int{}}
+	for name, p := range v.Document.Pools {
+		if p.Revision != "" {
+			c.available[name] = 0
+		}
+	}
+	for _, rec := range v.Document.Records {
+		c.instances[phaseOf{rec.Template, rec.Phase}]++
+		if rec.Phase == lifecycle.Available {
+			c.available[rec.Template]++
+		}
+		if waits(rec) {
+			c.queue++
+		}
+		if late := v.AsOf.Sub(rec.ExpiresAt); expires(rec) && v.Document.Clock.Held == "" && late > c.late {
+			c.late = late
+		}
+	}
+	return c
+}
+
+// expires reports whether a record is destroyed, or left, at its end.
+func expires(rec *lifecycle.Record) bool {
+	switch rec.Phase {
+	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Planned, lifecycle.Ready, lifecycle.Failed:
+		return !rec.ExpiresAt.IsZero() && rec.Protected == ""
+	}
+	return false
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// KindNotice is the kind of the jobs that tell of instances. Their data are ids
+// and what happened, since everybody who reads the queue reads them.
+const KindNotice = "notice"
+
+// SignatureHeader carries the time of a notice and its signature: t=SECONDS,v1=HEX,
+// an HMAC-SHA-256 of the seconds since 1970, a period and the body.
+const SignatureHeader = "Okara-Signature"
+
+const (
+	noticeTimeout = 15 * time.Second
+	maxReply      = 64 << 10 // read of an answer, so that the connection can serve again
+	minSecret     = 16       // bytes
+)
+
+// NotifyOptions say where notices go.
+type NotifyOptions struct {
+	URL    *url.URL // https, or http on loopback
+	Secret []byte   // of the signature, at least 16 bytes
+	// Transport connects: it must refuse addresses that are not public, but those
+	// that the settings name.
+	Transport http.RoundTripper
+	View      func(context.Context) (lifecycle.View, error)
+	UserAgent string
+	Now       func() time.Time // nil: time.Now
+}
+
+// Notifier tells a receiver of what happens to instances, at least once.
+type Notifier struct {
+	o      NotifyOptions
+	client *http.Client
+}
+
+// NewNotifier returns a notifier, or why there can be none. The text of an error
+// does not repeat the URL, which may have a password in it.
+func NewNotifier(o NotifyOptions) (*Notifier, error) {
+	switch {
+	case o.URL == nil || o.URL.Host == "":
+		return nil, errors.New("notify: url is not the address of a receiver")
+	case o.URL.User != nil || o.URL.Fragment != "":
+		return nil, errors.New("notify: url has a user or a fragment")
+	case o.URL.Scheme != "https" && (o.URL.Scheme != "http" || !netaddr.IsLoopback(o.URL.Host)):
+		return nil, errors.New("notify: url must be https")
+	case len(o.Secret) < minSecret:
+		return nil, fmt.Errorf("notify: the secret has %d bytes, at least %d", len(o.Secret), minSecret)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Notifier{o: o, client: &http.Client{
+		Transport:     o.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       noticeTimeout,
+	}}, nil
+}
+
+// NoticeBody is what a receiver gets: never parameters, outputs or a connection,
+// and no text of the tool, which may repeat them.
+type NoticeBody struct {
+	Event    string    `json:"event"` // id: the same when it is told again
+	Kind     string    `json:"kind"`
+	At       time.Time `json:"at"`
+	Template string    `json:"template"`
+	ID       string    `json:"id,omitempty"` // of the instance; "": it is of the template
+
+	// The rest is as of now, and absent of an instance that is not recorded any more.
+	Name      string            `json:"name,omitempty"`
+	Phase     lifecycle.Phase   `json:"phase,omitempty"`
+	Owner     *lifecycle.Owner  `json:"owner,omitempty"`
+	ExpiresAt time.Time         `json:"expires_at,omitzero"`
+	Counts    *lifecycle.Counts `json:"counts,omitempty"` // of the plan that waits for approval, or that shows drift
+}
+
+// noticeJob is the job that tells of n.
+func noticeJob(id, template string, n lifecycle.Notice) jobs.Job {
+	return jobs.Job{Kind: KindNotice, Data: map[string]string{
+		"event": n.ID, "kind": n.Kind, "at": n.At.UTC().Format(time.RFC3339), "id": id, "template": template,
+	}}
+}
+
+// Do is a [jobs.Handler]: it tells the receiver of one event.
+func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
+	body, err := n.body(ctx, j)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return "", jobs.Permanent(fmt.Errorf("encode notice: %w", err))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.o.URL.String(), bytes.NewReader(b))
+	if err != nil {
+		return "", jobs.Permanent(errors.New("the receiver of notices has no valid address"))
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", n.o.UserAgent)
+	req.Header.Set(SignatureHeader, signNotice(n.o.Secret, n.o.Now(), b))
+	resp, err := n.client.Do(req)
+	if err != nil {
+		if uerr, ok := errors.AsType[*url.Error](err); ok {
+			err = uerr.Err // its text repeats the URL, which may have a token in it
+		}
+		return "", fmt.Errorf("telling %s: %w", n.o.URL.Host, err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxReply) // what cannot be read costs a connection
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		return "told: " + strconv.Itoa(resp.StatusCode), nil
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return "", fmt.Errorf("telling %s: it redirects, and no redirect is followed", n.o.URL.Host)
+	}
+	return "", fmt.Errorf("telling %s: status %d", n.o.URL.Host, resp.StatusCode)
+}
+
+// body is what a job tells, with what is known of the instance now.
+func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
+	at, err := time.Parse(time.RFC3339, j.Data["at"])
+	if err != nil {
+		return NoticeBody{}, jobs.Permanent(fmt.Errorf("damaged notice: %w", oci.ErrCorrupt))
+	}
+	b := NoticeBody{Event: j.Data["event"], Kind: j.Data["kind"], At: at, Template: j.Data["template"], ID: j.Data["id"]}
+	view, err := n.o.View(ctx)
+	if err != nil {
+		return b, err
+	}
+	rec := view.Document.Records[b.ID]
+	if rec == nil {
+		return b, nil
+	}
+	b.Name, b.Phase, b.ExpiresAt = rec.Name, rec.Phase, rec.ExpiresAt
+	if rec.Owner != (lifecycle.Owner{}) {
+		b.Owner = &rec.Owner
+	}
+	if rec.Run != nil {
+		b.Counts = rec.Run.Counts
+	}
+	return b, nil
+}
+
+// signNotice returns the value of [SignatureHeader].
+func signNotice(secret []byte, now time.Time, body []byte) string {
+	t := strconv.FormatInt(now.Unix(), 10)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(t + "."))
+	mac.Write(body)
+	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}

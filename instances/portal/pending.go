@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// target is what an instance would be, once what waits is approved.
+type target struct {
+	source     lifecycle.Source
+	snapshot   string
+	parameters map[string]json.RawMessage
+}
+
+// pendingDoc is what waits for approval, without values; nil: nothing.
+func pendingDoc(r *lifecycle.Record) *api.Pending {
+	if lifecycle.Awaits(r) == "" {
+		return nil
+	}
+	doc := &api.Pending{What: api.PendingLaunch, By: personDoc(r.CreatedBy), At: r.CreatedAt}
+	if p := r.Pending; p != nil {
+		doc.By, doc.At, doc.Reason = personDoc(p.By), p.At, p.Why
+	}
+	switch {
+	case r.Phase == lifecycle.Planned:
+		doc.What, doc.By, doc.At, doc.Reason, doc.Run = api.PendingPlan, personDoc(r.Run.By), r.Run.EndedAt, r.Run.Why, r.Run.N
+		if r.Run.First != nil {
+			doc.First = personDoc(*r.Run.First)
+		}
+	case r.Pending == nil || r.Phase == lifecycle.Requested:
+		doc.TTL = api.Duration(r.TTL)
+	case r.Pending.Update != nil:
+		doc.What = api.PendingUpdate
+	default:
+		doc.What, doc.Ends, doc.Until = api.PendingExtend, r.ExpiresAt, r.Pending.Until
+	}
+	return doc
+}
+
+// fill adds what is shown to who decides: all that the approval binds.
+func fill(doc *api.Pending, r *lifecycle.Record) {
+	to := target{r.Source, r.Snapshot, r.Parameters}
+	switch {
+	case r.Phase == lifecycle.Planned:
+		to.take(r.Run.Source, r.Run.Snapshot, r.Run.Parameters)
+	case r.Pending != nil && r.Pending.Update != nil:
+		u := r.Pending.Update
+		to.take(u.Source, u.Snapshot, u.Parameters)
+	}
+	doc.Source, doc.Template = sourceDoc(to.source), to.snapshot
+	var before map[string]json.RawMessage
+	if !r.ReadyAt.IsZero() {
+		was := sourceDoc(r.Source)
+		doc.Was, doc.TemplateWas, before = &was, r.Snapshot, r.Parameters
+	}
+	doc.Values = valueChanges(before, to.parameters, r.Sensitive)
+}
+
+func (t *target) take(s lifecycle.Source, snapshot string, parameters map[string]json.RawMessage) {
+	t.source, t.snapshot = s, cmp.Or(snapshot, t.snapshot)
+	if parameters != nil {
+		t.parameters = parameters
+	}
+}
+
+// valueChanges are all values, by name, as they are and as they would be.
+func valueChanges(before, after map[string]json.RawMessage, sensitive []string) []api.ValueChange {
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	maps.Copy(all, after)
+	var rows []api.ValueChange
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		row := api.ValueChange{Name: name, Old: before[name], New: after[name]}
+		row.Changed = string(row.Old) != string(row.New)
+		if slices.Contains(sensitive, name) {
+			row.Old, row.New = mask(row.Old), mask(row.New)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func mask(value json.RawMessage) json.RawMessage {
+	if value == nil {
+		return nil
+	}
+	return hidden()
+}
+
+// optionalReason refuses a reason that nobody could read.
+func optionalReason(reason string) error {
+	if reason == "" {
+		return nil
+	}
+	return checkReason(reason)
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+)
+
+// TestHidden leaves a template out of the list that is launched by name, and lets
+// nobody launch one that is switched off.
+func TestHidden(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	anna := s.Issuer.Token(t, "anna", "use")
+	s.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Visible = false })
+	s.Catalog.Change("lab/one", func(e *portal.Entry) { e.Template.Enabled = false })
+	var list api.Templates
+	s.Want(t, 200, &list, anna, "GET", "templates", "")
+	for _, one := range list.Templates {
+		if one.Name == "lab/vpc" || one.Name == "lab/one" && one.Enabled {
+			t.Errorf("listed: %+v", one)
+		}
+	}
+	s.Want(t, 200, nil, anna, "GET", "templates/lab/vpc", "")
+	create(t, s, anna, `{"template":"lab/vpc"}`, 201)
+	s.Want(t, 409, nil, anna, "POST", "instances", `{"template":"lab/one"}`)
+	s.Want(t, 409, nil, anna, "POST", "run/lab/one", "{}")
+}
+
+// TestOffered tells who launches which versions there are, and an admin that limits
+// need not count; nobody else.
+func TestOffered(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	for _, c := range []struct {
+		who, name string
+		versions  []string
+		force     bool
+	}{
+		{"anna", "lab/vpc", []string{"1.1.0", "1.0.0"}, false}, {"anna", "lab/pool", nil, false},
+		{"both", "lab/vpc", []string{"1.1.0", "1.0.0"}, true},
+	} {
+		var one api.Template
+		token := all[c.who]
+		if c.who == "both" {
+			token = s.Issuer.Token(t, "both", "use", "admin")
+		}
+		s.Want(t, 200, &one, token, "GET", "templates/"+c.name, "")
+		if !slices.Equal(one.Versions, c.versions) || one.Force != c.force {
+			t.Errorf("%s is offered versions %q of %s, force %t", c.who, one.Versions, c.name, one.Force)
+		}
+	}
+	var list api.Templates
+	s.Want(t, 200, &list, all["anna"], "GET", "templates", "")
+	for _, one := range list.Templates {
+		if len(one.Versions) > 0 {
+			t.Errorf("a list has versions of %s", one.Name)
+		}
+	}
+}
+
+// TestClaimOwner gives an instance to all who have one value of a claim, as the
+// issuer says it, letter for letter.
+func TestClaimOwner(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	s.Catalog.Change("lab/one", func(e *portal.Entry) { e.Template.Owner = "claim:department" })
+	who := func(subject, department string) string {
+		claims := map[string]any{
+			"iss": s.Issuer.URL, "aud": "okara", "sub": subject, "groups": []string{"use"}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+		}
+		if department != "" {
+			claims["department"] = department
+		}
+		return s.Issuer.Sign(t, claims)
+	}
+	anna, ben, carla, dora := who("anna", "R&D"), who("ben", "R&D"), who("carla", "r&d"), who("dora", "")
+	one := create(t, s, anna, `{"template":"lab/one"}`, 201)
+	if one.Owner == nil || one.Owner.Kind != "claim" || one.Owner.ID != "R&D" {
+		t.Errorf("owner %+v", one.Owner)
+	}
+	if again := create(t, s, ben, `{"template":"lab/one"}`, 200); again.ID != one.ID { // one for each owner
+		t.Errorf("%s beside %s", again.ID, one.ID)
+	}
+	s.Want(t, 404, nil, carla, "GET", "instances/"+one.ID, "")
+	if other := create(t, s, carla, `{"template":"lab/one"}`, 201); other.ID == one.ID {
+		t.Error("another value of the claim is the same owner")
+	}
+	s.Want(t, 403, nil, dora, "POST", "instances", `{"template":"lab/one"}`)
+	s.Want(t, 404, nil, dora, "GET", "instances/"+one.ID, "")
+	s.Want(t, 202, nil, ben, "DELETE", "instances/"+one.ID, "")
+}
+
+// TestCounts has one number in all the places that tell it.
+func TestCounts(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	anna := s.Issuer.Token(t, "anna", "use")
+	s.Store.Machine.Limits.Quotas = []lifecycle.Quota{{User: 5}}
+	for n := range 4 {
+		var me api.Me
+		var list api.Instances
+		var tpl api.Template
+		s.Want(t, 200, &me, anna, "GET", "me", "")
+		s.Want(t, 200, &list, anna, "GET", "instances", "")
+		s.Want(t, 200, &tpl, anna, "GET", "templates/lab/vpc", "")
+		v, err := s.Store.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []int{len(v.Document.Records), list.Count, list.Used, list.Limit, me.Quota.Used, me.Quota.Limit}
+		if diff := cmp.Diff([]int{n, n, n, 5, n, 5}, got); diff != "" {
+			t.Errorf("of ledger, list, its use and limit, and what I am told (-want +got):\n%s", diff)
+		}
+		if tpl.Quota == nil || tpl.Quota.Used != n || tpl.Quota.Limit != 3 {
+			t.Errorf("of the template: %+v, want %d of 3", tpl.Quota, n)
+		}
+		var refused api.Error
+		if n == 3 {
+			s.Want(t, 403, &refused, anna, "POST", "instances", `{"template":"lab/vpc"}`)
+			if refused.Used != 3 || refused.Limit != 3 || !strings.Contains(strings.Join(refused.Errors, ""), "3 of 3") {
+				t.Errorf("refused with %+v", refused)
+			}
+			continue
+		}
+		create(t, s, anna, `{"template":"lab/vpc"}`, 201)
+	}
+}
+
+// TestMetrics shows what those who run a server watch, on the leader alone.
+func TestMetrics(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	e, _ := s.Catalog.Current("lab/pool")
+	s.Store.Serve(t, lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source})
+	v, _ := s.Store.View(t.Context())
+	for id := range v.Document.Records {
+		s.Store.Finish(t, id, done())
+	}
+	ready(t, s, all["anna"], `{"template":"lab/vpc"}`)
+	create(t, s, all["anna"], `{"template":"lab/one"}`, 201)
+	s.Want(t, 200, nil, all["admin"], "POST", "templates/lab/team/pause", `{"reason":"moving"}`)
+	leads, late := true, time.Duration(0)
+	to := prometheus.NewRegistry()
+	m := portal.NewMetrics(to, func(ctx context.Context) (lifecycle.View, error) {
+		v, err := s.Store.View(ctx)
+		v.Leading, v.AsOf = leads, v.AsOf.Add(late)
+		return v, err
+	})
+	m.Committed(30 * time.Millisecond)
+	want := map[string]float64{
+		`okara_instances lab/pool available`: 2, `okara_instances lab/vpc ready`: 1, `okara_instances lab/one provisioning`: 1,
+		`okara_instance_queue`: 1, `okara_pool_available lab/pool`: 2, `okara_pool_paused lab/pool`: 0, `okara_pool_paused lab/team`: 1,
+		`okara_leader`: 1, `okara_expiry_lag_seconds`: 0, `okara_ledger_commit_seconds`: 1,
+	}
+	if diff := cmp.Diff(want, gathered(t, to)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	late = 8*time.Hour + time.Minute
+	if got := gathered(t, to)["okara_expiry_lag_seconds"]; got != 60 {
+		t.Errorf("a minute after the end of one: %v seconds", got)
+	}
+	leads = false
+	if diff := cmp.Diff(map[string]float64{"okara_leader": 0, "okara_ledger_commit_seconds": 1}, gathered(t, to)); diff != "" {
+		t.Errorf("of who does not lead (-want +got):\n%s", diff)
+	}
+}
+
+// gathered are the values of metrics by name and labels, of histograms how many
+// values they have.
+func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var name strings.Builder
+			name.WriteString(f.GetName())
+			for _, phase := range []string{"template", "phase"} {
+				for _, l := range m.GetLabel() {
+					if l.GetName() == phase {
+						name.WriteString(" " + l.GetValue())
+					}
+				}
+			}
+			got[name.String()] = m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return got
+}

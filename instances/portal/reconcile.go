@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	defaultPlaces = 4
+	// observeEvery is how often a running attempt is looked at. A look that finds
+	// nothing new asks the registry nothing.
+	observeEvery = 2 * time.Second
+	// lookEvery is how often templates are compared with what is there, which
+	// costs no request.
+	lookEvery = 30 * time.Second
+	// againAfter is the pause after a pass that could not be kept.
+	againAfter = 5 * time.Second
+	// effectsAtOnce bounds what is done at one moment beside the attempts.
+	effectsAtOnce = 8
+)
+
+// ReconcilerOptions are what a [Reconciler] needs. Logger, Metrics and Queue may
+// be nil; everything else is required where no default is named.
+type ReconcilerOptions struct {
+	Store     Store
+	Machine   *lifecycle.Machine // that of the Store
+	Changed   func() <-chan struct{}
+	Executors map[string]run.Executor // by the name that templates have
+	Templates interface {
+		All() []Entry
+		Problems() []TemplateProblem
+		Current(name string) (*Entry, bool)
+	}
+	Client *oci.Client
+	Layout addr.Layout
+	Sealer artifact.Sealer // nil: there are no state keys
+	Ledger func() string   // repository of the ledger that counts, without host
+	// RunID is how tfe.v2 calls a run of a workspace; nil: none are run.
+	RunID func(organization, workspace, record string, n int) string
+
+	Places  int               // runs at once; 0: 4
+	Limits  run.Limits        // of each attempt; its Timeout is the template's
+	Config  map[string]string // free values for templates
+	Queue   *jobs.Queue       // of notices; nil: nobody is told
+	Metrics *Metrics
+	Logger  *slog.Logger
+	Audit   *slog.Logger // what the server does by itself; nil: nobody hears
+	// Observe is how often running attempts are looked at; 0: 2 s.
+	Observe time.Duration
+}
+
+// Reconciler drives the machine where this replica leads: it begins what commits
+// decide, watches attempts, and gives the machine what time and templates make
+// due. Nothing of it is remembered beside the document: what a leader leaves the
+// next one finds there.
+type Reconciler struct {
+	o ReconcilerOptions
+
+	mu       sync.Mutex // guards the fields below
+	attempts map[lifecycle.Ref]*attempt
+	// doing are the effects under way, without Again, each with a channel that is
+	// closed at the end of the leader's time to which it belongs.
+	doing map[lifecycle.Effect]<-chan struct{}
+
+	places  chan struct{}       // for effects beside attempts
+	audited *lifecycle.Document // for audit, which Run alone calls
+	wg      sync.WaitGroup
+}
+
+// NewReconciler returns a reconciler that does nothing until [Reconciler.Run].
+func NewReconciler(o ReconcilerOptions) *Reconciler {
+	if o.Places <= 0 {
+		o.Places = defaultPlaces
+	}
+	if o.Observe <= 0 {
+		o.Observe = observeEvery
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Reconciler{
+		o: o, attempts: map[lifecycle.Ref]*attempt{}, doing: map[lifecycle.Effect]<-chan struct{}{},
+		places: make(chan struct{}, effectsAtOnce),
+	}
+}
+
+// Effects begins what a commit decided and returns at once. All of it stops when
+// ctx ends, which is when this replica leads no more.
+func (r *Reconciler) Effects(ctx context.Context, effects []lifecycle.Effect) {
+	for _, e := range effects {
+		if ctx.Err() != nil {
+			return
+		}
+		switch e.Kind {
+		case lifecycle.StartRun:
+			r.begin(ctx, e.Ref, e.Again)
+		case lifecycle.CancelRun:
+			r.begin(ctx, e.Ref, true).stop()
+		case lifecycle.KillRun:
+			r.begin(ctx, e.Ref, true).kill()
+		default:
+			r.once(ctx, e)
+		}
+	}
+}
+
+// once does an effect beside the attempts, again after a failure, unless it is
+// under way.
+func (r *Reconciler) once(ctx context.Context, e lifecycle.Effect) {
+	e.Again = false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	over := ctx.Done()
+	if known, ok := r.doing[e]; ok && !closed(known) {
+		return
+	}
+	r.doing[e] = over
+	r.wg.Go(func() {
+		defer func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.doing[e] == over {
+				delete(r.doing, e)
+			}
+		}()
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			err := r.do(ctx, e)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			r.o.Logger.WarnContext(ctx, "instances: an effect is tried again", "effect", e.Kind, "instance", e.Ref.ID, "error", err)
+			if pause(ctx, wait) != nil {
+				return
+			}
+		}
+	})
+}
+
+func (r *Reconciler) do(ctx context.Context, e lifecycle.Effect) error {
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch e.Kind {
+	case lifecycle.Notify:
+		return r.notify(ctx, e)
+	case lifecycle.Archive:
+		return r.archive(ctx, e.Ref.ID)
+	case lifecycle.Remove:
+		return r.remove(ctx, e.Ref.ID)
+	}
+	return nil
+}
+
+// Run gives the machine what is due, while this replica leads, until ctx ends;
+// then it waits for the effects, which end with the leader's time.
+func (r *Reconciler) Run(ctx context.Context) error {
+	defer r.wg.Wait()
+	for ctx.Err() == nil {
+		changed := r.o.Changed()
+		wait := r.pass(ctx)
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+	return nil
+}
+
+// pass has what is due kept in one commit. It returns after how long there may be
+// more to do if nothing changes.
+func (r *Reconciler) pass(ctx context.Context) time.Duration {
+	view, err := r.o.Store.View(ctx)
+	if err != nil {
+		r.audited = nil
+		return lookEvery
+	}
+	r.tidy(ctx, view)
+	if !view.Leading {
+		r.audited = nil
+		return lookEvery
+	}
+	r.audit(ctx, view.Document)
+	events, next := r.due(view)
+	c := r.command(lifecycle.Pass{Events: events})
+	// The machine is asked first: what changes nothing costs no commit.
+	if after, _, _, err := r.o.Machine.Step(view.Document, c, view.AsOf); err != nil || after == view.Document {
+		return next
+	}
+	if _, err := r.o.Store.Do(ctx, c); err != nil {
+		if ctx.Err() == nil {
+			r.o.Logger.WarnContext(ctx, "instances: what is due could not be kept", "error", err)
+		}
+		return againAfter
+	}
+	return 0
+}
+
+// tidy removes what runs of instances left on this host that are gone: on every replica,
+// since each may have led when they ran.
+func (r *Reconciler) tidy(ctx context.Context, v lifecycle.View) {
+	if v.Document == nil {
+		return
+	}
+	gone := func(id string) bool {
+		rec := v.Document.Records[id]
+		return rec == nil || !rec.Phase.Live()
+	}
+	for _, x := range r.o.Executors {
+		if t, ok := x.(run.Tidier); ok {
+			if err := t.Tidy(v.AsOf, gone); err != nil {
+				r.o.Logger.WarnContext(ctx, "instances: folders of instances that are gone stay", "error", err)
+			}
+		}
+	}
+}
+
+// due are the events that may change something now, in the order in which they
+// count: what ends makes room for what begins. The time is how long nothing else
+// is due.
+func (r *Reconciler) due(v lifecycle.View) ([]lifecycle.Event, time.Duration) {
+	var events []lifecycle.Event
+	d, wait := v.Document, lookEvery
+	ids, next := d.Due(v.AsOf)
+	if !next.IsZero() {
+		wait = min(wait, next.Sub(v.AsOf))
+	}
+	for _, id := range ids {
+		events = append(events, lifecycle.Tick{ID: id})
+	}
+	for _, q := range d.Requests {
+		if v.AsOf.Sub(q.At) > 2*time.Hour { // twice as long as they are kept
+			events = append(events, lifecycle.Prune{})
+			break
+		}
+	}
+	events = append(events, r.fills(d)...)
+	events = append(events, r.offers(d)...)
+	return append(events, lifecycle.Schedule{Places: r.o.Places}), wait
+}
+
+// waits reports whether a run of the record has no attempt.
+func waits(rec *lifecycle.Record) bool { return rec.Run != nil && rec.Run.StartedAt.IsZero() }
+
+// fills are of every pool: of the templates that have one, and of members whose
+// template has gone. While a template cannot be read none counts as gone, since
+// it may be that one.
+func (r *Reconciler) fills(d *lifecycle.Document) []lifecycle.Event {
+	var events []lifecycle.Event
+	pooled := map[string]bool{}
+	all := r.o.Templates.All()
+	for i := range all {
+		e := &all[i]
+		if e.Template.Pool == nil {
+			continue
+		}
+		pooled[e.Template.Name] = true
+		fill := lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source, Invalid: e.Problem}
+		events = append(events, fill)
+	}
+	if len(r.o.Templates.Problems()) > 0 {
+		return events
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
+		rec := d.Records[id]
+		if rec.Pooled && rec.Owner == (lifecycle.Owner{}) && rec.Phase.Live() && !pooled[rec.Template] {
+			pooled[rec.Template] = true
+			events = append(events, lifecycle.Fill{Name: rec.Template})
+		}
+	}
+	return events
+}
+
+// offers are of instances whose template or module has another version now, or
+// that still show that it had.
+func (r *Reconciler) offers(d *lifecycle.Document) []lifecycle.Event {
+	var events []lifecycle.Event
+	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
+		rec := d.Records[id]
+		e, ok := r.o.Templates.Current(rec.Template)
+		if !ok || e.Problem != "" || !rec.Phase.Live() || rec.Owner == (lifecycle.Owner{}) {
+			continue
+		}
+		shown := slices.ContainsFunc(rec.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.UpdateAvailable })
+		newer := e.Digest != rec.Snapshot || e.Source.Digest != rec.Source.Digest
+		if shown || newer {
+			events = append(events, lifecycle.Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
+		}
+	}
+	return events
+}
+
+// command is an event of the server.
+func (r *Reconciler) command(e lifecycle.Event) lifecycle.Command {
+	c := lifecycle.Command{Event: e}
+	_, _ = rand.Read(c.Seed[:]) // never fails
+	return c
+}
+
+// tell has an event of the server kept, again after a failure, until ctx ends.
+func (r *Reconciler) tell(ctx context.Context, e lifecycle.Event) error {
+	c := r.command(e)
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		_, err := r.o.Store.Do(ctx, c)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, lifecycle.ErrNoLeader) {
+			return err
+		}
+		if perr := pause(ctx, wait); perr != nil {
+			return perr
+		}
+	}
+}
+
+// record returns a record, and the document that has it, as they were committed
+// last; nil if there is none any more. Who does not lead any more gets ErrNoLeader.
+func (r *Reconciler) record(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
+	v, err := r.o.Store.View(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !v.Leading {
+		return nil, nil, lifecycle.ErrNoLeader
+	}
+	return v.Document.Records[id], v.Document, nil
+}
+
+// pause waits; the error is that of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// program is an executor that runs nothing: an attempt takes a while, and then an
+// apply has made one resource and a destroy has removed it.
+type program struct {
+	takes time.Duration
+
+	mu        sync.Mutex // guards the fields below
+	runs      map[lifecycle.Ref]*programRun
+	started   []run.Spec
+	resources map[string]int // by instance
+	// result may say another end of an attempt; nil: it does not.
+	result func(run.Spec) *lifecycle.Result
+	// starts may refuse to start; nil: it does not.
+	starts func(run.Spec) error
+	// looks may find that an attempt waits, or cannot be looked at.
+	looks func(run.Spec) (run.Status, error)
+}
+
+type programRun struct {
+	end       time.Time
+	done      bool
+	cancelled bool
+}
+
+func newProgram(takes time.Duration) *program {
+	return &program{takes: takes, runs: map[lifecycle.Ref]*programRun{}, resources: map[string]int{}}
+}
+
+func (p *program) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.starts != nil {
+		if err := p.starts(s); err != nil {
+			return "", err
+		}
+	}
+	if p.runs[s.Ref] == nil {
+		p.runs[s.Ref] = &programRun{end: time.Now().Add(p.takes)}
+		p.started = append(p.started, s)
+	}
+	return run.Handle("stub"), ctx.Err()
+}
+
+func (p *program) Destroy(ctx context.Context, s run.Spec) (run.Handle, error) {
+	return p.Start(ctx, s)
+}
+
+func (p *program) Observe(_ context.Context, s run.Spec, _ run.Handle) (run.Status, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.runs[s.Ref]
+	if r == nil {
+		return run.Status{State: run.Gone}, nil
+	}
+	if p.looks != nil {
+		if st, err := p.looks(s); err != nil || st.State != "" {
+			return st, err
+		}
+	}
+	if time.Now().Before(r.end) {
+		return run.Status{State: run.Running}, nil
+	}
+	return run.Status{State: run.Ended, Result: p.ended(s, r)}, nil
+}
+
+func (p *program) Cancel(_ context.Context, s run.Spec, _ run.Handle) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.runs[s.Ref]; r != nil {
+		r.cancelled, r.end = true, time.Now()
+	}
+	return nil
+}
+
+// ended is the result of an attempt, which happens once.
+func (p *program) ended(s run.Spec, r *programRun) lifecycle.Result {
+	var special *lifecycle.Result
+	if p.result != nil {
+		special = p.result(s)
+	}
+	switch {
+	case r.cancelled:
+		return lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: p.resources[s.Ref.ID]}
+	case special != nil:
+		return *special
+	}
+	switch s.Ref.Kind {
+	case lifecycle.RunApply:
+		p.resources[s.Ref.ID] = 1
+	case lifecycle.RunDestroy:
+		delete(p.resources, s.Ref.ID)
+	}
+	r.done = true
+	res := lifecycle.Result{
+		Outcome: lifecycle.Done, Resources: p.resources[s.Ref.ID], State: s.Ref.Kind != lifecycle.RunPlan,
+		Counts: &lifecycle.Counts{Add: 1}, Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"https://made.example.com"`)},
+	}
+	if s.Ref.Kind == lifecycle.RunPlan {
+		res.Plan = "sha256:" + strings.Repeat("a", 64)
+	}
+	return res
+}
+
+// left are the instances that have resources.
+func (p *program) left() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.resources)
+}
+
+// kinds are the attempts that were started for an instance, in order.
+func (p *program) kinds(id string) []lifecycle.RunKind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var kinds []lifecycle.RunKind
+	for _, s := range p.started {
+		if s.Ref.ID == id {
+			kinds = append(kinds, s.Ref.Kind)
+		}
+	}
+	return kinds
+}
+
+// specs are the attempts that were started for an instance, in order.
+func (p *program) specs(id string) []run.Spec {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.started), func(s run.Spec) bool { return s.Ref.ID != id })
+}
+
+// shelf has templates in memory.
+type shelf struct {
+	mu       sync.Mutex // guards the fields below
+	entries  map[string]portal.Entry
+	problems []portal.TemplateProblem
+}
+
+func (s *shelf) put(e portal.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries == nil {
+		s.entries = map[string]portal.Entry{}
+	}
+	s.entries[e.Template.Name] = e
+}
+
+func (s *shelf) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, name)
+}
+
+func (s *shelf) All() []portal.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []portal.Entry
+	for _, e := range s.entries {
+		all = append(all, e)
+	}
+	return all
+}
+
+func (s *shelf) Problems() []portal.TemplateProblem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.problems
+}
+
+func (s *shelf) Current(name string) (*portal.Entry, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[name]
+	return &e, ok
+}
+
+// world is a leader with a program, templates and a registry.
+type world struct {
+	*memory
+	program *program
+	shelf   *shelf
+	client  *oci.Client
+	layout  addr.Layout
+	source  lifecycle.Source
+	counted *counter
+	options portal.ReconcilerOptions
+}
+
+// counter counts requests to the registry.
+type counter struct {
+	base http.RoundTripper
+	mu   sync.Mutex // guards n
+	n    int
+}
+
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
+	return c.base.RoundTrip(r)
+}
+
+func (c *counter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// newWorld has the module net/vpc/aws in a registry, and nothing else.
+func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
+	t.Helper()
+	w := &world{memory: newMemory(time.Now), program: newProgram(takes), shelf: &shelf{}, layout: addr.Layout{Prefix: "acme"}}
+	w.counted = &counter{base: ocitest.Direct{Handler: handler}}
+	client, err := oci.New("registry.test", oci.Options{Transport: w.counted, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.client = client
+	repo, err := client.Repo(w.layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
+	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
+		if err := repo.PushBlob(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.source = lifecycle.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
+	w.options = portal.ReconcilerOptions{
+		Store: w, Machine: w.machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": w.program},
+		Templates: w.shelf, Client: client, Layout: w.layout, Ledger: func() string { return "acme/ledger" },
+	}
+	return w
+}
+
+// run lets a replica lead until the returned function is called.
+func (w *world) run(t testing.TB) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := portal.NewReconciler(w.options)
+	var wg sync.WaitGroup
+	wg.Go(func() { w.lead(ctx, r.Effects) })
+	wg.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return sync.OnceFunc(func() { cancel(); wg.Wait() })
+}
+
+// template is one that launches for eight hours.
+func template(name string) *lifecycle.Template {
+	return &lifecycle.Template{
+		Name: name, Enabled: true, Visible: true, Module: lifecycle.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
+		Owner: lifecycle.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Retries: 2, Update: "manual", Protection: true,
+		TTL:     &lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "destroy"},
+		Outputs: []string{"url"},
+	}
+}
+
+func (w *world) launch(t *testing.T, tpl *lifecycle.Template, who string) *lifecycle.Record {
+	t.Helper()
+	w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+	return w.must(t, lifecycle.Create{
+		Template: tpl, Digest: digestOf(tpl), Source: w.source,
+		Owner: lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: who},
+	}, lifecycle.Actor{Issuer: "https://idp", Subject: who})
+}
+
+func digestOf(t *lifecycle.Template) string {
+	d, err := t.Digest()
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// bulk makes ready instances, without a run of each.
+func (w *world) bulk(t testing.TB, tpl *lifecycle.Template, n int) {
+	t.Helper()
+	w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+	for i := range n {
+		rec := lifecycle.Record{
+			ID: instanceID(i), Template: tpl.Name, Snapshot: digestOf(tpl), Source: w.source, Phase: lifecycle.Ready,
+			Owner:     lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: strconv.Itoa(i)},
+			CreatedAt: w.now(), ReadyAt: w.now(), Since: w.now(), TTL: tpl.TTL.Default, ExpiresAt: w.now().Add(tpl.TTL.Default),
+		}
+		_, err := w.Do(t.Context(), w.command(lifecycle.Adopt{Record: rec, Template: tpl}, lifecycle.Actor{Subject: "admin", Admin: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// instanceID is the n-th of many ids.
+func instanceID(n int) string {
+	id := []byte("aaaaaaaaaa")
+	for i := len(id) - 1; n > 0; i-- {
+		id[i] = addr.InstanceLetters[n%len(addr.InstanceLetters)]
+		n /= len(addr.InstanceLetters)
+	}
+	return string(id)
+}
+
+// phases counts the instances in each phase.
+func (w *world) phases() map[lifecycle.Phase]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := map[lifecycle.Phase]int{}
+	for _, rec := range w.doc.Records {
+		n[rec.Phase]++
+	}
+	return n
+}
+
+// until waits for a phase, at most for so long by the clock of the test.
+func (w *world) until(t *testing.T, id string, limit time.Duration, phase lifecycle.Phase) *lifecycle.Record {
+	t.Helper()
+	end := time.After(limit)
+	for {
+		changed := w.Changed()
+		rec := w.record(id)
+		if rec != nil && rec.Phase == phase {
+			return rec
+		}
+		select {
+		case <-changed:
+		case <-end:
+			t.Fatalf("instance %s is %+v, want %s after %s", id, rec, phase, limit)
+		}
+	}
+}
+
+// TestLife takes an instance from its creation to its end and the removal of what
+// it left.
+func TestLife(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		defer w.run(t)()
+		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		ready := w.until(t, rec.ID, 2*time.Minute, lifecycle.Ready)
+		if string(ready.Outputs["url"]) != `"https://made.example.com"` {
+			t.Errorf("outputs: %s", ready.Outputs)
+		}
+		if end := ready.ExpiresAt.Sub(ready.ReadyAt); end != 8*time.Hour {
+			t.Errorf("it ends %s after it was ready", end)
+		}
+		repo, err := w.client.Repo("acme/instances/sandbox/vpc/" + rec.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (artifact.InstanceRepo{Repo: repo}).Source(t.Context(), rec.ID, 1); err != nil {
+			t.Error("the source is not kept:", err)
+		}
+		queue, err := w.client.Repo("acme/queue")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := artifact.ReadInstanceEntry(t.Context(), queue, rec.ID); err != nil || e.Repository != repo.Name() {
+			t.Errorf("entry of the state: %+v, %v", e, err)
+		}
+		gone := w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
+		if lag := gone.FinishedAt.Sub(ready.ExpiresAt.Add(time.Minute)); lag > 10*time.Second {
+			t.Errorf("destroyed %s after the end and a run", lag)
+		}
+		if left := w.program.left(); len(left) > 0 {
+			t.Errorf("resources are left: %v", left)
+		}
+		time.Sleep(8 * 24 * time.Hour)
+		synctest.Wait()
+		if rec := w.record(rec.ID); rec != nil {
+			t.Errorf("after eight days: %+v", rec)
+		}
+		list, err := repo.Snapshot(t.Context())
+		if want := "record-" + rec.ID; err != nil || len(list.Tags) != 1 || list.Tags[0] != want {
+			t.Errorf("left in the repository: %v, %v, want %s", list.Tags, err, want)
+		}
+		if _, err := artifact.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("entry of a state that has gone: %v", err)
+		}
+	})
+}

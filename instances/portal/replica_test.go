@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// replica is a server before which a [portal.Forward] stands.
+type replica struct {
+	*httptest.Server
+	asked atomic.Int64 // requests that reached it, whatever came of them
+
+	mu      sync.Mutex // guards the fields below
+	address string     // of the leader as it knows it
+	here    bool
+	seen    []*http.Request // that its own API answered
+	bodies  []string
+	answer  http.HandlerFunc // of its own API; nil: 200
+	known   bool             // it has a copy of the document
+}
+
+func (p *replica) leads(address string, here bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.address, p.here = address, here
+}
+
+func (p *replica) took() ([]*http.Request, []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen, p.bodies
+}
+
+func (p *replica) own(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	p.mu.Lock()
+	p.seen, p.bodies = append(p.seen, r), append(p.bodies, string(b))
+	answer := p.answer
+	p.mu.Unlock()
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case answer != nil:
+		answer(w, r)
+	default:
+		w.Header().Set("X-Own", "yes")
+		w.WriteHeader(http.StatusCreated)
+	}
+}
+
+var asOf = time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// newReplica starts one; change may set what is not usual.
+func newReplica(t *testing.T, change func(*portal.ForwardOptions)) *replica {
+	t.Helper()
+	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{Keyring: keys, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &replica{}
+	o := portal.ForwardOptions{
+		Kit: service.New(service.Options{Guard: guard}), Own: http.HandlerFunc(p.own), Transport: http.DefaultTransport,
+		Leader: func(context.Context) (string, bool) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.address, p.here
+		},
+		View: func(context.Context) (lifecycle.View, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !p.known {
+				return lifecycle.View{}, lifecycle.ErrNoLeader
+			}
+			return lifecycle.View{Document: &lifecycle.Document{}, AsOf: asOf}, nil
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	f := portal.NewForward(o)
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.asked.Add(1)
+		f.ServeHTTP(w, r)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// ask makes a request; headers are pairs.
+func ask(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// gone is an address at which nobody listens.
+func gone(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}

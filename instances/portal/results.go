@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// maxRevealed bounds the state that one output is read from, in bytes.
+const maxRevealed = 64 << 20
+
+// attemptOf is the newest attempt of a run.
+func attemptOf(rec *lifecycle.Record, u *lifecycle.Run) lifecycle.Ref {
+	return lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+}
+
+// forgotten says that a record is cut, as final ones are: which attempt left what
+// lies in the repository, nobody can tell any more.
+func forgotten(rec *lifecycle.Record, u *lifecycle.Run) error {
+	return fmt.Errorf("run %d of instance %s is over and its record is cut: %w", u.N, rec.ID, oci.ErrNotFound)
+}
+
+// Log is what there is of the log of a run's newest attempt, from a byte on: on the
+// host where it runs as far as it is written, else as far as it was stored.
+func (r *Reconciler) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error) {
+	if u.Attempt == 0 {
+		return nil, fmt.Errorf("run %d of instance %s was not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
+	}
+	if u.Nonce == "" {
+		return nil, forgotten(rec, u)
+	}
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range r.o.Executors {
+		if from, ok := x.(run.LogSource); ok {
+			spec := run.Spec{Ref: attemptOf(rec, u), Repository: repo.Repo.String(), Workspace: workspace}
+			return from.Log(ctx, spec, run.Handle(u.Handle), offset)
+		}
+	}
+	_, files, err := run.ReadReport(ctx, repo, attemptOf(rec, u))
+	if err != nil {
+		return nil, err
+	}
+	log, err := files.Log(ctx)
+	return io.NopCloser(bytes.NewReader(log[min(offset, int64(len(log))):])), err
+}
+
+// Plan is the plan of a run as text, masked as its attempt left it.
+func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run) ([]byte, error) {
+	ref := attemptOf(rec, u)
+	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this one applies what that one planned
+		ref.Kind, ref.Attempt, ref.Nonce = lifecycle.RunPlan, u.Planned, u.Before
+	}
+	if ref.Nonce == "" {
+		return nil, forgotten(rec, u)
+	}
+	repo, _, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	report, _, err := run.ReadReport(ctx, repo, ref)
+	if err != nil {
+		return nil, err
+	}
+	if report.PlanText == "" {
+		return nil, fmt.Errorf("run %d of instance %s left no plan: %w", u.N, rec.ID, oci.ErrNotFound)
+	}
+	return []byte(report.PlanText), nil
+}
+
+// Outputs are those of the last state of an instance.
+func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string]Output, error) {
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	state, _, err := statebackend.New(repo.Repo, statebackend.Options{Sealer: r.o.Sealer, MaxState: maxRevealed}).Get(ctx, workspace)
+	if errors.Is(err, statebackend.ErrUnsealed) {
+		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := states.Outputs(state)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
+	}
+	outputs := make(map[string]Output, len(all))
+	for name, one := range all {
+		outputs[name] = Output{Value: one.Value, Sensitive: one.Sensitive}
+	}
+	return outputs, nil
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// Options is what the API needs. Kit, Store, Machine and Catalog are required.
+type Options struct {
+	Kit     *service.Kit
+	Store   Store
+	Catalog Catalog
+	Kinds   Kinds              // of the cluster; nil: there is none
+	Results Results            // what runs left behind; nil: 501 for logs, plans and reveal
+	Adopter *Adopter           // finds what the ledger lost; nil: 501
+	Machine *lifecycle.Machine // that of the store, which says what limits there are
+	Rate    int                // changes a minute and caller; 0: 60
+	// GroupAge is how long what an issuer says of groups counts for ownership; 0: 24 h.
+	GroupAge time.Duration
+	Now      func() time.Time // nil: time.Now
+	Random   io.Reader        // of ids and nonces; nil: crypto/rand
+	// Poll is how often a stream looks for something new; 0: a second.
+	Poll time.Duration
+	// Beat is how often a stream says that it lives; 0: 15 s.
+	Beat time.Duration
+	// Again is how often it is asked anew who reads a stream; 0: a minute.
+	Again time.Duration
+}
+
+// Catalog is the templates that may be launched now, as [Templates] has them.
+type Catalog interface {
+	Current(name string) (*Entry, bool)
+	All() []Entry
+	// Pin is the template with a version of its module that a caller names; ""
+	// is [Catalog.Current] for now. An error is [lifecycle.ErrNotFound] where there
+	// is no template, and [lifecycle.ErrInvalid] where it does not take the version.
+	Pin(ctx context.Context, name, version string) (*Entry, error)
+	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
+	// people are offered them.
+	Versions(ctx context.Context, name string) ([]string, error)
+}
+
+// Results is what runs leave behind outside the document.
+type Results interface {
+	// Log is what there is of the log of an attempt from a byte on. It may end
+	// before the attempt does.
+	Log(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error)
+	// Plan is the plan of a run as text.
+	Plan(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run) ([]byte, error)
+	// Outputs are all of the last state.
+	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]Output, error)
+}
+
+// Output is one of a state.
+type Output struct {
+	Value     json.RawMessage
+	Sensitive bool
+}
+
+// server answers all routes. It keeps nothing but counts.
+type server struct {
+	o       Options
+	kit     *service.Kit
+	rate    *service.Rate
+	streams *streams
+}
+
+// New returns the API of templates and instances, to be served below /api/v1/. It
+// makes no request.
+func New(o Options) (http.Handler, error) {
+	if o.Kit == nil || o.Store == nil || o.Machine == nil || o.Catalog == nil {
+		return nil, errors.New("no kit, store, machine or templates")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	o.Poll, o.Beat, o.Again = cmp.Or(o.Poll, time.Second), cmp.Or(o.Beat, 15*time.Second), cmp.Or(o.Again, time.Minute)
+	o.Rate = cmp.Or(o.Rate, 60)
+	s := &server{o: o, kit: o.Kit, rate: service.NewRate(o.Rate, o.Now), streams: newStreams()}
+	return s.routes(), nil
+}
+
+// routes is the whole surface of the API: what a request is about, what the
+// caller has to be to it, and who answers. HEAD works wherever GET does, and
+// nothing that is asked for with GET changes anything.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	get := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
+	post := func(path string, h service.Handler) { mux.Handle("POST /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
+	destroy := func(path string, h service.Handler) { mux.Handle("DELETE /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
+	stream := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(h)) }
+
+	get("templates", to(s, s.anybodyIn, s.listTemplates))
+	get("templates/{namespace}/{name}", to(s, s.templateIn, s.showTemplate))
+	post("templates/{namespace}/{name}/pause", to(s, s.pausableIn, s.pause))
+	post("templates/{namespace}/{name}/resume", to(s, s.pausableIn, s.resume))
+
+	get("kinds/{name}", to(s, s.kindIn, s.showKind))
+
+	post("instances", to(s, s.launcherIn, s.create))
+	get("instances", to(s, s.knownIn, s.listInstances))
+	get("instances/{id}", to(s, s.instanceIn(reads), s.showInstance))
+	destroy("instances/{id}", to(s, s.instanceIn(owns|administers), s.destroy))
+	post("instances/{id}/extend", to(s, s.instanceIn(owns|administers), s.extend))
+	post("instances/{id}/update", to(s, s.instanceIn(owns|administers), s.update))
+	post("instances/{id}/approve", to(s, s.instanceIn(approves), s.approve))
+	post("instances/{id}/reject", to(s, s.instanceIn(approves), s.reject))
+	post("instances/{id}/retry", to(s, s.instanceIn(owns|administers), s.retry))
+	post("instances/{id}/cancel", to(s, s.instanceIn(owns|administers), s.cancel))
+	post("instances/{id}/protect", to(s, s.instanceIn(owns|administers), s.protect))
+	post("instances/{id}/unprotect", to(s, s.instanceIn(owns|administers), s.unprotect))
+	post("instances/{id}/transfer", to(s, s.instanceIn(owns|administers), s.transfer))
+	post("instances/{id}/orphan", to(s, s.instanceIn(administers), s.orphan))
+
+	get("instances/{id}/runs", to(s, s.instanceIn(reads), s.listRuns))
+	get("instances/{id}/runs/{n}", to(s, s.runIn(reads), s.showRun))
+	get("instances/{id}/runs/{n}/plan", to(s, s.runIn(readsLogs), s.plan))
+	stream("instances/{id}/runs/{n}/log", to(s, s.runIn(readsLogs), s.log))
+	get("instances/{id}/outputs", to(s, s.instanceIn(owns|administers), s.outputs))
+	post("instances/{id}/outputs/reveal", to(s, s.instanceIn(owns), s.reveal))
+
+	post("run/{namespace}/{name}", to(s, s.launchIn, s.run))
+	get("run/{namespace}/{name}/status", to(s, s.ownIn, s.showInstance))
+	post("run/{namespace}/{name}/extend", to(s, s.ownIn, s.extend))
+	destroy("run/{namespace}/{name}", to(s, s.ownIn, s.destroy))
+
+	get("me", to(s, s.knownIn, s.me))
+	stream("events", to(s, s.knownIn, s.events))
+	get("admin/instances", to(s, s.adminIn, s.adminInstances))
+	get("admin/templates", to(s, s.adminIn, s.adminTemplates))
+	post("admin/clock", to(s, s.adminIn, s.acceptClock))
+	post("admin/adopt", to(s, s.adminIn, s.adopt))
+	mux.Handle("/api/v1/", s.wrap(unknown))
+	return mux
+}
+
+// call is a request that may be answered.
+type call[A any] struct {
+	*http.Request
+	caller
+	view lifecycle.View
+	at   A // what the request is about
+}
+
+// finder reads from the path what a request is about, and decides whether the
+// caller may ask for it. Nothing of a body has been read by then.
+type finder[A any] func(r *http.Request, c caller, v lifecycle.View) (A, caller, error)
+
+// to is the way of every request: who asks, what there is, what it is about and
+// whether that may be, answer.
+func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[A]) error) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Cache-Control", "no-store")
+		c, err := s.caller(r)
+		if err != nil {
+			return err
+		}
+		v, err := s.o.Store.View(r.Context())
+		if err != nil {
+			return err
+		}
+		at, c, err := find(r, c, v)
+		if err != nil {
+			return err
+		}
+		if !readOnly(r) {
+			if err := s.admit(w, r, c); err != nil {
+				return err
+			}
+		}
+		return answer(w, call[A]{r, c, v, at})
+	}
+}
+
+// admit lets the body of a change be read, if the caller has not made too many.
+func (s *server) admit(w http.ResponseWriter, r *http.Request, c caller) error {
+	if wait, ok := s.rate.Take(c.key); !ok {
+		return &apiError{Status: http.StatusTooManyRequests, Reason: api.ReasonRate, After: max(1, int(wait/time.Second)),
+			Text: fmt.Sprintf("more than %d changes a minute", s.o.Rate)}
+	}
+	return s.kit.OpenBody(r)
+}
+
+func unknown(http.ResponseWriter, *http.Request) error {
+	return &service.Error{Status: http.StatusNotFound, Text: "there is no such route"}
+}
+
+// wrap makes an http.Handler of h.
+func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

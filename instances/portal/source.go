@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// snapshot is the template that the run of a record executes.
+func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*lifecycle.Template, error) {
+	key := rec.Snapshot
+	if rec.Run != nil && rec.Run.Snapshot != "" {
+		key = rec.Run.Snapshot
+	}
+	if t := d.Templates[key]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("the ledger has lost the template of instance %s", rec.ID)
+}
+
+// scope is what the expressions of a record's template name.
+func (r *Reconciler) scope(rec *lifecycle.Record) lifecycle.Scope {
+	s := lifecycle.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
+	if rec.Run != nil && rec.Run.Parameters != nil {
+		s.Parameters = rec.Run.Parameters
+	}
+	return s
+}
+
+// repo is the repository of an instance, and the workspace of its state there.
+func (r *Reconciler) repo(template, id string) (artifact.InstanceRepo, string, error) {
+	namespace, name, ok := strings.Cut(template, "/")
+	if !ok {
+		return artifact.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
+	}
+	path, workspace, err := r.o.Layout.Instance(namespace, name, id)
+	if err != nil {
+		return artifact.InstanceRepo{}, "", err
+	}
+	repo, err := r.o.Client.Repo(path)
+	return artifact.InstanceRepo{Repo: repo, Sealer: r.o.Sealer}, workspace, err
+}
+
+// spec is the attempt that a record names.
+func (r *Reconciler) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *lifecycle.Template, error) {
+	t, err := snapshot(d, rec)
+	if err != nil {
+		return run.Spec{}, nil, err
+	}
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return run.Spec{}, nil, err
+	}
+	variables, err := lifecycle.Render(t, r.scope(rec))
+	if err != nil {
+		return run.Spec{}, nil, fmt.Errorf("variables of template %s: %w", rec.Template, err)
+	}
+	n := rec.Run
+	s := run.Spec{
+		Ref:        lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Run:        fmt.Sprintf("%s %s run %d", rec.Template, rec.ID, n.N),
+		Repository: repo.Repo.String(), Workspace: workspace, Ledger: r.o.Ledger(), Source: n.Source, Snapshot: cmp.Or(n.Snapshot, rec.Snapshot),
+		Variables: variables, Sensitive: r.sensitive(rec, t, variables),
+		Outputs: t.Outputs, Credentials: t.Credentials, Approve: n.Kind == lifecycle.RunPlan,
+		Took: tookOver(rec), Limits: r.o.Limits,
+	}
+	s.Limits.Timeout = t.Timeout
+	if rec.Workspace != "" {
+		if err := r.workspaceSpec(&s, rec); err != nil {
+			return run.Spec{}, nil, err
+		}
+	}
+	if n.Kind == lifecycle.RunApply && n.Approved != "" && n.Plan != "" {
+		s.Plan = n.Plan
+		s.PlanTag = artifact.InstanceTag{Kind: artifact.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
+	}
+	return s, t, nil
+}
+
+// sensitive names the variables that no log may show. Where the schema has gone
+// with its template, all that a sensitive parameter may be in are.
+func (r *Reconciler) sensitive(rec *lifecycle.Record, t *lifecycle.Template, variables map[string]json.RawMessage) []string {
+	names := slices.Clone(rec.Sensitive)
+	e, ok := r.o.Templates.Current(rec.Template)
+	switch {
+	case ok && e.Schema != nil:
+		names = append(names, e.Schema.SensitiveVariables()...)
+	case len(rec.Sensitive) > 0:
+		for _, name := range slices.Sorted(maps.Keys(variables)) {
+			if !slices.ContainsFunc(t.Parameters, func(p lifecycle.Parameter) bool { return p.Name == name }) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// tookOver is the lock that the attempt before may have left; "" if there was
+// none.
+func tookOver(rec *lifecycle.Record) string {
+	n := rec.Run
+	switch {
+	case n.Before != "":
+		return run.LockID(lifecycle.Ref{ID: rec.ID, N: n.N, Attempt: n.Attempt - 1, Nonce: n.Before})
+	case len(rec.Runs) > 0 && rec.Runs[0].Nonce != "":
+		last := rec.Runs[0]
+		return run.LockID(lifecycle.Ref{ID: rec.ID, N: last.N, Attempt: last.Attempt, Nonce: last.Nonce})
+	}
+	return ""
+}
+
+// pinned reports whether the run before, which was done, has kept what this one
+// executes.
+func pinned(rec *lifecycle.Record) bool {
+	n := rec.Run
+	return len(rec.Runs) > 0 && rec.Runs[0].Result == lifecycle.Done && rec.Runs[0].Source == n.Source &&
+		(n.Snapshot == "" || n.Snapshot == rec.Snapshot)
+}
+
+// pin keeps what a run executes under a tag of the instance, so that destroying
+// needs nobody's retention; and before the first one it says in the queue where
+// the state will be.
+func (r *Reconciler) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template) error {
+	if rec.Workspace != "" { // its source is an upload, which lies there
+		if err := r.forget(ctx, rec); err != nil && !passing(err) {
+			return err
+		}
+		return nil
+	}
+	if pinned(rec) {
+		return nil
+	}
+	n := rec.Run
+	repo, _, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return err
+	}
+	if len(rec.Runs) == 0 {
+		queue, err := r.o.Client.Repo(r.o.Layout.QueueRepo())
+		if err != nil {
+			return err
+		}
+		err = artifact.AddInstanceEntry(ctx, queue, artifact.InstanceEntry{ID: rec.ID, Template: rec.Template, Repository: repo.Repo.Name()})
+		if err != nil {
+			return err
+		}
+	}
+	zip, err := r.zip(ctx, repo.Repo, n.Source, len(rec.Runs) == 0)
+	if err != nil {
+		return err
+	}
+	s := artifact.Source{Zip: zip, First: n.N == 1 && n.Attempt == 1, Annotations: map[string]string{
+		"okara_template": rec.Template, "okara_module": n.Source.Module, "okara_version": n.Source.Version,
+	}}
+	if s.Template, err = t.Canonical(); err != nil {
+		return err
+	}
+	if n.Source.Lock != "" {
+		if s.Lock, err = repo.LockFile(ctx, digest.Digest(n.Source.Lock)); err != nil {
+			return err
+		}
+	}
+	err = repo.PutSource(ctx, rec.ID, n.N, s)
+	if errors.Is(err, oci.ErrExists) {
+		// An attempt of an earlier ledger put it: what is run is named by digest.
+		return nil
+	}
+	return err
+}
+
+// zip is the archive of a module, in the repository of the instance or in that of
+// the module, from which it is mounted.
+func (r *Reconciler) zip(ctx context.Context, own *oci.Repo, s lifecycle.Source, first bool) (oci.Blob, error) {
+	d := digest.Digest(s.Archive)
+	if !first {
+		if desc, err := own.Stat(ctx, d); err == nil {
+			return blobOf(ctx, own, desc, s), nil
+		}
+	}
+	m, err := addr.ParseModule(s.Module)
+	if err != nil {
+		return oci.Blob{}, err
+	}
+	from, err := r.o.Client.Repo(r.o.Layout.Module(m))
+	if err != nil {
+		return oci.Blob{}, err
+	}
+	if s.Size > 0 { // the same as it would say
+		return blobOf(ctx, from, oci.Descriptor{MediaType: artifact.MediaZip, Digest: d, Size: s.Size}, s), nil
+	}
+	desc, err := from.Stat(ctx, d)
+	if err != nil {
+		return oci.Blob{}, moduleError(s, err)
+	}
+	return blobOf(ctx, from, desc, s), nil
+}
+
+func moduleError(s lifecycle.Source, err error) error {
+	return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
+}
+
+// blobOf is the archive of a module that lies in a repository.
+func blobOf(ctx context.Context, from *oci.Repo, d oci.Descriptor, s lifecycle.Source) oci.Blob {
+	return oci.Blob{Descriptor: d, From: from, Open: func() (io.ReadCloser, error) {
+		r, err := from.Open(ctx, d)
+		if err != nil {
+			return nil, moduleError(s, err)
+		}
+		return r, nil
+	}}
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// memory is a Store in memory that leads while somebody lets it: every command
+// that changes something is a commit, and its effects are delivered in order
+// after it. Before its first time it takes commands, and delivers no effects.
+type memory struct {
+	machine *lifecycle.Machine
+	now     func() time.Time
+
+	mu      sync.Mutex // guards the fields below
+	doc     *lifecycle.Document
+	commits int
+	leads   bool
+	ended   bool // it led, and does not any more
+	changed chan struct{}
+	effects []lifecycle.Effect // not yet delivered
+	some    chan struct{}      // there are some
+	// lose drops effects that were committed, as a leader does that dies; nil: none.
+	lose   func(lifecycle.Effect) bool
+	passes []lifecycle.Pass // that were a commit each
+}
+
+func newMemory(now func() time.Time) *memory {
+	return &memory{
+		machine: &lifecycle.Machine{}, now: now,
+		doc:     &lifecycle.Document{Version: 1},
+		changed: make(chan struct{}), some: make(chan struct{}, 1),
+	}
+}
+
+func (m *memory) View(context.Context) (lifecycle.View, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return lifecycle.View{Document: m.doc, AsOf: m.now(), Leading: m.leads}, nil
+}
+
+func (m *memory) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+func (m *memory) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return lifecycle.Answer{}, lifecycle.ErrNoLeader
+	}
+	after, effects, answer, err := m.machine.Step(m.doc, c, m.now())
+	if err != nil || after == m.doc {
+		return answer, err
+	}
+	m.doc = after
+	m.commits++
+	if p, ok := c.Event.(lifecycle.Pass); ok {
+		m.passes = append(m.passes, p)
+	}
+	for _, e := range effects {
+		if m.lose == nil || !m.lose(e) {
+			m.effects = append(m.effects, e)
+		}
+	}
+	m.tell()
+	return answer, nil
+}
+
+// tell says that something changed. The caller holds mu.
+func (m *memory) tell() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+	select {
+	case m.some <- struct{}{}:
+	default:
+	}
+}
+
+// lead makes the store lead until ctx ends, and has effects delivered, first those
+// that are outstanding.
+func (m *memory) lead(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
+	m.mu.Lock()
+	m.leads, m.ended = true, false
+	m.effects = m.machine.Outstanding(m.doc)
+	m.tell()
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.leads, m.ended, m.effects = false, true, nil
+		m.tell()
+	}()
+	for {
+		m.mu.Lock()
+		list := m.effects
+		m.effects = nil
+		m.mu.Unlock()
+		if len(list) > 0 {
+			begin(ctx, list)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.some:
+		}
+	}
+}
+
+// must does what has to be taken, and returns the record as it is answered.
+func (m *memory) must(t *testing.T, e lifecycle.Event, who lifecycle.Actor) *lifecycle.Record {
+	t.Helper()
+	a, err := m.Do(t.Context(), m.command(e, who))
+	if err != nil {
+		t.Fatalf("%T: %v", e, err)
+	}
+	return a.Record
+}
+
+// command is an event with a seed that no other one has.
+func (m *memory) command(e lifecycle.Event, who lifecycle.Actor) lifecycle.Command {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seed := sha256.Sum256([]byte(strconv.Itoa(m.commits) + m.now().String() + who.Subject))
+	return lifecycle.Command{Event: e, Actor: who, Seed: seed}
+}
+
+// record is an instance as it was committed last; nil: there is none.
+func (m *memory) record(id string) *lifecycle.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.doc.Records[id]
+}
+
+// count returns how many commits there were.
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.commits
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// listTemplates answers those that the caller may see, without the hidden ones.
+func (s *server) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
+	p, err := pageOf(r.Request)
+	if err != nil {
+		return err
+	}
+	doc := api.Templates{Templates: []api.Template{}}
+	last := ""
+	for _, e := range s.o.Catalog.All() {
+		if !e.Template.Visible || !r.mayRead(e.Template.Name) {
+			continue
+		}
+		doc.Count++
+		switch {
+		case e.Template.Name <= p.after || doc.Next != "":
+		case len(doc.Templates) == p.limit:
+			doc.Next = last
+		default:
+			one := s.entryDoc(r.caller, r.view.Document, &e)
+			one.Schema, one.Parameters = nil, nil // a list is for choosing
+			doc.Templates = append(doc.Templates, one)
+			last = one.Name
+		}
+	}
+	if p.after == "" {
+		doc.Kinds = s.kinds(r.caller)
+		for i := range doc.Kinds {
+			doc.Kinds[i].Example = ""
+		}
+	}
+	if doc.Count == 0 && len(doc.Kinds) == 0 {
+		if err := r.nothing(); err != nil {
+			return err
+		}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// nothing refuses those without a token to whom no template is shown, and who
+// might have meant to send one.
+func (c caller) nothing() error {
+	if c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere}) || c.mayAny(access.Use) {
+		return nil
+	}
+	return c.unknown()
+}
+
+func (s *server) showTemplate(w http.ResponseWriter, r call[string]) error {
+	doc, ok := s.templateDoc(r.caller, r.view.Document, r.at)
+	if !ok {
+		return noTemplate()
+	}
+	if r.may(access.Use, r.at) {
+		var err error
+		if doc.Versions, err = s.o.Catalog.Versions(r.Context(), r.at); err != nil { // the newest can be launched without
+			s.kit.Log(r.Request).Warn("versions of a template are not offered", "template", r.at, "error", err)
+		}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// templateDoc is a template as the caller sees it; false: it is not there.
+func (s *server) templateDoc(c caller, d *lifecycle.Document, name string) (api.Template, bool) {
+	e, ok := s.o.Catalog.Current(name)
+	if !ok {
+		return api.Template{}, false
+	}
+	return s.entryDoc(c, d, e), true
+}
+
+func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Template {
+	t := e.Template
+	doc := api.Template{
+		Name: t.Name, Title: t.Title, Description: t.Description, Icon: t.Icon, Category: t.Category, Enabled: t.Enabled, Visible: t.Visible, Digest: e.Digest,
+		Module: cmp.Or(t.Module.Address, e.Source.Chart), Version: t.Module.Version, Owner: t.Owner, Groups: t.Groups, PerOwner: t.PerOwner, Max: t.Max, Approval: t.Approval,
+		Outputs: t.Outputs, Protection: t.Protection, Update: t.Update, Pool: poolDoc(d, t),
+	}
+	if l := t.TTL; l != nil {
+		doc.TTL = &api.TTL{
+			Default: api.Duration(l.Default), Max: api.Duration(l.Max), Extend: api.Duration(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
+		}
+	}
+	doc.Cost = costDoc(t.Cost)
+	if e.Schema != nil {
+		doc.Schema = e.Schema.JSON()
+	}
+	for _, p := range t.Parameters {
+		one := api.Parameter{
+			Name: p.Name, Title: p.Title, Help: p.Help, Default: p.Default, Enum: p.Enum, Pattern: p.Pattern, Minimum: p.Minimum, Maximum: p.Maximum, Update: p.Update,
+		}
+		if one.Sensitive = e.Schema == nil || e.Schema.Sensitive(p.Name); one.Sensitive {
+			one.Default = nil
+		}
+		doc.Parameters = append(doc.Parameters, one)
+	}
+	if pool := d.Pools[t.Name]; pool != nil {
+		doc.Paused = pool.Paused
+	}
+	if e.Problem != "" {
+		doc.Invalid = "it cannot be launched now"
+		if c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name) {
+			doc.Invalid = e.Problem
+		}
+	}
+	if c.may(access.Use, t.Name) {
+		s.own(c, d, t, &doc)
+	}
+	return doc
+}
+
+// own is what is left of the caller's limits, and as whom he may launch it.
+func (s *server) own(c caller, d *lifecycle.Document, t *lifecycle.Template, doc *api.Template) {
+	owners, err := c.owners(t)
+	if err != nil {
+		return // why not, he is told when he launches it
+	}
+	for _, o := range owners {
+		doc.Owners = append(doc.Owners, *ownerDoc(o))
+	}
+	doc.Force = c.may(access.Admin, t.Name)
+	if len(owners) != 1 {
+		return
+	}
+	doc.Quota = &api.Quota{}
+	for _, q := range s.o.Machine.Quotas(d, t, owners[0], c.actor) { // the tightest is the one that counts
+		if doc.Quota.Limit == 0 || q.Limit-q.Used < doc.Quota.Limit-doc.Quota.Used {
+			*doc.Quota = api.Quota{Limit: q.Limit, Used: q.Used}
+		}
+	}
+}
+
+// poolDoc counts the instances of a pool: available, claimed, all that live.
+func poolDoc(d *lifecycle.Document, t *lifecycle.Template) *api.Pool {
+	if t.Pool == nil {
+		return nil
+	}
+	doc := &api.Pool{Size: t.Pool.Size}
+	for _, r := range d.Records {
+		if r.Template != t.Name || !r.Pooled || !r.Phase.Live() {
+			continue
+		}
+		doc.Total++
+		switch {
+		case r.Phase == lifecycle.Available:
+			doc.Available++
+		case r.Owner.Kind != "":
+			doc.Claimed++
+		}
+	}
+	return doc
+}
+
+// adminTemplates answers all templates, those that are gone and have instances
+// among them.
+func (s *server) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
+	d := r.view.Document
+	byName := map[string]*api.AdminTemplate{}
+	for _, e := range s.o.Catalog.All() {
+		byName[e.Template.Name] = &api.AdminTemplate{Template: s.entryDoc(r.caller, d, &e)}
+	}
+	for _, record := range d.Records {
+		if reserved(record.Template) {
+			continue
+		}
+		one := byName[record.Template]
+		if one == nil {
+			one = &api.AdminTemplate{Template: api.Template{Name: record.Template}, Gone: true}
+			byName[record.Template] = one
+		}
+		if one.Phases == nil {
+			one.Phases = map[string]int{}
+		}
+		one.Phases[string(record.Phase)]++
+		if record.Phase.Live() {
+			one.Live++
+		}
+	}
+	doc := api.AdminTemplates{Templates: []api.AdminTemplate{}}
+	for name, one := range byName {
+		if pool := d.Pools[name]; pool != nil {
+			one.Failures, one.Backoff, one.PausedBy = pool.Failures, pool.Backoff, pool.By
+		}
+		doc.Templates = append(doc.Templates, *one)
+	}
+	slices.SortFunc(doc.Templates, func(a, b api.AdminTemplate) int { return strings.Compare(a.Name, b.Name) })
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// adminInstances answers all instances, and what an admin has to know of them.
+func (s *server) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
+	list, err := s.list(r, administers)
+	if err != nil {
+		return err
+	}
+	doc := api.AdminInstances{Instances: list, Phases: map[string]int{}, ClockHeld: r.view.Document.Clock.Held}
+	for _, record := range r.view.Document.Records {
+		if !reserved(record.Template) {
+			doc.Phases[string(record.Phase)]++
+		}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// me answers who the server takes the caller for.
+func (s *server) me(w http.ResponseWriter, r call[struct{}]) error {
+	used, shared := r.counts(r.view.Document)
+	doc := api.Me{
+		Mode: r.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
+		Admin:    r.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}),
+		Approver: r.mayAny(access.Approve),
+		Quota:    &api.Quota{Limit: s.userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
+		Server: api.Settings{Rate: s.o.Rate}, AsOf: r.view.AsOf,
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	// templatesEvery is how often templates are read again.
+	templatesEvery = 30 * time.Second
+	// templatesAfter is how long to wait for more after something was published
+	// here: a module, its signature, the list of all of them.
+	templatesAfter = time.Second
+)
+
+// TemplatesOptions say where templates come from. Catalog is required.
+type TemplatesOptions struct {
+	Dir      string           // of files *.hcl; "": none
+	Sources  []TemplateSource // the first whose glob fits counts
+	Catalog  *catalog.Catalog // of modules, and of templates that are artifacts
+	Defaults lifecycle.Defaults
+	Known    lifecycle.Known // what templates may name
+	Logger   *slog.Logger    // nil: none
+}
+
+// TemplateSource lets templates come from the registry, and says what they may
+// lend themselves.
+type TemplateSource struct {
+	Templates   string // glob of names
+	Versions    addr.Constraint
+	Modules     []string // globs; none: those of the template's namespace
+	Credentials []string // none: none
+	Max         int      // most instances of each; 0: what the template says
+}
+
+// Templates are those that may be launched now. It is safe for concurrent use.
+type Templates struct {
+	o TemplatesOptions
+
+	reading sync.Mutex // guards files and artifacts: one reads at a time
+
+	files     map[string]templateFile     // by name of the file
+	artifacts map[string]templateArtifact // by name of the template
+
+	mu       sync.Mutex // guards the fields below, whose values never change
+	entries  map[string]*Entry
+	problems []TemplateProblem
+}
+
+// Entry is one template, and the module version that it means now.
+type Entry struct {
+	Template *lifecycle.Template
+	Digest   string            // of Template
+	Source   lifecycle.Source  // zero while there is a Problem
+	Schema   *lifecycle.Schema // nil while there is a Problem
+	From     string            // FILE, or REPOSITORY:TAG@DIGEST
+	// Problem is why no instance can be made of it now: the module is not to be
+	// had or does not fit. "": it can. A pool pauses with it.
+	Problem string
+}
+
+// TemplateProblem is what is wrong with a file or an artifact. The templates
+// that were read of it last stay.
+type TemplateProblem struct {
+	From string // file or name of a template
+	Text string // template NAME: FILE:LINE: …
+}
+
+// NewTemplates returns templates that [Templates.Load] or [Templates.Run] fills.
+func NewTemplates(o TemplatesOptions) *Templates {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*Entry{}}
+}
+
+// Run reads the templates, and again every 30 s, and soon after this server took a
+// module or a template, until ctx ends.
+func (t *Templates) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		news := t.o.Catalog.News()
+		t.Load(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(templatesEvery):
+		case <-news:
+			select {
+			case <-ctx.Done():
+			case <-time.After(templatesAfter):
+			}
+		}
+	}
+	return nil
+}
+
+// Load reads the templates once. What cannot be read stays as it was, and is one
+// of [Templates.Problems].
+func (t *Templates) Load(ctx context.Context) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	found, problems := map[string]*Entry{}, []TemplateProblem{}
+	problems = append(problems, t.readFiles(found)...)
+	problems = append(problems, t.readArtifacts(ctx, found)...)
+	for name, e := range found {
+		found[name] = t.resolved(ctx, e)
+	}
+	if ctx.Err() != nil {
+		return // what was asked last was not answered
+	}
+	t.mu.Lock()
+	before := t.problems
+	t.entries, t.problems = found, problems
+	t.mu.Unlock()
+	for _, p := range problems {
+		if !slices.Contains(before, p) {
+			t.o.Logger.Error("a template cannot be used as it is", "from", p.From, "reason", p.Text)
+		}
+	}
+}
+
+// Current returns the template of a name.
+func (t *Templates) Current(name string) (*Entry, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.entries[name]
+	return e, ok
+}
+
+// All are the templates, by name.
+func (t *Templates) All() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []Entry
+	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
+		all = append(all, *t.entries[name])
+	}
+	return all
+}
+
+// Problems are what is wrong now with files and artifacts.
+func (t *Templates) Problems() []TemplateProblem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.problems)
+}
+
+// resolved is an entry with the module that it means now.
+func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
+	out := *e
+	out.Template = e.Template.WithDefaults(t.o.Defaults)
+	err := out.Template.CheckExpressions(t.o.Known)
+	if err == nil {
+		out.Digest, err = out.Template.Digest()
+	}
+	if err != nil {
+		out.Problem = err.Error()
+		return &out
+	}
+	before, known := t.Current(e.Template.Name)
+	known = known && before.Digest == out.Digest && before.Problem == ""
+	source, description, err := ResolveModule(ctx, t.o.Catalog, out.Template.Module)
+	switch {
+	case err != nil && known && temporary(err):
+		return before
+	case err != nil:
+		out.Problem = err.Error()
+		return &out
+	case known && before.Source == source:
+		return before
+	}
+	out.Schema, err = lifecycle.NewSchema(out.Template, description)
+	if err != nil {
+		out.Problem = err.Error()
+		return &out
+	}
+	out.Source = source
+	return &out
+}
+
+// temporary reports whether it is the registry that failed.
+func temporary(err error) bool {
+	return oci.Passing(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// ResolveModule returns the version of a module that a template means now, by its
+// digests, and what the module says of itself.
+func ResolveModule(ctx context.Context, c *catalog.Catalog, ref lifecycle.ModuleRef) (lifecycle.Source, lifecycle.Module, error) {
+	m, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return lifecycle.Source{}, lifecycle.Module{}, err
+	}
+	v, err := chooseVersion(ctx, c, m, ref)
+	if errors.Is(err, oci.ErrNotFound) && !errors.Is(err, errNoVersion) { // its text names the repository, on a built-in registry nothing that anybody knows
+		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s: no version of it is published: %w", m, oci.ErrNotFound)
+	}
+	if err != nil {
+		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s: %w", m, err)
+	}
+	mv, err := c.ModuleVersion(ctx, m, v)
+	if err != nil {
+		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s %s: %w", m, v, err)
+	}
+	source := lifecycle.Source{Module: m.String(), Version: v.String(), Digest: mv.Manifest.Digest.String(), Archive: mv.Zip.Digest.String(), Size: mv.Zip.Size, Path: ref.Path}
+	if ref.Pinned() && source.Digest != ref.Version {
+		return source, lifecycle.Module{}, fmt.Errorf("module %s %s has the digest %s now, not %s", m, v, source.Digest, ref.Version)
+	}
+	d, err := c.Description(ctx, mv)
+	if err != nil {
+		return source, lifecycle.Module{}, fmt.Errorf("module %s %s: %w", m, v, err)
+	}
+	described, err := DescribedModule(d, ref.Path)
+	if err != nil {
+		return source, described, fmt.Errorf("module %s %s: %w", m, v, err)
+	}
+	return source, described, nil
+}
+
+// errNoVersion says that a module has versions, and none that a template takes.
+var errNoVersion = errors.New("no version fits")
+
+// chooseVersion is the highest version that fits, or the one of a digest.
+func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref lifecycle.ModuleRef) (addr.Version, error) {
+	versions, err := c.Module(ctx, m)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	if !ref.Pinned() {
+		fits, err := addr.ParseConstraint(ref.Version)
+		if err != nil {
+			return addr.Version{}, err
+		}
+		v, ok := versions.Highest(fits.Allows)
+		if !ok {
+			return v, fmt.Errorf("%w %q: %w", errNoVersion, ref.Version, oci.ErrNotFound)
+		}
+		return v, nil
+	}
+	for _, v := range versions.Listed {
+		mv, err := c.ModuleVersion(ctx, m, v)
+		if err == nil && mv.Manifest.Digest.String() == ref.Version {
+			return v, nil
+		}
+		if err != nil && temporary(err) {
+			return v, err
+		}
+	}
+	return addr.Version{}, fmt.Errorf("%w the digest %s: %w", errNoVersion, ref.Version, oci.ErrNotFound)
+}
+
+// DescribedModule is what a description says of a module, or of one below it.
+func DescribedModule(d artifact.ModuleDescription, path string) (lifecycle.Module, error) {
+	described := d.Root
+	if path != "" {
+		i := slices.IndexFunc(d.Submodules, func(m artifact.DescribedModule) bool { return m.Path == path })
+		if i < 0 {
+			return lifecycle.Module{}, fmt.Errorf("it has no module %s; those below modules/ can be launched", path)
+		}
+		described = d.Submodules[i]
+	}
+	out := lifecycle.Module{Inputs: described.Inputs, Outputs: map[string]bool{}}
+	for _, o := range described.Outputs {
+		out.Outputs[o.Name] = o.Sensitive
+	}
+	return out, nil
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// fixture is a registry with modules and templates, and a folder of templates.
+type fixture struct {
+	t      *testing.T
+	depot  *depot.Depot
+	server *httptest.Server
+	dir    string
+	later  atomic.Int64 // how far the clock of the catalog is ahead
+	o      portal.TemplatesOptions
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	s := &fixture{t: t, dir: t.TempDir(), server: httptest.NewServer(ocitest.Handler(t, ocitest.Quirks{}))}
+	t.Cleanup(s.server.Close)
+	client, err := oci.New(strings.TrimPrefix(s.server.URL, "http://"), oci.Options{PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := addr.Layout{Prefix: "p"}
+	s.depot = depot.New(depot.Options{Client: client, Layout: layout})
+	now := func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
+	s.o = portal.TemplatesOptions{Dir: s.dir, Catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Now: now})}
+	return s
+}
+
+// module publishes a version of net/vpc/aws, and returns its digest.
+func (s *fixture) module(version, config string) string {
+	s.t.Helper()
+	return s.moduleAt("net/vpc/aws", version, config)
+}
+
+func (s *fixture) moduleAt(address, version, config string) string {
+	s.t.Helper()
+	m := addr.ModuleVersion{Module: mustBe(addr.ParseModule(address)), Version: mustBe(addr.ParseVersion(version))}
+	tree := fstest.MapFS{"main.tf": {Data: []byte(config + "\n# " + version)}, "modules/small/main.tf": {Data: []byte("variable \"only\" {\n  type = string\n}\n")}}
+	out, err := s.depot.PublishModule(s.t.Context(), tree, m, depot.ModuleOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out.Digest
+}
+
+func mustBe[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (s *fixture) file(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// templateText is the text of one, with a body.
+func templateText(name, module, body string) string {
+	return "template \"" + name + "\" {\n  module {\n    " + module + "\n  }\n" + body + "\n}\n"
+}
+
+func (s *fixture) publish(name, version, text string) {
+	s.t.Helper()
+	list := mustBe(lifecycle.ParseTemplates([]byte(text), "a.hcl", lifecycle.Known{}))
+	if _, err := s.depot.PublishTemplate(s.t.Context(), name, mustBe(addr.ParseVersion(version)), mustBe(list[0].Canonical())); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// load reads all anew, as if the catalog had forgotten its lists.
+func (s *fixture) load(t *portal.Templates) {
+	s.later.Add(int64(10 * time.Minute))
+	t.Load(s.t.Context())
+	t.Load(s.t.Context()) // the first may be answered from before while the lists are read
+}
+
+func problems(t *portal.Templates) []string {
+	var all []string
+	for _, p := range t.Problems() {
+		all = append(all, p.Text)
+	}
+	return all
+}
+
+const config = `variable "name" {
+  type    = string
+  default = "x"
+}
+output "url" {
+  value = ""
+}
+`
+
+// TestVersions resolves a constraint, an exact version and a digest, each to what
+// is pinned.
+func TestVersions(t *testing.T) {
+	s := newFixture(t)
+	digests := map[string]string{}
+	for _, v := range []string{"1.4.0", "1.5.0", "2.0.0", "2.1.0-rc.1"} {
+		digests[v] = s.module(v, config)
+	}
+	s.file("a.hcl", templateText("a/any", `address = "net/vpc/aws"`, "")+
+		templateText("a/range", "address = \"net/vpc/aws\"\nversion = \"~> 1.4\"", "")+
+		templateText("a/exact", "address = \"net/vpc/aws\"\nversion = \"2.1.0-rc.1\"", "")+
+		templateText("a/pinned", "address = \"net/vpc/aws\"\nversion = \""+digests["1.4.0"]+"\"\npath = \"modules/small\"", "inputs = { only = \"y\" }")+
+		templateText("a/none", "address = \"net/vpc/aws\"\nversion = \"~> 7.0\"", "")+
+		templateText("a/gone", `address = "net/gone/aws"`, "")+
+		templateText("a/below", "address = \"net/vpc/aws\"\npath = \"modules/large\"", ""))
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	got := map[string]string{}
+	for _, e := range all.All() {
+		got[e.Template.Name] = e.Source.Version
+		if e.Problem == "" && (e.Source.Digest != digests[e.Source.Version] || !strings.HasPrefix(e.Source.Archive, "sha256:") || e.Schema == nil || e.Digest == "") {
+			t.Errorf("%s: %+v", e.Template.Name, e)
+		}
+		if (e.Problem != "") != (e.Source == lifecycle.Source{}) {
+			t.Errorf("%s: problem %q and source %+v", e.Template.Name, e.Problem, e.Source)
+		}
+	}
+	want := map[string]string{"a/any": "2.0.0", "a/range": "1.5.0", "a/exact": "2.1.0-rc.1", "a/pinned": "1.4.0", "a/none": "", "a/gone": "", "a/below": ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if e, ok := all.Current("a/pinned"); !ok || e.Source.Path != "modules/small" {
+		t.Errorf("got %+v", e)
+	}
+	if e, _ := all.Current("a/none"); !strings.Contains(e.Problem, `no version fits "~> 7.0"`) {
+		t.Errorf("got %q", e.Problem)
+	}
+	if e, _ := all.Current("a/below"); !strings.Contains(e.Problem, "no module modules/large") {
+		t.Errorf("got %q", e.Problem)
+	}
+
+	for name, want := range map[string][]string{
+		"a/any": {"2.0.0", "1.5.0", "1.4.0"}, "a/range": {"1.5.0", "1.4.0"}, "a/exact": {"2.1.0-rc.1"}, "a/pinned": nil, "a/none": nil,
+	} {
+		offered, err := all.Versions(t.Context(), name)
+		if diff := cmp.Diff(want, offered); err != nil || diff != "" {
+			t.Errorf("versions of %s: %v (-want +got)\n%s", name, err, diff)
+		}
+		for _, v := range offered {
+			if e, err := all.Pin(t.Context(), name, v); err != nil || e.Source.Version != v {
+				t.Errorf("%s %s: %+v, %v", name, v, e, err)
+			}
+		}
+	}
+	if _, err := all.Versions(t.Context(), "a/unheard"); !errors.Is(err, lifecycle.ErrNotFound) {
+		t.Errorf("versions of what is not there: %v", err)
+	}
+
+	newest := s.module("1.6.0", config)
+	s.load(all)
+	if e, _ := all.Current("a/range"); e.Source.Digest != newest {
+		t.Errorf("got %+v", e.Source)
+	}
+	s.server.Close() // what was resolved stays so
+	s.load(all)
+	if e, _ := all.Current("a/range"); e.Problem != "" || e.Source.Digest != newest {
+		t.Errorf("without registry: %q, %+v", e.Problem, e.Source)
+	}
+}
+
+// TestFiles: a broken file keeps its last good content, one that goes takes its
+// templates along.
+func TestFiles(t *testing.T) {
+	s := newFixture(t)
+	s.module("1.0.0", config)
+	one, two := templateText("a/one", `address = "net/vpc/aws"`, ""), templateText("a/two", `address = "net/vpc/aws"`, "")
+	s.file("a.hcl", one)
+	s.file("b.hcl", two)
+	s.file("c.txt", "no template")
+	s.file(".d.hcl", "{")
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	names := func() string {
+		var list []string
+		for _, e := range all.All() {
+			list = append(list, e.Template.Name+"="+e.Template.Title+e.Problem)
+		}
+		return strings.Join(list, " ")
+	}
+	if got := names(); got != "a/one= a/two=" || len(all.Problems()) != 0 {
+		t.Errorf("got %s, %v", got, problems(all))
+	}
+	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, "\n  owner = \"robot\""))
+	s.load(all)
+	want := []string{"template a/one: " + filepath.Join(s.dir, "a.hcl") + `:6: owner "robot" is not user, group or claim:NAME`}
+	if diff := cmp.Diff(want, problems(all)); diff != "" || names() != "a/one= a/two=" {
+		t.Errorf("%s %s", diff, names())
+	}
+	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, "title = \"T\""))
+	s.file("b.hcl", templateText("a/one", `address = "net/vpc/aws"`, "title = \"other\""))
+	s.load(all)
+	if got := names(); got != "a/one=T" || len(all.Problems()) != 1 || !strings.Contains(all.Problems()[0].Text, "also in") {
+		t.Errorf("got %s, %v", got, problems(all))
+	}
+	if err := os.Remove(filepath.Join(s.dir, "a.hcl")); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if got := names(); got != "a/one=other" || len(all.Problems()) != 0 {
+		t.Errorf("got %s, %v", got, problems(all))
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if got := names(); got != "a/one=other" || len(all.Problems()) != 1 {
+		t.Errorf("without folder: %s, %v", got, problems(all))
+	}
+}
+
+// TestUnreadableFile keeps the templates of a file that cannot be read for a while,
+// and has nothing to say of it once it can be, although nobody changed it.
+func TestUnreadableFile(t *testing.T) {
+	s := newFixture(t)
+	s.module("1.0.0", config)
+	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, ""))
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	name, aside := filepath.Join(s.dir, "a.hcl"), filepath.Join(s.dir, "aside")
+	if err := errors.Join(os.Rename(name, aside), os.Symlink(os.DevNull, name)); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if got := problems(all); len(all.All()) != 1 || len(got) != 1 || !strings.Contains(got[0], "no regular file") {
+		t.Fatalf("%d templates, problems %q", len(all.All()), got)
+	}
+	if err := os.Rename(aside, name); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if got := problems(all); len(all.All()) != 1 || len(got) != 0 {
+		t.Errorf("%d templates, problems %q", len(all.All()), got)
+	}
+}
+
+// TestServerDefaults: what a server says of all counts where a template says
+// nothing, and is part of its digest.
+func TestServerDefaults(t *testing.T) {
+	s := newFixture(t)
+	s.module("1.0.0", config)
+	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, "outputs = [\"url\"]")+templateText("a/two", `address = "net/vpc/aws"`, ""))
+	s.o.Known.Config = []string{}
+	plain := portal.NewTemplates(s.o)
+	s.load(plain)
+	s.o.Defaults = lifecycle.Defaults{TTL: &lifecycle.TTL{Default: time.Hour, OnExpire: "destroy"}, Connection: &lifecycle.Connection{Type: "instructions", Message: "see ${outputs.url}"}}
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	before, _ := plain.Current("a/one")
+	e, _ := all.Current("a/one")
+	if e.Template.TTL == nil || e.Template.TTL.Default != time.Hour || e.Template.Connection == nil || e.Digest == before.Digest {
+		t.Errorf("got %+v", e.Template)
+	}
+	if e, _ := all.Current("a/two"); !strings.Contains(e.Problem, "outputs.url") {
+		t.Errorf("got %q", e.Problem)
+	}
+}
+
+// TestArtifacts lets templates of the registry in, and no further than their
+// source says.
+func TestArtifacts(t *testing.T) {
+	s := newFixture(t)
+	for _, m := range []string{"acme/vpc/aws", "acme/db/aws", "other/vpc/aws"} {
+		s.moduleAt(m, "1.0.0", config)
+	}
+	good := `address = "acme/vpc/aws"`
+	s.publish("acme/vpc", "1.0.0", templateText("acme/vpc", good, "title = \"one\"\nmax = 5"))
+	s.publish("acme/vpc", "1.1.0", templateText("acme/vpc", good, "title = \"new\""))
+	s.publish("acme/vpc", "2.0.0", templateText("acme/vpc", good, "title = \"too new\""))
+	s.publish("acme/foreign", "1.0.0", templateText("acme/foreign", `address = "other/vpc/aws"`, ""))
+	s.publish("acme/thief", "1.0.0", templateText("acme/thief", good, `credentials = ["prod"]`))
+	s.publish("acme/lent", "1.0.0", templateText("acme/lent", good, `credentials = ["aws"]`))
+	s.publish("acme/other", "1.0.0", templateText("acme/vpc", good, ""))
+	s.publish("acme/file", "1.0.0", templateText("acme/file", good, "title = \"artifact\""))
+	s.publish("rest/vpc", "1.0.0", templateText("rest/vpc", good, ""))
+	s.file("a.hcl", templateText("acme/file", good, "title = \"file\""))
+	s.o.Known.Credentials = []string{"aws", "prod"}
+	s.o.Sources = []portal.TemplateSource{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint("~> 1.0")), Credentials: []string{"aws"}, Max: 20}}
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	got := map[string]string{}
+	for _, e := range all.All() {
+		got[e.Template.Name] = e.Template.Title + e.Problem
+	}
+	if diff := cmp.Diff(map[string]string{"acme/vpc": "new", "acme/lent": "", "acme/file": "file"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if e, _ := all.Current("acme/vpc"); e.Template.Max != 20 || !strings.Contains(e.From, "/p/templates/acme/vpc:1.1.0@sha256:") {
+		t.Errorf("max %d, from %s", e.Template.Max, e.From)
+	}
+	want := []string{
+		`template acme/foreign: template_source "acme/*" does not let it use the module other/vpc/aws`,
+		"template acme/other: it is the template acme/vpc",
+		`template acme/thief: template.tf.json:1: there is no credential "prod"`,
+	}
+	if diff := cmp.Diff(want, problems(all)); diff != "" {
+		t.Error(diff)
+	}
+
+	s.o.Sources[0].Modules = []string{"*/vpc/*"}
+	all = portal.NewTemplates(s.o)
+	s.load(all)
+	if e, ok := all.Current("acme/foreign"); !ok || e.Problem != "" {
+		t.Errorf("a module that the source names: %v, %v", e, problems(all))
+	}
+	it := addr.Item{Kind: addr.KindTemplate, Template: "acme/vpc"}
+	event := depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", Message: "wrong"}
+	if _, _, err := s.depot.Announce(t.Context(), it, event); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if e, ok := all.Current("acme/vpc"); !ok || e.Template.Title != "one" || e.Template.Max != 5 {
+		t.Errorf("a withdrawn version is used: %+v", e)
+	}
+	if _, err := s.depot.PublishTemplate(t.Context(), "acme/vpc", mustBe(addr.ParseVersion("1.1.0")), []byte("{}")); err == nil {
+		t.Error("a withdrawn number was used again")
+	}
+}

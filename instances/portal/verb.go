@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// none is the body of a verb that takes none.
+type none struct{}
+
+func (s *server) extend(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
+		return lifecycle.Extend{ID: r.at.ID, By: time.Duration(b.By), Why: b.Reason}, optionalReason(b.Reason)
+	})
+}
+
+// update changes the name alone, or runs another apply.
+func (s *server) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
+		if b.Name == nil {
+			return s.updating(r, b)
+		}
+		if b.Parameters != nil || b.Version != "" {
+			return nil, field("/name", "a name changes alone")
+		}
+		return lifecycle.Rename{ID: r.at.ID, Name: *b.Name}, nil
+	})
+}
+
+// newest is the version of an update to what the template takes now.
+const newest = "newest"
+
+// updating makes the event of an update: with the source as it is, or with another
+// one and the template as it is now.
+func (s *server) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
+	e := lifecycle.Update{ID: r.at.ID, Why: b.Reason}
+	if err := optionalReason(b.Reason); err != nil {
+		return nil, err
+	}
+	version := b.Version
+	if version == newest {
+		version = ""
+	}
+	now, err := s.o.Catalog.Pin(r.Context(), r.at.Template, version)
+	switch {
+	case errors.Is(err, lifecycle.ErrNotFound):
+		return nil, fmt.Errorf("%w: template %s is not there any more, so nothing can be updated", lifecycle.ErrPhase, r.at.Template)
+	case err != nil:
+		return nil, err
+	case now.Problem != "":
+		return nil, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + r.at.Template + ": " + now.Problem}
+	}
+	if e.Parameters, err = now.Schema.CheckUpdate(r.at.Parameters, b.Parameters); err != nil {
+		return nil, below("/parameters", err)
+	}
+	e.Sensitive = sensitive(now, e.Parameters)
+	if b.Version != "" {
+		e.Source, e.Template, e.Digest = &now.Source, now.Template, now.Digest
+	}
+	return e, nil
+}
+
+// sensitive names the parameters that nobody is shown.
+func sensitive(e *Entry, parameters map[string]json.RawMessage) []string {
+	names := []string{}
+	for name := range parameters {
+		if e.Schema.Sensitive(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// approve lets a request or exactly one plan through.
+func (s *server) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
+		if b.Plan == "" {
+			return nil, field("/plan", "name what you looked at: the plan that the instance shows")
+		}
+		return lifecycle.Approve{ID: r.at.ID, Plan: b.Plan}, nil
+	})
+}
+
+func (s *server) reject(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
+		return lifecycle.Reject{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
+	})
+}
+
+// maxReason bounds what somebody says, in bytes.
+const maxReason = 256
+
+func checkReason(reason string) error {
+	if strings.TrimSpace(reason) == "" || len(reason) > maxReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
+		return field("/reason", "say why, in up to %d bytes", maxReason)
+	}
+	return nil
+}
+
+func (s *server) retry(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "retry", func(none) (lifecycle.Event, error) { return lifecycle.Retry{ID: r.at.ID}, nil })
+}
+
+func (s *server) cancel(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
+}
+
+func (s *server) protect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
+}
+
+func (s *server) unprotect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "unprotect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID}, nil })
+}
+
+func (s *server) orphan(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
+		return lifecycle.Orphan{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
+	})
+}
+
+// transfer gives an instance to another owner: an owner between himself and those
+// of his groups that the template admits, an admin to anybody.
+func (s *server) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
+		to, err := s.recipient(r, b)
+		return lifecycle.Transfer{ID: r.at.ID, To: to}, err
+	})
+}
+
+func (s *server) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.Owner, error) {
+	own := []lifecycle.Owner{r.owner()}
+	if t := r.view.Document.Templates[r.at.Snapshot]; t != nil && r.stale == nil {
+		own = append(own, r.groups(t)...)
+	}
+	var texts []string
+	for _, o := range own {
+		if ownerText(o) == b.To && (b.Issuer == "" || b.Issuer == o.Issuer) {
+			return o, nil
+		}
+		texts = append(texts, ownerText(o))
+	}
+	if !r.actor.Admin {
+		return lifecycle.Owner{}, field("/to", "want one of %s; an admin gives it to others", strings.Join(texts, ", "))
+	}
+	kind, id, _ := strings.Cut(b.To, ":")
+	to := lifecycle.Owner{Kind: kind, Issuer: b.Issuer, ID: id, Label: b.Label}
+	if to.Issuer == "" {
+		to.Issuer = r.actor.Issuer
+	}
+	if to.Label == "" {
+		to.Label = id
+	}
+	if kind != lifecycle.OwnerUser && kind != lifecycle.OwnerGroup || id == "" || strings.ContainsFunc(to.Label, unicode.IsControl) {
+		return to, field("/to", "want user:SUBJECT or group:NAME")
+	}
+	return to, nil
+}
+
+// pause and resume stop and allow new instances of a template.
+func (s *server) pause(w http.ResponseWriter, r call[string]) error {
+	var body api.Pause
+	a, err := readBody(r.Request, r.caller, &body)
+	if err == nil && body.Reason != "" {
+		err = checkReason(body.Reason)
+	}
+	if err != nil {
+		return err
+	}
+	return s.switched(w, r, a, "pause", lifecycle.Pause{Template: r.at, Reason: body.Reason})
+}
+
+func (s *server) resume(w http.ResponseWriter, r call[string]) error {
+	a, err := readBody(r.Request, r.caller, &none{})
+	if err != nil {
+		return err
+	}
+	return s.switched(w, r, a, "resume", lifecycle.Resume{Template: r.at})
+}
+
+func (s *server) switched(w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
+	_, done, err := repeated(r.caller, r.view, a)
+	if err == nil && !done {
+		_, err = s.do(r.Request, r.caller, access.Action(word), r.at, a, e)
+	}
+	if err != nil {
+		return err
+	}
+	if r.view, err = s.o.Store.View(r.Context()); err != nil {
+		return err
+	}
+	doc, ok := s.templateDoc(r.caller, r.view.Document, r.at)
+	if !ok { // it is not there any more, and its instances are
+		doc = api.Template{Name: r.at}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}

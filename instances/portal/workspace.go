@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// WorkspaceRepo is where the runs of a workspace lie.
+func (r *Reconciler) WorkspaceRepo(organization, record string) (artifact.InstanceRepo, error) {
+	repo, _, err := r.repo(lifecycle.WorkspaceTemplate(organization), record)
+	return repo, err
+}
+
+// workspaceSpec completes the specification of an attempt of a workspace, whose state
+// is not beside its record: what is locked there is the run.
+func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
+	n := rec.Run
+	if n.Ask == nil || r.o.RunID == nil {
+		return fmt.Errorf("run %d of workspace %s: this server runs nothing for the tools", n.N, rec.Workspace)
+	}
+	_, organization, _ := strings.Cut(rec.Template, "/")
+	s.Run = fmt.Sprintf("%s/%s run %d", organization, rec.Workspace, n.N)
+	s.State = run.StateTFE
+	s.Remote = &run.Remote{
+		Organization: organization, Workspace: rec.Workspace, RunID: r.o.RunID(organization, rec.Workspace, rec.ID, n.N), Input: n.Ask.Input,
+		Destroy: n.Ask.Destroy, RefreshOnly: n.Ask.RefreshOnly, NoRefresh: n.Ask.NoRefresh,
+	}
+	s.Took = ""
+	if n.After != nil {
+		s.Took = run.LockID(*n.After)
+	}
+	return nil
+}
+
+// forget deletes what the runs of a workspace left that its record does not have any
+// more, before the next one begins. What cannot be deleted stays.
+func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
+	repo, _, err := r.repo(rec.Template, rec.ID)
+	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
+		return err
+	}
+	known, inputs := map[int]bool{}, map[string]bool{}
+	for _, u := range rec.WorkspaceRuns() {
+		known[u.N] = true
+		if u.Ask != nil && u.Ask.Input != "" && u.Result == "" {
+			inputs[u.Ask.Input] = true
+		}
+	}
+	return untagAll(ctx, repo.Repo, func(tag string) bool {
+		t, ok := artifact.ParseInstanceTag(tag)
+		if !ok || t.ID != rec.ID {
+			return false
+		}
+		switch t.Kind {
+		case artifact.TagRun, artifact.TagLog:
+			return !known[t.N] && t.N <= rec.Numbered
+		case artifact.TagInput:
+			for of := range inputs {
+				if strings.HasPrefix(of, "sha256:"+t.Hex) {
+					return false
+				}
+			}
+			return true
+		}
+		return false
+	})
+}
+
+// PhaseLog is what there is of the log of a plan or an apply of a workspace from a byte
+// on, and whether nothing more comes. Without a log it is nil.
+func (r *Reconciler) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
+	ref := lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	over = u.Result != "" || !apply && u.Plan != ""
+	switch {
+	case apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned), u.Attempt == 0:
+		return nil, over, nil
+	case !apply && u.Kind == lifecycle.RunApply: // this one applies what that one planned
+		ref.Kind = lifecycle.RunPlan
+		if u.Attempt > u.Planned {
+			ref.Attempt, ref.Nonce = u.Planned, u.Before
+		}
+	}
+	if ref.Nonce == "" {
+		return nil, over, forgotten(rec, u)
+	}
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return nil, over, err
+	}
+	for _, x := range r.o.Executors {
+		if source, ok := x.(run.LogSource); ok {
+			from, err = source.Log(ctx, run.Spec{Ref: ref, Repository: repo.Repo.String(), Workspace: workspace}, run.Handle(u.Handle), offset)
+			return from, over, err
+		}
+	}
+	return nil, over, fmt.Errorf("no executor has logs: %w", oci.ErrNotFound)
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxFrame bounds one event of a stream, in bytes.
+const maxFrame = 256 << 10
+
+// event is one frame of a stream of server-sent events.
+type event struct{ id, name, data string }
+
+var errLong = fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
+
+// events reads a stream, whose lines end with a line feed as those of the server
+// do. It ends with the stream: io.EOF.
+func events(from io.Reader, each func(event) error) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxFrame)
+	var e event
+	for lines.Scan() {
+		line := lines.Text()
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "" && e.data != "":
+			if err := each(e); err != nil {
+				return err
+			}
+			e = event{}
+		case line == "":
+			e = event{}
+		case name == "id":
+			e.id = value
+		case name == "event":
+			e.name = value
+		case name == "data":
+			e.data += value
+		}
+		if len(e.data) > maxFrame {
+			return errLong
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return errLong // the stream would be as long when it is opened again
+	case err != nil:
+		return err
+	}
+	return io.EOF
+}
+
+var (
+	// errEnd says that a stream told its end.
+	errEnd = errors.New("end of the stream")
+	errLog = fmt.Errorf("the log: %w", oci.ErrCorrupt)
+)
+
+// followPause is how long to wait before a stream that broke is opened again.
+const followPause = 500 * time.Millisecond
+
+// Follow writes the log of a run, and what comes of it until the run is over. A
+// stream that breaks is opened again where it broke, on whatever replica answers.
+// Result is how the run ended.
+func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (result string, err error) {
+	var last api.LogPlace
+	out := &checked{to: to}
+	took := func(e event) error {
+		switch e.name {
+		case "end":
+			var end struct{ Result string }
+			_ = json.Unmarshal([]byte(e.data), &end) // how it ended is told by the instance as well
+			result = end.Result
+			return errEnd
+		case "attempt": // another one, whose log begins
+			at, err := api.ParseLogPlace(e.id)
+			if err != nil || at.Offset != 0 {
+				return errLog
+			}
+			last = at
+			_, err = fmt.Fprintf(out, "\n--- attempt %d ---\n", at.Attempt)
+			return err
+		case "":
+			at, err := api.ParseLogPlace(e.id)
+			text := ""
+			if err != nil || last.Attempt != 0 && last.Attempt != at.Attempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &text) != nil {
+				return errLog
+			}
+			last = at
+			_, err = io.WriteString(out, plainLines(text))
+			return err
+		}
+		return nil
+	}
+	for {
+		header := http.Header{"Accept": {"text/event-stream"}}
+		if last.Attempt > 0 {
+			header.Set("Last-Event-ID", last.String())
+		}
+		from, err := c.open(ctx, id, n, "log", header)
+		if err != nil {
+			return "", err
+		}
+		err = events(from, took)
+		_ = from.Close() // it was read
+		if errors.Is(err, errEnd) {
+			return result, nil
+		}
+		if out.err != nil || errors.Is(err, oci.ErrCorrupt) {
+			return "", err
+		}
+		select { // the stream broke: a server that ends, an hour that is over
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(followPause):
+		}
+	}
+}
+
+// checked tells an error of where a log goes from one of where it comes from.
+type checked struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checked) Write(p []byte) (n int, err error) {
+	n, w.err = w.to.Write(p)
+	return n, w.err
+}
+
+// Plain makes foreign text safe for one line of a terminal.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if control(r) {
+			return ' '
+		}
+		return valid(r)
+	}, s)
+}
+
+// plainLines is Plain for text of many lines.
+func plainLines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && control(r) {
+			return -1
+		}
+		return valid(r)
+	}, s)
+}
+
+func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+// valid shows a byte that is no UTF-8 as a question mark.
+func valid(r rune) rune {
+	if r == utf8.RuneError {
+		return '?'
+	}
+	return r
+}
+
+// PlainWriter makes the foreign text that is written safe for a terminal.
+func PlainWriter(to io.Writer) io.Writer { return &plainWriter{to: to} }
+
+type plainWriter struct {
+	to   io.Writer
+	rest []byte // the beginning of a character whose end is still to come
+}
+
+func (w *plainWriter) Write(p []byte) (int, error) {
+	text := append(w.rest, p...)
+	whole := len(text)
+	for i := 1; i < min(utf8.UTFMax, len(text)+1); i++ {
+		if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
+			whole -= i
+			break
+		}
+	}
+	w.rest = bytes.Clone(text[whole:])
+	if _, err := io.WriteString(w.to, plainLines(string(text[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

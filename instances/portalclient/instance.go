@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalclient
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/instances/api"
+)
+
+// Filter says which instances are listed. An empty field is any.
+type Filter struct {
+	Owner    string // me, mine (groups as well) or KIND:ID
+	Template string // glob
+	Phase    string // phases with commas between them, or live
+}
+
+// Instances returns those that the caller may see, the newest first, all in one
+// page.
+func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, err error) {
+	q := url.Values{}
+	for name, v := range map[string]string{"owner": f.Owner, "template": f.Template, "phase": f.Phase} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	err = pages(ctx, c, "instances", q, func(page api.Instances) (int, string) {
+		n, before := len(page.Instances), all.Instances
+		all = page
+		all.Instances = append(before, page.Instances...)
+		return n, page.Next
+	})
+	return all, err
+}
+
+// Create launches a template. Status is 201 if something was made or claimed, 200
+// if there was one, 202 if it waits for approval.
+func (c *Client) Create(ctx context.Context, body api.Create) (one api.Instance, status int, err error) {
+	return change[api.Instance](ctx, c, http.MethodPost, "instances", body)
+}
+
+// All returns every instance that the ledger has, for admins.
+func (c *Client) All(ctx context.Context) (all []api.Instance, err error) {
+	err = pages(ctx, c, "admin/instances", url.Values{}, func(page api.AdminInstances) (int, string) {
+		all = append(all, page.Instances.Instances...)
+		return len(page.Instances.Instances), page.Next
+	})
+	return all, err
+}
+
+// Adopt makes a record of what the ledger lost.
+func (c *Client) Adopt(ctx context.Context, body api.Adopt) (api.Instance, error) {
+	one, _, err := change[api.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
+	return one, err
+}
+
+// AcceptClock lets expiry go on, and returns why it waited; "": it did not.
+func (c *Client) AcceptClock(ctx context.Context) (string, error) {
+	clock, _, err := change[api.Clock](ctx, c, http.MethodPost, "admin/clock", nil)
+	return clock.Held, err
+}
+
+// Instance returns one.
+func (c *Client) Instance(ctx context.Context, id string) (api.Instance, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return api.Instance{}, err
+	}
+	return get[api.Instance](ctx, c, path, nil)
+}
+
+// Destroy begins the end of an instance.
+func (c *Client) Destroy(ctx context.Context, id string) (api.Instance, error) {
+	return c.verb(ctx, http.MethodDelete, id, "", nil)
+}
+
+// Verb does to an instance what one of the verbs of the API says. The body is
+// that of package portaldoc for it; nil: none.
+func (c *Client) Verb(ctx context.Context, id, verb string, body any) (api.Instance, error) {
+	return c.verb(ctx, http.MethodPost, id, "/"+verb, body)
+}
+
+func (c *Client) verb(ctx context.Context, method, id, verb string, body any) (api.Instance, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return api.Instance{}, err
+	}
+	one, _, err := change[api.Instance](ctx, c, method, path+verb, body)
+	return one, err
+}
+
+// Runs returns those of an instance that are known, the newest first.
+func (c *Client) Runs(ctx context.Context, id string) ([]api.Run, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := get[api.Runs](ctx, c, path+"/runs", nil)
+	return all.Runs, err
+}
+
+// Outputs returns those that the template lists.
+func (c *Client) Outputs(ctx context.Context, id string) (api.Outputs, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return api.Outputs{}, err
+	}
+	return get[api.Outputs](ctx, c, path+"/outputs", nil)
+}
+
+// Reveal returns one output as the state has it. The server records that.
+func (c *Client) Reveal(ctx context.Context, id, name string) (api.Revealed, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return api.Revealed{}, err
+	}
+	one, _, err := change[api.Revealed](ctx, c, http.MethodPost, path+"/outputs/reveal", api.Reveal{Name: name})
+	return one, err
+}
+
+// Plan returns the plan of a run as text. The caller closes it.
+func (c *Client) Plan(ctx context.Context, id string, n int) (io.ReadCloser, error) {
+	return c.open(ctx, id, n, "plan", nil)
+}
+
+// Log returns what there is of the log of a run. The caller closes it.
+func (c *Client) Log(ctx context.Context, id string, n int) (io.ReadCloser, error) {
+	return c.open(ctx, id, n, "log", nil)
+}
+
+func (c *Client) open(ctx context.Context, id string, n int, what string, header http.Header) (io.ReadCloser, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return nil, err
+	}
+	return c.Front.Open(ctx, root+path+"/runs/"+strconv.Itoa(n)+"/"+what, nil, header)
+}

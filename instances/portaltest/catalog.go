@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portaltest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+)
+
+// Templates are what most tests launch: personal instances with an end, at most one
+// of a kind, of groups, from a pool, and such as somebody has to approve.
+const Templates = `
+template "lab/vpc" {
+  title = "A network"
+  module {
+    address = "net/vpc/aws"
+    version = "~> 1.0"
+  }
+  owner      = "user"
+  per_owner  = 3
+  protection = true
+  ttl {
+    default = "8h"
+    max     = "72h"
+    extend  = "2h"
+    extends = 2
+  }
+  parameter "size" {
+    enum   = ["small", "large"]
+    update = true
+  }
+  parameter "secret" {}
+  outputs = ["url", "password"]
+  cost {
+    hourly   = 0.5
+    currency = "EUR"
+  }
+}
+
+template "lab/one" {
+  module { address = "net/vpc/aws" }
+  owner     = "user"
+  per_owner = 1
+}
+
+template "lab/team" {
+  module { address = "net/vpc/aws" }
+  owner  = "group"
+  groups = ["team-*"]
+}
+
+template "lab/pool" {
+  module { address = "net/vpc/aws" }
+  owner = "user"
+  ttl { default = "1h" }
+  pool {
+    size       = 2
+    when_empty = "refuse"
+  }
+}
+
+template "lab/asked" {
+  module { address = "net/vpc/aws" }
+  owner    = "user"
+  approval = "request"
+}
+
+template "lab/planned" {
+  module { address = "net/vpc/aws" }
+  owner    = "user"
+  approval = "plan"
+}
+
+template "other/vpc" {
+  module { address = "net/vpc/aws" }
+  owner = "user"
+}
+`
+
+// module is what all of them launch.
+const module = `{"type":"object","properties":{
+  "size":{"type":"string","default":"small"},
+  "secret":{"type":"string","writeOnly":true,"default":"s"},
+  "name":{"type":"string","default":"n"},
+  "ssh_key":{"type":"string","default":""},
+  "open_key":{"type":"string","default":""},
+  "zone":{"type":"string","default":"a","description":"Where it is."},
+  "count":{"type":"number","default":1},
+  "tags":{"type":"array","items":{"type":"string"},"default":[],"x-okara-type":"list(string)"},
+  "enabled":{"type":"boolean","default":true},
+  "maybe":{"type":["boolean","null"],"default":null}}}`
+
+// Catalog is templates that a test may change.
+type Catalog struct {
+	mu      sync.Mutex // guards entries
+	entries []portal.Entry
+}
+
+// NewCatalog reads templates.
+func NewCatalog(t testing.TB, text string) *Catalog {
+	t.Helper()
+	list, err := lifecycle.ParseTemplates([]byte(text), "templates.hcl", lifecycle.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Catalog{}
+	for _, one := range list {
+		schema, err := lifecycle.NewSchema(one, lifecycle.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := one.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.entries = append(c.entries, portal.Entry{
+			Template: one, Digest: digest, Schema: schema, From: "templates.hcl:1",
+			Source: lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:a1"},
+		})
+	}
+	slices.SortFunc(c.entries, func(a, b portal.Entry) int { return cmp.Compare(a.Template.Name, b.Template.Name) })
+	return c
+}
+
+// Current returns a template.
+func (c *Catalog) Current(name string) (*portal.Entry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.entries {
+		if c.entries[i].Template.Name == name {
+			e := c.entries[i]
+			return &e, true
+		}
+	}
+	return nil, false
+}
+
+// All are the templates, by name.
+func (c *Catalog) All() []portal.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.entries)
+}
+
+// Pin returns a template with version 1.0.0 or 1.1.0 of its module.
+func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, error) {
+	e, ok := c.Current(name)
+	if !ok {
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
+	}
+	switch version {
+	case "", "1.0.0":
+	case "1.1.0":
+		e.Source.Version, e.Source.Digest, e.Source.Archive = version, "sha256:2", "sha256:a2"
+	default:
+		return nil, fmt.Errorf("version %.20q: %w", version, lifecycle.ErrInvalid)
+	}
+	return e, nil
+}
+
+// Versions are those that Pin takes.
+func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
+	e, ok := c.Current(name)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
+	case e.Template.Pool != nil:
+		return nil, nil
+	}
+	return []string{"1.1.0", "1.0.0"}, nil
+}
+
+// Remove takes a template away.
+func (c *Catalog) Remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries = slices.DeleteFunc(c.entries, func(e portal.Entry) bool { return e.Template.Name == name })
+}
+
+// Change changes what is there of a template.
+func (c *Catalog) Change(name string, change func(*portal.Entry)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.entries {
+		if c.entries[i].Template.Name == name {
+			change(&c.entries[i])
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portaltest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Results are what runs left, as a test says.
+type Results struct {
+	mu      sync.Mutex // guards the fields below
+	log     []byte
+	outputs map[string]portal.Output
+}
+
+// Append makes the log of every run longer.
+func (r *Results) Append(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log = append(r.log, text...)
+}
+
+// Begin makes the log of every run empty, as another attempt does.
+func (r *Results) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log = nil
+}
+
+// Log is what was appended.
+func (r *Results) Log(_ context.Context, _ *lifecycle.Record, _ *lifecycle.Run, offset int64) (io.ReadCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.log == nil {
+		return nil, oci.ErrNotFound
+	}
+	return io.NopCloser(bytes.NewReader(bytes.Clone(r.log[min(offset, int64(len(r.log))):]))), nil
+}
+
+// Plan is the same of every run.
+func (r *Results) Plan(context.Context, *lifecycle.Record, *lifecycle.Run) ([]byte, error) {
+	return []byte("Plan: 1 to add\n"), nil
+}
+
+// SetOutputs says what is in every state.
+func (r *Results) SetOutputs(all map[string]portal.Output) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outputs = all
+}
+
+// Outputs are those of every state.
+func (r *Results) Outputs(context.Context, *lifecycle.Record) (map[string]portal.Output, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.outputs == nil {
+		return nil, oci.ErrNotFound
+	}
+	return r.outputs, nil
+}
+
+// Server is an API over a store in memory.
+type Server struct {
+	*httptest.Server
+	Store   *Store
+	Catalog *Catalog
+	Results *Results
+	Issuer  *Issuer
+	Audit   *Audit
+	Kit     *service.Kit
+	API     http.Handler
+}
+
+// Audit is an audit log in memory.
+type Audit struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (a *Audit) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.buf.Write(p)
+}
+
+func (a *Audit) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.buf.String()
+}
+
+// Rules are who may what: groups of the issuer named use, read, approve and admin
+// have these rights to instances of lab/*.
+func Rules(t testing.TB) []access.Rule {
+	t.Helper()
+	return []access.Rule{
+		Rule(t, "use", "use:instance:lab/*"), Rule(t, "read", "read:instance:lab/*"), Rule(t, "approve", "approve:instance:lab/*"),
+		Rule(t, "admin", "admin:instance:**", "admin:template:**"),
+	}
+}
+
+// NewServer starts an API. Change adjusts its options and what anonymous may.
+func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Server {
+	t.Helper()
+	s := &Server{Store: NewStore(lifecycle.Limits{}), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: NewIssuer(t), Audit: &Audit{}}
+	o := portal.Options{Store: s.Store, Machine: s.Store.Machine, Catalog: s.Catalog, Results: s.Results, Rate: 100_000, Poll: time.Millisecond}
+	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Issuer.URL, Audiences: []string{"okara"}}}, Rules: Rules(t)}
+	if change != nil {
+		change(&o, &policy)
+	}
+	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{
+		Policy: policy, Keyring: keys, Audit: slog.New(slog.NewJSONHandler(s.Audit, nil)), Sessions: &access.Sessions{Keyring: sessions, Plain: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kit = service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	o.Kit = s.Kit
+	if s.API, err = portal.New(o); err != nil {
+		t.Fatal(err)
+	}
+	s.Server = httptest.NewServer(s.API)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Ask makes a request with a token, "" for none, and returns status, header and
+// body of the answer. The body is sent as JSON; "" is none.
+func (s *Server) Ask(t testing.TB, token, method, path, body string, header ...string) (int, http.Header, []byte) {
+	t.Helper()
+	var from io.Reader
+	if body != "" {
+		from = bytes.NewReader([]byte(body))
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v1/"+path, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, b
+}
+
+// Want is Ask for one status, and reads the answer into v; nil: it is not read.
+func (s *Server) Want(t testing.TB, status int, v any, token, method, path, body string, header ...string) {
+	t.Helper()
+	got, _, b := s.Ask(t, token, method, path, body, header...)
+	if got != status {
+		t.Fatalf("%s %s %s: %d %s, want %d", method, path, body, got, b, status)
+	}
+	if v != nil {
+		if err := json.Unmarshal(b, v); err != nil {
+			t.Fatalf("%s %s: %v in %s", method, path, err, b)
+		}
+	}
+}

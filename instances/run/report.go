@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Report is how an attempt ended: the JSON document of its run tag.
+type Report struct {
+	Version  int               `json:"version"` // 1
+	Nonce    string            `json:"nonce"`
+	Kind     lifecycle.RunKind `json:"kind"`
+	Run      string            `json:"run"` // for people
+	Source   lifecycle.Source  `json:"source"`
+	Snapshot string            `json:"snapshot,omitempty"` // digest of the template
+	Outcome  string            `json:"outcome"`
+	// Variables are those of the plan: who adopts an instance that the ledger lost
+	// has its parameters from them. The document is sealed where any are sensitive.
+	Variables map[string]json.RawMessage `json:"variables,omitempty"`
+	Counts    *lifecycle.Counts          `json:"counts,omitempty"`
+	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
+	PlanText  string                     `json:"plan_text,omitempty"` // masked; whole, or "" where it is larger than one that is approved
+	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, bytes
+	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file
+	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
+	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
+	// Resources is how many the last state lists; -1: it is not known.
+	Resources int       `json:"resources"`
+	State     bool      `json:"state,omitempty"`   // a state was stored
+	Changes   bool      `json:"changes,omitempty"` // of the plan of a workspace: it changes something
+	Head      int64     `json:"head,omitempty"`    // version of the state at its end; 0: none, or not known
+	Started   time.Time `json:"started,omitzero"`
+	Ended     time.Time `json:"ended,omitzero"`
+}
+
+// inClear is the report without what only a sealed one may keep.
+func (r Report) inClear(sensitive []string) Report {
+	r.Variables = maps.Clone(r.Variables)
+	maps.DeleteFunc(r.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(sensitive, name) })
+	return r
+}
+
+// Result is what the machine gets.
+func (r Report) Result() lifecycle.Result {
+	return lifecycle.Result{
+		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error,
+		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Changes: r.Changes,
+	}
+}
+
+// ReadReport reads how an attempt ended: oci.ErrNotFound if it did not yet,
+// oci.ErrCorrupt if what is there does not repeat its nonce. The files give its
+// log and its plan.
+func ReadReport(ctx context.Context, i artifact.InstanceRepo, ref lifecycle.Ref) (Report, artifact.RunResult, error) {
+	files, err := i.Run(ctx, attemptOf(ref))
+	if err != nil {
+		return Report{}, files, err
+	}
+	var r Report
+	if err := json.Unmarshal(files.JSON, &r); err != nil {
+		return Report{}, files, fmt.Errorf("result of attempt %d of run %d of %s: %v: %w", ref.Attempt, ref.N, ref.ID, err, oci.ErrCorrupt)
+	}
+	if r.Version != 1 || r.Kind != ref.Kind {
+		return Report{}, files, fmt.Errorf("result of attempt %d of run %d of %s: version %d of kind %q: %w", ref.Attempt, ref.N, ref.ID, r.Version, r.Kind, oci.ErrCorrupt)
+	}
+	return r, files, nil
+}
+
+func attemptOf(r lifecycle.Ref) artifact.Attempt {
+	return artifact.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
+}
