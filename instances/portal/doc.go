@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package portal is the API of templates and instances over a store of records,
-// and the reconciler that drives the machine of package instance.
+// and the reconciler that drives the machine of package lifecycle.
 //
 // # The API
 //

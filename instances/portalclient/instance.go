@@ -79,7 +79,7 @@ func (c *Client) Destroy(ctx context.Context, id string) (api.Instance, error) {
 }
 
 // Verb does to an instance what one of the verbs of the API says. The body is
-// that of package portaldoc for it; nil: none.
+// that of package api for it; nil: none.
 func (c *Client) Verb(ctx context.Context, id, verb string, body any) (api.Instance, error) {
 	return c.verb(ctx, http.MethodPost, id, "/"+verb, body)
 }

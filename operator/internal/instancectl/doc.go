@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package instancectl is the life of instances over objects of a cluster: Templates,
-// Instances and Approvals of one namespace are the document of package instance.
+// Instances and Approvals of one namespace are the document of package lifecycle.
 //
 // # Objects and the document
 //
