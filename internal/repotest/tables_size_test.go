@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+// larger has what is over the limits of a package: what is counted, how much of it
+// there may be, and why. A row may only shrink, and goes when it is not needed.
+const larger = `
+cmd/okara files 106: a command a file
+instances/api names 88: parts to be moved to where they are used
+instances/lifecycle files 42: small files to be joined with their neighbours, or parts to be moved out
+instances/lifecycle names 202: events are its language, and templates are here still
+instances/lifecycle.Record 34: to be parted by concern
+instances/lifecycle.work 154: to be parted by concern
+instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
+instances/portal.Reconciler 39: to be parted by concern
+instances/portal.server 70: to be parted by concern
+instances/run files 29: small files to be joined with their neighbours, or parts to be moved out
+instances/run.Local 45: to be parted by concern
+instances/run.child 56: to be parted by concern
+internal/access names 121: parts to be moved to where they are used
+internal/access.Guard 47: to be parted by concern
+internal/addr names 85: every name there is
+internal/catalog names 105: parts to be moved to where they are used
+internal/catalog.Catalog 32: to be parted by concern
+internal/depot names 102: what publishes is used by commands and services alike
+internal/depot.Depot 31: to be parted by concern
+internal/server files 44: small files to be joined with their neighbours, or parts to be moved out
+internal/server.Front 36: to be parted by concern
+internal/server.Settings 58: to be parted by concern
+internal/supply names 100: parts to be moved to where they are used
+internal/web files 62: small files to be joined with their neighbours, or parts to be moved out
+internal/web.server 171: to be parted by concern
+oci.Repo 49: to be parted by concern
+oci/artifact files 27: a kind a file
+oci/artifact names 314: parts to be moved to where they are used
+operator/api/v1alpha1 names 224: the kinds of the cluster
+operator/internal/instancectl.pass 36: to be parted by concern
+operator/internal/kindrun.one 41: to be parted by concern
+operator/internal/registryctl.entries 40: to be parted by concern
+registry files 32: small files to be joined with their neighbours, or parts to be moved out
+statebackend files 45: small files to be joined with their neighbours, or parts to be moved out
+statebackend names 140: the library
+statebackend.Lock 43: to be parted by concern
+statebackend.Store 68: to be parted by concern
+statebackend.acquirer 39: to be parted by concern
+statebackend.session 34: to be parted by concern
+statebackend/s3facade.Facade 32: to be parted by concern
+statebackend/tfe files 29: small files to be joined with their neighbours, or parts to be moved out
+statebackend/tfe.server 118: to be parted by concern
+`
