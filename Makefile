@@ -64,17 +64,18 @@ race:
 	CGO_ENABLED=1 go test -race ./...
 cover:
 	go test -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./... && go tool cover -func=$(CACHE)/cover.out | tail -1
-bench: tools
+bench: tools $(STATES)
 	go test -timeout 30m -run '^$$' -bench . -benchmem ./...
-	cd internal/e2e && go test -run '^$$' -bench . -benchtime 20x .
+	cd internal/e2e && OKARA_TEST_STATES="$(CURDIR)/$(STATES)" go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		(cd "$${f%:*}" && go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x .) || exit 1; done
-interop: tools $(OTHERS) $(TRIVY) $(COSIGN) $(KO)
+interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
 	cd internal/e2e && OKARA_TEST_SERVERS=200 go test -count=1 -timeout 6h -run 'TestServers' -v .
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
+	cd internal/e2e && OKARA_TEST_STATES="$(CURDIR)/$(STATES)" go test -count=1 -timeout 2h -run 'TestStateStore' .
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
 	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
@@ -121,7 +122,7 @@ $(CACHE)/terraform/%/terraform: internal/e2e/terraform/%/go.mod
 		printf 'module github.com/hashicorp/terraform/internal/backend/remote-state/%s\n' $$b >$$b/go.mod && \
 		printf 'package %s\n\nimport "github.com/hashicorp/terraform/internal/backend"\n\nfunc New() backend.Backend { panic("this backend is not in this build") }\n' $$b >$$b/backend.go || exit 1; done
 	mkdir $(@D)/src/legacy && echo 'module github.com/hashicorp/terraform/internal/legacy' >$(@D)/src/legacy/go.mod
-	cd $(@D)/src && go build -p 1 -ldflags '-s -w -X main.experimentsAllowed=yes' -o "$(CURDIR)/$@" github.com/hashicorp/terraform
+	cd $(@D)/src && go build -p 1 -trimpath -ldflags '-s -w -X main.experimentsAllowed=yes' -o "$(CURDIR)/$@" github.com/hashicorp/terraform
 $(CACHE)/jq/%/jq: internal/e2e/jq/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/itchyny/gojq/cmd/gojq
 $(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod

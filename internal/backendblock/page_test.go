@@ -13,19 +13,21 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-const pageHead = `# Arguments of the backend block
+const pageHead = `# Arguments of the backend block and of the state store
 
-This page is made from the table that okara reads the [block](backend.md)
-` + "`backend \"oci\"`" + ` by.
+The [block](backend.md) ` + "`backend \"oci\"`" + ` and the [state store](state-store.md)
+` + "`okara_oci`" + ` have the same arguments. This page is made from the table that both read.
 
 | argument | what | default |
 |---|---|---|
 `
 
 const pageFoot = `
-A name with a dot is one in a block of that name. ` + "`encryption`" + ` may be repeated; each of
-its keys opens the state. Durations are written ` + "`30s`, `5m`, `1h`" + `. Paths are relative to
-the root module. What is not in this table, or contradicts itself, is refused.
+A name with a dot is one in a block of that name; in the state store, which has no
+blocks, it is one in an object: ` + "`retry = { max_attempts = 3 }`" + `. ` + "`encryption`" + ` may be repeated, in
+the state store it is a list of objects; each of its keys opens the state. Durations
+are written ` + "`30s`, `5m`, `1h`" + `. Paths are relative to the root module. What is not in this
+table, or contradicts itself, is refused.
 
 Each argument can also be set by the environment, where nothing else sets it:
 ` + "`TF_BACKEND_OCI_`" + ` and its name in capitals, dots as underscores, such as

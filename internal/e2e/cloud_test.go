@@ -55,6 +55,8 @@ type cloud struct {
 	tool string // program
 
 	before, env []string // arguments and variables of every command
+	services    string   // more of the host, and
+	settings    string   // more of the configuration of the tools
 	snapshots   string   // how often servers want states stored while an apply runs; "": at its end
 }
 
@@ -156,7 +158,7 @@ func (c *cloud) run(folder, server string, args ...string) (string, error) {
 	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} { // for cloud, for remote, for remote that runs here by order
 		fmt.Fprintf(&text, "    %q = \"http://%s/api/v2/\"\n", service, server)
 	}
-	text.WriteString("  }\n}\n")
+	text.WriteString(c.services + "  }\n}\n" + c.settings)
 	if err := os.WriteFile(config, []byte(text.String()), 0o600); err != nil {
 		c.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@
 //	save stdout VAR          keeps what the last command wrote
 //	post URL FILE STATUS [USER:PASSWORD]  sends a file and wants that status
 //
-// and the variables $TOOL, $DIST (the packed time provider), $KEY (a key that
-// signs it) and $MODULES (the modules of the repository's testdata). Home is
+// and the variables $TOOL, $DIST (the packed time provider), $PROVIDER (the same of
+// okara's own), $KEY (a key that signs them) and $MODULES (the modules of the repository's testdata). Home is
 // empty.
 package e2e

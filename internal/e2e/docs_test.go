@@ -27,7 +27,7 @@ const defaultAddress = "127.0.0.1:8080"
 // "sh run" run as one script, in order, and those marked "sh serve" are servers
 // that run beside it from there on; a page without one has okara serve. A block
 // such as "hcl app/main.tf" is that file, and the folder dist holds a provider as
-// GoReleaser leaves it.
+// GoReleaser leaves it, release okara's own.
 func TestDocs(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
@@ -69,8 +69,10 @@ set -x
 
 func (s tools) runPage(t *testing.T, blocks [][]string) {
 	dir := t.TempDir()
-	if err := os.Symlink(s.dist, filepath.Join(dir, "dist")); err != nil {
-		t.Fatal(err)
+	for name, folder := range map[string]string{"dist": s.dist, "release": s.provider} {
+		if err := os.Symlink(folder, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	address := map[string]string{defaultAddress: freeAddress(t)}
 	local := func(text string) string {
