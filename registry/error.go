@@ -55,7 +55,7 @@ func (s *server) hides(r *http.Request, err error) bool {
 
 // classify returns the status for err and the text a client may see. A refusal
 // of the front-end's own credentials is 502: the client cannot fix it, and
-// hears nothing about them.
+// hears nothing about them but what the registry says.
 func classify(err error) (int, string) {
 	if status, text, ok := service.Own(err); ok {
 		return status, text
@@ -73,10 +73,8 @@ func classify(err error) (int, string) {
 		return http.StatusGatewayTimeout, "the registry did not answer in time"
 	case errors.Is(err, oci.ErrNotFound):
 		return http.StatusNotFound, err.Error()
-	case errors.Is(err, oci.ErrUnauthenticated):
-		return http.StatusBadGateway, "the registry refuses the credentials of this server"
-	case errors.Is(err, oci.ErrDenied):
-		return http.StatusBadGateway, "the registry denies this to the account of this server"
+	case service.Refusal(err) != "":
+		return http.StatusBadGateway, service.Refusal(err)
 	case errors.Is(err, oci.ErrExists):
 		return http.StatusConflict, err.Error()
 	case errors.Is(err, oci.ErrTooLarge):

@@ -181,3 +181,32 @@ func TestMaxVersionsWithoutDelete(t *testing.T) {
 		t.Errorf("log:\n%s", text)
 	}
 }
+
+// TestPruningSaysChanges: old versions that a registry does not give up are told once for
+// each workspace, not with each lock, and again after they could be removed.
+func TestPruningSaysChanges(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{})
+	var log bytes.Buffer
+	s := newStore(t, g.Host, nil, statebackend.Options{MaxVersions: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	serial := 0
+	for _, step := range []struct {
+		rules ocitest.Refusals
+		want  int // warnings
+	}{
+		{ocitest.Refusals{}, 0},
+		{ocitest.Refusals{Immutable: []string{"state-*-v*"}}, 2},
+		{ocitest.Refusals{}, 0},
+		{ocitest.Refusals{Immutable: []string{"state-*-v*"}}, 2},
+	} {
+		g.Refuse(step.rules)
+		log.Reset()
+		for range 3 {
+			serial++
+			mustStore(t, s, "prod", testState(serial, 0))
+			mustStore(t, s, "test", testState(serial, 0))
+		}
+		if n := strings.Count(log.String(), "old versions could not be removed"); n != step.want {
+			t.Errorf("%+v: warned %d times, want %d\n%s", step.rules, n, step.want, log.String())
+		}
+	}
+}

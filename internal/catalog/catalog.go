@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,14 +137,17 @@ func (w Watch) withDefaults() Watch {
 // Layout says where things are in the registry.
 func (c *Catalog) Layout() addr.Layout { return c.layout }
 
-// Ping asks the registry for something that need not exist.
+// Ping asks the registry for something that need not exist, which some registries deny by
+// 403. A 401 that means denied is about the whole project: it is not there, or not the
+// account's.
 func (c *Catalog) Ping(ctx context.Context) error {
 	r, err := c.client.Repo(c.layout.CatalogRepo())
 	if err != nil {
 		return err
 	}
 	_, err = r.Resolve(ctx, "okara-readiness")
-	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied) {
+	e, ok := errors.AsType[*oci.ResponseError](err)
+	if errors.Is(err, oci.ErrNotFound) || ok && e.Status == http.StatusForbidden {
 		return nil
 	}
 	return err

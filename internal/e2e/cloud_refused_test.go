@@ -106,7 +106,7 @@ func testCloudRefused(t *testing.T, c *cloud) {
 			}
 		}
 		before.set(denied)
-		refused(at, "refuses the credentials of this server", "GET organizations/acme/workspaces/"+folder, "plan")
+		refused(at, "denies this to the account of this server", "GET organizations/acme/workspaces/"+folder, "plan")
 		before.set(damaged)
 		refused(at, "damaged", "GET workspaces/*/current-state-version", "plan")
 		before.set(sound)

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,7 +33,7 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 			if last := f.unready.Swap(new(err.Error())); last == nil || *last != err.Error() {
 				f.kit.Log(r).Warn("registry not reached", "error", err)
 			}
-			return &service.Error{Status: http.StatusServiceUnavailable, Text: unreadyText(err)}
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: cmp.Or(service.Refusal(err), "the registry has not answered yet")}
 		}
 		f.ready.Store(true)
 	}
@@ -42,17 +43,6 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return text(w, "ready\n")
-}
-
-// unreadyText is what an operator is told by an answer that anybody may read.
-func unreadyText(err error) string {
-	switch {
-	case errors.Is(err, oci.ErrUnauthenticated):
-		return "the registry refuses the credentials of this server"
-	case errors.Is(err, oci.ErrDenied):
-		return "the registry denies this to the account of this server"
-	}
-	return "the registry has not answered yet"
 }
 
 func text(w http.ResponseWriter, body string) error {

@@ -3,11 +3,14 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -37,6 +40,29 @@ func Own(err error) (status int, text string, ok bool) {
 		return e.Status, e.Text, true
 	}
 	return 0, "", false
+}
+
+// Refusal says to whoever asks that a registry refuses the server's own account: which
+// registry, and in what words. It is "" where err is something else.
+func Refusal(err error) string {
+	what := ""
+	switch {
+	case errors.Is(err, oci.ErrUnauthenticated):
+		what = "the registry refuses the credentials of this server"
+	case errors.Is(err, oci.ErrDenied):
+		what = "the registry denies this to the account of this server"
+	default:
+		return ""
+	}
+	e, ok := errors.AsType[*oci.ResponseError](err)
+	if !ok {
+		return what
+	}
+	said := cmp.Or(e.Message, strings.Join(e.Codes, ", "), http.StatusText(e.Status))
+	if u, err := url.Parse(e.URL); err == nil && u.Host != "" {
+		return what + ": " + u.Host + ": " + oci.PlainText(said)
+	}
+	return what + ": " + oci.PlainText(said)
 }
 
 // Fail answers the errors of services that ask no registry.

@@ -83,7 +83,7 @@ func answers() []answered {
 		{oci.ErrCorrupt, http.StatusUnprocessableEntity, "the stored state is damaged"},
 		{oci.ErrUnsupported, http.StatusUnprocessableEntity, "not supported by the registry"},
 		{oci.ErrUnauthenticated, http.StatusUnprocessableEntity, "the registry refuses the credentials of this server"},
-		{oci.ErrDenied, http.StatusUnprocessableEntity, "the registry refuses the credentials of this server"},
+		{oci.ErrDenied, http.StatusUnprocessableEntity, "the registry denies this to the account of this server"},
 		{oci.ErrNotFound, http.StatusUnprocessableEntity, "the stored state cannot be read"},
 	}
 }

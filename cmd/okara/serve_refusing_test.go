@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// newServerAs runs okara serve over a registry, as the account that it knows.
+func newServerAs(t *testing.T, registry string) (url string, notes func() string) {
+	t.Helper()
+	docker := t.TempDir()
+	host, _, _ := strings.Cut(registry, "/")
+	login := fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:secret")))
+	if err := os.WriteFile(filepath.Join(docker, "config.json"), []byte(login), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, notes, _ = newServerIn(t, map[string]string{"DOCKER_CONFIG": docker}, "--storage", t.TempDir(), "--registry", registry)
+	return url, notes
+}
+
+// TestServeOnRefusingRegistry: a server whose account lacks a project, or a right, says
+// so with the registry's words, to who looks at it and to who asks for a module; and in
+// the log once for each reason, however often a balancer looks.
+func TestServeOnRefusingRegistry(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{Projects: map[string][]string{"other": {"pull"}}})
+	url, notes := newServerAs(t, g.Host+"/infra")
+	says := func(path string, want int, texts ...string) {
+		t.Helper()
+		for range 5 {
+			body, code := request(t, http.MethodGet, url+path, "")
+			for _, text := range texts {
+				if code != want || !strings.Contains(body, text) || strings.Contains(body, "secret") {
+					t.Errorf("%s: %d, want %d with %q: %s", path, code, want, text, body)
+				}
+			}
+		}
+	}
+	denied := "the registry denies this to the account of this server: " + g.Host + ": "
+	says("/readyz", http.StatusServiceUnavailable, denied, "project infra not found")
+	says("/v1/modules/net/vpc/aws/versions", http.StatusBadGateway, denied, "project infra not found")
+	g.Refuse(ocitest.Refusals{Projects: map[string][]string{"infra": {"push"}}})
+	says("/readyz", http.StatusServiceUnavailable, denied, "action: pull")
+	says("/v1/modules/net/vpc/gcp/versions", http.StatusBadGateway, denied, "action: pull")
+	if n := strings.Count(notes(), "registry not reached"); n != 2 {
+		t.Errorf("logged %d times, want once for each reason:\n%s", n, notes())
+	}
+	g.Refuse(ocitest.Refusals{Projects: map[string][]string{"infra": {"push", "pull"}}})
+	says("/readyz", http.StatusOK, "ready")
+	says("/v1/modules/net/vpc/azure/versions", http.StatusNotFound, "not found")
+}
+
+// TestServeStatesOnRefusingRegistry: a server whose registry keeps tags, or deletes
+// nothing, says so once and not with each write, and again when the reason changes.
+// States are right all the while.
+func TestServeStatesOnRefusingRegistry(t *testing.T) {
+	g := ocitest.NewRefusing(t, ocitest.Refusals{})
+	url, notes := newServerAs(t, g.Host)
+	const lock = `{"ID":"0d4c5b0e-55d0-4a9c-b6cf-3c7b3b8b5d%d","Operation":"OperationTypeApply","Who":"ada@example","Version":"1.12.6","Created":"2026-01-01T00:00:00Z"}`
+	serial := 0
+	write := func() {
+		t.Helper()
+		at := url + "/state/shop/default"
+		serial++
+		id := fmt.Sprintf(lock, 10+serial)
+		for _, step := range [][3]string{
+			{"LOCK", at, id},
+			{http.MethodPost, at + "?ID=" + id[len(`{"ID":"`):][:36], stateText("a", serial)},
+			{"UNLOCK", at, id},
+		} {
+			if body, code := request(t, step[0], step[1], step[2]); code != http.StatusOK {
+				t.Fatalf("%s %d: %d: %s", step[0], serial, code, body)
+			}
+		}
+		if got, _ := request(t, http.MethodGet, at, ""); got != stateText("a", serial) {
+			t.Errorf("after write %d: %s", serial, got)
+		}
+	}
+	warned := func() int { return strings.Count(notes(), "level=WARN") + strings.Count(notes(), "level=ERROR") }
+	write()
+	if warned() != 0 {
+		t.Errorf("warned without a reason:\n%s", notes())
+	}
+	for _, rules := range []ocitest.Refusals{
+		{NoDelete: true}, // nothing is lost by that
+		{NoDelete: true, Immutable: []string{"state-*"}}, // reads list from now on
+	} {
+		g.Refuse(rules)
+		for range 4 {
+			write()
+		}
+	}
+	if text := notes(); warned() != 1 || !strings.Contains(text, "does not let state-default move") {
+		t.Errorf("warned %d times, want once for the tags:\n%s", warned(), text)
+	}
+}
