@@ -55,8 +55,8 @@ func RequestPlan(r *Record) string {
 	return "request@sha256:" + hex.EncodeToString(sum[:])
 }
 
-// wantedBy is who asked for what waits for approval.
-func (r *Record) wantedBy() Actor {
+// WantedBy is who asked for what waits for approval, if something does ([Awaits]).
+func (r *Record) WantedBy() Actor {
 	switch {
 	case r.Phase == Planned:
 		return r.Run.By
@@ -101,7 +101,7 @@ func (w *work) mayApprove(r *Record) error {
 		return refuse(ErrDenied, "only a person approves")
 	case w.Limits.ApprovalSelf:
 		return nil
-	case a.same(r.wantedBy()), r.Phase == Planned && r.Run.First != nil && a.same(*r.Run.First):
+	case a.same(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.same(*r.Run.First):
 		return refuse(ErrDenied, "somebody else than who asked for it approves it")
 	case a.is(r.Owner):
 		return refuse(ErrDenied, "somebody else than its owner approves it")

@@ -61,7 +61,7 @@ func (w *work) checkCreate(e Create) error {
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
 		return &FieldError{Path: "/template", Text: "it has no module to run"}
 	}
-	if OfWorkspace(t.Name) {
+	if isWorkspaceTemplate(t.Name) {
 		return &FieldError{Path: "/template", Text: "nobody launches it: it is that of the workspaces of an organization"}
 	}
 	if e.Forced && !w.command.Actor.Admin {
@@ -267,7 +267,7 @@ func (w *work) checkAdopt(r *Record, t *Template) error {
 		return refuse(ErrDenied, "only an admin adopts an instance")
 	case !validID(r.ID):
 		return &FieldError{Path: "/record/id", Text: "not the id of an instance"}
-	case r.isWorkspace() || OfWorkspace(r.Template):
+	case r.isWorkspace() || isWorkspaceTemplate(r.Template):
 		return &FieldError{Path: "/record/template", Text: "only instances are adopted"}
 	case w.doc.Records[r.ID] != nil:
 		return refuse(ErrPhase, "instance %s is there already", r.ID)

@@ -44,7 +44,7 @@
 // # Workspaces
 //
 // The runs of a workspace of tfe.v2 are those of a [Record] too, of a template that
-// nobody launches ([OfWorkspace]). Such a record has no owner, end or pool, and events
+// nobody launches (tfe/ORGANIZATION). Such a record has no owner, end or pool, and events
 // of its own (workspace.go); those of instances do not find it. Several of its runs
 // are open at a time, and one has its turn: a plan that was confirmed, else the oldest.
 // While a plan waits for somebody, only plans that nobody applies, or that are kept

@@ -57,7 +57,7 @@ func identity(d *Document, id string, r *Record) string {
 	switch {
 	case r.ID != id || !validID(id):
 		return "not the id of a record"
-	case !r.isWorkspace() && (OfWorkspace(r.Template) || len(r.Open) > 0):
+	case !r.isWorkspace() && (isWorkspaceTemplate(r.Template) || len(r.Open) > 0):
 		return "an instance with the template or the runs of a workspace"
 	case !known(r.Phase):
 		return fmt.Sprintf("no such phase: %q", r.Phase)

@@ -50,7 +50,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"forced by an admin", "create.go", "if e.Forced && !w.command.Actor.Admin {", "if false {"},
 	{"switched off", "create.go", "if !t.Enabled {", "if false {"},
 	{"paused by an admin", "create.go", "p != nil && p.By != \"\" {", "p != nil && false {"},
-	{"four eyes: who asked", "approve.go", "case a.same(r.wantedBy()), r.Phase", "case r.Phase"},
+	{"four eyes: who asked", "approve.go", "case a.same(r.WantedBy()), r.Phase", "case r.Phase"},
 	{"four eyes: who asked first", "approve.go", "r.Run.First != nil && a.same(*r.Run.First):", "r.Run.First != nil && false:"},
 	{"four eyes: its owner", "approve.go", "case a.is(r.Owner):", "case false:"},
 	{"a change is approved", "approve.go", "w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.same(r)", "w == nil"},
@@ -105,7 +105,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"runs that wait are few", "workspace.go", "if pending >= maxPending || len(r.Open) >= maxOpen {", "if false {"},
 	{"a workspace with runs is not closed", "workspace.go", "if r.Run != nil || len(r.Open) > 0 {", "if false {"},
 	{"events of instances", "meet.go", "case r == nil || r.isWorkspace():", "case r == nil:"},
-	{"nobody launches a workspace", "create.go", "if OfWorkspace(t.Name) {", "if false {"},
+	{"nobody launches a workspace", "create.go", "if isWorkspaceTemplate(t.Name) {", "if false {"},
 	{"copies", "work.go", "return w.put(r.clone())", "return w.put(r)"},
 	{"what is cancelled is repeated", "runs.go", "if r.Cancel != \"\" {\n\t\tall", "if false {\n\t\tall"},
 }

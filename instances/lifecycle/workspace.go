@@ -87,9 +87,9 @@ func (Discard) event()        {}
 func (CancelOne) event()      {}
 func (CloseWorkspace) event() {}
 
-// OfWorkspace reports whether a template is that of the workspaces of an
+// isWorkspaceTemplate reports whether a template is that of the workspaces of an
 // organization, which nobody launches.
-func OfWorkspace(template string) bool {
+func isWorkspaceTemplate(template string) bool {
 	namespace, _, _ := strings.Cut(template, "/")
 	return namespace == addr.TemplateReserved
 }
@@ -132,7 +132,7 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 
 func (w *work) openWorkspace(e OpenWorkspace) (Answer, error) {
 	switch {
-	case e.Template == nil || e.Digest == "" || !OfWorkspace(e.Template.Name):
+	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
 		return Answer{}, &FieldError{Path: "/template", Text: "not that of an organization"}
 	case e.Workspace == "" || len(e.Workspace) > maxWorkspace:
 		return Answer{}, &FieldError{Path: "/workspace", Text: "not the name of a workspace"}

@@ -16,7 +16,7 @@ func workspaceRules() []rule {
 }
 
 func workspaceIdentity(d *Document, id string, r *Record) string {
-	if !OfWorkspace(r.Template) || len(r.Workspace) > maxWorkspace {
+	if !isWorkspaceTemplate(r.Template) || len(r.Workspace) > maxWorkspace {
 		return "a workspace whose template is that of instances"
 	}
 	return identity(d, id, r)

@@ -60,7 +60,7 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
 	approver := k.users.actor(a.Spec.Approver)
-	if asker := wantedBy(r); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && mayBeOne(approver, asker) {
+	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && mayBeOne(approver, asker) {
 		return refused(v1alpha1.ApprovalRefused, "nobody can tell whether %s is who asked for it, %s: approve by the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
 	}
 	err := k.step(approver, event)
@@ -75,17 +75,6 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied} // a later end, and no run
 	}
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalAccepted}
-}
-
-// wantedBy is who asked for what waits for approval.
-func wantedBy(r *lifecycle.Record) lifecycle.Actor {
-	switch {
-	case r.Phase == lifecycle.Planned:
-		return r.Run.By
-	case r.Pending != nil && r.Phase != lifecycle.Requested:
-		return r.Pending.By
-	}
-	return r.CreatedBy
 }
 
 // outcome is what became of an Approval that was accepted; nil: it goes on.

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// asked is an Instance that somebody made with kubectl.
+type asked struct {
+	*site
+	id string
+}
+
+// ask makes an Instance with kubectl, as a user of the cluster.
+func (s *asked) ask(user string) {
+	s.t.Helper()
+	o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{
+		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", ID: user}, CreatedBy: user,
+	}}
+	o.Namespace, o.Name = s.settings.Namespace, s.id
+	if err := s.client.Create(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// change has somebody edit the Instance.
+func (s *asked) change(user string, edit func(*v1alpha1.InstanceSpec)) {
+	s.t.Helper()
+	o := s.all()[s.id]
+	next := o.DeepCopy()
+	next.Spec.ChangedBy = user
+	edit(&next.Spec)
+	if err := s.client.Patch(s.t.Context(), next, client.MergeFrom(o)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// approve has somebody approve what an Instance shows now, and returns what became of it.
+func (s *asked) approve(c *instancectl.Controller, who string) v1alpha1.ApprovalStatus {
+	s.t.Helper()
+	s.pass(time.Minute) // the cluster's clock says when it was made, and goes on by itself
+	o := s.all()[s.id]
+	a := &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{
+		Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}, Plan: o.Status.Plan, Generation: o.Generation, Approver: who,
+	}}
+	a.Namespace, a.GenerateName = s.settings.Namespace, "a-"
+	if err := s.client.Create(s.t.Context(), a); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(c, "the approval of "+who+" is heard", func() bool {
+		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(a), a); err != nil {
+			s.t.Fatal(err)
+		}
+		return a.Status.Result != "" && a.Status.Result != v1alpha1.ApprovalAccepted
+	})
+	return a.Status
+}
+
+// refuses wants an approval to be refused, and the Instance to go on as it does.
+func (s *asked) refuses(c *instancectl.Controller, who, why string) {
+	s.t.Helper()
+	before, _ := s.engine.attempts(s.id)
+	if got := s.approve(c, who); got.Result != v1alpha1.ApprovalRefused || !strings.Contains(got.Message, why) {
+		s.t.Errorf("%s: %+v", who, got)
+	}
+	if after, _ := s.engine.attempts(s.id); after != before {
+		s.t.Errorf("%s: %d attempts became %d", who, before, after)
+	}
+}
+
+// TestApprovalDoors has one person come through kubectl and through the portal: who asked
+// or owns approves through neither, for launches, updates and later ends.
+func TestApprovalDoors(t *testing.T) {
+	s := &asked{newSite(t), "qqqqqqqqqa"}
+	var err error
+	if s.settings.Users, err = instancectl.ParseUsers([]string{"oidc:=https://idp"}); err != nil {
+		t.Fatal(err)
+	}
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval = "request" })
+	leader := s.leader()
+
+	s.ask("oidc:anna")
+	s.run(leader, "it waits", s.is(s.id, "Requested"))
+	s.refuses(leader, "oidc:anna", "somebody else")
+	s.refuses(leader, "portal:https://idp#anna", "somebody else")
+	if got := s.approve(leader, "portal:https://idp#ben"); got.Result != v1alpha1.ApprovalApplied {
+		t.Fatalf("%+v", got)
+	}
+	s.run(leader, "it is ready", s.is(s.id, "Ready"))
+
+	launched, _ := s.engine.attempts(s.id)
+	s.change("oidc:carl", func(o *v1alpha1.InstanceSpec) {
+		o.Parameters = map[string]apiextensionsv1.JSON{"size": {Raw: json.RawMessage(`"large"`)}}
+	})
+	s.run(leader, "the update waits", func() bool { return s.all()[s.id].Status.Plan != "" })
+	if n, _ := s.engine.attempts(s.id); n != launched {
+		t.Errorf("an update ran that nobody approved: %d attempts became %d", launched, n)
+	}
+	s.refuses(leader, "portal:https://idp#carl", "somebody else") // asked for it
+	s.refuses(leader, "portal:https://idp#anna", "somebody else") // owns it
+	if got := s.approve(leader, "oidc:ben"); got.Result != v1alpha1.ApprovalApplied {
+		t.Fatalf("%+v", got)
+	}
+	if n, _ := s.engine.attempts(s.id); n != launched+1 {
+		t.Errorf("%d attempts became %d", launched, n)
+	}
+
+	end := s.all()[s.id].Status.ExpiresAt.Time
+	later := metav1.NewTime(end.Add(2 * time.Hour).Truncate(time.Second))
+	s.change("oidc:anna", func(o *v1alpha1.InstanceSpec) { o.ExpiresAt = &later })
+	s.run(leader, "the later end waits", func() bool { return s.all()[s.id].Status.Plan != "" })
+	if got := s.all()[s.id].Status.ExpiresAt.Time; !got.Equal(end) {
+		t.Errorf("it ends at %s, and nobody approved that", got)
+	}
+	s.refuses(leader, "portal:https://idp#anna", "somebody else")
+	if got := s.approve(leader, "portal:https://idp#ben"); got.Result != v1alpha1.ApprovalApplied {
+		t.Fatalf("%+v", got)
+	}
+	s.run(leader, "it ends later", func() bool { return s.all()[s.id].Status.ExpiresAt.Time.Equal(later.Time) })
+}
+
+// TestApprovalUnknown refuses an approval of somebody who may be who asked: nobody told the
+// operator which users of the cluster are whom at the portal.
+func TestApprovalUnknown(t *testing.T) {
+	s := &asked{newSite(t), "qqqqqqqqqc"}
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval = "request" })
+	leader := s.leader()
+	s.ask("anna@example.com")
+	s.run(leader, "it waits", s.is(s.id, "Requested"))
+	s.refuses(leader, "portal:https://idp#4711", "--user-issuer")
+	if got := s.approve(leader, "ben@example.com"); got.Result != v1alpha1.ApprovalApplied {
+		t.Errorf("%+v, and it says %s", got, s.all()[s.id].Status.Reason)
+	}
+}
