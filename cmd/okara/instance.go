@@ -117,7 +117,7 @@ func instanceError(err error, args []string) error {
 	case e.Reason == api.ReasonPhase || e.Reason == api.ReasonExtends || e.Reason == api.ReasonNoEnd:
 		err = withHint(err, "`okara instance show %s` says how it is", id)
 	case e.Reason == api.ReasonPaused:
-		err = withHint(err, "nothing is launched from it for now; who runs the server knows until when")
+		err = withHint(err, "nothing is launched from it for now: ask your administrator when")
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return withHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):

@@ -300,7 +300,7 @@ func (l *Ledger) try(ctx context.Context) time.Duration {
 	case err != nil:
 		l.leader = ""
 		if l.refused == nil || l.refused.Error() != err.Error() {
-			l.o.Logger.WarnContext(ctx, "nobody leads here", "error", err)
+			l.o.Logger.WarnContext(ctx, "no leader here", "error", err)
 		}
 		l.refused = err
 	}

@@ -86,7 +86,7 @@ func expect(d *json.Decoder, tokens ...json.Token) error {
 			return fmt.Errorf("the index: %w", err)
 		}
 		if got != want {
-			return errors.New("the index is none")
+			return errors.New("not a valid search index")
 		}
 	}
 	return nil

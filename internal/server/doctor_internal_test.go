@@ -78,7 +78,7 @@ func TestFindings(t *testing.T) {
 		"no room":          {fixed(diskFinding("x", 100, 1)), "2 1 B"},
 		"leads":            {fixed(ledgerFindings(ledger.Status{Leading: true, Held: "the clock jumped"})...), "0 this replica leads;2 the clock jumped"},
 		"follows":          {fixed(ledgerFindings(ledger.Status{Leader: "https://a.example.com", Aside: map[string]string{"x": "y"}})...), "0 led by https://a.example.com;2 1 are set aside"},
-		"refused to lead":  {fixed(ledgerFindings(ledger.Status{Refused: errors.New("no keys")})...), "2 nobody leads: no keys"},
+		"refused to lead":  {fixed(ledgerFindings(ledger.Status{Refused: errors.New("no keys")})...), "2 no leader: no keys"},
 		"replicas": {fixed(replicaFindings(trail.View{Read: now, Entries: []*trail.Entry{
 			{Process: "a", Record: trail.Record{Time: now}}, {Process: "b", Record: trail.Record{Time: now.Add(-12 * time.Hour)}},
 			{Process: "a", Record: trail.Record{Time: now}}, {Process: "c", Record: trail.Record{Time: now.AddDate(0, 0, -1)}},

@@ -93,7 +93,7 @@ func meaning(v artifact.Verdict) (verdict web.Verdict, text, do string) {
 	case statebackend.LockingSettle:
 		return web.Fine, "Each lock waits two seconds and reads the tag list again.", ""
 	}
-	text = "Two runs could hold one lock, so nobody gets one."
+	text = "Locking is refused: this registry cannot guarantee one holder."
 	if v.Reason != "" {
 		text += " The reason: " + prose.Clip(v.Reason, 300) + "."
 	}

@@ -76,11 +76,11 @@ func ledgerFindings(s ledger.Status) []web.Finding {
 	case s.Leader != "":
 		f.State = "led by " + s.Leader
 	case s.Refused != nil:
-		f.Verdict, f.State = web.Act, "nobody leads: "+s.Refused.Error()
+		f.Verdict, f.State = web.Act, "no leader: "+s.Refused.Error()
 		f.Meaning, f.Do = "Nothing is launched, changed or ended.", "Mend what the state names."
 	default:
 		f.Verdict, f.State = web.Look, "no leader is known"
-		f.Meaning, f.Do = "Somebody should lead within half a minute.", "Come back then. If nobody does, look at the logs of the replicas."
+		f.Meaning, f.Do = "A leader should be elected within 30 seconds.", "Come back then. If there is none then, look at the logs of the replicas."
 	}
 	all := []web.Finding{f}
 	if s.Held != "" {

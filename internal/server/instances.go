@@ -104,7 +104,7 @@ func (s *Settings) withoutInstances() error {
 	default:
 		return nil
 	}
-	return settingError(at, fmt.Errorf("a block %s means nothing without a block instances\nhint: add instances { templates = \"DIR\" }", what))
+	return settingError(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
 }
 
 // instanceRole refuses what a role does not use, or must not have.
@@ -272,7 +272,7 @@ func (s *Settings) templateSource(source TemplateSource) (out portal.TemplateSou
 		}
 	}
 	if source.Max < 0 {
-		return out, fmt.Errorf("max %d is less than nothing", source.Max)
+		return out, fmt.Errorf("max must not be negative: %d", source.Max)
 	}
 	return out, nil
 }
@@ -347,7 +347,7 @@ func (e Executor) check() error {
 	case (e.Isolation == "user") != (len(e.Users) > 0):
 		return errors.New(`isolation = "user" and users, one for each run at a time, go together`)
 	case e.Processes < 0 || e.CPUs < 0:
-		return errors.New("processes and cpus are limits, and not less than nothing")
+		return errors.New("processes and cpus must not be negative")
 	case (e.Isolation == "wrap") != (len(e.Wrap) > 0):
 		return errors.New(`isolation = "wrap" and the command in wrap go together`)
 	}

@@ -173,11 +173,11 @@ func TestInstancesRefused(t *testing.T) {
 		keys       bool
 		want       string
 	}{
-		{"executor alone", "\n" + local, false, "okara.hcl:2: a block executor means nothing"},
-		{"credential alone", "credential \"a\" {}\n", false, "okara.hcl:1: a block credential means nothing"},
-		{"source alone", "template_source \"a/*\" {}\n", false, "a block template_source means nothing"},
-		{"quota alone", "quota \"a\" {}\n", false, "a block quota means nothing"},
-		{"notify alone", "notify {\n  url = \"x\"\n  secret_file = \"y\"\n}\n", false, "a block notify means nothing"},
+		{"executor alone", "\n" + local, false, "okara.hcl:2: a block executor needs a block instances"},
+		{"credential alone", "credential \"a\" {}\n", false, "okara.hcl:1: a block credential needs a block instances"},
+		{"source alone", "template_source \"a/*\" {}\n", false, "a block template_source needs a block instances"},
+		{"quota alone", "quota \"a\" {}\n", false, "a block quota needs a block instances"},
+		{"notify alone", "notify {\n  url = \"x\"\n  secret_file = \"y\"\n}\n", false, "a block notify needs a block instances"},
 		{"role", in(`role = "boss"`), false, `okara.hcl:1: the role "boss" is not`},
 		{"no templates", "instances {}\n" + local, false, "nothing says what may be launched"},
 		{"templates are no folder", "instances {\n  templates = <KEY>\n}\n" + local, false, "is not a folder"},
@@ -215,7 +215,7 @@ func TestInstancesRefused(t *testing.T) {
 		{"source versions", good + "template_source \"acme/*\" {\n  versions = \"new\"\n}\n", false, `okara.hcl:5: template_source "acme/*"`},
 		{"source credential", good + "template_source \"acme/*\" {\n  credentials = [\"aws\"]\n}\n", false, `no block credential "aws"`},
 		{"source module", good + "template_source \"acme/*\" {\n  modules = [\"acme/*\"]\n}\n", false, "is not a glob over NAMESPACE/NAME/SYSTEM"},
-		{"source max", good + "template_source \"acme/*\" {\n  max = -1\n}\n", false, "less than nothing"},
+		{"source max", good + "template_source \"acme/*\" {\n  max = -1\n}\n", false, "must not be negative"},
 		{"quota twice", good + "quota \"a\" {\n  user = 1\n}\nquota \"a\" {\n  user = 2\n}\n", false, "is there twice"},
 		{"quota of nobody", good + "quota \"a\" {}\n", false, "at least 1"},
 		{"quota glob", good + "quota \"a\" {\n  user = 1\n  templates = [\"lab\"]\n}\n", false, "is not a glob"},

@@ -165,7 +165,7 @@ func notPublic(host string) error {
 type InsideError struct{ Host string }
 
 func (e *InsideError) Error() string {
-	return fmt.Sprintf("%s is not a public address, and nobody allowed it by --allow-internal, or by private for pull_through: %v", e.Host, oci.ErrDenied)
+	return fmt.Sprintf("%s is not a public address and not allowed by --allow-internal, or by private for pull_through: %v", e.Host, oci.ErrDenied)
 }
 
 func (e *InsideError) Unwrap() error { return oci.ErrDenied }

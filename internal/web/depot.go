@@ -233,7 +233,7 @@ func (s *server) depotSync(r *request, _ *form) (*answer, error) {
 		return &answer{To: "depot", Text: "This replica runs no depot file, so nothing was begun.", Bad: true}, nil
 	}
 	r.grant.Record(depotLock, access.Change{Action: "sync", Status: 303})
-	return &answer{To: "depot", Text: "A run was asked for. It begins as soon as nobody else runs."}, nil
+	return &answer{To: "depot", Text: "Sync requested. It starts when the current run ends."}, nil
 }
 
 // mayDepot is the check of both forms.

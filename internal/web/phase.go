@@ -146,7 +146,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 		say("It has no end: destroy it when you need it no more.")
 	}
 	if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(now) && i.Protected != "" {
-		say("Its end is over; protection keeps it.")
+		say("Expired, but kept: the instance is protected.")
 	}
 	return lines
 }

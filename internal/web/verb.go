@@ -84,7 +84,7 @@ func verbs() map[string]verb {
 			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: told("It is being destroyed."),
 		},
 		api.ActOrphan: {
-			button: "Leave to people", kind: "danger", ask: true, typed: true, title: "Leave it to people", fields: reasonFields, asks: reasonAsks,
+			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, asks: reasonAsks,
 			say: said("The server forgets it: it is not destroyed at its end, and not watched any more. What it made goes on, and costs.", "Its state and source stay in the registry, for people to take over."), done: told("It is left to people."),
 		},
 	}

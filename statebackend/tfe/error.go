@@ -38,7 +38,7 @@ func absent(format string, args ...any) error {
 }
 
 // errNoID says that an id is none of ours.
-func errNoID() error { return absent("there is nothing of this id") }
+func errNoID() error { return absent("no resource with this ID") }
 
 func malformed(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, "bad request", format, args...)

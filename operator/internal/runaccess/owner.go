@@ -31,7 +31,7 @@ func (e *NotOwnerError) Error() string {
 	case e.Deleted:
 		what = "was deleted"
 	case e.Owner == "":
-		what = "belongs to nobody any more"
+		what = "has no owner any more"
 	}
 	return fmt.Sprintf("workspace %s of state %s %s: this object was brought back, or runs in another cluster of this name, too; nothing is run", e.Workspace, e.State, what)
 }
