@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -41,7 +41,7 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	}
 	v := r.at.version
 	e, warnings, err := r.depot.Announce(r.Context(), r.at.Item, depot.Announcement{
-		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: prose.Clip(r.grant.Subject, maxActor),
+		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: text.Clip(r.grant.Subject, maxActor),
 	})
 	if errors.Is(err, oci.ErrNotFound) {
 		return missing(err, "%s %s %s", r.at.Kind, r.at, v)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Bounds of the warnings of a provider, which both tools show on every init.
@@ -52,7 +52,7 @@ func warnings(l *catalog.Versions, now time.Time) []string {
 		if len(versions[words]) > 1 {
 			verb = " are "
 		}
-		lines = append(lines, prose.Clip(strings.Join(versions[words], ", ")+verb+words, maxWarning))
+		lines = append(lines, text.Clip(strings.Join(versions[words], ", ")+verb+words, maxWarning))
 	}
 	return lines
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -101,7 +101,7 @@ func bundleCreate(ctx context.Context, reg *registries, file string, addresses [
 	if report.Resumed > 0 {
 		reg.note("continued an earlier run: %d blobs were there", report.Resumed)
 	}
-	return reg.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, prose.Size(report.Bytes)))
+	return reg.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, text.Size(report.Bytes)))
 }
 
 func bundleSign(a *app, file string, key *signing.Key) error {
@@ -217,7 +217,7 @@ Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return a.printResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, prose.Size(report.Bytes)))
+			return a.printResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, text.Size(report.Bytes)))
 		},
 	}
 	bundleKeys(cmd, &keys)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/bundle"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // bundleShown is the result of bundle show.
@@ -54,7 +54,7 @@ func bundleShow(ctx context.Context, a *app, file string, keys []string) error {
 	report := b.Report()
 	rows := [][]string{{"REPOSITORY", "TAG", "KIND", "SIZE", "DETAIL"}}
 	for _, e := range entries {
-		rows = append(rows, []string{e.Repository, orDash(e.Tag), e.Kind, prose.Size(e.Bytes), orDash(e.Detail)})
+		rows = append(rows, []string{e.Repository, orDash(e.Tag), e.Kind, text.Size(e.Bytes), orDash(e.Detail)})
 	}
 	return a.printResult(bundleShown{signature, report.Blobs, report.Required, entries}, table(rows))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // gcResult is what a collection removed, or would remove.
@@ -69,13 +69,13 @@ func collect(ctx context.Context, a *app, storage string, o embedded.Collection)
 	if o.DryRun {
 		verb = "would free"
 	}
-	text := []string{fmt.Sprintf("%s %s: %d blobs; %s in use", verb, prose.Size(c.Bytes), c.Blobs, prose.Size(c.Used))}
+	words := []string{fmt.Sprintf("%s %s: %d blobs; %s in use", verb, text.Size(c.Bytes), c.Blobs, text.Size(c.Used))}
 	for _, g := range c.Repositories {
-		text = append(text, fmt.Sprintf("%s\t%s: %d tags, %d manifests, %d blobs, %d uploads",
-			cmp.Or(g.Repository, "(no repository)"), prose.Size(g.Bytes), g.Tags, g.Manifests, g.Blobs, g.Uploads))
+		words = append(words, fmt.Sprintf("%s\t%s: %d tags, %d manifests, %d blobs, %d uploads",
+			cmp.Or(g.Repository, "(no repository)"), text.Size(g.Bytes), g.Tags, g.Manifests, g.Blobs, g.Uploads))
 	}
 	if c.Repositories == nil {
 		c.Repositories = []embedded.Garbage{}
 	}
-	return a.printResult(gcResult{storage, c.Blobs, c.Bytes, c.Used, c.Repositories, o.DryRun}, strings.Join(text, "\n"))
+	return a.printResult(gcResult{storage, c.Blobs, c.Bytes, c.Used, c.Repositories, o.DryRun}, strings.Join(words, "\n"))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -88,7 +88,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %s: %w", path, prose.Size(limit), oci.ErrTooLarge)
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, text.Size(limit), oci.ErrTooLarge)
 	}
 	return b, nil
 }

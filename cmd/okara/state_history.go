@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -77,5 +77,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), prose.Size(v.Size), orDash(oneLine(v.Who, 40)), orDash(oneLine(v.Why(), 60)), orDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), orDash(oneLine(v.Who, 40)), orDash(oneLine(v.Why(), 60)), orDash(v.Tool), mark}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -89,7 +89,7 @@ func readState(in io.Reader, path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if b.Len() > maxState {
-		return nil, fmt.Errorf("%s is larger than %s: %w", path, prose.Size(maxState), oci.ErrTooLarge)
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, text.Size(maxState), oci.ErrTooLarge)
 	}
 	if err := statebackend.CheckState(b.Bytes()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

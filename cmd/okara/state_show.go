@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -70,7 +70,7 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		{"created", timestamp(v.Created)},
 		{"serial", fmt.Sprint(v.Serial)},
 		{"lineage", orDash(v.Lineage)},
-		{"stored", prose.Size(v.Size)},
+		{"stored", text.Size(v.Size)},
 		{"encrypted", encryptedText(v)},
 		{"written by", orDash(v.Tool)},
 		{"who", orDash(oneLine(v.Who, 80))},

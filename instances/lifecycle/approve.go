@@ -11,7 +11,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // MaxPlanText bounds a plan that somebody approves, as text, in bytes: it is looked at
@@ -270,5 +270,5 @@ func tooLarge(size int64) string {
 	if size <= MaxPlanText {
 		return ""
 	}
-	return fmt.Sprintf("plan too large to approve: %s, limit 1 MiB", prose.Size(size))
+	return fmt.Sprintf("plan too large to approve: %s, limit 1 MiB", text.Size(size))
 }

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Limits of what a caller gives.
@@ -110,7 +110,7 @@ func checkName(name string) error {
 
 func checkSize(path string, size, limit int) error {
 	if size > limit {
-		return &FieldError{Path: path, Text: "too large: at most " + prose.Size(int64(limit)) + " in all"}
+		return &FieldError{Path: path, Text: "too large: at most " + text.Size(int64(limit)) + " in all"}
 	}
 	return nil
 }

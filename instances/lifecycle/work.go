@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Limits of what a record keeps for display.
@@ -256,14 +256,14 @@ func (r *Record) condition(kind string) Condition {
 }
 
 // clip cuts a text of strangers, and takes from it what terminals obey.
-func clip(text string, limit int) string {
-	text = strings.Map(func(c rune) rune {
+func clip(words string, limit int) string {
+	words = strings.Map(func(c rune) rune {
 		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
 			return ' '
 		}
 		return c
-	}, strings.ToValidUTF8(text, "?"))
-	return prose.Clip(text, limit)
+	}, strings.ToValidUTF8(words, "?"))
+	return text.Clip(words, limit)
 }
 
 func later(a, b time.Time) time.Time {

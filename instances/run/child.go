@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/files"
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -315,7 +315,7 @@ func (c *child) finish(ctx context.Context, err error) {
 			}
 		}
 		if !c.lost.IsZero() && existsRE.MatchString(texts[0]) {
-			texts[0] = prose.Clip(texts[0], maxError/2)
+			texts[0] = text.Clip(texts[0], maxError/2)
 			texts = append(texts, fmt.Sprintf("an earlier attempt, begun at %s, was killed before it stored what it had just made\nhint: import what exists into the state, or remove it; then okara instance retry %s",
 				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))
 		}

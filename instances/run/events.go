@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -150,10 +150,10 @@ func (e *events) line(line []byte) {
 }
 
 func (e *events) diagnostic(d *diagnostic) {
-	text := d.text()
-	e.log.line("%s: %s", strings.ToUpper(d.Severity), text)
+	words := d.text()
+	e.log.line("%s: %s", strings.ToUpper(d.Severity), words)
 	if d.Severity == "error" && len(e.errs) < maxErrors {
-		e.errs = append(e.errs, prose.Clip(text, 4*maxError))
+		e.errs = append(e.errs, text.Clip(words, 4*maxError))
 	}
 }
 
@@ -194,7 +194,7 @@ func plainError(m *masks, texts ...string) string {
 			parts = append(parts, t)
 		}
 	}
-	return prose.Clip(strings.Join(parts, "; "), maxError)
+	return text.Clip(strings.Join(parts, "; "), maxError)
 }
 
 // lastLines keeps the end of what a command writes, for its error.

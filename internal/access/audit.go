@@ -8,13 +8,13 @@ import (
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxSaid bounds what a client says about itself in a record or a log.
 const maxSaid = 256
 
-func clip(text string) string { return prose.Clip(text, maxSaid) }
+func clip(words string) string { return text.Clip(words, maxSaid) }
 
 // Record is a decision: who wanted to do what, and which rule let them, or none.
 // No token and no link is in it.

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -149,7 +149,7 @@ func (g *Guard) BrowserCallback(r *http.Request) (LoggedIn, error) {
 		return LoggedIn{}, err
 	}
 	now := g.rules.Load()
-	v := session{identity: s.keep(id, now.Rules), Name: prose.Clip(id.label(), maxName), Issued: g.now().Unix()}
+	v := session{identity: s.keep(id, now.Rules), Name: text.Clip(id.label(), maxName), Issued: g.now().Unix()}
 	if s.Portal {
 		v.Proof = token
 	}

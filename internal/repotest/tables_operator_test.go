@@ -74,7 +74,7 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 operator/internal/kindctl: definitions become kinds; what runs their objects is passed in
 	internal/addr
 	internal/catalog
-	internal/prose
+	internal/text
 	internal/signing
 	internal/trust
 	oci
@@ -107,7 +107,7 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	instances/lifecycle
 	instances/portal
 	instances/api
-	internal/prose
+	internal/text
 	instances/run
 	operator/api/v1alpha1
 	operator/internal/fluxobj
@@ -148,7 +148,7 @@ operator/internal/runaccess: what a run needs before it starts, and gives back
 	operator/internal/runtoken
 	statebackend
 operator/internal/kindrun: objects of generated kinds are carried out
-	internal/prose
+	internal/text
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxobj

@@ -30,7 +30,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/supply
 	internal/syntax
 	internal/trust
-	internal/prose
+	internal/text
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
 	oci
 	oci/artifact
@@ -50,9 +50,9 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	internal/addr
 	internal/archive
 	internal/httpserve
-	internal/prose
-	internal/states
 	internal/files
+	internal/states
+	internal/text
 	internal/service
 	internal/syntax
 statebackend/s3facade: a protocol over a Store
@@ -158,8 +158,8 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/trust
 	internal/web
 	internal/upstream
-	internal/prose
 	internal/states
+	internal/text
 	internal/trail
 internal/cache: values in memory and archives on disk; what they are of is their readers' affair
 	oci
@@ -181,7 +181,7 @@ internal/trail: what processes changed, under tags; who may see it is the caller
 	oci
 	oci/artifact
 	internal/access
-	internal/prose
+	internal/text
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
@@ -209,7 +209,7 @@ internal/access: who may do what; it knows names and rights, not what is behind 
 	internal/addr
 	internal/cache
 	internal/httpserve
-	internal/prose
+	internal/text
 internal/service: what the services of a server share; it knows clients and refusals, not what is served
 	oci
 	internal/access
@@ -262,7 +262,7 @@ internal/images: it builds programs and packs them; what they do is their affair
 instances/lifecycle: the life of instances is a pure machine, without input or output
 	internal/addr
 	internal/syntax
-	internal/prose
+	internal/text
 instances/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 instances/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
@@ -276,7 +276,7 @@ instances/run: one run of the tool; whether its attempt is still named comes in 
 	internal/envelope
 	internal/httpserve
 	instances/lifecycle
-	internal/prose
+	internal/text
 	internal/states
 	instances/sandbox
 instances/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
@@ -319,8 +319,8 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	instances/lifecycle
 	instances/api
 	internal/downloads
-	internal/prose
 	internal/description
+	internal/text
 	internal/scan
 	internal/service
 	internal/signing
@@ -338,7 +338,7 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/envelope
 internal/webtest: a real browser for tests; it knows no page
 internal/syntax: leaf: text in, syntax trees out
-internal/prose: leaf: numbers and words as people write and read them
+internal/text: leaf: numbers and words as people write and read them
 internal/ocitest: test package
 	*
 internal/tofutest: test package

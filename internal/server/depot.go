@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -191,7 +191,7 @@ func (r *depotRunner) note(res supply.Result) {
 	switch {
 	case res.Error != "":
 		if r.failed++; len(r.failures) < maxFailures {
-			r.failures = append(r.failures, web.DepotFailure{Entry: res.Entry, Version: res.Version, Reason: prose.Clip(res.Error, maxReason)})
+			r.failures = append(r.failures, web.DepotFailure{Entry: res.Entry, Version: res.Version, Reason: text.Clip(res.Error, maxReason)})
 		}
 		r.log.Error("depot: failed", append(attrs, "error", res.Error)...)
 	case res.Action == supply.ActionDrift:

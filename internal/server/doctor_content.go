@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -125,7 +125,7 @@ func (d *doctor) diskFindings(m map[string][]sample) (all []web.Finding) {
 }
 
 func diskFinding(about string, size, free float64) web.Finding {
-	f := web.Finding{About: about, State: prose.Size(int64(free)) + " of " + prose.Size(int64(size)) + " are free", Meaning: "There is room."}
+	f := web.Finding{About: about, State: text.Size(int64(free)) + " of " + text.Size(int64(size)) + " are free", Meaning: "There is room."}
 	switch {
 	case free*50 < size:
 		f.Verdict, f.Meaning, f.Do = web.Act, "Once it is full nothing more can be written there.", "Make room, or move the folder to a larger disk."

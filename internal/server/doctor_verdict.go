@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -46,7 +46,7 @@ func examined(m states.Marks) web.Finding {
 	v := m.Verdict
 	f := web.Finding{
 		About: "Locks in " + m.Repository,
-		State: fmt.Sprintf("%s, examined on %s by %s", locking(v.Locking), v.Checked.UTC().Format(time.DateOnly), cmp.Or(prose.Clip(v.Tool, 60), "an unknown tool")),
+		State: fmt.Sprintf("%s, examined on %s by %s", locking(v.Locking), v.Checked.UTC().Format(time.DateOnly), cmp.Or(text.Clip(v.Tool, 60), "an unknown tool")),
 	}
 	if v.Rounds > 0 {
 		f.State += fmt.Sprintf("; %d conflicts and %d late lists in %d rounds", v.Conflicts, v.Stale, v.Rounds)
@@ -82,7 +82,7 @@ func locking(verdict string) string {
 	return "refused"
 }
 
-func meaning(v artifact.Verdict) (verdict web.Verdict, text, do string) {
+func meaning(v artifact.Verdict) (verdict web.Verdict, words, do string) {
 	if v.Pointer == artifact.PointerStuck && v.Locking != statebackend.LockingRefused {
 		return web.Look, "Locks work, but tags do not move: reads list the versions first, and other tools read an old state.",
 			"Exempt state-*, locked-* and unlocked-* from the rule of the registry that keeps tags (not state-*-v*)."
@@ -93,9 +93,9 @@ func meaning(v artifact.Verdict) (verdict web.Verdict, text, do string) {
 	case statebackend.LockingSettle:
 		return web.Fine, "Each lock waits two seconds and reads the tag list again.", ""
 	}
-	text = "Locking is refused: this registry cannot guarantee one holder."
+	words = "Locking is refused: this registry cannot guarantee one holder."
 	if v.Reason != "" {
-		text += " The reason: " + prose.Clip(v.Reason, 300) + "."
+		words += " The reason: " + text.Clip(v.Reason, 300) + "."
 	}
-	return web.Act, text, "Keep states in another registry, or in the registry behind this one."
+	return web.Act, words, "Keep states in another registry, or in the registry behind this one."
 }

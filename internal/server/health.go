@@ -14,7 +14,7 @@ import (
 
 // healthz says that the process runs.
 func healthz(w http.ResponseWriter, _ *http.Request) error {
-	return text(w, "ok\n")
+	return say(w, "ok\n")
 }
 
 // readyz says that the registry has answered once. An outage later does not
@@ -42,10 +42,10 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the disk of the storage folder is full: only locks and small states are written"}
 		}
 	}
-	return text(w, "ready\n")
+	return say(w, "ready\n")
 }
 
-func text(w http.ResponseWriter, body string) error {
+func say(w http.ResponseWriter, body string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = fmt.Fprint(w, body) // the client is gone; there is nobody to tell

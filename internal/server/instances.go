@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Roles of a replica.
@@ -358,7 +358,7 @@ func (e Executor) check() error {
 		if size == "" {
 			continue
 		}
-		if _, err := prose.ParseSize(string(size)); err != nil {
+		if _, err := text.ParseSize(string(size)); err != nil {
 			return fmt.Errorf("%s %w", name, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // TFE says how `cloud` and backend "remote" of the tools are answered.
@@ -58,7 +58,7 @@ func (s *Settings) checkTFE() error {
 			return err
 		}
 	}
-	n, err := prose.ParseSize(string(t.Memory))
+	n, err := text.ParseSize(string(t.Memory))
 	if err != nil {
 		return settingError(t.Range, fmt.Errorf("memory %w", err))
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -239,7 +239,7 @@ func (s *Settings) check() error {
 		return err
 	}
 	if s.Cache.Blobs != "" {
-		if _, err := prose.ParseSize(string(s.Cache.Blobs)); err != nil {
+		if _, err := text.ParseSize(string(s.Cache.Blobs)); err != nil {
 			return settingError(s.Cache.Range, fmt.Errorf("blobs %w", err))
 		}
 	}
@@ -253,7 +253,7 @@ func (g *GC) checkReserve() error {
 	if g.Reserve == "0" {
 		return nil
 	}
-	n, err := prose.ParseSize(string(g.Reserve))
+	n, err := text.ParseSize(string(g.Reserve))
 	if err != nil {
 		return settingError(g.Range, fmt.Errorf("reserve %w", err))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Duration is a length of time as it is written: "90s", "4h". It implements
@@ -48,11 +48,11 @@ func checkDuration(at hcl.Range, name string, d Duration) error {
 type Size string
 
 // Set takes a number and a unit.
-func (s *Size) Set(text string) error {
-	if _, err := prose.ParseSize(text); err != nil {
+func (s *Size) Set(words string) error {
+	if _, err := text.ParseSize(words); err != nil {
 		return err
 	}
-	*s = Size(text)
+	*s = Size(words)
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (s *Size) Type() string { return "size" }
 func (s *Size) String() string { return string(*s) }
 
 func (s Size) value() int64 {
-	n, _ := prose.ParseSize(string(s)) // checked when it was set; "" is 0
+	n, _ := text.ParseSize(string(s)) // checked when it was set; "" is 0
 	return n
 }
 

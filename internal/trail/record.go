@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Record is a record of the audit log, with the names that it has there.
@@ -135,8 +135,8 @@ func (r *Record) set(a slog.Attr) {
 		return
 	}
 	if to := r.field(a.Key); to != nil {
-		if text := a.Value.String(); text != "" {
-			*to = strings.Clone(prose.Clip(strings.ToValidUTF8(text, "\ufffd"), maxField))
+		if words := a.Value.String(); words != "" {
+			*to = strings.Clone(text.Clip(strings.ToValidUTF8(words, "\ufffd"), maxField))
 		}
 	}
 }

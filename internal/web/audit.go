@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
@@ -107,7 +107,7 @@ func (s *server) audit(r *request) (*page, error) {
 func noteOf(v trail.View) trailNote {
 	n := trailNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
 	for _, a := range v.Altered[:min(len(v.Altered), maxAltered)] {
-		n.Altered = append(n.Altered, trail.Alteration{Tag: clean(a.Tag), Reason: clean(prose.Clip(a.Reason, 300))})
+		n.Altered = append(n.Altered, trail.Alteration{Tag: clean(a.Tag), Reason: clean(text.Clip(a.Reason, 300))})
 	}
 	if v.Failed != nil {
 		n.Stale = v.Read

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/description"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // docsBody is one page of the documentation of a provider, and the way to all.
@@ -61,7 +61,7 @@ func (s *server) newDocs(r *request, pv *catalog.ProviderVersion, typ, base, at 
 		}
 		return root + escapePath(name)
 	}})
-	query := prose.Clip(r.URL.Query().Get("q"), maxQuery)
+	query := text.Clip(r.URL.Query().Get("q"), maxQuery)
 	return docsBody{
 		Groups: docsGroups(docs.Docs, typ, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, typ), Sort: string(p.Kind),
 		Text: doc.html, Contents: doc.headings, Cut: p.Cut || doc.cut,

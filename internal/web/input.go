@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -33,7 +33,7 @@ const manyInputs = 30
 
 // cut leaves those that fit the query of a request, and of them one page.
 func (in *inputs) cut(r *request) {
-	in.All, in.Query = len(in.Required)+len(in.Optional), prose.Clip(r.URL.Query().Get("q"), maxQuery)
+	in.All, in.Query = len(in.Required)+len(in.Optional), text.Clip(r.URL.Query().Get("q"), maxQuery)
 	words := strings.Fields(strings.ToLower(in.Query))
 	other := func(i input) bool {
 		text := strings.ToLower(i.Name + " " + i.Description)
@@ -112,7 +112,7 @@ func newInputs(d artifact.DescribedModule) inputs {
 	for _, name := range d.InputOrder {
 		p := schema.Properties[name]
 		in := input{
-			Name: name, Type: prose.Clip(p.Type, maxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
+			Name: name, Type: text.Clip(p.Type, maxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
 			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
 			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types has null in it
 		}
@@ -136,9 +136,9 @@ func indented(raw json.RawMessage) string {
 	}
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
-		return prose.Clip(string(raw), maxShown)
+		return text.Clip(string(raw), maxShown)
 	}
-	return prose.Clip(b.String(), maxShown)
+	return text.Clip(b.String(), maxShown)
 }
 
 // block is a module block with the given source, version and required inputs.
@@ -163,7 +163,7 @@ func block(name, source, version string, required []input) string {
 		b.WriteString("\n")
 	}
 	for _, in := range required {
-		line(in.Name, "null # "+strings.Join(strings.Fields(prose.Clip(in.Type, 60)), " "))
+		line(in.Name, "null # "+strings.Join(strings.Fields(text.Clip(in.Type, 60)), " "))
 	}
 	b.WriteString("}\n")
 	return b.String()

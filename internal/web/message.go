@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // message is what a form says on the page that it leads to: once, to the one who
@@ -32,7 +32,7 @@ func (s *server) leave(r *request, m message) {
 	if sessions == nil {
 		return
 	}
-	m.Text, m.For, m.Expires = prose.Clip(m.Text, maxMessage), r.who(), s.o.Now().Add(messageAge).Unix()
+	m.Text, m.For, m.Expires = text.Clip(m.Text, maxMessage), r.who(), s.o.Now().Add(messageAge).Unix()
 	sealed, err := sessions.Keyring.Seal(messagePurpose, m)
 	if err != nil {
 		s.o.Kit.Log(r.Request).Error("message of a form not sealed", "error", err)

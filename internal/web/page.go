@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -88,7 +88,7 @@ func readTemplates() (map[string]*template.Template, error) {
 // functions are what templates may call: none reads or asks anything.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"size": prose.Size,
+		"size": text.Size,
 		"summed": func(digest string) bool {
 			return strings.HasPrefix(digest, "sha256:") || strings.HasPrefix(digest, "SHA256:")
 		},

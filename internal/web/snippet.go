@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
@@ -17,7 +17,7 @@ type snippet struct {
 	Title, Note, Text string
 }
 
-func sizeText(n int64) string { return prose.Size(n) }
+func sizeText(n int64) string { return text.Size(n) }
 
 func escapeQuery(s string) string { return url.QueryEscape(s) }
 
@@ -134,7 +134,7 @@ func (s *server) ociMirror(r *request, p addr.Provider) snippet {
 func literal(s string) string { return `"` + s + `"` }
 
 // clip is a text that fits a cell.
-func clip(s string) string { return prose.Clip(s, 200) }
+func clip(s string) string { return text.Clip(s, 200) }
 
 // verifySnippet proves who made a version, with the key that signed it as far as
 // that is known.

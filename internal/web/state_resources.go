@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxAttributes bounds the values of one resource on a page.
@@ -185,6 +185,6 @@ func valueText(raw json.RawMessage) string {
 }
 
 // cutValue cuts a value that is too long for a page.
-func cutValue(text string) (string, bool) {
-	return prose.Clip(text, states.MaxValue), len(text) > states.MaxValue
+func cutValue(words string) (string, bool) {
+	return text.Clip(words, states.MaxValue), len(words) > states.MaxValue
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxRevealed bounds a value that is shown whole.
@@ -57,11 +57,11 @@ func (s *server) revealState(r *request, f *form) (*answer, error) {
 	}
 	body := pg.Body.(stateRevealBody)
 	body.Shown = true
-	text := string(raw)
-	if json.Unmarshal(raw, &text) != nil {
-		text = string(raw)
+	words := string(raw)
+	if json.Unmarshal(raw, &words) != nil {
+		words = string(raw)
 	}
-	body.Text, body.Cut = prose.Clip(clean(text), maxRevealed), len(text) > maxRevealed
+	body.Text, body.Cut = text.Clip(clean(words), maxRevealed), len(words) > maxRevealed
 	pg.Body, pg.Key = body, ""
 	r.grant.Record(s.readState(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,

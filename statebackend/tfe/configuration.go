@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/files"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -264,7 +264,7 @@ func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ti
 }
 
 func configurationTooLarge() error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", prose.Size(artifact.MaxConfiguration))
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(artifact.MaxConfiguration))
 }
 
 // spool keeps the body in a file while it looks whether it can be unpacked.

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -54,7 +54,7 @@ func conflict(title, format string, args ...any) error {
 }
 
 func tooLarge(limit int64) error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", prose.Size(limit))
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", text.Size(limit))
 }
 
 // answered is an error of a store or a registry, and how it is answered. The tools

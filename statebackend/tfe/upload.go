@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -67,7 +67,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
 }
 
 func stateTooLarge(limit int64) error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the state has more than %s", prose.Size(limit))
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the state has more than %s", text.Size(limit))
 }
 
 // readState reads the bytes of a state.

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -76,7 +76,7 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 
 // show writes what people read of a record.
 func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
-	s.Phase, s.Reason = phaseOf(r.Phase), prose.Clip(r.Reason, 4096)
+	s.Phase, s.Reason = phaseOf(r.Phase), text.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
 	s.ExpiresAt, s.URL, s.Message = timeOf(r.ExpiresAt), "", ""
 	if c := r.Connection; c != nil {
@@ -105,7 +105,7 @@ func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 // conditions are those of kstatus that a phase means, and the machine's own.
 func conditions(r *lifecycle.Record) []metav1.Condition {
 	reason := string(phaseOf(r.Phase))
-	message := prose.Clip(r.Reason, 4096)
+	message := text.Clip(r.Reason, 4096)
 	is := func(kind string, yes bool) metav1.Condition {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 		if yes {
@@ -124,7 +124,7 @@ func conditions(r *lifecycle.Record) []metav1.Condition {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
 		for _, own := range r.Conditions {
 			if own.Type == kind {
-				c.Status, c.Reason, c.Message = metav1.ConditionTrue, own.Reason, prose.Clip(own.Message, 4096)
+				c.Status, c.Reason, c.Message = metav1.ConditionTrue, own.Reason, text.Clip(own.Message, 4096)
 			}
 		}
 		if c.Reason == "" {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
@@ -75,7 +75,7 @@ func (p *pass) kept(ctx context.Context, key types.UID, o client.Object, write f
 func (p *pass) failed(key types.UID, o client.Object, err error) {
 	p.c.retries.Next(string(key), time.Now())
 	p.retryIn(key)
-	p.c.events.Eventf(o, nil, "Warning", v1alpha1.ReasonFailed, "Keep", "%s", prose.Clip(err.Error(), maxNote))
+	p.c.events.Eventf(o, nil, "Warning", v1alpha1.ReasonFailed, "Keep", "%s", text.Clip(err.Error(), maxNote))
 }
 
 // retryIn has the next pass no later than the next try of an object.
@@ -202,7 +202,7 @@ func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.R
 func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why error) error {
 	next := o.DeepCopy()
 	for kind, status := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionReconciling: metav1.ConditionTrue} {
-		setCondition(&next.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: v1alpha1.ReasonFailed, Message: prose.Clip(why.Error(), maxNote)}, o.Generation)
+		setCondition(&next.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: v1alpha1.ReasonFailed, Message: text.Clip(why.Error(), maxNote)}, o.Generation)
 	}
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return nil

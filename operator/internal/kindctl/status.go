@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
@@ -60,7 +60,7 @@ func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.D
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&def.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: prose.Clip(message, maxMessage), ObservedGeneration: def.Generation,
+			Type: kind, Status: status, Reason: reason, Message: text.Clip(message, maxMessage), ObservedGeneration: def.Generation,
 		})
 	}
 	keep := func(kind string, holds bool, reason, message string) {
@@ -87,7 +87,7 @@ func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.D
 	}
 	before := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady)
 	if d.events != nil && (before == nil || before.Reason != p.reason) {
-		d.events.Eventf(def, nil, corev1.EventTypeWarning, p.reason, "Establish", "%s", prose.Clip(p.message, 1<<10))
+		d.events.Eventf(def, nil, corev1.EventTypeWarning, p.reason, "Establish", "%s", text.Clip(p.message, 1<<10))
 	}
 	set(v1alpha1.ConditionReady, false, p.reason, p.message)
 	keep(v1alpha1.ConditionReconciling, p.retry, p.reason, p.message)

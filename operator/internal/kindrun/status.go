@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
@@ -99,7 +99,7 @@ func (s *status) set(kind string, is bool, generation int64, reason, message str
 	if is {
 		now = metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: now, ObservedGeneration: generation, Reason: reason, Message: prose.Clip(message, maxMessage)})
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: now, ObservedGeneration: generation, Reason: reason, Message: text.Clip(message, maxMessage)})
 }
 
 // say sets the conditions of kstatus: ready, under way, or stuck.

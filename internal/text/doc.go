@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prose is how people write and read what the rest of okara counts: numbers
+// Package text is how people write and read what the rest of okara counts: numbers
 // of bytes, and words of strangers that must have an end.
-package prose
+package text

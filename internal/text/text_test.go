@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package prose_test
+package text_test
 
 import (
 	"math"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func TestParseSize(t *testing.T) {
 	for in, want := range map[string]int64{
 		"0": 0, "7": 7, "7B": 7, "500MB": 500_000_000, "20GiB": 20 << 30, "9223372036854775807": math.MaxInt64,
 	} {
-		if got, err := prose.ParseSize(in); err != nil || got != want {
+		if got, err := text.ParseSize(in); err != nil || got != want {
 			t.Errorf("%s: got %d, %v, want %d", in, got, err, want)
 		}
 	}
 	for _, in := range []string{"", "GiB", "-1", "1.5GiB", "1 GiB", "1gib", "1iB", "8388608TiB", "9223372036854775808"} {
-		if got, err := prose.ParseSize(in); err == nil {
+		if got, err := text.ParseSize(in); err == nil {
 			t.Errorf("%q: got %d, want an error", in, got)
 		}
 	}
@@ -28,7 +28,7 @@ func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 19: "1.5 MiB", 20 << 30: "20.0 GiB", 2048 << 40: "2048.0 TiB",
 	} {
-		if got := prose.Size(n); got != want {
+		if got := text.Size(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestClip(t *testing.T) {
 		{"123456789", "12345…"},
 		{"1234ä6789", "1234…"}, // the cut is inside of the ä
 	} {
-		if got := prose.Clip(tt.in, 8); got != tt.want {
+		if got := text.Clip(tt.in, 8); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.in, got, tt.want)
 		}
 	}
