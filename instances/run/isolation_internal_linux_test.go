@@ -199,7 +199,7 @@ func TestSandboxLeavesNothing(t *testing.T) {
 }
 
 // TestRunsApart: a run that has as many processes as it may have keeps no other from
-// starting its own.
+// starting its own, and none has more.
 func TestRunsApart(t *testing.T) {
 	l := newSandbox(t, func(o *LocalOptions) { o.Processes = 60 })
 	first, second := l.spec(t, stubOrder{}), l.spec(t, stubOrder{})
@@ -217,6 +217,11 @@ func TestRunsApart(t *testing.T) {
 	}
 	if got := len(running(t, mark)); got != 40 {
 		t.Errorf("the first run has %d processes", got)
+	}
+	third := l.spec(t, stubOrder{})
+	third.Ref.ID = "ybcdefghjk"
+	if got := l.mustHear(t, third, `(i=0; while [ $i -lt 80 ]; do i=$((i+1)); sleep 60 & done; echo all) || echo refused`); !strings.HasSuffix(got, "refused\n") {
+		t.Errorf("more processes than a run may have: %q", got)
 	}
 }
 

@@ -38,7 +38,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"no names afterwards", dir, `if w.begun.Load() {
 		return errBegun`, `if false {
 		return errBegun`, box, "TestNoNamesAfterwards"},
-		{"no link on the way to a file", dir, "if !info.IsDir() {\n\t\t\treturn fmt", "if false {\n\t\t\treturn fmt", box, "TestPlantedInWorkdir"},
+		{"no link on the way to a file", dir, "if !info.IsDir() {\n\t\t\treturn fmt", "if info == nil {\n\t\t\treturn fmt", box, "TestPlantedInWorkdir"},
 		{"regular files", dir, "if !info.Mode().IsRegular() {", "if false {", box, "TestPlantedInWorkdir"},
 		{"a file of our own", dir, `if err := w.root.Remove(name); err != nil`, `if err := error(nil); err != nil`, box, "TestPlantedInWorkdir"},
 		{"the size of a file", dir, `if info.Size() > most {`, `if most = info.Size(); false {`, box, "TestReadBounds"},

@@ -40,12 +40,13 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	return w, file, dir
 }
 
-// plants are what a tool can put in the place of something.
+// plants are what a tool can put in the place of something. A link inside leads to
+// what was there before.
 func plants(file, dir string) map[string]func(name string) error {
 	return map[string]func(name string) error{
 		"a link to a file":   func(name string) error { return os.Symlink(file, name) },
 		"a link to a folder": func(name string) error { return os.Symlink(dir, name) },
-		"a link inside":      func(name string) error { return os.Symlink("../given", name) },
+		"a link inside":      func(name string) error { return os.Symlink(filepath.Base(name)+"-moved", name) },
 		"a pipe":             func(name string) error { return syscall.Mkfifo(name, 0o600) },
 		"a device":           func(name string) error { return os.Symlink("/dev/zero", name) },
 		"a hard link":        func(name string) error { return os.Link(file, name) },
@@ -60,7 +61,7 @@ func TestPlantedInWorkdir(t *testing.T) {
 			t.Run(part+", "+what, func(t *testing.T) {
 				w, file, dir := newWorkdir(t)
 				at := filepath.Join(w.base, part)
-				if err := errors.Join(os.RemoveAll(at), plants(file, dir)[what](at)); err != nil {
+				if err := errors.Join(os.Rename(at, at+"-moved"), plants(file, dir)[what](at)); err != nil {
 					t.Fatal(err)
 				}
 				hard := what == "a hard link" && part == "tool/module/file" // the system lets only an owner make it
