@@ -19,6 +19,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Descriptor names content by media type, digest and size.
@@ -213,7 +215,7 @@ func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.R
 	if resp.StatusCode == http.StatusPartialContent {
 		if !strings.HasPrefix(resp.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(offset, 10)+"-") {
 			resp.Body.Close()
-			return nil, fmt.Errorf("blob %s of %s: %w: asked for bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, PlainText(resp.Header.Get("Content-Range")))
+			return nil, fmt.Errorf("blob %s of %s: %w: asked for bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, text.Excerpt(resp.Header.Get("Content-Range")))
 		}
 		want -= offset
 		offset = 0

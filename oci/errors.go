@@ -18,6 +18,8 @@ import (
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Every error that a registry or the way to it causes leads by [errors.Is] to
@@ -218,12 +220,12 @@ func parseErrors(body []byte) (codes []string, message string) {
 		Message string `json:"message"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, PlainText(string(body))
+		return nil, text.Excerpt(string(body))
 	}
 	var texts []string
 	for _, e := range doc.Errors {
 		if e.Code != "" && !slices.Contains(codes, e.Code) && len(codes) < maxErrorCodes {
-			codes = append(codes, PlainText(e.Code))
+			codes = append(codes, text.Excerpt(e.Code))
 		}
 		text := e.Message
 		if d := string(e.Detail); d != "" && d != "null" && d != "{}" && d != `""` {
@@ -236,22 +238,7 @@ func parseErrors(body []byte) (codes []string, message string) {
 	if len(texts) == 0 && doc.Message != "" {
 		texts = append(texts, doc.Message)
 	}
-	return codes, PlainText(strings.Join(texts, "; "))
-}
-
-// PlainText makes foreign text safe for a terminal and a log line.
-func PlainText(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText], "") + "..."
-	}
-	return s
+	return codes, text.Excerpt(strings.Join(texts, "; "))
 }
 
 func isHTML(h http.Header) bool {
@@ -316,11 +303,11 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	var texts []string
 	for _, x := range e.Errors {
 		if x.Code != "" && !slices.Contains(r.Codes, x.Code) && len(r.Codes) < maxErrorCodes {
-			r.Codes = append(r.Codes, PlainText(x.Code))
+			r.Codes = append(r.Codes, text.Excerpt(x.Code))
 		}
 		texts = append(texts, x.Message)
 	}
-	r.Message = s.secrets.redact(PlainText(strings.Join(texts, "; ")))
+	r.Message = s.secrets.redact(text.Excerpt(strings.Join(texts, "; ")))
 	switch {
 	case e.StatusCode == http.StatusForbidden:
 		r.sentinel = ErrDenied

@@ -15,6 +15,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // MaxManifest is the largest manifest that is written or read: what the
@@ -119,12 +121,12 @@ func (m Manifest) decode(v any, types ...string) error {
 			return nil
 		}
 	}
-	return m.corrupt("media type %q instead of %q", PlainText(m.MediaType), types[0])
+	return m.corrupt("media type %q instead of %q", text.Excerpt(m.MediaType), types[0])
 }
 
 func (m Manifest) checkType(mediaType string, schema int) error {
 	if mediaType != "" && mediaType != m.MediaType {
-		return m.corrupt("says it is %q but was served as %q", PlainText(mediaType), m.MediaType)
+		return m.corrupt("says it is %q but was served as %q", text.Excerpt(mediaType), m.MediaType)
 	}
 	if schema != 2 {
 		return m.corrupt("schema version %d", schema)
@@ -135,7 +137,7 @@ func (m Manifest) checkType(mediaType string, schema int) error {
 func checkDescriptors(m Manifest, ds []Descriptor) error {
 	for _, d := range ds {
 		if err := d.Digest.Validate(); err != nil {
-			return m.corrupt("digest %q: %v", PlainText(d.Digest.String()), err)
+			return m.corrupt("digest %q: %v", text.Excerpt(d.Digest.String()), err)
 		}
 		if d.Size < 0 {
 			return m.corrupt("size %d of %s", d.Size, d.Digest)
@@ -283,7 +285,7 @@ func (r *Repo) verify(ref string, resp *http.Response, body []byte) (Manifest, e
 	d := digest.FromBytes(body)
 	if want != "" {
 		if want.Validate() != nil {
-			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: digest %q", ref, r, ErrCorrupt, PlainText(want.String()))
+			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: digest %q", ref, r, ErrCorrupt, text.Excerpt(want.String()))
 		}
 		if got := want.Algorithm().FromBytes(body); got != want {
 			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: has digest %s instead of %s", ref, r, ErrCorrupt, got, want)

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Referrers lists the manifests whose subject is this one, of one artifact
@@ -63,7 +65,7 @@ func (r *Repo) referrersPage(ctx context.Context, q request) ([]Descriptor, *url
 	defer resp.Body.Close()
 	// A registry that routes this path to something else has no such API.
 	if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
-		return nil, nil, fmt.Errorf("%w: answered with %q", ErrUnsupported, PlainText(t))
+		return nil, nil, fmt.Errorf("%w: answered with %q", ErrUnsupported, text.Excerpt(t))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // ErrOwner says that a state is not that of the run that asks for it: the record of
@@ -31,7 +31,7 @@ func (l *Listing) Owned(ctx context.Context, workspace, owner string) error {
 	case r.Owner == "":
 		return l.s.notOwned(workspace, "it has no owner")
 	case r.Owner != owner:
-		return l.s.notOwned(workspace, "its owner is "+oci.PlainText(r.Owner))
+		return l.s.notOwned(workspace, "its owner is "+text.Excerpt(r.Owner))
 	}
 	return nil
 }

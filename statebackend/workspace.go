@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -57,7 +58,7 @@ func (l *Listing) Record(ctx context.Context, workspace string) (*Record, error)
 		return nil, fmt.Errorf("the record of workspace %q in %s: %w", workspace, l.s.repo, err)
 	}
 	if r != nil && r.Workspace != workspace { // two names with one fragment
-		return nil, fmt.Errorf("the record of workspace %q in %s belongs to %q: %w", workspace, l.s.repo, oci.PlainText(r.Workspace), oci.ErrCorrupt)
+		return nil, fmt.Errorf("the record of workspace %q in %s belongs to %q: %w", workspace, l.s.repo, text.Excerpt(r.Workspace), oci.ErrCorrupt)
 	}
 	return r, nil
 }

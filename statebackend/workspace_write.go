@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -118,7 +119,7 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	}
 	t, m, err := artifact.NewWorkspaceRecord(next)
 	if err != nil {
-		return Record{}, fmt.Errorf("workspace %q: %w: %w", oci.PlainText(next.Workspace), ErrRecord, err)
+		return Record{}, fmt.Errorf("workspace %q: %w: %w", text.Excerpt(next.Workspace), ErrRecord, err)
 	}
 	r, err := artifact.ParseWorkspaceRecord(t.String(), m)
 	if err == nil {

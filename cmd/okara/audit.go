@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
@@ -232,10 +232,8 @@ func auditRow(e *trail.Entry) []string {
 		}
 	}
 	row := []string{timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
-	for i, text := range row {
-		if row[i] = portalclient.Plain(text); text == "" {
-			row[i] = "-"
-		}
+	for i, cell := range row {
+		row[i] = orDash(cell)
 	}
 	return row
 }
@@ -249,7 +247,7 @@ func altered(a *app, from *audited) error {
 		a.note("not protected: without state keys who may write to the queue repository can write any change")
 	}
 	for _, one := range from.Altered {
-		a.note("audit altered: %s: %s", portalclient.Plain(one.Tag), portalclient.Plain(one.Reason))
+		a.note("audit altered: %s: %s", text.Line(one.Tag), text.Line(one.Reason))
 	}
 	if n := len(from.Altered); n > 0 {
 		return withHint(fmt.Errorf("the changes were altered in the registry: %s", plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -97,14 +98,14 @@ func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id s
 	tag := artifact.EntryTag(id)
 	e, err := artifact.ReadInstanceEntry(ctx, queue, id)
 	if errors.Is(err, oci.ErrCorrupt) {
-		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: oci.PlainText(err.Error()), Remedy: "find out who wrote it"}, nil
+		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: text.Excerpt(err.Error()), Remedy: "find out who wrote it"}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	repo, err := client.Repo(e.Repository)
 	if err != nil {
-		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: oci.PlainText(err.Error()), Remedy: "find out who wrote it"}, nil
+		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: text.Excerpt(err.Error()), Remedy: "find out who wrote it"}, nil
 	}
 	_, err = repo.Resolve(ctx, artifact.InstanceTag{Kind: artifact.TagFinal, ID: id}.String())
 	if err == nil || !errors.Is(err, oci.ErrNotFound) {
@@ -112,7 +113,7 @@ func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id s
 	}
 	return &depot.Finding{
 		Repository: repo.String(), Tag: tag,
-		Problem: oci.PlainText("no record names instance " + id + " of template " + e.Template),
+		Problem: text.Excerpt("no record names instance " + id + " of template " + e.Template),
 		Remedy:  "okara instance adopt " + repo.String(),
 	}, nil
 }

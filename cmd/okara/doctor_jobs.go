@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -53,7 +54,7 @@ func parkedFindings(ctx context.Context, client *oci.Client, layout addr.Layout)
 		}
 		findings = append(findings, depot.Finding{
 			Repository: r.String(), Tag: j.Tag,
-			Problem: oci.PlainText("job of " + j.Time.UTC().Format(time.DateTime) + " UTC, " + what + ": " + j.End.Result), Remedy: oci.PlainText(remedy),
+			Problem: text.Excerpt("job of " + j.Time.UTC().Format(time.DateTime) + " UTC, " + what + ": " + j.End.Result), Remedy: text.Excerpt(remedy),
 		})
 	}
 	return findings, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // failure is how a command line that failed ends: as text on stderr, and with
@@ -45,9 +46,9 @@ func (a *app) newFailure(err error, code int, cmd *cobra.Command) failure {
 
 // print writes the message, then the hint on a line of its own.
 func (f failure) print(w io.Writer) {
-	fmt.Fprintf(w, "okara: %s\n", f.Reason)
+	fmt.Fprintf(w, "okara: %s\n", text.Block(f.Reason))
 	if f.Hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", f.Hint)
+		fmt.Fprintf(w, "hint: %s\n", text.Block(f.Hint))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -136,7 +137,7 @@ func instanceError(err error, args []string) error {
 
 // printInstance prints an instance: its id and how it is.
 func printInstance(a *app, one api.Instance) error {
-	return a.printResult(one, portalclient.Plain(one.ID+" "+one.Phase))
+	return a.printResult(one, text.Line(one.ID+" "+one.Phase))
 }
 
 // ownerWords is how lists show an owner.
@@ -145,9 +146,9 @@ func ownerWords(o *api.Owner) string {
 	case o == nil:
 		return "-"
 	case o.Kind == "user" && o.Label != "":
-		return portalclient.Plain(o.Label)
+		return text.Line(o.Label)
 	}
-	return portalclient.Plain(o.Kind + ":" + o.ID)
+	return text.Line(o.Kind + ":" + o.ID)
 }
 
 // left is how long something lives still.
@@ -170,7 +171,7 @@ func (f *portalFlags) completeIDs(reg *registries) cobra.CompletionFunc {
 		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 			all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
 			for _, one := range all.Instances {
-				names = append(names, one.ID+"\t"+portalclient.Plain(strings.TrimSpace(one.Template+" "+one.Name)))
+				names = append(names, one.ID+"\t"+text.Line(strings.TrimSpace(one.Template+" "+one.Name)))
 			}
 			return names, err
 		})
@@ -186,7 +187,7 @@ func (f *portalFlags) completeTemplates(reg *registries) cobra.CompletionFunc {
 		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 			all, err := c.Templates(ctx)
 			for _, one := range all {
-				names = append(names, portalclient.Plain(one.Name)+"\t"+portalclient.Plain(one.Title))
+				names = append(names, text.Line(one.Name)+"\t"+text.Line(one.Title))
 			}
 			return names, err
 		})
@@ -221,5 +222,5 @@ func runWords(u *api.Run) string {
 	if u.Place > 0 {
 		words += fmt.Sprintf(", number %d in the queue", u.Place)
 	}
-	return portalclient.Plain(words)
+	return text.Line(words)
 }

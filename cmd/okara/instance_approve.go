@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newInstanceApprove(reg *registries) *cobra.Command {
@@ -62,15 +63,15 @@ func lookAndAsk(ctx context.Context, a *app, c *portalclient.Client, id string, 
 	if p == nil || one.Plan == "" {
 		return "", &exitError{code: exitConflict, err: withHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
 	}
-	text := pendingText(one, time.Now())
+	words := pendingText(one, time.Now())
 	if p.Run != 0 {
 		plan, err := wholePlan(ctx, c, id, p.Run)
 		if err != nil {
 			return "", err
 		}
-		text += "\n" + plan
+		words += "\n" + plan
 	}
-	fmt.Fprintf(a.err, "%s\nYou approve %s\n", colored(text, isTerminal(a.err)), portalclient.Plain(one.Plan))
+	fmt.Fprintf(a.err, "%s\nYou approve %s\n", colored(words, isTerminal(a.err)), text.Line(one.Plan))
 	return one.Plan, a.confirm(yes, "--yes", "Approve this")
 }
 
@@ -81,12 +82,12 @@ func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (s
 		return "", fmt.Errorf("the plan of run %d cannot be shown, so nothing was approved: %w", n, err)
 	}
 	defer from.Close()
-	var text strings.Builder
-	size, err := io.Copy(portalclient.PlainWriter(&text), io.LimitReader(from, api.MaxPlan+1))
+	var words strings.Builder
+	size, err := io.Copy(text.Writer(&words), io.LimitReader(from, api.MaxPlan+1))
 	if err == nil && size > api.MaxPlan {
 		err = errors.New("plan too large to approve: limit 1 MiB")
 	}
-	return text.String(), err
+	return words.String(), err
 }
 
 // pendingText is what waits for approval, for people.
@@ -95,7 +96,7 @@ func pendingText(one api.Instance, now time.Time) string {
 	var rows [][]string
 	add := func(name, value string) {
 		if value != "" {
-			rows = append(rows, []string{name, portalclient.Plain(value)})
+			rows = append(rows, []string{name, value})
 		}
 	}
 	add("instance", strings.TrimSpace(one.ID+" "+one.Name))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // createFlags are what is launched, and how.
@@ -130,7 +131,7 @@ func quoted(text string) json.RawMessage {
 func noteCreated(a *app, one api.Instance, status int) {
 	switch {
 	case status == 200:
-		a.note("instance %s of %s is yours already", one.ID, portalclient.Plain(one.Template))
+		a.note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
 	case status == 202:
 		a.note("instance %s waits until somebody approves it", one.ID)
 	case !one.ExpiresAt.IsZero():

@@ -38,8 +38,8 @@ without --all.
 			rows := [][]string{{"ID", "TEMPLATE", "PHASE", "OWNER", "ENDS IN", "NAME"}}
 			for _, one := range list.Instances {
 				rows = append(rows, []string{
-					portalclient.Plain(one.ID), portalclient.Plain(one.Template), portalclient.Plain(one.Phase), ownerWords(one.Owner),
-					left(one.ExpiresAt, time.Now()), portalclient.Plain(one.Name),
+					one.ID, one.Template, one.Phase, ownerWords(one.Owner),
+					left(one.ExpiresAt, time.Now()), one.Name,
 				})
 			}
 			if list.Limit > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -65,7 +66,7 @@ func followLog(ctx context.Context, a *app, c *portalclient.Client, id string, n
 	case err != nil:
 		return err
 	case result == "failed" || result == "lost":
-		return withHint(partlyError("run %d: %s", n, portalclient.Plain(result)), "`okara instance show %s` says what comes next", id)
+		return withHint(partlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` says what comes next", id)
 	}
 	return nil
 }
@@ -81,6 +82,6 @@ func printLog(ctx context.Context, a *app, c *portalclient.Client, id string, n 
 	}
 	defer from.Close()
 	a.printed = true
-	_, err = io.Copy(portalclient.PlainWriter(a.out), from)
+	_, err = io.Copy(text.Writer(a.out), from)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newInstanceOutputs(reg *registries) *cobra.Command {
@@ -33,7 +34,11 @@ one as the state has it, which the server records.
 				if err != nil {
 					return err
 				}
-				return reg.printResult(one, valueText(one.Value))
+				value := valueText(one.Value)
+				if isTerminal(reg.out) {
+					value = text.Block(value)
+				}
+				return reg.printExact(one, value)
 			case reveal:
 				return usageError("--reveal is for one output; name it")
 			}
@@ -55,11 +60,11 @@ func printOutputs(ctx context.Context, a *app, c *portalclient.Client, args []st
 		if !ok {
 			return usageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
 		}
-		return a.printResult(v, portalclient.Plain(valueText(v)))
+		return a.printResult(v, valueText(v))
 	}
 	rows := [][]string{}
 	for _, name := range slices.Sorted(maps.Keys(all.Outputs)) {
-		rows = append(rows, []string{portalclient.Plain(name), portalclient.Plain(valueText(all.Outputs[name]))})
+		rows = append(rows, []string{name, valueText(all.Outputs[name])})
 	}
 	return a.printResult(all, table(rows))
 }

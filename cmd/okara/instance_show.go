@@ -42,7 +42,7 @@ func instanceText(one api.Instance, now time.Time) string {
 	rows := [][]string{}
 	add := func(name, value string) {
 		if value != "" && value != "-" {
-			rows = append(rows, []string{name, portalclient.Plain(value)})
+			rows = append(rows, []string{name, value})
 		}
 	}
 	add("id", one.ID)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func newInstanceWait(reg *registries) *cobra.Command {
@@ -103,7 +104,7 @@ func waitLine(one api.Instance) string {
 			}
 		}
 	}
-	return portalclient.Plain(line.String())
+	return text.Line(line.String())
 }
 
 // waited prints how an instance is in the end.
@@ -113,10 +114,10 @@ func waited(a *app, one api.Instance) error {
 	}
 	switch one.Phase {
 	case "failed", "destroy_failed":
-		err := partlyError("instance %s: %s", one.ID, portalclient.Plain(one.Phase+": "+one.Reason))
+		err := partlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
 		return withHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
 	case "rejected":
-		return partlyError("instance %s was rejected: %s", one.ID, portalclient.Plain(one.Reason))
+		return partlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
 	case "requested", "planned":
 		a.note("it waits until somebody approves it")
 	}

@@ -5,10 +5,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -99,10 +99,5 @@ func locksText(list []heldLocks) string {
 
 // oneLine makes text from elsewhere fit into a table.
 func oneLine(s string, limit int) string {
-	runes := []rune(fmt.Sprintf("%q", s))
-	runes = runes[1 : len(runes)-1]
-	if len(runes) > limit {
-		runes = append(runes[:limit-1], '…')
-	}
-	return string(runes)
+	return text.Clip(text.Line(s), limit)
 }

@@ -30,7 +30,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			}
 			rows := [][]string{{"TEMPLATE", "STATE", "TITLE"}}
 			for _, t := range list {
-				rows = append(rows, []string{portalclient.Plain(t.Name), templateState(t), portalclient.Plain(t.Title)})
+				rows = append(rows, []string{t.Name, templateState(t), t.Title})
 			}
 			return reg.printResult(list, table(rows))
 		}),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const pauseHelp = `This needs the right admin on the template.
@@ -53,7 +54,7 @@ func newTemplateChange(reg *registries, change func(context.Context, *portalclie
 			if err != nil {
 				return err
 			}
-			return reg.printResult(t, portalclient.Plain(t.Name)+" "+templateState(t))
+			return reg.printResult(t, text.Line(t.Name)+" "+templateState(t))
 		}),
 	}
 	f.add(reg, cmd, true)

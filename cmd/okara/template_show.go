@@ -38,10 +38,10 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 }
 
 func templateRows(t api.Template) [][]string {
-	rows := [][]string{{"template", portalclient.Plain(t.Name)}}
+	rows := [][]string{{"template", t.Name}}
 	row := func(name, value string) {
 		if value != "" {
-			rows = append(rows, []string{name, portalclient.Plain(value)})
+			rows = append(rows, []string{name, value})
 		}
 	}
 	row("title", t.Title)

@@ -17,17 +17,23 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // printResult writes the result of a command to stdout: v as one JSON document
-// with --json, else text and a line end. An empty text prints nothing.
-func (a *app) printResult(v any, text string) error {
+// with --json, else words and a line end. No words print nothing.
+func (a *app) printResult(v any, words string) error {
+	return a.printExact(v, text.Block(words))
+}
+
+// printExact is printResult for a value that programs take as it is.
+func (a *app) printExact(v any, value string) error {
 	a.printed = true
 	if !a.json {
-		if text == "" {
+		if value == "" {
 			return nil
 		}
-		_, err := fmt.Fprintln(a.out, text)
+		_, err := fmt.Fprintln(a.out, value)
 		return err
 	}
 	enc := json.NewEncoder(a.out)
@@ -39,7 +45,7 @@ func (a *app) printResult(v any, text string) error {
 // note writes a line for people to stderr, unless --quiet.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, format+"\n", args...)
+		fmt.Fprintln(a.err, text.Block(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -56,7 +62,11 @@ func table(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = text.Line(cell)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -77,12 +77,12 @@ func (f *workspaceFlags) complete(ctx context.Context, reg *registries, word str
 	if organization, _, named := strings.Cut(word, "/"); named && whole {
 		all, _ := c.List(ctx, organization, workspaceclient.Filter{})
 		for _, w := range all {
-			words = append(words, portalclient.Plain(organization+"/"+w.Name))
+			words = append(words, text.Line(organization+"/"+w.Name))
 		}
 	} else {
 		words, _ = c.Organizations(ctx)
 		for i := range words {
-			if words[i] = portalclient.Plain(words[i]); whole {
+			if words[i] = text.Line(words[i]); whole {
 				words[i] += "/"
 				directive |= cobra.ShellCompDirectiveNoSpace
 			}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 )
 
@@ -57,6 +56,5 @@ func workspaceRow(w workspaceclient.Workspace) []string {
 	if !w.Created.IsZero() {
 		created = w.Created.UTC().Format(time.DateOnly)
 	}
-	cell := func(s string) string { return orDash(portalclient.Plain(s)) }
-	return []string{cell(w.Name), cell(strings.Join(w.Tags, ",")), cell(w.Project), yesNo(w.Locked), created}
+	return []string{orDash(w.Name), orDash(strings.Join(w.Tags, ",")), orDash(w.Project), yesNo(w.Locked), created}
 }

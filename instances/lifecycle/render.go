@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -19,6 +18,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxOutputDepth bounds the nesting of an output of a run.
@@ -182,9 +182,9 @@ func (v *evaluator) fill(input any) (any, error) {
 	return input, nil
 }
 
-// renderMessage is text without characters that steer a terminal.
-func (v *evaluator) renderMessage(text string) (string, error) {
-	tree, err := parseTree(text)
+// renderMessage is a text that is safe to show.
+func (v *evaluator) renderMessage(source string) (string, error) {
+	tree, err := parseTree(source)
 	if err != nil {
 		return "", err
 	}
@@ -192,19 +192,14 @@ func (v *evaluator) renderMessage(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err = asText(val)
+	message, err := asText(val)
 	if err != nil {
 		return "", err
 	}
-	if len(text) > maxResult {
-		return "", fmt.Errorf("text of %d bytes, at most %d", len(text), maxResult)
+	if len(message) > maxResult {
+		return "", fmt.Errorf("text of %d bytes, at most %d", len(message), maxResult)
 	}
-	return strings.Map(func(r rune) rune {
-		if invisible(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, text), nil
+	return text.Block(message), nil
 }
 
 // renderURL is an address: what people chose themselves is percent-encoded, and
@@ -272,7 +267,7 @@ func checkURL(address string) error {
 	if len(address) > maxResult {
 		return fmt.Errorf("an address of %d bytes, at most %d", len(address), maxResult)
 	}
-	if strings.ContainsFunc(address, func(r rune) bool { return invisible(r) || r == ' ' || r == '\\' }) {
+	if strings.ContainsFunc(address, func(r rune) bool { return text.Hidden(r) || r == ' ' || r == '\\' }) {
 		return errors.New("a control character, blank or backslash in the address")
 	}
 	u, err := url.Parse(address)
@@ -287,12 +282,6 @@ func checkURL(address string) error {
 		return errors.New("it has no host")
 	}
 	return nil
-}
-
-// invisible are control characters, those that hide or turn text, and what is not
-// UTF-8.
-func invisible(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
 }
 
 // values makes an object that expressions name things of.

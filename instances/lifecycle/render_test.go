@@ -142,7 +142,7 @@ func TestConnection(t *testing.T) {
 	want := &lifecycle.Connection{
 		Type:    "web",
 		URL:     "https://k7m2p9x4tq.example.com/u/" + encoded + "?q=" + encoded + "&r=" + strings.ReplaceAll(encoded, "%20", "+") + "#" + strings.ReplaceAll(encoded, "a", "A")[:1] + "%20B%2F..%2F%3F%23%26%25%1B%5B2J%22%3C%C3%9C",
-		Message: "ssh a b/../?#&%[2J\"<ü@a b/../?#&%[2J\"<ü",
+		Message: "ssh a b/../?#&%\ufffd[2J\"<ü@a b/../?#&%\ufffd[2J\"<ü",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Bounds of what a template says.
@@ -290,7 +291,7 @@ func textProblem(s string, most int, lines bool) string {
 		return "is not UTF-8"
 	case utf8.RuneCountInString(s) > most:
 		return "is too long"
-	case strings.ContainsFunc(s, func(c rune) bool { return invisible(c) && (!lines || c != '\n' && c != '\t') }):
+	case strings.ContainsFunc(s, func(c rune) bool { return text.Hidden(c) && (!lines || c != '\n' && c != '\t') }):
 		return "has a control character"
 	}
 	return ""

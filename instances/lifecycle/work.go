@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/text"
@@ -255,15 +254,9 @@ func (r *Record) condition(kind string) Condition {
 	return r.Conditions[i]
 }
 
-// clip cuts a text of strangers, and takes from it what terminals obey.
-func clip(words string, limit int) string {
-	words = strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(words, "?"))
-	return text.Clip(words, limit)
+// clip makes a text of strangers safe, and cuts it.
+func clip(foreign string, limit int) string {
+	return text.Clip(text.Block(foreign), limit)
 }
 
 func later(a, b time.Time) time.Time {

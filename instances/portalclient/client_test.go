@@ -196,7 +196,7 @@ func TestFollow(t *testing.T) {
 	)
 	var out bytes.Buffer
 	result, err := clientOf(t, s.URL, token).Follow(t.Context(), id, 1, &out)
-	if want := "first\nsecond\n\n--- attempt 2 ---\na"; err != nil || result != "done" || out.String() != want {
+	if want := "first\nsecond\n\n--- attempt 2 ---\na\ufffd"; err != nil || result != "done" || out.String() != want {
 		t.Errorf("%q, %v, wrote %q, want %q", result, err, out.String(), want)
 	}
 	var from []string

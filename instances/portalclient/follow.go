@@ -4,7 +4,6 @@ package portalclient
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,9 +12,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -97,12 +96,12 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 			return err
 		case "":
 			at, err := api.ParseLogPlace(e.id)
-			text := ""
-			if err != nil || last.Attempt != 0 && last.Attempt != at.Attempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &text) != nil {
+			said := ""
+			if err != nil || last.Attempt != 0 && last.Attempt != at.Attempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &said) != nil {
 				return errLog
 			}
 			last = at
-			_, err = io.WriteString(out, plainLines(text))
+			_, err = io.WriteString(out, text.Block(said))
 			return err
 		}
 		return nil
@@ -141,58 +140,4 @@ type checked struct {
 func (w *checked) Write(p []byte) (n int, err error) {
 	n, w.err = w.to.Write(p)
 	return n, w.err
-}
-
-// Plain makes foreign text safe for one line of a terminal.
-func Plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if control(r) {
-			return ' '
-		}
-		return valid(r)
-	}, s)
-}
-
-// plainLines is Plain for text of many lines.
-func plainLines(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && control(r) {
-			return -1
-		}
-		return valid(r)
-	}, s)
-}
-
-func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
-
-// valid shows a byte that is no UTF-8 as a question mark.
-func valid(r rune) rune {
-	if r == utf8.RuneError {
-		return '?'
-	}
-	return r
-}
-
-// PlainWriter makes the foreign text that is written safe for a terminal.
-func PlainWriter(to io.Writer) io.Writer { return &plainWriter{to: to} }
-
-type plainWriter struct {
-	to   io.Writer
-	rest []byte // the beginning of a character whose end is still to come
-}
-
-func (w *plainWriter) Write(p []byte) (int, error) {
-	text := append(w.rest, p...)
-	whole := len(text)
-	for i := 1; i < min(utf8.UTFMax, len(text)+1); i++ {
-		if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
-			whole -= i
-			break
-		}
-	}
-	w.rest = bytes.Clone(text[whole:])
-	if _, err := io.WriteString(w.to, plainLines(string(text[:whole]))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -3,12 +3,10 @@
 package portalclient
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,47 +66,6 @@ func FuzzEvents(f *testing.F) {
 		}
 		if size > len(text) {
 			t.Errorf("%d bytes of data in %d", size, len(text))
-		}
-	})
-}
-
-// TestPlainWriter passes characters that come in pieces, and no control.
-func TestPlainWriter(t *testing.T) {
-	text := "grün\n\ttab \x1b[31mred\x7f \u009b31mred \u0085 \r\u2713 \xff!\n"
-	const want = "grün\n\ttab [31mred 31mred  \u2713 ?!\n"
-	for size := 1; size <= len(text); size++ {
-		var out bytes.Buffer
-		w := PlainWriter(&out)
-		for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
-			if n, err := w.Write(rest[:min(size, len(rest))]); err != nil || n != min(size, len(rest)) {
-				t.Fatal(n, err)
-			}
-		}
-		if out.String() != want {
-			t.Errorf("in pieces of %d bytes: %q, want %q", size, out.String(), want)
-		}
-	}
-	if got := Plain("a\x1b]0;x\x07\u009bb\n\xff"); got != "a ]0;x  b ?" {
-		t.Errorf("%q", got)
-	}
-}
-
-func FuzzPlainWriter(f *testing.F) {
-	f.Add([]byte("a\xc2"), []byte("\x9bb"))
-	f.Add([]byte("\xf0\x9f"), []byte("\x98\x80"))
-	f.Fuzz(func(t *testing.T, a, b []byte) {
-		var one, two bytes.Buffer
-		w := PlainWriter(&one)
-		_, _ = w.Write(a)
-		_, _ = w.Write(b)
-		_, _ = PlainWriter(&two).Write(append(bytes.Clone(a), b...))
-		if !bytes.Equal(one.Bytes(), two.Bytes()) || !utf8.Valid(one.Bytes()) {
-			t.Errorf("%q and %q make %q, and together %q", a, b, one.Bytes(), two.Bytes())
-		}
-		for _, r := range one.String() {
-			if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
-				t.Errorf("%q passed", r)
-			}
 		}
 	})
 }

@@ -286,7 +286,7 @@ func (c *child) failed(err error) {
 	c.mu.Lock()
 	c.failures = append(c.failures, err)
 	c.mu.Unlock()
-	c.log.line("okara: %s", oci.PlainText(states.Remedy(err)))
+	c.log.line("okara: %s", text.Excerpt(states.Remedy(err)))
 	if errors.Is(err, statebackend.ErrLockLost) {
 		c.stop.ask(lifecycle.RunFailed, states.Remedy(err))
 	}

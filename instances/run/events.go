@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // maxEvent bounds a line of the tool that is read as an event; what is longer is
@@ -190,7 +189,7 @@ const maxError = 1 << 10
 func plainError(m *masks, texts ...string) string {
 	var parts []string
 	for _, t := range texts {
-		if t = strings.Join(strings.Fields(oci.PlainText(m.text(t))), " "); t != "" {
+		if t = text.Excerpt(m.text(t)); t != "" {
 			parts = append(parts, t)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/sandbox"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/files"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // defaultProcesses bounds processes and threads of a run: a tool with many
@@ -200,7 +200,7 @@ func Answer(o Order, env []string, out io.Writer) error {
 // explain says why the tool does not run, and what helps.
 func (l *Local) explain(err error, said string) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	text := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, oci.PlainText(line))
+	text := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, text.Excerpt(line))
 	if strings.HasPrefix(line, "bwrap: Unknown option") {
 		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", text)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -331,7 +332,7 @@ func lastLine(file string) string {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return oci.PlainText(strings.ToValidUTF8(lines[len(lines)-1], "?"))
+	return text.Excerpt(strings.ToValidUTF8(lines[len(lines)-1], "?"))
 }
 
 // Cancel asks an attempt on this host to end early; elsewhere its child reads it

@@ -14,7 +14,7 @@ import (
 // maxSaid bounds what a client says about itself in a record or a log.
 const maxSaid = 256
 
-func clip(words string) string { return text.Clip(words, maxSaid) }
+func clip(foreign string) string { return text.Clip(foreign, maxSaid) }
 
 // Record is a decision: who wanted to do what, and which rule let them, or none.
 // No token and no link is in it.

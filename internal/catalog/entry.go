@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Bounds of an entry. What is longer is cut, what is more is left out.
@@ -117,22 +118,9 @@ func trimList(words []string, most, length int) []string {
 	return slices.Clip(cut[:min(len(cut), most)])
 }
 
-// plain is text on one line, without what does not print.
+// plain is the beginning of a text, on one line.
 func plain(s string) string {
-	if len(s) > 8*maxDescription {
-		s = s[:8*maxDescription]
-	}
-	prints := func(r rune) bool { return r != utf8.RuneError && (unicode.IsGraphic(r) || r == '\n' || r == '\t') }
-	if strings.IndexFunc(s, func(r rune) bool { return !prints(r) || r == '\n' || r == '\t' || r == '\u00a0' }) < 0 {
-		return strings.TrimSpace(s)
-	}
-	s = strings.Map(func(r rune) rune {
-		if !prints(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	return strings.Join(strings.Fields(s), " ")
+	return strings.Join(strings.Fields(text.Line(clip(s, 8*maxDescription))), " ")
 }
 
 // clip cuts s to at most n bytes, at the beginning of a rune.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -29,7 +30,7 @@ func (c *Client) Announce(ctx context.Context, path string, an depot.Announcemen
 		Tag string `json:"tag"`
 	}
 	_, err = c.send(ctx, http.MethodPost, path+"/"+an.Version+"/status", nil, &body, &out)
-	return plain(out.Tag), err
+	return text.Excerpt(out.Tag), err
 }
 
 // SignCosign adds a cosign-compatible signature over the digest that the server

@@ -23,6 +23,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -292,12 +293,12 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) erro
 		for _, one := range doc.Errors {
 			texts = append(texts, string(one))
 		}
-		e.Text, e.Reason = plain(strings.Join(texts, "; ")), plain(doc.Reason)
+		e.Text, e.Reason = plain(strings.Join(texts, "; ")), text.Excerpt(doc.Reason)
 	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // of a proxy, or of another server; a page says nothing
-		e.Text = plain(strings.TrimSpace(string(body)))
+		e.Text = plain(string(body))
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
-		e.Text = "it is at " + plain(where(to))
+		e.Text = "it is at " + text.Excerpt(where(to))
 	}
 	return e
 }
@@ -315,16 +316,5 @@ func (t *refused) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(t))
 }
 
-// plain makes foreign text safe for a terminal.
-func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "..."
-	}
-	return s
-}
+// plain is what a server says, for people.
+func plain(s string) string { return text.Clip(text.Line(strings.TrimSpace(s)), maxText) }

@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		{"large", 413, `{"errors":["more than 1 bytes"]}`, oci.ErrTooLarge, "more than 1 bytes", 1},
 		{"file and line", 422, `{"errors":["main.tf:3: module \"x\""]}`, nil, `main.tf:3: module "x"`, 1},
 		{"echo", 422, `{"errors":["Bearer ` + secret + ` is bad"]}`, nil, "Bearer [token] is bad", 1},
-		{"escape codes", 422, `{"errors":["\u001b[31mred"]}`, nil, "says:  [31mred", 1},
+		{"escape codes", 422, `{"errors":["\u001b[31mred"]}`, nil, "says: \ufffd[31mred", 1},
 		{"redirect", 307, ``, nil, "it is at http://", 1},
 		{"error", 500, `{"errors":["internal error"]}`, oci.ErrUnavailable, "internal error", 1},
 		{"down for long", 503, `{"errors":["busy"]}`, oci.ErrUnavailable, "busy", 7},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -33,7 +34,7 @@ func (c *Client) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
 			return nil, err
 		}
 		for _, it := range page.Items {
-			all = append(all, artifact.CatalogEntry{Kind: plain(it.Kind), Address: plain(it.Address), Repository: plain(it.Repository)})
+			all = append(all, artifact.CatalogEntry{Kind: text.Excerpt(it.Kind), Address: text.Excerpt(it.Address), Repository: text.Excerpt(it.Repository)})
 		}
 		if page.Meta.Next != len(all) || len(page.Items) == 0 {
 			break
@@ -61,7 +62,7 @@ func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, er
 		for action, e := range map[string]*event{artifact.ActionDeprecate: v.Deprecated, artifact.ActionYank: v.Yanked} {
 			if e != nil {
 				l.Events = append(l.Events, artifact.StatusEvent{
-					Action: action, Version: v.Version.String(), Message: plain(e.Message), Replacement: plain(e.Replacement),
+					Action: action, Version: v.Version.String(), Message: plain(e.Message), Replacement: text.Excerpt(e.Replacement),
 				})
 			}
 		}

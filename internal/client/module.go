@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -31,7 +32,7 @@ func (p published) result(status int) depot.Published {
 		p.Warnings[i] = plain(w)
 	}
 	return depot.Published{
-		Repository: plain(p.Repository), Tag: plain(p.Tag), Digest: plain(p.Digest), ContentDigest: plain(p.ContentDigest),
+		Repository: text.Excerpt(p.Repository), Tag: text.Excerpt(p.Tag), Digest: text.Excerpt(p.Digest), ContentDigest: text.Excerpt(p.ContentDigest),
 		Existing: status == http.StatusOK, Warnings: p.Warnings,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"runtime/debug"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -104,7 +105,7 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 		if ctx.Err() != nil || !final && j.retries < maxRetries {
 			return true, err
 		}
-		end.Failed, end.Result = true, oci.PlainText(err.Error())
+		end.Failed, end.Result = true, text.Excerpt(err.Error())
 	}
 	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err

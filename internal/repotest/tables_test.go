@@ -36,6 +36,7 @@ statebackend: a state store is a repository with rules; nothing above it may mat
 	oci/artifact
 	internal/addr
 	internal/envelope
+	internal/text
 statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	oci
 	oci/artifact
@@ -77,9 +78,11 @@ credentials: it fills oci.CredentialFunc and nothing else; a token goes over htt
 	internal/files
 oci: the client of one registry knows bytes, digests and tags, never what they mean
 	internal/netaddr
+	internal/text
 oci/artifact: what each kind looks like, never flags, files of the user or servers
 	oci
 	internal/addr
+	internal/text
 internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
 	oci
 	oci/artifact
@@ -92,6 +95,7 @@ internal/supply: a declared set kept in step with its upstreams; one runner at a
 	internal/files
 	internal/syntax
 	internal/upstream
+	internal/text
 internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
 	oci
 	oci/artifact
@@ -124,6 +128,7 @@ internal/client: it publishes through a front-end what depot would publish into 
 	internal/addr
 	internal/depot
 	internal/signing
+	internal/text
 internal/upstream: it only reads other people's registries; a library wants known hosts as a file
 	internal/netaddr
 	oci
@@ -131,6 +136,7 @@ internal/upstream: it only reads other people's registries; a library wants know
 	internal/addr
 	internal/signing
 	internal/files
+	internal/text
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
 	oci
 	oci/artifact
@@ -174,6 +180,7 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/signing
 	internal/scan
 	internal/trust
+	internal/text
 internal/downloads: counts under tags; who counts what is the caller's
 	oci
 	oci/artifact
@@ -185,6 +192,7 @@ internal/trail: what processes changed, under tags; who may see it is the caller
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
+	internal/text
 internal/lockfile: hashes of what depot could mirror, for what a configuration requires
 	oci
 	oci/artifact
@@ -214,6 +222,7 @@ internal/service: what the services of a server share; it knows clients and refu
 	oci
 	internal/access
 	internal/httpserve
+	internal/text
 internal/backendblock: values in, a Store out; what is written in files is its callers' affair
 	oci
 	statebackend
@@ -305,6 +314,7 @@ instances/portalclient: it asks a front-end for instances; how one is reached is
 	oci
 	instances/api
 	internal/client
+	internal/text
 internal/workspaceclient: it asks a front-end for workspaces; how one is reached is publishclient's
 	oci
 	internal/client
@@ -338,7 +348,7 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/envelope
 internal/webtest: a real browser for tests; it knows no page
 internal/syntax: leaf: text in, syntax trees out
-internal/text: leaf: numbers and words as people write and read them
+internal/text: leaf: sizes as people write them, and words of strangers that are safe to show
 internal/ocitest: test package
 	*
 internal/tofutest: test package

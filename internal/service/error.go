@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -60,9 +61,9 @@ func Refusal(err error) string {
 	}
 	said := cmp.Or(e.Message, strings.Join(e.Codes, ", "), http.StatusText(e.Status))
 	if u, err := url.Parse(e.URL); err == nil && u.Host != "" {
-		return what + ": " + u.Host + ": " + oci.PlainText(said)
+		return what + ": " + u.Host + ": " + text.Excerpt(said)
 	}
-	return what + ": " + oci.PlainText(said)
+	return what + ": " + text.Excerpt(said)
 }
 
 // Fail answers the errors of services that ask no registry.

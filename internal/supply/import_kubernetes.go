@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // openSecret is the Secret of a GitHub App that OpenDepot reads; it has no other.
@@ -173,14 +175,9 @@ func (im *kubeImport) add(d openDepot) {
 
 // note is a comment. What is from the manifest has no line break of its own.
 func (o *kubeObject) note(format string, args ...any) {
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
-			return ' '
-		}
-		return r
-	}, fmt.Sprintf(format, args...))
-	if !slices.Contains(o.notes, text) {
-		o.notes = append(o.notes, text)
+	line := text.Line(fmt.Sprintf(format, args...))
+	if !slices.Contains(o.notes, line) {
+		o.notes = append(o.notes, line)
 	}
 }
 

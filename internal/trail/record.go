@@ -135,8 +135,8 @@ func (r *Record) set(a slog.Attr) {
 		return
 	}
 	if to := r.field(a.Key); to != nil {
-		if words := a.Value.String(); words != "" {
-			*to = strings.Clone(text.Clip(strings.ToValidUTF8(words, "\ufffd"), maxField))
+		if value := a.Value.String(); value != "" {
+			*to = strings.Clone(text.Clip(strings.ToValidUTF8(value, "\ufffd"), maxField))
 		}
 	}
 }

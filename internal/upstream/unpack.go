@@ -21,6 +21,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -79,14 +80,14 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	}
 	if err != nil {
 		first, _, _ := strings.Cut(said.String(), "\n")
-		return "", fmt.Errorf("unpacking takes more than %d MiB of memory, or fails: %w: %s: %w", unpackMemory>>20, err, oci.PlainText(first), oci.ErrTooLarge)
+		return "", fmt.Errorf("unpacking takes more than %d MiB of memory, or fails: %w: %s: %w", unpackMemory>>20, err, text.Excerpt(first), oci.ErrTooLarge)
 	}
 	var answer unpackAnswer
 	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
 		return "", fmt.Errorf("the answer of %s: %w", UnpackCommand, err)
 	}
 	if answer.Error != "" {
-		return "", fmt.Errorf("%s: %w", oci.PlainText(answer.Error), cmp.Or(unpackKinds()[answer.Kind], oci.ErrCorrupt))
+		return "", fmt.Errorf("%s: %w", text.Excerpt(answer.Error), cmp.Or(unpackKinds()[answer.Kind], oci.ErrCorrupt))
 	}
 	return answer.Commit, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // approvalsBody is what waits for somebody who may approve.
@@ -71,7 +72,7 @@ func (s *server) adminInstances(r *request) (*page, error) {
 		return nil, err
 	}
 	body.take(r, doc.Instances, s.o.Now())
-	body.ClockHeld = clean(doc.ClockHeld)
+	body.ClockHeld = text.Block(doc.ClockHeld)
 	for _, phase := range slices.Sorted(maps.Keys(doc.Phases)) {
 		body.Counts = append(body.Counts, phaseCount{phaseMark(phase), doc.Phases[phase]})
 	}
@@ -122,7 +123,7 @@ func (s *server) adminTemplates(r *request) (*page, error) {
 
 func (s *server) adminTemplateRow(r *request, t api.AdminTemplate) adminTemplateRow {
 	row := adminTemplateRow{
-		link: link{titleOf(t.Template), "templates/" + escapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: clean(t.Invalid), PausedBy: clean(t.PausedBy),
+		link: link{titleOf(t.Template), "templates/" + escapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: text.Block(t.Invalid), PausedBy: text.Block(t.PausedBy),
 		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,
 	}
 	for _, f := range templateFacts(t.Template) {
@@ -136,7 +137,7 @@ func (s *server) adminTemplateRow(r *request, t api.AdminTemplate) adminTemplate
 		row.Marks = templateMarks(t.Template)
 	}
 	if t.Paused != "" {
-		row.Problem = clean(t.Paused)
+		row.Problem = text.Block(t.Paused)
 	}
 	if t.Backoff.After(s.o.Now()) {
 		row.BackoffEnd = t.Backoff

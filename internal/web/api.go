@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // The pages of templates and instances know what the API says and nothing else:
@@ -152,7 +153,7 @@ func (e *refusedError) Error() string {
 	if len(e.doc.Errors) == 0 {
 		return http.StatusText(e.status)
 	}
-	return clean(strings.Join(e.doc.Errors, "; "))
+	return text.Block(strings.Join(e.doc.Errors, "; "))
 }
 
 // Unwrap makes it the answer of the page as well.

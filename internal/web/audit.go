@@ -107,7 +107,7 @@ func (s *server) audit(r *request) (*page, error) {
 func noteOf(v trail.View) trailNote {
 	n := trailNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
 	for _, a := range v.Altered[:min(len(v.Altered), maxAltered)] {
-		n.Altered = append(n.Altered, trail.Alteration{Tag: clean(a.Tag), Reason: clean(text.Clip(a.Reason, 300))})
+		n.Altered = append(n.Altered, trail.Alteration{Tag: text.Block(a.Tag), Reason: text.Block(text.Clip(a.Reason, 300))})
 	}
 	if v.Failed != nil {
 		n.Stale = v.Read
@@ -117,17 +117,17 @@ func noteOf(v trail.View) trailNote {
 
 func (s *server) auditRow(e *trail.Entry) auditRow {
 	row := auditRow{
-		At: s.when(e.Time), Who: clean(e.Subject), Action: clean(e.Action), Kind: clean(e.Kind),
-		Address: clean(e.Address), Version: clean(e.Version), Rule: clean(e.Rule), Detail: clean(e.Detail), Digest: clean(e.Digest),
+		At: s.when(e.Time), Who: text.Block(e.Subject), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
+		Address: text.Block(e.Address), Version: text.Block(e.Version), Rule: text.Block(e.Rule), Detail: text.Block(e.Detail), Digest: text.Block(e.Digest),
 	}
 	for _, part := range []string{e.Mode, e.Issuer, e.ClientIP} {
 		if part != "" && row.By != "" {
 			row.By += " · "
 		}
-		row.By += clean(part)
+		row.By += text.Block(part)
 	}
 	if result := e.Result(); result != access.Done {
-		row.Bad = clean(result)
+		row.Bad = text.Block(result)
 	}
 	if row.Who == "" {
 		row.Who, row.By = row.By, ""

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -133,14 +134,14 @@ func (s *server) depotShow(r *request) (*page, error) {
 	}
 	now := s.o.Now()
 	body := depotBody{
-		Runs: v.Runs, Problem: clip(clean(v.Problem)), Next: s.when(v.Next), Last: s.when(v.Last.Ended), LastBad: clip(clean(v.Last.Problem)), More: v.Last.More,
+		Runs: v.Runs, Problem: clip(text.Block(v.Problem)), Next: s.when(v.Next), Last: s.when(v.Last.Ended), LastBad: clip(text.Block(v.Last.Problem)), More: v.Last.More,
 		Lock: s.newLock(v.Held, s.registry(r)+"/"+v.Lock, depotLock), Counts: depotCounts(v.Entries),
 	}
 	if v.Next.After(now) {
 		body.Due = "in " + span(v.Next.Sub(now).Round(time.Minute))
 	}
 	for _, f := range v.Last.Failures {
-		body.Failures = append(body.Failures, DepotFailure{clean(f.Entry), clean(f.Version), clip(clean(f.Reason))})
+		body.Failures = append(body.Failures, DepotFailure{text.Block(f.Entry), text.Block(f.Version), clip(text.Block(f.Reason))})
 	}
 	body.HeldPages = pagesOf(r, "held", len(v.Versions))
 	for _, held := range v.Versions[body.HeldPages.First:body.HeldPages.Last] {
@@ -177,7 +178,7 @@ func depotCounts(all []DepotEntry) []fact {
 
 func depotRowOf(v DepotView, e DepotEntry) depotRow {
 	row := depotRow{
-		entryName: nameOfEntry(e.Name), Constraint: clip(clean(e.Constraint)), Origin: clip(clean(e.Origin)), Newest: clean(e.Newest), Published: e.Published,
+		entryName: nameOfEntry(e.Name), Constraint: clip(text.Block(e.Constraint)), Origin: clip(text.Block(e.Origin)), Newest: text.Block(e.Newest), Published: e.Published,
 	}
 	if e.Published == 0 { // there is no page of it yet
 		row.Href = ""
@@ -199,9 +200,9 @@ func depotRowOf(v DepotView, e DepotEntry) depotRow {
 
 func (s *server) depotHeldRow(v DepotVersion) depotHeldRow {
 	row := depotHeldRow{
-		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: clip(clean(v.Reason)), Since: s.when(v.Since), Mark: mark{clean(v.State), "bad"},
+		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: clip(text.Block(v.Reason)), Since: s.when(v.Since), Mark: mark{text.Block(v.State), "bad"},
 	}
-	row.Version, row.Digest = clean(v.Version), clip(clean(v.Digest))
+	row.Version, row.Digest = text.Block(v.Version), clip(text.Block(v.Digest))
 	_, _, ok := v.Approval.Item()
 	switch {
 	case v.State == "drift":
@@ -218,7 +219,7 @@ func (s *server) depotHeldRow(v DepotVersion) depotHeldRow {
 func nameOfEntry(name string) entryName {
 	it, ok := parseEntry(name)
 	if !ok {
-		return entryName{link: link{Text: clip(clean(name))}}
+		return entryName{link: link{Text: clip(text.Block(name))}}
 	}
 	path := "modules/"
 	if it.Kind == addr.KindMirror {
@@ -255,15 +256,15 @@ func (s *server) depotApprove(r *request, f *form) (*answer, error) {
 		return &answer{To: "depot", Text: what + " was published already."}, nil
 	}
 	r.grant.Record(it.String(), access.Change{Action: access.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
-	var text strings.Builder
-	text.WriteString(what + " is published.")
+	var words strings.Builder
+	words.WriteString(what + " is published.")
 	if done.Late {
-		text.WriteString(" A run is under way, so it may be listed as waiting until the next one.")
+		words.WriteString(" A run is under way, so it may be listed as waiting until the next one.")
 	}
 	for _, w := range done.Warnings {
-		text.WriteString(" " + sentence(clean(w)) + ".")
+		words.WriteString(" " + sentence(text.Block(w)) + ".")
 	}
-	return &answer{To: "depot", Text: text.String()}, nil
+	return &answer{To: "depot", Text: words.String()}, nil
 }
 
 // depots reports whether the caller may see what keeps the registry filled.

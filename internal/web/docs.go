@@ -113,7 +113,7 @@ func docsTitle(p description.Page, typ string) string {
 	case description.Overview:
 		return "Overview"
 	case description.Guide:
-		return cmp.Or(clean(p.Title), name)
+		return cmp.Or(text.Block(p.Title), name)
 	case description.Function:
 		return name
 	}

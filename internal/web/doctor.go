@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Doctor says how this replica is, from what its process knows already. Only for what
@@ -70,7 +71,7 @@ func (s *server) doctor(r *request) (*page, error) {
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
 	body := doctorBody{Summary: summary(all), More: max(0, len(all)-maxFindings)}
 	for _, f := range all[:min(len(all), maxFindings)] {
-		body.Rows = append(body.Rows, doctorRow{f.Verdict.mark(), clean(f.About), clean(f.State), clean(f.Meaning), clean(f.Do)})
+		body.Rows = append(body.Rows, doctorRow{f.Verdict.mark(), text.Block(f.About), text.Block(f.State), text.Block(f.Meaning), text.Block(f.Do)})
 	}
 	return &page{Template: "doctor.html", Title: "Doctor", Body: body}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // field is one value that a form asks for.
@@ -89,9 +90,9 @@ func (p parameters) field(name string) field {
 	f := field{
 		Name: prefix + name, ID: "p-" + name, Label: one.label(name), Kind: one.kind(), Required: slices.Contains(p.Required, name),
 	}
-	for _, text := range []string{one.Description, one.Help, one.hint()} {
-		if text = clean(text); text != "" && text != f.Label && !slices.Contains(f.Help, text) {
-			f.Help = append(f.Help, text)
+	for _, written := range []string{one.Description, one.Help, one.hint()} {
+		if written = text.Block(written); written != "" && written != f.Label && !slices.Contains(f.Help, written) {
+			f.Help = append(f.Help, written)
 		}
 	}
 	if len(one.Default) > 0 && string(one.Default) != "null" {
@@ -106,7 +107,7 @@ func (p parameters) field(name string) field {
 
 func (p property) label(name string) string {
 	if p.Title != "" {
-		return clean(p.Title)
+		return text.Block(p.Title)
 	}
 	return name
 }
@@ -182,7 +183,7 @@ func (p property) options(blank bool) []choice {
 		return append(all, choice{"true", "yes", false}, choice{"false", "no", false})
 	}
 	for _, value := range p.Enum {
-		all = append(all, choice{p.shown(value), clean(p.shown(value)), false})
+		all = append(all, choice{p.shown(value), text.Block(p.shown(value)), false})
 	}
 	return all
 }
@@ -291,17 +292,17 @@ func blame(fields []field, problems map[string]string) []string {
 		if strings.HasPrefix(path, "/parameters/") {
 			name = prefix + name
 		}
-		text := clean(problems[path])
+		written := text.Block(problems[path])
 		if deep {
-			text = "at " + clean(below) + ": " + text
+			written = "at " + text.Block(below) + ": " + written
 		}
 		i := slices.IndexFunc(fields, func(f field) bool { return f.Name == name })
 		if i < 0 {
-			rest = append(rest, strings.TrimPrefix(clean(path), "/")+" "+text)
+			rest = append(rest, strings.TrimPrefix(text.Block(path), "/")+" "+written)
 			continue
 		}
 		if fields[i].Error == "" {
-			fields[i].Error = text
+			fields[i].Error = written
 		}
 	}
 	return rest

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // instancesBody is a list of instances.
@@ -124,7 +125,7 @@ func instanceRowOf(i api.Instance, now time.Time) instanceRow {
 }
 
 func nameOfInstance(i api.Instance) string {
-	if name := strings.TrimSpace(clean(i.Name)); name != "" {
+	if name := strings.TrimSpace(text.Block(i.Name)); name != "" {
 		return name
 	}
 	return i.ID
@@ -246,10 +247,10 @@ func (s *server) templateLink(r *request, name string) link {
 func (s *server) newInstance(r *request, i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
-		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: clean(i.Reason),
+		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
 	}
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) {
-		b.Open, b.Message = c.URL, clean(c.Message)
+		b.Open, b.Message = c.URL, text.Block(c.Message)
 	}
 	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.when(i.CreatedAt)}}
 	b.Facts = append(b.Facts, fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
@@ -273,7 +274,7 @@ func (s *server) newInstance(r *request, i api.Instance, now time.Time) instance
 		b.Plan = b.Base + "/approve"
 	}
 	for _, e := range i.Events {
-		row := eventRow{At: e.At, Text: clean(e.Action), Actor: clean(e.Actor), Detail: clean(e.Detail)}
+		row := eventRow{At: e.At, Text: text.Block(e.Action), Actor: text.Block(e.Actor), Detail: text.Block(e.Detail)}
 		b.Events = append(b.Events, row)
 	}
 	return b
@@ -284,11 +285,11 @@ func valuesOf(all map[string]json.RawMessage) []value {
 	var rows []value
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		row := value{Name: name, Text: indented(all[name])}
-		var text string
-		if json.Unmarshal(all[name], &text) == nil {
-			row.Text, row.Masked = text, text == api.Masked
+		var words string
+		if json.Unmarshal(all[name], &words) == nil {
+			row.Text, row.Masked = words, words == api.Masked
 		}
-		row.Text = clean(row.Text)
+		row.Text = text.Block(row.Text)
 		rows = append(rows, row)
 	}
 	return rows

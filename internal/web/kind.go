@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // kindBody is a kind of the cluster, whose objects people write themselves.
@@ -21,8 +22,8 @@ type kindBody struct {
 // kindCard is a kind among the templates. Nobody launches it here.
 func kindCard(k api.Kind) templateCard {
 	c := templateCard{
-		link: link{cmp.Or(clean(k.Title), clean(k.Kind)), "kinds/" + escapePath(k.Name)}, Name: clean(k.Kind), Description: clean(k.Description),
-		Marks: []mark{{"kind of the cluster", "plain"}}, Facts: []string{strings.TrimSpace(clean(k.Module + " " + k.Version))},
+		link: link{cmp.Or(text.Block(k.Title), text.Block(k.Kind)), "kinds/" + escapePath(k.Name)}, Name: text.Block(k.Kind), Description: text.Block(k.Description),
+		Marks: []mark{{"kind of the cluster", "plain"}}, Facts: []string{strings.TrimSpace(text.Block(k.Module + " " + k.Version))},
 	}
 	if k.Invalid != "" {
 		c.Marks = append(c.Marks, mark{"cannot be made", "bad"})
@@ -39,11 +40,11 @@ func (s *server) kindShow(r *request) (*page, error) {
 		return nil, err
 	}
 	body := kindBody{
-		templateCard: kindCard(k), Invalid: clean(k.Invalid), Example: clean(k.Example), Explain: "kubectl explain " + k.Name + ".spec",
-		Lines: []fact{{Name: "Kind", Text: clean(k.Kind)}, {Name: "API version", Text: clean(k.APIVersion)}, {Name: "Module", Text: strings.TrimSpace(clean(k.Module + " " + k.Version))}},
+		templateCard: kindCard(k), Invalid: text.Block(k.Invalid), Example: text.Block(k.Example), Explain: "kubectl explain " + k.Name + ".spec",
+		Lines: []fact{{Name: "Kind", Text: text.Block(k.Kind)}, {Name: "API version", Text: text.Block(k.APIVersion)}, {Name: "Module", Text: strings.TrimSpace(text.Block(k.Module + " " + k.Version))}},
 	}
 	if len(k.Tags) > 0 {
-		body.Lines = append(body.Lines, fact{Name: "Tags", Text: clean(strings.Join(k.Tags, ", "))})
+		body.Lines = append(body.Lines, fact{Name: "Tags", Text: text.Block(strings.Join(k.Tags, ", "))})
 	}
 	return &page{
 		Template: "kind.html", Title: body.Text, Crumbs: []link{{"Launch", "templates"}}, Command: "kubectl get " + k.Name, Body: body,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // launchBody is the form that launches a template.
@@ -85,9 +86,9 @@ func (s *server) launchForm(r *request) (launchBody, parameters, error) {
 	body := launchBody{templateCard: cardOf(t), Asks: p.fields(), Quota: t.Quota, Asked: t.Approval != "none"}
 	switch {
 	case t.Invalid != "":
-		body.Closed = clean(t.Invalid)
+		body.Closed = text.Block(t.Invalid)
 	case t.Paused != "":
-		body.Closed = "It is paused: " + clean(t.Paused)
+		body.Closed = "It is paused: " + text.Block(t.Paused)
 	case !t.Enabled:
 		body.Closed = "It is switched off."
 	case len(t.Owners) == 0:
@@ -114,7 +115,7 @@ func (s *server) launchForm(r *request) (launchBody, parameters, error) {
 			Help: []string{"What is asked for here is what the newest asks for."}, Options: []choice{{"", "the newest that the template takes", true}},
 		}
 		for _, v := range t.Versions {
-			version.Options = append(version.Options, choice{clean(v), clean(v), false})
+			version.Options = append(version.Options, choice{text.Block(v), text.Block(v), false})
 		}
 		body.Extra = append(body.Extra, version)
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // logBody is the log of a run: its end as text, and where what follows comes from.
@@ -64,7 +65,7 @@ var (
 var ansi = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
 
 // plainLog is a log as a page shows it.
-func plainLog(b []byte) string { return clean(string(ansi.ReplaceAll(b, nil))) }
+func plainLog(b []byte) string { return text.Block(string(ansi.ReplaceAll(b, nil))) }
 
 // line takes one line of a log.
 func (p *Progress) line(line []byte) {

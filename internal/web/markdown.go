@@ -16,10 +16,11 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/renderer"
 	mdhtml "github.com/yuin/goldmark/renderer/html"
-	"github.com/yuin/goldmark/text"
+	gmtext "github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Bounds of a text that somebody wrote. What is beyond them is shown as it was
@@ -104,12 +105,12 @@ func (m *markdown) render(source string, at place) rendered {
 
 // code returns a file with numbered lines, likewise.
 func (m *markdown) code(source, language string) rendered {
-	return m.once(source, "code "+language, func() rendered { return asWritten(source) }, func() rendered { return numbered(clean(source), language) })
+	return m.once(source, "code "+language, func() rendered { return asWritten(source) }, func() rendered { return numbered(text.Block(source), language) })
 }
 
 // source returns code without numbers, likewise.
 func (m *markdown) source(code, language string) rendered {
-	return m.once(code, "source "+language, func() rendered { return asWritten(code) }, func() rendered { return colored(clean(code), language) })
+	return m.once(code, "source "+language, func() rendered { return asWritten(code) }, func() rendered { return colored(text.Block(code), language) })
 }
 
 // size is how much of memory it takes.
@@ -162,15 +163,15 @@ func asWritten(source string) rendered {
 	if cut {
 		source = strings.ToValidUTF8(source[:maxSource], "")
 	}
-	return rendered{html: template.HTML("<pre>" + html.EscapeString(clean(source)) + "</pre>"), cut: cut} // escaped
+	return rendered{html: template.HTML("<pre>" + html.EscapeString(text.Block(source)) + "</pre>"), cut: cut} // escaped
 }
 
 func (m *markdown) make(source string, at place) rendered {
 	if len(source) > maxSource || nested(source) {
 		return asWritten(source)
 	}
-	src := []byte(clean(source))
-	doc := m.md.Parser().Parse(text.NewReader(src))
+	src := []byte(text.Block(source))
+	doc := m.md.Parser().Parse(gmtext.NewReader(src))
 	headings, anchors, title := settle(doc, src)
 	if title != nil {
 		doc.RemoveChild(doc, title) // the page has that heading
@@ -181,22 +182,6 @@ func (m *markdown) make(source string, at place) rendered {
 	}
 	safe := m.policy.SanitizeBytes(relink(b.Bytes(), at, anchors, m.images))
 	return rendered{html: template.HTML(safe), headings: headings} // sanitized
-}
-
-// clean takes out what makes a text look like another one: control characters,
-// and those that turn the direction of what follows.
-func clean(s string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == '\n' || c == '\t':
-			return c
-		case c == '\r' || c < 0x20 || c >= 0x7f && c < 0xa0:
-			return -1
-		case c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069 || c == 0x200e || c == 0x200f || c == 0x061c:
-			return '\ufffd'
-		}
-		return c
-	}, strings.ToValidUTF8(s, "\ufffd"))
 }
 
 // nested reports whether a text is beyond what is parsed: in the length of a line,

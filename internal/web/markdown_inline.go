@@ -12,8 +12,10 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
+	gmtext "github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxInline bounds one description, in bytes; a longer one is text.
@@ -67,8 +69,8 @@ func (m *markdown) describe(source string) template.HTML {
 	if len(source) > maxInline || !strings.ContainsAny(source, "`*_~[:@\\&\n") {
 		return escaped(source)
 	}
-	src := []byte(clean(strings.TrimSpace(source)))
-	doc := m.inline.Parser().Parse(text.NewReader(src))
+	src := []byte(text.Block(strings.TrimSpace(source)))
+	doc := m.inline.Parser().Parse(gmtext.NewReader(src))
 	var b bytes.Buffer
 	if m.inline.Renderer().Render(&b, src, doc) != nil {
 		return escaped(source)
@@ -83,5 +85,5 @@ func (m *markdown) describe(source string) template.HTML {
 
 // escaped is a text as it was written.
 func escaped(source string) template.HTML {
-	return template.HTML(html.EscapeString(clean(strings.TrimSpace(source))))
+	return template.HTML(html.EscapeString(text.Block(strings.TrimSpace(source))))
 }

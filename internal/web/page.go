@@ -97,7 +97,7 @@ func functions() template.FuncMap {
 		"at":    func(up string, it any) placed { return placed{up, it} },
 		"stamp": func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"plain": clean,
+		"plain": text.Block,
 		"row": func(up string, row reportRow) any {
 			return struct {
 				Up  string
@@ -209,8 +209,8 @@ type errorBody struct {
 // fail shows an error as a page.
 func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	r := &request{Request: hr, header: w.Header()}
-	status, text, ok := service.Own(err)
-	body := errorBody{Text: text}
+	status, words, ok := service.Own(err)
+	body := errorBody{Text: words}
 	switch {
 	case ok:
 	case errors.Is(err, oci.ErrNotFound):
@@ -234,7 +234,7 @@ func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusForbidden:
 		body.Hint, body.Me = "Who runs this server can give you the right.", true
 		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (access.Right{}) {
-			body.Right = clip(clean(no.Right.String()))
+			body.Right = clip(text.Block(no.Right.String()))
 		}
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // pendingBody is what waits for approval, with all that an approval binds.
@@ -44,9 +45,9 @@ func wantedWords(what string) string {
 func (s *server) pending(r *request, i api.Instance) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
-	add := func(name, text string) {
-		if text != "" {
-			b.Facts = append(b.Facts, fact{Name: name, Text: clean(text)})
+	add := func(name, words string) {
+		if words != "" {
+			b.Facts = append(b.Facts, fact{Name: name, Text: text.Block(words)})
 		}
 	}
 	add("Asked for", b.What)
@@ -78,15 +79,15 @@ func (s *server) pending(r *request, i api.Instance) *pendingBody {
 // sources are version and digest of the module as they are and as they would be.
 func (s *server) sources(r *request, b *pendingBody, p *api.Pending) {
 	is := p.Source
-	b.Facts = append(b.Facts, fact{Name: "Module", Text: clean(strings.TrimSpace(is.Module + " " + is.Version))}, fact{Name: "Digest", Digest: is.Digest})
+	b.Facts = append(b.Facts, fact{Name: "Module", Text: text.Block(strings.TrimSpace(is.Module + " " + is.Version))}, fact{Name: "Digest", Digest: is.Digest})
 	was := p.Was
 	if was == nil || was.Digest == is.Digest {
 		return
 	}
-	b.Facts = append(b.Facts, fact{Name: "Module until now", Text: clean(strings.TrimSpace(was.Module + " " + was.Version))}, fact{Name: "Digest until now", Digest: was.Digest})
+	b.Facts = append(b.Facts, fact{Name: "Module until now", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, fact{Name: "Digest until now", Digest: was.Digest})
 	if was.Module == is.Module && is.Module != "" {
 		q := url.Values{"from": {was.Version}, "to": {is.Version}}
-		b.Compare = &link{"Compare version " + clean(was.Version) + " with " + clean(is.Version), "modules/" + escapePath(is.Module) + "/compare?" + q.Encode()}
+		b.Compare = &link{"Compare version " + text.Block(was.Version) + " with " + text.Block(is.Version), "modules/" + escapePath(is.Module) + "/compare?" + q.Encode()}
 	}
 }
 
@@ -98,14 +99,14 @@ func askedBy(p *api.Pending) string {
 }
 
 func valueChangeOf(v api.ValueChange) valueChange {
-	row := valueChange{Name: clean(v.Name), None: [2]bool{v.Old == nil, v.New == nil}, Changed: v.Changed}
+	row := valueChange{Name: text.Block(v.Name), None: [2]bool{v.Old == nil, v.New == nil}, Changed: v.Changed}
 	show := func(raw json.RawMessage) string {
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return clean(indented(raw))
+		var words string
+		if json.Unmarshal(raw, &words) != nil {
+			return text.Block(indented(raw))
 		}
-		row.Masked = row.Masked || text == api.Masked
-		return clean(text)
+		row.Masked = row.Masked || words == api.Masked
+		return text.Block(words)
 	}
 	if v.Old != nil {
 		row.Old = show(v.Old)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // phaseMark is the phase of an instance in words, and how good that is.
@@ -28,7 +29,7 @@ func phaseMark(phase string) mark {
 		lifecycle.Rejected:      {"rejected", "plain"},
 	}[lifecycle.Phase(phase)]
 	if !ok {
-		return mark{clean(phase), "plain"}
+		return mark{text.Block(phase), "plain"}
 	}
 	return m
 }
@@ -159,7 +160,7 @@ func waits(i api.Instance, now time.Time) string {
 		}
 		message := ""
 		if c.Message != "" {
-			message = ": " + clean(c.Message)
+			message = ": " + text.Block(c.Message)
 		}
 		switch c.Reason {
 		case lifecycle.WaitQueued:
@@ -177,7 +178,7 @@ func waits(i api.Instance, now time.Time) string {
 		case lifecycle.WaitCredentialMissing:
 			return "The server lacks a credential that the template names" + message
 		}
-		return "It waits: " + clean(c.Reason) + message
+		return "It waits: " + text.Block(c.Reason) + message
 	}
 	return ""
 }
@@ -202,7 +203,7 @@ func costs(i api.Instance, now time.Time) string {
 }
 
 func money(amount float64, currency string) string {
-	return fmt.Sprintf("%.2f %s", amount, clean(currency))
+	return fmt.Sprintf("%.2f %s", amount, text.Block(currency))
 }
 
 // personName is how a person is called on a page.
@@ -211,9 +212,9 @@ func personName(p *api.Person) string {
 	case p == nil:
 		return "the server"
 	case p.Label != "":
-		return clean(p.Label)
+		return text.Block(p.Label)
 	}
-	return clean(p.Subject)
+	return text.Block(p.Subject)
 }
 
 // ownerName is how an owner is called on a page.
@@ -222,9 +223,9 @@ func ownerName(o *api.Owner) string {
 	case o == nil:
 		return "nobody"
 	case o.Kind == lifecycle.OwnerUser && o.Label != "":
-		return clean(o.Label)
+		return text.Block(o.Label)
 	case o.Kind == lifecycle.OwnerUser:
-		return clean(o.ID)
+		return text.Block(o.ID)
 	}
-	return o.Kind + " " + clean(o.ID)
+	return o.Kind + " " + text.Block(o.ID)
 }

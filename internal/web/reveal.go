@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // revealBody is the page that asks whether to show a sensitive output, and the one
@@ -20,7 +21,7 @@ type revealBody struct {
 }
 
 func (s *server) revealPage(r *request, i api.Instance, name string) *page {
-	b := revealBody{Instance: link{nameOfInstance(i), instancePath(i.ID)}, Name: clean(name)}
+	b := revealBody{Instance: link{nameOfInstance(i), instancePath(i.ID)}, Name: text.Block(name)}
 	return &page{
 		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.newKey(), NoStore: true, Body: b,
 		Crumbs: []link{{"Instances", "instances"}, b.Instance}, Command: "okara instance outputs " + i.ID + " NAME --reveal",

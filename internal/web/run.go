@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // runRow is a run among others.
@@ -36,7 +37,7 @@ func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
 		link: link{fmt.Sprintf("Run %d", u.N), fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
-		Result: resultOf(i, u), By: personName(u.By), Queued: seenAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: clean(u.Error),
+		Result: resultOf(i, u), By: personName(u.By), Queued: seenAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: text.Block(u.Error),
 	}
 	switch {
 	case u.StartedAt.IsZero():
@@ -67,7 +68,7 @@ func kindOfRun(kind string) string {
 	case lifecycle.RunDestroy:
 		return "destroy"
 	}
-	return clean(kind)
+	return text.Block(kind)
 }
 
 // resultOf is how a run ended, or what it does.
@@ -79,7 +80,7 @@ func resultOf(i api.Instance, u api.Run) mark {
 		return mark{"cancelled", "plain"}
 	case "":
 	default:
-		return mark{clean(u.Result), "bad"}
+		return mark{text.Block(u.Result), "bad"}
 	}
 	switch {
 	case i.Phase == string(lifecycle.Planned):
@@ -138,7 +139,7 @@ func (s *server) runShow(r *request) (*page, error) {
 	if u.Approved != nil {
 		body.Facts = append(body.Facts, fact{Name: "Approved by", Text: personName(u.Approved)})
 	}
-	if reason := clean(u.Reason); reason != "" {
+	if reason := text.Block(u.Reason); reason != "" {
 		body.Facts = append(body.Facts, fact{Name: "Reason", Text: reason})
 	}
 	if u.Attempt > 1 {

@@ -105,7 +105,7 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version, b
 // shellWord is a text as one word of a POSIX shell; false: it has what no line to
 // copy should have.
 func shellWord(s string) (string, bool) {
-	if clean(s) != s || strings.ContainsAny(s, "\n\t") {
+	if text.Block(s) != s || strings.ContainsAny(s, "\n\t") {
 		return "", false
 	}
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@,+") == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/states"
-
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -187,13 +187,13 @@ func (s *server) stateRow(name string, sum *states.Summary) stateRow {
 	}
 	row.Written = s.when(last)
 	for _, h := range sum.Locks {
-		row.Holders = append(row.Holders, holder{clean(h.Workspace), whoHolds(h)})
+		row.Holders = append(row.Holders, holder{text.Block(h.Workspace), whoHolds(h)})
 	}
 	return row
 }
 
 func whoHolds(h statebackend.Held) string {
-	return cmp.Or(clip(clean(h.Info.Who)), "somebody who gave no name")
+	return cmp.Or(clip(text.Block(h.Info.Who)), "somebody who gave no name")
 }
 
 // statePath is the page of a state, or of one of its workspaces, below Up.
@@ -231,7 +231,7 @@ func (s *server) state(r *request) (*page, error) {
 	body.Total = len(heads)
 	first, last, body.Before, body.After = cut(r, len(heads))
 	for _, h := range heads[first:last] {
-		row := stateRow{link: link{clean(h.Workspace), statePath(name, h.Workspace)}, Version: h.N, Written: s.when(h.Created)}
+		row := stateRow{link: link{text.Block(h.Workspace), statePath(name, h.Workspace)}, Version: h.N, Written: s.when(h.Created)}
 		if held := sum.Held(h.Workspace); held != nil {
 			row.Holders = []holder{{Who: whoHolds(*held)}}
 		}
@@ -250,7 +250,7 @@ func (s *server) state(r *request) (*page, error) {
 // noState is the answer to a state, a workspace or a version that is not there.
 func noState(err error, what string) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		return notFound("there is no state %s that this server knows", clean(what))
+		return notFound("there is no state %s that this server knows", text.Block(what))
 	}
 	return err
 }
@@ -270,10 +270,10 @@ func (s *server) newLock(h *statebackend.Held, repository, workspace string) *lo
 		return nil
 	}
 	l := &lockBody{
-		Who: whoHolds(*h), Operation: clip(clean(statebackend.Version{Operation: h.Info.Operation}.Why())), Info: clip(clean(h.Info.Info)),
+		Who: whoHolds(*h), Operation: clip(text.Block(statebackend.Version{Operation: h.Info.Operation}.Why())), Info: clip(text.Block(h.Info.Info)),
 		ID: artifact.ShownID(h.Info.ID), Since: s.when(h.Info.Created), Lease: h.TTL, Unreadable: h.Unreadable,
 	}
-	if clean(workspace) == workspace {
+	if text.Block(workspace) == workspace {
 		l.Unlock = states.UnlockCommand(repository, workspace, h.Info.ID)
 	}
 	return l

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/states"
-
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -42,7 +42,7 @@ func (s *server) stateHistory(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := historyBody{Name: p.name, Workspace: clean(p.workspace), Total: len(p.Numbers)}
+	body := historyBody{Name: p.name, Workspace: text.Block(p.workspace), Total: len(p.Numbers)}
 	if len(p.Numbers) > 0 {
 		body.Tabs = stateTabs(p, &states.VersionView{}, "history")
 	}
@@ -84,7 +84,7 @@ func takenOver() mark { return mark{"taken over", "bad"} }
 func (s *server) historyRow(p versionPlace, v statebackend.Version) historyRow {
 	row := historyRow{
 		link: link{strconv.FormatInt(v.N, 10), p.path(strconv.FormatInt(v.N, 10))}, Written: s.when(v.Created), Serial: v.Serial, Stored: v.Size,
-		Who: clip(clean(v.Who)), Why: clip(clean(v.Why())), Tool: clip(clean(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
+		Who: clip(text.Block(v.Who)), Why: clip(text.Block(v.Why())), Tool: clip(text.Block(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
 	}
 	old := p.before(v.N)
 	if old > 0 {
@@ -133,9 +133,9 @@ func (s *server) diff(r *request) (*page, error) {
 		return nil, err
 	}
 	if len(p.Numbers) == 0 {
-		return nil, notFound("workspace %s has no version yet", clean(p.workspace))
+		return nil, notFound("workspace %s has no version yet", text.Block(p.workspace))
 	}
-	body := diffBody{Name: p.name, Workspace: clean(p.workspace), To: p.Numbers[0], From: p.Numbers[min(1, len(p.Numbers)-1)]}
+	body := diffBody{Name: p.name, Workspace: text.Block(p.workspace), To: p.Numbers[0], From: p.Numbers[min(1, len(p.Numbers)-1)]}
 	for name, n := range map[string]*int64{"from": &body.From, "to": &body.To} {
 		if text := r.URL.Query().Get(name); text != "" {
 			if *n, err = p.number(text); err != nil {
@@ -176,7 +176,7 @@ func (s *server) compareStates(r *request, p versionPlace, b *diffBody) error {
 func (b *diffBody) fill(changes []states.Change) {
 	left := maxChanges
 	for _, c := range changes {
-		row := diffRow{Address: clip(clean(c.Address))}
+		row := diffRow{Address: clip(text.Block(c.Address))}
 		switch c.Action {
 		case states.Add:
 			row.Sign, row.Action, b.Added = "+", "added", b.Added+1
@@ -193,7 +193,7 @@ func (b *diffBody) fill(changes []states.Change) {
 		row.More = len(c.Attributes) - n
 		left -= n
 		for _, at := range c.Attributes[:n] {
-			v := diffValue{Path: clip(clean(at.Path)), Sensitive: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
+			v := diffValue{Path: clip(text.Block(at.Path)), Sensitive: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
 			v.Before, _ = cutValue(valueText(at.Before))
 			v.After, _ = cutValue(valueText(at.After))
 			row.Values = append(row.Values, v)

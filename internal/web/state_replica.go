@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxReplicas bounds those of a workspace that a page shows.
@@ -68,7 +69,7 @@ func lag(source []int64, n int64) (text string, behind bool) {
 }
 
 func copyCommand(registry, from, to, workspace string) string {
-	if clean(workspace) != workspace {
+	if text.Block(workspace) != workspace {
 		return ""
 	}
 	return strings.Join([]string{"okara state replicate", states.ShellQuote(registry + "/" + from), states.ShellQuote(registry + "/" + to), "-w", states.ShellQuote(workspace)}, " ")
@@ -90,7 +91,7 @@ func (s *server) replicaOf(r *request, p versionPlace) *replicaBody {
 	if p.Replica == nil {
 		return nil
 	}
-	b := &replicaBody{Source: clean(p.Replica.Source), Since: s.when(p.Replica.Updated), Command: p.command("show")}
+	b := &replicaBody{Source: text.Block(p.Replica.Source), Since: s.when(p.Replica.Updated), Command: p.command("show")}
 	name, ok := s.o.States.Original(*p.Replica, s.registry(r), r.Host)
 	if !ok || name == p.name || !r.grant.May(s.readState(name, p.workspace)) {
 		return b

@@ -61,7 +61,7 @@ func (s *server) resources(r *request) (*page, error) {
 		return nil, noState(err, p.name)
 	}
 	body := resourcesBody{
-		Name: p.name, Workspace: clean(p.workspace), N: p.n, Tabs: stateTabs(p, d, "resources"), Why: d.Why,
+		Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Tabs: stateTabs(p, d, "resources"), Why: d.Why,
 		Query: clip(r.URL.Query().Get("q")), All: p.at("resources"),
 	}
 	pg := &page{
@@ -72,7 +72,7 @@ func (s *server) resources(r *request) (*page, error) {
 	case d.Document == nil:
 	case address != "":
 		if body.One = oneResource(p, d, address); body.One == nil {
-			return nil, notFound("version %d has no resource %s", p.n, clip(clean(address)))
+			return nil, notFound("version %d has no resource %s", p.n, clip(text.Block(address)))
 		}
 		pg.Title = body.One.Address
 		pg.Crumbs = append(pg.Crumbs, link{"Resources", body.All})
@@ -96,7 +96,7 @@ func (b *resourcesBody) fill(r *request, p versionPlace, d *states.VersionView) 
 	b.Before, b.After = before, after
 	for _, res := range found[first:last] {
 		values, _ := d.Values(res.Address)
-		b.Rows = append(b.Rows, resourceRow{link{clip(clean(res.Address)), b.All + "?address=" + escapeQuery(res.Address)}, providerName(res.Provider), len(values)})
+		b.Rows = append(b.Rows, resourceRow{link{clip(text.Block(res.Address)), b.All + "?address=" + escapeQuery(res.Address)}, providerName(res.Provider), len(values)})
 	}
 }
 
@@ -105,7 +105,7 @@ func providerName(written string) string {
 	if _, rest, ok := strings.Cut(written, `provider["`); ok {
 		written, _, _ = strings.Cut(rest, `"]`)
 	}
-	return clip(clean(written))
+	return clip(text.Block(written))
 }
 
 // oneResource are the values of a resource or an output; nil if there is none.
@@ -114,12 +114,12 @@ func oneResource(p versionPlace, d *states.VersionView, address string) *resourc
 	if !ok {
 		return nil
 	}
-	b := &resourceBody{Address: clip(clean(address))}
+	b := &resourceBody{Address: clip(text.Block(address))}
 	for _, res := range d.Resources() {
 		if res.Address == address && res.Mode != states.ModeOutput {
-			b.Facts = []fact{{Name: "Type", Text: clip(clean(res.Type))}, {Name: "Provider", Text: providerName(res.Provider)}}
+			b.Facts = []fact{{Name: "Type", Text: clip(text.Block(res.Type))}, {Name: "Provider", Text: providerName(res.Provider)}}
 			if res.Module != "" {
-				b.Facts = append(b.Facts, fact{Name: "Module", Text: clip(clean(res.Module))})
+				b.Facts = append(b.Facts, fact{Name: "Module", Text: clip(text.Block(res.Module))})
 			}
 		}
 	}
@@ -135,11 +135,11 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 	values, _ := d.Values(res.Address)
 	if len(values) == 1 && values[0].Path == "value" {
 		row := newValue(p, res.Address, values[0])
-		row.Path = clip(clean(res.Name))
+		row.Path = clip(text.Block(res.Name))
 		return row
 	}
 	lines := make([]string, 0, len(values))
-	row := valueRow{Path: clip(clean(res.Name))}
+	row := valueRow{Path: clip(text.Block(res.Name))}
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
 		if one.Reveal != "" { // of one that is partly masked, the page of all of its values
@@ -155,7 +155,7 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 }
 
 func newValue(p versionPlace, address string, v states.Value) valueRow {
-	row := valueRow{Path: clip(clean(v.Path))}
+	row := valueRow{Path: clip(text.Block(v.Path))}
 	if v.Sensitive {
 		q := url.Values{"address": {address}, "path": {v.Path}}
 		row.Reveal = p.at("reveal") + "?" + q.Encode()
@@ -168,18 +168,18 @@ func newValue(p versionPlace, address string, v states.Value) valueRow {
 // valueText is a value as people read it: a text of several lines as such, all
 // else as JSON.
 func valueText(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		return clean(string(raw))
+	var words string
+	if json.Unmarshal(raw, &words) != nil {
+		return text.Block(string(raw))
 	}
-	if text = clean(text); strings.Contains(text, "\n") {
-		return text
+	if words = text.Block(words); strings.Contains(words, "\n") {
+		return words
 	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // the template does
-	if enc.Encode(text) != nil {
-		return text
+	if enc.Encode(words) != nil {
+		return words
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -61,11 +61,11 @@ func (s *server) revealState(r *request, f *form) (*answer, error) {
 	if json.Unmarshal(raw, &words) != nil {
 		words = string(raw)
 	}
-	body.Text, body.Cut = text.Clip(clean(words), maxRevealed), len(words) > maxRevealed
+	body.Text, body.Cut = text.Clip(text.Block(words), maxRevealed), len(words) > maxRevealed
 	pg.Body, pg.Key = body, ""
 	r.grant.Record(s.readState(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
-		Detail: clip(clean(address + " " + path)),
+		Detail: clip(text.Block(address + " " + path)),
 	})
 	return &answer{Page: pg}, nil
 }
@@ -87,7 +87,7 @@ func (s *server) masked(r *request, p versionPlace, address, path string) (*page
 	back := p.at("resources") + "?address=" + escapeQuery(address)
 	return &page{
 		Template: "state_reveal.html", Title: "A masked value", Key: s.newKey(), NoStore: true,
-		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {clean(p.workspace), p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}, {clip(clean(address)), back}},
-		Body:   stateRevealBody{Address: clip(clean(address)), Path: clip(clean(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
+		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {text.Block(p.workspace), p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}, {clip(text.Block(address)), back}},
+		Body:   stateRevealBody{Address: clip(text.Block(address)), Path: clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil
 }

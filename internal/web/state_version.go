@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/states"
-
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -46,10 +46,10 @@ func (s *server) stateAt(r *request) (p versionPlace, err error) {
 }
 
 // number reads the number of a version that the workspace has.
-func (p versionPlace) number(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || strconv.FormatInt(n, 10) != text || !slices.Contains(p.Numbers, n) {
-		return 0, notFound("workspace %s has no version %s", clean(p.workspace), clip(clean(text)))
+func (p versionPlace) number(shown string) (int64, error) {
+	n, err := strconv.ParseInt(shown, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != shown || !slices.Contains(p.Numbers, n) {
+		return 0, notFound("workspace %s has no version %s", text.Block(p.workspace), clip(text.Block(shown)))
 	}
 	return n, nil
 }
@@ -66,7 +66,7 @@ func (p versionPlace) at(more ...string) string {
 
 // command is a command line about the workspace; "" if its name is nothing for a shell.
 func (p versionPlace) command(verb string, args ...string) string {
-	if clean(p.workspace) != p.workspace {
+	if text.Block(p.workspace) != p.workspace {
 		return ""
 	}
 	words := append([]string{"okara state", verb, states.ShellQuote(p.repository)}, args...)
@@ -125,7 +125,7 @@ func (s *server) workspace(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := versionBody{Name: p.name, Workspace: clean(p.workspace), N: p.n, Newest: len(p.Numbers) == 0 || p.n == p.Numbers[0]}
+	body := versionBody{Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Newest: len(p.Numbers) == 0 || p.n == p.Numbers[0]}
 	if body.Newest {
 		body.Lock = s.newLock(p.Held, p.repository, p.workspace)
 		body.Replica = s.replicaOf(r, p)
@@ -178,7 +178,7 @@ func (s *server) describe(b *versionBody, p versionPlace, d *states.VersionView)
 		}
 	}
 	for key, n := range types {
-		row := typeRow{clip(clean(key[1])), p.at("resources") + "?q=" + escapeQuery(key[1]+"."), n}
+		row := typeRow{clip(text.Block(key[1])), p.at("resources") + "?q=" + escapeQuery(key[1]+"."), n}
 		if key[0] == states.ModeData {
 			b.Data = append(b.Data, row)
 		} else {
@@ -201,9 +201,9 @@ func (s *server) versionFacts(v statebackend.Version, size int) []fact {
 		{Name: "Written", When: s.when(v.Created)},
 		{Name: "Serial", Text: strconv.FormatUint(v.Serial, 10)},
 	}
-	add := func(name, text string) {
-		if text != "" {
-			all = append(all, fact{Name: name, Text: clip(clean(text))})
+	add := func(name, shown string) {
+		if shown != "" {
+			all = append(all, fact{Name: name, Text: clip(text.Block(shown))})
 		}
 	}
 	add("By", v.Who)

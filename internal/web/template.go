@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // templatesBody is what may be launched.
@@ -60,7 +61,7 @@ func (s *server) templateList(r *request) (*page, error) {
 	}
 	by := map[string]*templateGroup{}
 	add := func(category string, c templateCard) {
-		title := cmp.Or(clean(category), "Other")
+		title := cmp.Or(text.Block(category), "Other")
 		if by[title] == nil {
 			by[title] = &templateGroup{Title: title}
 		}
@@ -88,7 +89,7 @@ func (s *server) templateList(r *request) (*page, error) {
 
 func cardOf(t api.Template) templateCard {
 	c := templateCard{
-		link: link{titleOf(t), "templates/" + escapePath(t.Name)}, Name: t.Name, Description: clean(t.Description), Marks: templateMarks(t), Facts: terms(t),
+		link: link{titleOf(t), "templates/" + escapePath(t.Name)}, Name: t.Name, Description: text.Block(t.Description), Marks: templateMarks(t), Facts: terms(t),
 	}
 	if launchable(t) {
 		c.Launch = runPath(t.Name)
@@ -96,7 +97,7 @@ func cardOf(t api.Template) templateCard {
 	return c
 }
 
-func titleOf(t api.Template) string { return cmp.Or(clean(t.Title), t.Name) }
+func titleOf(t api.Template) string { return cmp.Or(text.Block(t.Title), t.Name) }
 
 func runPath(template string) string { return "run/" + escapePath(template) }
 
@@ -188,7 +189,7 @@ func (s *server) templateShow(r *request) (*page, error) {
 		return nil, err
 	}
 	body := templateBody{
-		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: clean(t.Paused), Invalid: clean(t.Invalid),
+		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: text.Block(t.Paused), Invalid: text.Block(t.Invalid),
 		CLI: "okara instance create " + t.Name, Mine: "instances?template=" + url.QueryEscape(t.Name),
 	}
 	fill := url.Values{}
@@ -212,7 +213,7 @@ func (s *server) templateShow(r *request) (*page, error) {
 
 func rowFor(p parameters, name string) parameterRow {
 	one := p.Properties[name]
-	row := parameterRow{Name: name, Type: cmp.Or(clean(one.Written), "any"), Help: p.field(name).Help}
+	row := parameterRow{Name: name, Type: cmp.Or(text.Block(one.Written), "any"), Help: p.field(name).Help}
 	if label := one.label(name); label != name {
 		row.Label = label
 	}
@@ -220,7 +221,7 @@ func rowFor(p parameters, name string) parameterRow {
 	case slices.Contains(p.Required, name):
 		row.Marks = append(row.Marks, mark{"required", "plain"})
 	case !one.Sensitive && len(one.Default) > 0:
-		row.Default = clean(one.shown(one.Default))
+		row.Default = text.Block(one.shown(one.Default))
 	}
 	if one.Sensitive {
 		row.Marks = append(row.Marks, mark{"sensitive", "plain"})
@@ -267,7 +268,7 @@ func templateFacts(t api.Template) []fact {
 	}
 	switch {
 	case strings.HasPrefix(t.Owner, "claim:"):
-		add("Belongs to", "whoever shares your "+clean(strings.TrimPrefix(t.Owner, "claim:")))
+		add("Belongs to", "whoever shares your "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
 	case t.Owner == "group":
 		add("Belongs to", "one of your groups")
 	default:

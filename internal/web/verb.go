@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // verb is something to do with an instance: a button on its page, or a page of its
@@ -93,7 +94,7 @@ func verbs() map[string]verb {
 func destroySays(i api.Instance) []string {
 	lines := []string{"Everything that it made is destroyed. This cannot be undone."}
 	if i.Connection != nil && i.Connection.URL != "" {
-		lines = append(lines, "Nothing answers any more at "+clean(i.Connection.URL)+".")
+		lines = append(lines, "Nothing answers any more at "+text.Block(i.Connection.URL)+".")
 	}
 	if o := i.Owner; o != nil && o.Kind != "user" {
 		lines = append(lines, "It belongs to "+ownerName(o)+": others may use it.")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 func extendSays(i api.Instance) []string {
@@ -39,7 +40,7 @@ func extendAsks(c *verbCall, f *form) (any, bool) {
 }
 
 func renameFields(c *verbCall) ([]field, error) {
-	return []field{{Name: "name", ID: "name", Label: "Name", Kind: kindText, Value: clean(c.i.Name), Help: []string{"Up to 64 characters; empty for none."}}}, nil
+	return []field{{Name: "name", ID: "name", Label: "Name", Kind: kindText, Value: text.Block(c.i.Name), Help: []string{"Up to 64 characters; empty for none."}}}, nil
 }
 
 func renameAsks(c *verbCall, f *form) (any, bool) {
@@ -90,7 +91,7 @@ func transferFields(c *verbCall) ([]field, error) {
 	}
 	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Required: true, Options: []choice{{"", "Choose", true}, {"user:" + me.Subject, "myself", false}}}
 	for _, g := range me.Groups {
-		f.Options = append(f.Options, choice{"group:" + g, "group " + clean(g), false})
+		f.Options = append(f.Options, choice{"group:" + g, "group " + text.Block(g), false})
 	}
 	return []field{f}, nil
 }
@@ -135,7 +136,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	}
 	version := field{
 		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-		Options: []choice{{"", "as it is: " + clean(c.i.Source.Version), true}, {"newest", "the newest that the template takes", false}},
+		Options: []choice{{"", "as it is: " + text.Block(c.i.Source.Version), true}, {"newest", "the newest that the template takes", false}},
 	}
 	return p, append(append(fields, version), reasonField(t.Approval)...), nil
 }

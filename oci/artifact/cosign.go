@@ -13,6 +13,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -72,11 +73,11 @@ func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) er
 	}
 	switch {
 	case p.Critical.Type != cosignType:
-		return fmt.Errorf("cosign payload of type %q: %w", oci.PlainText(p.Critical.Type), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload of type %q: %w", text.Excerpt(p.Critical.Type), oci.ErrCorrupt)
 	case p.Critical.Image.Digest != manifest:
-		return fmt.Errorf("cosign payload is about %q: %w", oci.PlainText(p.Critical.Image.Digest.String()), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload is about %q: %w", text.Excerpt(p.Critical.Image.Digest.String()), oci.ErrCorrupt)
 	case !strings.HasSuffix(p.Critical.Identity.Reference, "/"+repositoryName):
-		return fmt.Errorf("cosign payload is about the repository %q: %w", oci.PlainText(p.Critical.Identity.Reference), oci.ErrCorrupt)
+		return fmt.Errorf("cosign payload is about the repository %q: %w", text.Excerpt(p.Critical.Identity.Reference), oci.ErrCorrupt)
 	}
 	return nil
 }

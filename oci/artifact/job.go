@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -118,7 +119,7 @@ func EndJob(ctx context.Context, r *oci.Repo, id string, e JobEnd) error {
 		state = "parked"
 	}
 	_, err := putOnce(ctx, r, DoneTag(JobTag(id)), map[string]string{
-		annJobID: id, annJobState: state, annJobResult: oci.PlainText(e.Result), annJobTime: e.Time.UTC().Format(time.RFC3339Nano),
+		annJobID: id, annJobState: state, annJobResult: text.Excerpt(e.Result), annJobTime: e.Time.UTC().Format(time.RFC3339Nano),
 	})
 	if err != nil {
 		return fmt.Errorf("end job in %s: %w", r, err)
@@ -230,7 +231,7 @@ func ReadJobEndAt(ctx context.Context, r *oci.Repo, tag string) (JobEnd, error) 
 		return JobEnd{}, err
 	}
 	parked := a[annJobState] == "parked"
-	return JobEnd{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: oci.PlainText(a[annJobResult]), Time: at}, nil
+	return JobEnd{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: text.Excerpt(a[annJobResult]), Time: at}, nil
 }
 
 func jobAnnotations(ctx context.Context, r *oci.Repo, tag string) (map[string]string, time.Time, error) {

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -169,20 +169,9 @@ func ParseLockInfo(b []byte) (LockInfo, error) {
 func (i LockInfo) shown() LockInfo {
 	i.ID = ShownID(i.ID)
 	for _, s := range [...]*string{&i.Operation, &i.Info, &i.Who, &i.Version, &i.Path} {
-		*s = printable(*s)
+		*s = text.Line(*s)
 	}
 	return i
-}
-
-// printable replaces control characters, and those that change the direction of
-// text, by spaces.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
 }
 
 // NewLockManifest encodes a claim, a tombstone or a marker.
@@ -245,8 +234,8 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 		Fence:     r.int(annLockFence),
 		Nonce:     ann[annLockNonce],
 		Root:      ann[annLockRoot],
-		Reason:    LockReason(printable(ann[annLockReason])),
-		Who:       printable(ann[annLockWho]),
+		Reason:    LockReason(text.Line(ann[annLockReason])),
+		Who:       text.Line(ann[annLockWho]),
 		Created:   r.time(ocispec.AnnotationCreated),
 	}
 	if r.err != nil {

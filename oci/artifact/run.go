@@ -16,6 +16,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -136,7 +137,7 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 		if !strings.HasPrefix(k, ownAnnotation) {
 			return fmt.Errorf("annotation %q does not begin with %s", k, ownAnnotation)
 		}
-		ann[k] = oci.PlainText(v)
+		ann[k] = text.Excerpt(v)
 	}
 	empty := oci.EmptyBlob()
 	if s.First { // where the module lies it is, too

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -304,8 +305,8 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		Serial:    uint64(n.int(annStateSerial)),
 		SHA256:    ann[annStateSHA256],
 		Tool:      ann[annStateTool],
-		Who:       printable(ann[annStateWho]),
-		Operation: printable(ann[annStateOperation]),
+		Who:       text.Line(ann[annStateWho]),
+		Operation: text.Line(ann[annStateOperation]),
 		Created:   n.time(ocispec.AnnotationCreated),
 		Empty:     ann[annStateEmpty] == "true",
 		Deleted:   ann[annStateDeleted] == "true",

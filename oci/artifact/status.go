@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -154,7 +155,7 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	a := image.Annotations
 	e := StatusEvent{
 		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]),
-		Message: oci.PlainText(a[annStatusMessage]), Replacement: oci.PlainText(a[annStatusReplacement]), Actor: oci.PlainText(a[annStatusActor]),
+		Message: text.Excerpt(a[annStatusMessage]), Replacement: text.Excerpt(a[annStatusReplacement]), Actor: text.Excerpt(a[annStatusActor]),
 	}
 	if e.Time, err = time.Parse(time.RFC3339, a[annStatusTime]); err != nil {
 		return StatusEvent{}, fmt.Errorf("status event %s: %v: %w", tag, err, oci.ErrCorrupt)

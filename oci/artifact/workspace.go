@@ -19,6 +19,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -126,11 +127,11 @@ type WorkspaceRecord struct {
 func (r WorkspaceRecord) Check() error {
 	switch {
 	case r.Workspace == "" || len(r.Workspace) > maxWorkspaceName || !utf8.ValidString(r.Workspace) || strings.ContainsFunc(r.Workspace, unicode.IsControl):
-		return fmt.Errorf("workspace name %q: 1 to %d bytes without control characters are allowed", oci.PlainText(r.Workspace), maxWorkspaceName)
+		return fmt.Errorf("workspace name %q: 1 to %d bytes without control characters are allowed", text.Excerpt(r.Workspace), maxWorkspaceName)
 	case r.Mode != "" && r.Mode != ModeLocal && r.Mode != ModeRemote:
-		return fmt.Errorf("mode %q is neither %s nor %s", oci.PlainText(r.Mode), ModeLocal, ModeRemote)
+		return fmt.Errorf("mode %q is neither %s nor %s", text.Excerpt(r.Mode), ModeLocal, ModeRemote)
 	case r.State != "" && r.State != StateSplit:
-		return fmt.Errorf("state %q is not %s", oci.PlainText(r.State), StateSplit)
+		return fmt.Errorf("state %q is not %s", text.Excerpt(r.State), StateSplit)
 	case len(r.Description) > maxWorkspaceDescription:
 		return fmt.Errorf("description of %d bytes, at most %d", len(r.Description), maxWorkspaceDescription)
 	case len(r.Tags) > maxWorkspaceTags:
@@ -151,7 +152,7 @@ func (r WorkspaceRecord) Check() error {
 		if key == "" {
 			return errors.New("a tag without a key")
 		}
-		if err := errors.Join(checkText("tag", key, maxWorkspaceTagKey), checkText("value of tag "+oci.PlainText(key), r.Tags[key], maxWorkspaceTagValue)); err != nil {
+		if err := errors.Join(checkText("tag", key, maxWorkspaceTagKey), checkText("value of tag "+text.Excerpt(key), r.Tags[key], maxWorkspaceTagValue)); err != nil {
 			return err
 		}
 	}
@@ -163,7 +164,7 @@ func checkText(name, s string, limit int) error {
 	if n := utf8.RuneCountInString(s); n > limit {
 		return fmt.Errorf("%s of %d characters, at most %d", name, n, limit)
 	}
-	if !utf8.ValidString(s) || printable(s) != s {
+	if !utf8.ValidString(s) || text.Line(s) != s {
 		return fmt.Errorf("%s has characters that cannot be shown", name)
 	}
 	return nil
@@ -171,7 +172,7 @@ func checkText(name, s string, limit int) error {
 
 // PrintableText replaces what a record does not take in texts, such as control
 // characters, by spaces.
-func PrintableText(s string) string { return printable(strings.ToValidUTF8(s, "?")) }
+func PrintableText(s string) string { return text.Line(strings.ToValidUTF8(s, "?")) }
 
 // NewWorkspaceRecord encodes r under a new nonce, and returns its tag.
 func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
@@ -232,7 +233,7 @@ func workspaceTime(t time.Time) string {
 func ParseWorkspaceRecord(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	r, err := parseWorkspace(tag, m)
 	if err != nil {
-		return WorkspaceRecord{}, fmt.Errorf("workspace record %s: %w: %w", oci.PlainText(tag), oci.ErrCorrupt, err)
+		return WorkspaceRecord{}, fmt.Errorf("workspace record %s: %w: %w", text.Excerpt(tag), oci.ErrCorrupt, err)
 	}
 	return r, nil
 }
@@ -252,7 +253,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 		return WorkspaceRecord{}, err
 	}
 	if img.ArtifactType != ArtifactWorkspace || len(img.Layers) != 1 || img.Layers[0].MediaType != ocispec.MediaTypeEmptyJSON {
-		return WorkspaceRecord{}, fmt.Errorf("artifact type %q, %d layers", oci.PlainText(img.ArtifactType), len(img.Layers))
+		return WorkspaceRecord{}, fmt.Errorf("artifact type %q, %d layers", text.Excerpt(img.ArtifactType), len(img.Layers))
 	}
 	ann := img.Annotations
 	r := WorkspaceRecord{
@@ -262,13 +263,13 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	}
 	switch deleted := ann[annWorkspaceDeleted]; {
 	case ann[annWorkspaceSeq] != strconv.Itoa(t.Seq):
-		return r, fmt.Errorf("it says that its number is %q", oci.PlainText(ann[annWorkspaceSeq]))
+		return r, fmt.Errorf("it says that its number is %q", text.Excerpt(ann[annWorkspaceSeq]))
 	case StateFragment(r.Workspace) != t.Fragment:
-		return r, fmt.Errorf("it is of workspace %q", oci.PlainText(r.Workspace))
+		return r, fmt.Errorf("it is of workspace %q", text.Excerpt(r.Workspace))
 	case !workspaceNoncePattern.MatchString(r.Nonce):
 		return r, errors.New("bad nonce")
 	case deleted != "" && deleted != "true":
-		return r, fmt.Errorf("deleted is %q", oci.PlainText(deleted))
+		return r, fmt.Errorf("deleted is %q", text.Excerpt(deleted))
 	}
 	if r.Tags, err = parseWorkspaceTags(ann[annWorkspaceTags]); err != nil {
 		return r, err
@@ -301,7 +302,7 @@ func parseWorkspaceTags(s string) (map[string]string, error) {
 func parseWorkspaceTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || workspaceTime(t) != s {
-		return time.Time{}, fmt.Errorf("time %q", oci.PlainText(s))
+		return time.Time{}, fmt.Errorf("time %q", text.Excerpt(s))
 	}
 	return t, nil
 }

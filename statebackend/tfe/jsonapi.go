@@ -11,12 +11,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // mediaType is that of every document (JSON:API 1.1, section 5).
@@ -124,24 +123,17 @@ func parseBody(b []byte, v any) error {
 const maxSaid = 256
 
 // said is what a client says in a form that can be shown to others.
-func said(text string) string {
-	return clip(strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, text), maxSaid)
-}
+func said(foreign string) string { return clip(text.Line(foreign), maxSaid) }
 
-func clip(text string, most int) string {
+func clip(s string, most int) string {
 	n := 0
-	for i := range text {
+	for i := range s {
 		if n == most {
-			return text[:i]
+			return s[:i]
 		}
 		n++
 	}
-	return text
+	return s
 }
 
 // Sizes of pages of a list.

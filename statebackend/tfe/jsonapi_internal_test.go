@@ -44,7 +44,7 @@ func TestPages(t *testing.T) {
 
 func TestSaid(t *testing.T) {
 	for in, want := range map[string]string{
-		"ok": "ok", "a\x1b[31mb\nc": "a[31mbc", "a\u202eb": "ab", strings.Repeat("ä", 300): strings.Repeat("ä", maxSaid),
+		"ok": "ok", "a\x1b[31mb\nc": "a\ufffd[31mb c", "a\u202eb": "a\ufffdb", strings.Repeat("ä", 300): strings.Repeat("ä", maxSaid),
 	} {
 		if got := said(in); got != want {
 			t.Errorf("%q is %q", in, got)

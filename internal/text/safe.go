@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line is a foreign text on one line: line ends and tabs become spaces.
+func Line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return seen(r)
+	}, s)
+}
+
+// Block is a foreign text of many lines, with its line ends and tabs. Carriage returns
+// are left out. The joiners stay, by which Persian and some emoji are written.
+func Block(s string) string {
+	const joiners = "\u200c\u200d"
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return -1
+		case r == '\n' || r == '\t' || strings.ContainsRune(joiners, r):
+			return r
+		}
+		return seen(r)
+	}, s)
+}
+
+func seen(r rune) rune {
+	if Hidden(r) {
+		return unicode.ReplacementChar
+	}
+	return r
+}
+
+// excerpt bounds what [Excerpt] returns, in bytes.
+const excerpt = 512
+
+// Excerpt is the beginning of a foreign text on one line, without white space beside
+// white space, as errors quote it.
+func Excerpt(s string) string {
+	return Clip(strings.Join(strings.Fields(Line(Clip(s, 4*excerpt))), " "), excerpt)
+}
+
+// Hidden reports whether a character acts on the reader instead of being seen: a control,
+// one that turns text, one of no width, or what stands for a byte that is not UTF-8.
+func Hidden(r rune) bool {
+	return unicode.IsControl(r) || r == unicode.ReplacementChar ||
+		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// Writer passes on what is written as [Block] shows it.
+func Writer(to io.Writer) io.Writer { return &writer{to: to} }
+
+type writer struct {
+	to   io.Writer
+	rest []byte // the beginning of a character whose end is still to come
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	all := append(w.rest, p...)
+	whole := len(all)
+	for i := 1; i < min(utf8.UTFMax, len(all)+1); i++ {
+		if tail := all[len(all)-i:]; utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
+			whole -= i
+			break
+		}
+	}
+	w.rest = bytes.Clone(all[whole:])
+	if _, err := io.WriteString(w.to, Block(string(all[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
