@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -25,8 +26,14 @@ import (
 // names the registry that it comes from.
 const address = "registry.terraform.io/okara/okara"
 
+// fewBytes is the memory up to which garbage is collected at leisure. A state is in
+// memory as a whole, once more while it grows, and in chunks: garbage as large as the
+// state, which is collected at once.
+const fewBytes = 96 << 20
+
 // Serve is the provider until its tool ends it.
 func Serve(ctx context.Context, version string) error {
+	debug.SetMemoryLimit(fewBytes)
 	p := newOkara(version)
 	return providerserver.Serve(ctx, func() provider.Provider { return p }, providerserver.ServeOpts{Address: address})
 }

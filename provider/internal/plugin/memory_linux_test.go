@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// TestMemory moves a state of 64 MiB through the provider, in which it takes no more
+// than three times as much. One of more bytes than that takes 3.4 times as much for a
+// moment: the library collects its chunks in a buffer that doubles.
+func TestMemory(t *testing.T) {
+	values, _ := registry(t)
+	p := start(t, values)
+	p.must(p.write("default", stateOf(1, "small")))
+	before := p.peak()
+	noise := make([]byte, 32<<20)
+	source := rand.NewChaCha8([32]byte{})
+	_, _ = source.Read(noise) // never fails
+	text := hex.EncodeToString(noise)
+	state := stateOf(2, text[len(stateOf(2, "")):])
+	p.must(p.write("default", state))
+	written := p.peak()
+	if got := p.state("default"); !bytes.Equal(got, state) {
+		t.Errorf("%d bytes came back of %d", len(got), len(state))
+	}
+	read := p.peak()
+	t.Logf("MiB: %d before, %d after writing, %d after reading", before>>20, written>>20, read>>20)
+	if most := 3 * len(state); read-before > most {
+		t.Errorf("the provider took %d MiB for a state of %d MiB", (read-before)>>20, len(state)>>20)
+	}
+}
+
+// peak is how much memory the process had at most, in bytes.
+func (p *process) peak() int {
+	p.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.client.ReattachConfig().Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(b, []byte("VmHWM:"))
+	kib := 0
+	if _, err := fmt.Sscan(string(rest), &kib); err != nil {
+		p.t.Fatal(err)
+	}
+	return kib << 10
+}
