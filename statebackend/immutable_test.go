@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,6 +83,30 @@ func TestImmutableTagsUnrecorded(t *testing.T) {
 	}
 	if text := log.String(); !strings.Contains(text, "older than the newest version") || !strings.Contains(text, "exempt state-*") {
 		t.Errorf("log: %s", text)
+	}
+}
+
+// TestNewerOnImmutable: who follows a state hears of its newest version where state-W
+// stays at the first one, whether he began before that was known or after.
+func TestNewerOnImmutable(t *testing.T) {
+	for name, rules := range keepers() {
+		t.Run(name, func(t *testing.T) {
+			host := ocitest.NewRefusing(t, rules).Host
+			now := time.Now()
+			follower := func() *statebackend.Store {
+				return newStore(t, host, nil, statebackend.Options{Now: func() time.Time { return now }})
+			}
+			writer, early := newStore(t, host, nil, statebackend.Options{}), follower()
+			for i := range 3 {
+				mustStore(t, writer, "prod", testState(i+1, 0))
+				now = now.Add(time.Minute)
+				for who, s := range map[string]*statebackend.Store{"early": early, "late": follower()} {
+					if b, v, err := s.Newer(t.Context(), "prod", int64(i)); err != nil || !bytes.Equal(b, testState(i+1, 0)) {
+						t.Errorf("%s after write %d: version %d, %v", who, i+1, v.N, err)
+					}
+				}
+			}
+		})
 	}
 }
 

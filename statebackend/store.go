@@ -113,15 +113,17 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 
 // Newer returns the current state if its version is above n, and no state if it
 // is not: one request to look, for who follows what others write. What is current
-// is what state-W says, so it may be a while behind, and its version may fall.
+// is what state-W says, so it may be a while behind, and its version may fall. Where
+// nobody has found out whether that tag moves, the versions are listed once a minute.
 func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	l := lineOf(workspace)
-	m, err := artifact.StateManifest{}, error(nil)
-	if s.findings.stuck() {
-		m, err = s.listed(ctx, l)
-	} else {
-		m, err = s.fetchState(ctx, l.pointer(), workspace)
+	look := s.pointed
+	if s.findings.trustsPointer(s.o.Now()) {
+		look = func(ctx context.Context, l line) (artifact.StateManifest, error) {
+			return s.fetchState(ctx, l.pointer(), l.workspace)
+		}
 	}
+	m, err := look(ctx, l)
 	if err != nil {
 		return nil, Version{}, err
 	}

@@ -114,6 +114,7 @@ type findings struct {
 	can       abilities
 	judgement *judgement        // nil until a lock needs it
 	pointer   artifact.Pointer  // "": not known
+	asked     time.Time         // when who looks often last found out
 	warned    map[string]string // the last warning of each subject
 }
 
@@ -142,6 +143,27 @@ func (f *findings) pointerIs() artifact.Pointer {
 	defer f.mu.Unlock()
 	return f.pointer
 }
+
+// trustsPointer reports whether state-W will do for who looks often: it moves, or what is
+// known of it was asked less than [trustTime] ago.
+func (f *findings) trustsPointer(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.pointer {
+	case artifact.PointerMoves:
+		return true
+	case artifact.PointerStuck:
+		return false
+	}
+	recent := !f.asked.IsZero() && now.Sub(f.asked) < trustTime
+	if !recent {
+		f.asked = now
+	}
+	return recent
+}
+
+// trustTime is for how long a tag of which nothing is known is trusted to move.
+const trustTime = time.Minute
 
 // learnPointer keeps what is known of state-W, and reports whether that is new.
 func (f *findings) learnPointer(p artifact.Pointer) (changed bool) {
