@@ -41,7 +41,7 @@ const (
 // not show, and for rivals to leave.
 const (
 	bidUnlisted   = 7 // 12.7 s in all
-	bidRivals     = 4
+	bidRivals     = 5 // 6.2 s in all
 	bidPause      = 100 * time.Millisecond
 	bidRivalPause = 200 * time.Millisecond
 )
@@ -147,6 +147,7 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 			b.withdraw(ctx, true)
 			return true, b.lost(ctx, rivals[0])
 		case len(rivals) > 0:
+			pause = bidRivalPause << waited
 			waited++
 		case slices.Contains(list.Tags, b.tag):
 			return true, nil
@@ -231,6 +232,43 @@ func (b *bid) withdraw(ctx context.Context, say bool) {
 	if say && (b.late || err != nil && !errors.Is(err, oci.ErrNotFound)) {
 		_ = b.repo.PutTag(ctx, b.tag+bidEnd, b.manifest) // there is nobody to tell
 	}
+}
+
+// maxBidsDropped bounds what one call removes.
+const maxBidsDropped = 100
+
+// dropBids removes what publishers left that were killed, or could not delete then: bids
+// for versions that are there mean nothing any more. One for a version that is not there
+// may be of somebody who is about to write it. It is a courtesy, and ends where the
+// registry refuses.
+func dropBids(ctx context.Context, l *Listing) {
+	there := map[string]bool{}
+	for _, v := range l.Versions {
+		there[versionHash(v.Tag())] = true
+	}
+	dropped := 0
+	for _, tag := range l.Tags { // sorted: a bid comes before the tag that says it has ended
+		rest, ok := strings.CutPrefix(tag, bidPrefix)
+		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] {
+			continue
+		}
+		err := l.Repository.Untag(ctx, tag)
+		if errors.Is(err, oci.ErrUnsupported) {
+			err = deleteTagged(ctx, l.Repository, tag)
+		}
+		if dropped++; err != nil && !errors.Is(err, oci.ErrNotFound) || dropped == maxBidsDropped {
+			return
+		}
+	}
+}
+
+// deleteTagged removes what a tag names, which is nothing that another version needs.
+func deleteTagged(ctx context.Context, r *oci.Repo, tag string) error {
+	d, err := r.Resolve(ctx, tag)
+	if err != nil {
+		return err
+	}
+	return r.Delete(ctx, d)
 }
 
 // RivalError says that another manifest is about to become a version. It is an

@@ -206,3 +206,51 @@ func TestRequestsOfAVersion(t *testing.T) {
 		})
 	}
 }
+
+// Bids that stayed are removed with old versions: those for versions that are there, and
+// none that somebody may be about to write.
+func TestBidsArePruned(t *testing.T) {
+	for name, rules := range map[string]ocitest.Refusals{"by tag": {}, "by digest": {NoUntag: true}} {
+		t.Run(name, func(t *testing.T) {
+			g := ocitest.NewRefusing(t, ocitest.Refusals{NoDelete: true})
+			d, client := depottest.NewDepot(t, g.Host, oci.Options{})
+			for _, version := range []string{"1.0.0", "1.1.0"} {
+				if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+			bids := func() (found []string) {
+				t.Helper()
+				tags, err := r.Snapshot(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return slices.DeleteFunc(tags.Tags, func(tag string) bool { return !strings.HasPrefix(tag, "okara-publish-") })
+			}
+			if len(bids()) != 2 {
+				t.Fatalf("bids: %q", bids())
+			}
+			begun := "okara-publish-0123456789abcdef-" + strings.Repeat("0", 64) + "-01234567"
+			if err := r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, bids()[0])); err != nil {
+				t.Fatal(err)
+			}
+			g.Refuse(rules)
+			l, err := d.Versions(t.Context(), depottest.VPC().Item())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "by digest" { // its own manifest, as every bid has
+				if err := r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, "1.1.0")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})); err != nil {
+				t.Fatal(err)
+			}
+			if left := bids(); !slices.Equal(left, []string{begun}) {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
+}

@@ -33,8 +33,8 @@
 // other content is refused, by a [RivalError], until the version is there or somebody
 // removes the tag.
 //
-// Of several who see each other the one with the smallest digest waits a second for the
-// others, which withdraw. Where nothing can be deleted they say so under one more tag;
+// Of several who see each other the one with the smallest digest waits some seconds for
+// the others, which withdraw. Where nothing can be deleted they say so under one more tag;
 // the bid of who won stays there and means nothing any more. A registry whose list
 // does not show a finished push within some seconds is written to as if there were
 // no rival, with a warning, and what was written is read back.

@@ -70,8 +70,10 @@ func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 // PruneVersions yanks the versions and then removes their tags. Where the registry
 // does not delete tags it removes the manifests, unless a tag that stays is on the
 // same one; what it keeps is a [*KeptError]. What another tag needs stays, and the
-// registry's own garbage collection frees the rest.
+// registry's own garbage collection frees the rest. What publishers left for versions
+// that are there goes, too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
+	dropBids(ctx, l)
 	var tagged []yanked
 	var cause error
 	for _, v := range versions {
@@ -82,7 +84,7 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		e.Action, e.Version, e.Time = artifact.ActionYank, v.String(), artifact.NextStatusTime(l.Events)
 		e, err := withdraw(ctx, l.Repository, e)
 		switch {
-		case e.Tag != "" && errors.Is(err, oci.ErrUnsupported):
+		case e.Tag != "" && keepsTag(err):
 			tagged, cause = append(tagged, yanked{v, e.Subject}), err
 		case err != nil:
 			return fmt.Errorf("prune %s of %s: %w", v, l.Repository, err)
@@ -92,7 +94,7 @@ func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		return nil
 	}
 	kept, err := deleteManifests(ctx, l.Repository, tagged)
-	if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
+	if keepsTag(err) {
 		cause, err = err, nil
 	}
 	if err != nil || len(kept) == 0 {

@@ -5,6 +5,7 @@ package depot_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -59,6 +60,45 @@ func TestPruneByDigest(t *testing.T) {
 	l, err = prune(1)
 	if kept, ok := errors.AsType[*depot.KeptError](err); !ok || len(kept.Kept) != 2 || len(l.Versions) != 3 {
 		t.Errorf("prune of immutable versions: %v, %v", err, l.Versions)
+	}
+}
+
+// TestKeptTags: whatever keeps the tag of a version, an account or a rule, a yank that
+// was to remove it is recorded, and says what stays and why; so does a prune.
+func TestKeptTags(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules ocitest.Refusals
+		why   string
+	}{
+		"no delete by tag":   {ocitest.Refusals{NoUntag: true}, "400"},
+		"no right to delete": {ocitest.Refusals{NoDelete: true}, "403"},
+		"immutable":          {ocitest.Refusals{Immutable: []string{"*"}}, "configured as immutable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := ocitest.NewRefusing(t, tt.rules)
+			d, _ := depottest.NewDepot(t, g.Host, oci.Options{})
+			for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+				if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e, warnings, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", DeleteTag: true})
+			if err != nil || e.Tag == "" || len(warnings) != 1 || !strings.Contains(warnings[0], tt.why) || !strings.Contains(warnings[0], "okara prune") {
+				t.Errorf("yank: %+v, %q, %v", e, warnings, err)
+			}
+			if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionUnyank, Version: "1.1.0"}); err != nil {
+				t.Errorf("unyank: %v", err)
+			}
+			l, err := d.Versions(t.Context(), depottest.VPC().Item())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1}))
+			kept, ok := errors.AsType[*depot.KeptError](err)
+			if byDigest := name == "no delete by tag"; byDigest && err != nil || !byDigest && (!ok || len(kept.Kept) != 2 || !strings.Contains(err.Error(), tt.why)) {
+				t.Errorf("prune: %v", err)
+			}
+		})
 	}
 }
 

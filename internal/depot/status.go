@@ -45,10 +45,17 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 		return event, warnings, err
 	}
 	event, err = withdraw(ctx, r, e)
-	if event.Tag != "" && errors.Is(err, oci.ErrUnsupported) {
-		return event, []string{fmt.Sprintf("the registry does not delete tags: %s is yanked, but can still be pulled by name", an.Version)}, nil
+	if event.Tag != "" && keepsTag(err) {
+		return event, []string{fmt.Sprintf("%s is yanked, but can still be pulled by name, for the registry keeps the tag (%v); "+
+			"`okara prune` may remove what it names, and then nothing brings it back", an.Version, err)}, nil
 	}
 	return event, nil, err
+}
+
+// keepsTag tells of a tag that the registry does not delete, or not for this account, or
+// not this one.
+func keepsTag(err error) bool {
+	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
 // announceable checks that the version is there. For an unyank it puts back a tag
