@@ -149,11 +149,16 @@ func (c *cloud) wrapProvider() {
 		}
 	}
 	script := "#!/bin/sh\nenv -0 >\"$PWD.provider\"\nexec " + program + " \"$@\"\n"
-	config := "provider_installation {\n  dev_overrides {\n    \"acme/time\" = \"" + dir + "\"\n  }\n  direct {}\n}\n"
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		c.t.Fatal(err)
+	config := "provider_installation {\n  filesystem_mirror {\n    path = \"" + dir + "\"\n  }\n}\n"
+	write := map[string]string{filepath.Join(c.dir, "cli.tfrc"): config}
+	for _, host := range []string{"registry.opentofu.org", "registry.terraform.io"} {
+		version := filepath.Join(dir, host, "acme", "time", "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)
+		if err := os.MkdirAll(version, 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+		write[filepath.Join(version, "terraform-provider-time")] = script
 	}
-	for path, text := range map[string]string{filepath.Join(dir, "terraform-provider-time"): script, filepath.Join(c.dir, "cli.tfrc"): config} {
+	for path, text := range write {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			c.t.Fatal(err)
 		}
