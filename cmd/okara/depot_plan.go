@@ -42,7 +42,7 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 		if st.Changes() {
 			changes++
 		}
-		if st.Action == supply.ActionFailed {
+		if st.Err() != nil {
 			failed++
 		}
 		if all || st.Action != supply.ActionPresent {

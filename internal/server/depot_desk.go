@@ -131,6 +131,7 @@ func tell(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 		case supply.StateDrift:
 			e.Drifted++
 			since = vr.Drifted
+		case supply.StateParked: // neither here nor waiting for a person
 		default:
 			if e.Published++; e.Newest == "" {
 				e.Newest = version

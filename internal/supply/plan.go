@@ -65,7 +65,7 @@ func NewSyncer(d *depot.Depot, o SyncOptions) *Syncer {
 // Action is what a run does, or would do, with one version.
 type Action string
 
-// The actions. Present, waiting, blocked, drift and withdrawn change nothing.
+// The actions. Present, waiting, blocked, drift, withdrawn and parked change nothing.
 const (
 	ActionPublish Action = "publish"
 	ActionApprove Action = "approve" // the approval rules hold by now
@@ -74,10 +74,11 @@ const (
 	ActionPrune   Action = "prune"
 	ActionPresent Action = "present"
 	ActionWaiting Action = "waiting"
-	ActionBlocked Action = "blocked"
+	actionBlocked Action = "blocked"
 	ActionDrift   Action = "drift"
 	ActionGone    Action = "withdrawn" // it was here and was removed: its number is not taken again
 	ActionFailed  Action = "failed"    // the origin or the registry could not be read
+	actionParked  Action = "parked"    // the origin sent more than it may; a later run tries again
 )
 
 // Step is one version in a plan.
@@ -276,6 +277,8 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 		return s.present(it, o, st, recorded, found), nil
 	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
 		return s.candidate(it, o, st, have), nil
+	case recorded && known.rests(o, s.o.Now()):
+		return st.parked(), nil
 	}
 	st.Action, st.Reason = ActionPublish, "allowed by "+constraintText(it.Entry)
 	st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
@@ -323,7 +326,7 @@ func constraintText(e Entry) string {
 func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string) Step {
 	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	switch {
-	case !recorded || st.known.State == StateWaiting || st.known.State == StateBlocked:
+	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		st.Action, st.Reason = ActionAdopt, "published by somebody else"
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case st.known.Digest != now.Digest:
@@ -367,7 +370,7 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 		st.Action = ActionScan
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	default:
-		st.Action = ActionBlocked
+		st.Action = actionBlocked
 	}
 	return st
 }

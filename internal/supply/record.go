@@ -29,6 +29,7 @@ const (
 	StateWaiting   State = "waiting" // for approval; it has a candidate tag
 	StateBlocked   State = "blocked" // by a scan; it has a candidate tag
 	StateDrift     State = "drift"   // the origin or the registry has other content than recorded
+	StateParked    State = "parked"  // the origin sent more than it may; the next try waits
 )
 
 // Record is the memory of a depot: what it published and from where. It lies in
@@ -52,7 +53,9 @@ type VersionRecord struct {
 	Since   time.Time `json:"since"`            // first seen
 	Scanned time.Time `json:"scanned,omitzero"`
 	Drifted time.Time `json:"drifted,omitzero"` // when a drift was first seen; zero: none, or before it was noted
-	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked or drifted
+	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked, drifted or is parked
+	Tries   int       `json:"tries,omitempty"`  // of a parked version, in a row
+	Retry   time.Time `json:"retry,omitzero"`   // when a parked version is tried again
 
 	published depot.Published // in this run
 }

@@ -120,7 +120,10 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 		res.Action, res.Reason, res.run = ActionPresent, err.Error(), nil
 	case err != nil:
 		res.Error, res.err = err.Error(), err
-	case st.Action == ActionFailed:
+		if st.Action == ActionPublish && errors.Is(err, oci.ErrTooLarge) {
+			rec.set(st.Entry, st.version, vr.park(st.known, err))
+		}
+	case st.Action == ActionFailed || st.Action == actionParked:
 		res.Error = st.Reason
 	case st.Action == ActionPrune:
 		rec.remove(st.Entry, st.version)

@@ -89,6 +89,7 @@ type runner struct {
 	depot  *depot.Depot
 	client *oci.Client
 	src    depot.Source
+	git    upstream.Git
 	used   func(string, addr.Version) bool
 	now    time.Time
 
@@ -109,7 +110,7 @@ func (r *runner) syncer(src string) *supply.Syncer {
 		r.t.Fatal(err)
 	}
 	from := supply.Origins{
-		Client: &upstream.Client{}, Git: &upstream.Git{},
+		Client: &upstream.Client{}, Git: &r.git,
 		Provider: func(string, addr.Provider) (depot.Source, error) { return r.src, nil },
 		Open:     func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
 	}

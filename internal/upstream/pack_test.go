@@ -4,9 +4,6 @@ package upstream_test
 
 import (
 	"bytes"
-	"compress/zlib"
-	"crypto/sha1"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,78 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// deltaBomb is a pack of less than a kilobyte whose two deltas stand for 3.3 GB.
-func deltaBomb() []byte {
-	const base, copies = 1 << 16, 25_600
-	p := &packWriter{objects: 3}
-	p.add(3, nil, make([]byte, base))
-	for i := range 2 {
-		delta := append(uvarint(base), uvarint(copies*base+1)...)
-		delta = append(delta, bytes.Repeat([]byte{0x80}, copies)...) // copy 64 KiB from the start
-		p.add(6, p.toFirst(), append(delta, 1, byte(i)))
-	}
-	return p.bytes()
-}
-
-func uvarint(n uint64) []byte { return binary.AppendUvarint(nil, n) }
-
-// packWriter writes a pack as gitformat-pack says.
-type packWriter struct {
-	objects uint32
-	body    []byte
-}
-
-func (p *packWriter) add(kind byte, before, content []byte) {
-	n := len(content)
-	b := kind<<4 | byte(n&15)
-	for n >>= 4; n > 0; n >>= 7 {
-		p.body = append(p.body, b|0x80)
-		b = byte(n & 0x7f)
-	}
-	p.body = append(append(p.body, b), before...)
-	var packed bytes.Buffer
-	z := zlib.NewWriter(&packed)
-	_, _ = z.Write(content) // into memory
-	_ = z.Close()
-	p.body = append(p.body, packed.Bytes()...)
-}
-
-// toFirst is how far back the first object is, as an offset of the format.
-func (p *packWriter) toFirst() []byte {
-	n := len(p.body)
-	out := []byte{byte(n & 0x7f)}
-	for n >>= 7; n > 0; n >>= 7 {
-		n--
-		out = append([]byte{byte(n&0x7f) | 0x80}, out...)
-	}
-	return out
-}
-
-func (p *packWriter) bytes() []byte {
-	out := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), p.objects)
-	out = append(out, p.body...)
-	sum := sha1.Sum(out)
-	return append(out, sum[:]...)
-}
-
 // newHostileGit serves one tag and answers a fetch with a pack.
 func newHostileGit(t *testing.T, pack []byte) upstream.Location {
 	t.Helper()
-	line := func(s string) string { return fmt.Sprintf("%04x%s", len(s)+4, s) }
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/info/refs") {
-			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
-			fmt.Fprint(w, line("# service=git-upload-pack\n"), "0000", line(strings.Repeat("a", 40)+" refs/tags/v1.0.0\x00agent=x ofs-delta\n"), "0000")
-			return
-		}
-		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
-		fmt.Fprint(w, line("NAK\n"))
-		_, _ = w.Write(pack) // the client may end
-	}))
+	srv := httptest.NewTLSServer(depottest.GitHandler(pack, nil))
 	t.Cleanup(srv.Close)
 	upstream.InstallGit(srv.Client())
 	t.Cleanup(func() { upstream.InstallGit(http.DefaultClient) })
@@ -100,7 +34,7 @@ func newHostileGit(t *testing.T, pack []byte) upstream.Location {
 // TestGitDeltaBomb fetches a small pack that stands for 3.3 GB. It is
 // refused by its sums; where those are allowed, the child dies and nobody else.
 func TestGitDeltaBomb(t *testing.T) {
-	pack := deltaBomb()
+	pack := depottest.DeltaBomb()
 	if len(pack) > 16<<10 {
 		t.Fatalf("%d bytes are no small pack", len(pack))
 	}
@@ -157,14 +91,14 @@ func TestGitThatSendsOn(t *testing.T) {
 
 // TestGitBadPacks: what is no pack is refused, and what is one of no commit.
 func TestGitBadPacks(t *testing.T) {
-	whole := &packWriter{objects: 1}
-	whole.add(3, nil, []byte("a blob"))
-	cut := whole.bytes()[:20]
-	lies := &packWriter{objects: 2}
-	lies.add(3, nil, []byte("a blob"))
+	whole := &depottest.Pack{Objects: 1}
+	whole.Add(3, nil, []byte("a blob"))
+	cut := whole.Bytes()[:20]
+	lies := &depottest.Pack{Objects: 2}
+	lies.Add(3, nil, []byte("a blob"))
 	for name, pack := range map[string][]byte{
-		"nothing": nil, "text": []byte("<html>"), "cut": cut, "fewer objects": lies.bytes(), "no commit": whole.bytes(),
-		"delta of nothing": (&packWriter{objects: 1, body: []byte{0x61, 0x05}}).bytes(),
+		"nothing": nil, "text": []byte("<html>"), "cut": cut, "fewer objects": lies.Bytes(), "no commit": whole.Bytes(),
+		"delta of nothing": (&depottest.Pack{Objects: 1, Body: []byte{0x61, 0x05}}).Bytes(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := upstream.Git{}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// How long a version is parked after its first failure, and at most: twice as long each
+// time.
+const (
+	parkFirst = time.Hour
+	parkMost  = 24 * time.Hour
+)
+
+// park notes that an origin sent more than it may, or ended the process that looked at
+// it. The record keeps that, so that no start of a server begins with the same fetch.
+func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
+	parked := VersionRecord{State: StateParked, Origin: vr.Origin, Since: vr.Since, Reason: text.Excerpt(why.Error())}
+	if before.State == StateParked && before.Origin == vr.Origin {
+		parked.Tries = before.Tries
+	}
+	wait := parkMost
+	if parked.Tries < 5 {
+		wait = min(parkFirst<<parked.Tries, parkMost)
+	}
+	parked.Tries++
+	parked.Retry = vr.Since.Add(wait)
+	return parked
+}
+
+// rests tells whether a parked version is left alone for now. A tag that names another
+// commit is tried at once.
+func (vr VersionRecord) rests(o offer, now time.Time) bool {
+	return vr.State == StateParked && vr.Origin == o.commit && now.Before(vr.Retry)
+}
+
+// parked is the step for a version that is left alone for now.
+func (st Step) parked() Step {
+	st.Action = actionParked
+	st.Reason = fmt.Sprintf("not tried before %s, after %d tries: %s", st.known.Retry.Format(time.DateTime+"Z"), st.known.Tries, st.known.Reason)
+	st.err = errors.New(st.Reason)
+	return st
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// TestSyncParks follows an origin whose pack ends the process that looks at it, and one
+// whose pack is refused: a later run, which knows the registry alone, waits an hour
+// before it fetches again, then two.
+func TestSyncParks(t *testing.T) {
+	for name, most := range map[string]int64{"dies": 1 << 40, "refused": 0} {
+		t.Run(name, func(t *testing.T) {
+			var fetches atomic.Int64
+			srv := httptest.NewTLSServer(depottest.GitHandler(depottest.DeltaBomb(), &fetches))
+			t.Cleanup(srv.Close)
+			upstream.InstallGit(srv.Client())
+			t.Cleanup(func() { upstream.InstallGit(http.DefaultClient) })
+			r := newRunner(t)
+			r.git.MaxBytes = most
+			src := fmt.Sprintf("module \"net/vpc/aws\" {\n  source = \"git::%s/acme/vpc.git\"\n}\n", srv.URL)
+			for _, s := range []struct {
+				after time.Duration
+				want  string
+				asked int64
+			}{
+				{0, "publish 1.0.0 published error", 1},
+				{0, "parked 1.0.0 error", 1},
+				{59 * time.Minute, "parked 1.0.0 error", 1},
+				{2 * time.Minute, "publish 1.0.0 published error", 2},
+				{119 * time.Minute, "parked 1.0.0 error", 2},
+				{2 * time.Minute, "publish 1.0.0 published error", 3},
+			} {
+				r.now = r.now.Add(s.after)
+				r.want(r.apply(src), s.want)
+				if n := fetches.Load(); n != s.asked {
+					t.Fatalf("%s: %d fetches, want %d", s.want, n, s.asked)
+				}
+			}
+			rec, err := supply.ReadRecord(t.Context(), r.depot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vr := rec.Entries["module net/vpc/aws"]["1.0.0"]
+			if vr.State != supply.StateParked || vr.Tries != 3 || !strings.Contains(vr.Reason, "/acme/vpc.git") {
+				t.Errorf("the record says %+v", vr)
+			}
+		})
+	}
+}
