@@ -51,7 +51,7 @@ github.com/hashicorp/hcl/v2/hclwrite: the override file
 	internal/bridge
 github.com/hashicorp/hcl/v2/json: files are parsed with bounds
 	internal/syntax
-github.com/alecthomas/chroma: colors in readmes
+github.com/alecthomas/chroma: colors in readmes, by rules of our own
 	internal/web
 github.com/chromedp: a real browser
 	internal/webtest

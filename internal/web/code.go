@@ -11,8 +11,6 @@ import (
 
 	"github.com/alecthomas/chroma/v2"
 	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
-	"github.com/alecthomas/chroma/v2/lexers"
-	"github.com/alecthomas/chroma/v2/styles"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
@@ -53,11 +51,11 @@ func lexerOf(language, code string) chroma.Lexer {
 	}
 	switch language {
 	case "hcl", "terraform", "tf", "tofu":
-		return lexers.Get("terraform")
+		return lexers()["hcl"]
 	case "json", "yaml", "diff":
-		return lexers.Get(language)
+		return lexers()[language]
 	case "sh", "bash", "shell", "console":
-		return lexers.Get("bash")
+		return lexers()["sh"]
 	}
 	return nil
 }
@@ -76,7 +74,7 @@ func color(w io.Writer, lexer chroma.Lexer, code string, o ...chromahtml.Option)
 	if err != nil {
 		return err
 	}
-	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, styles.Fallback, tokens)
+	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, classes(), tokens)
 }
 
 // colored is code in the colors of its language. What has none is plain.
@@ -96,7 +94,7 @@ func numbered(code, language string) rendered {
 	}
 	lexer := lexerOf(language, code)
 	if lexer == nil {
-		lexer = lexers.Fallback
+		lexer = lexers()[""]
 	}
 	var b strings.Builder
 	if color(&b, lexer, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {

@@ -30,7 +30,7 @@ const (
 	maxLine    = 10000                  // bytes
 	maxNesting = 32                     // of quotes and lists
 	maxColored = 64 << 10               // bytes of one block of code
-	colorLine  = 2000                   // bytes: the expressions of the lexers backtrack
+	colorLine  = 2000                   // bytes: rules look at a line, and some look ahead in it
 	rendering  = 2                      // texts at a time
 	renderTime = 200 * time.Millisecond // for one, then it is shown as written
 	keptBytes  = 64 << 20               // of texts that were rendered
