@@ -37,7 +37,7 @@ func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering 
 		line := f.Lines().At(i)
 		b.Write(line.Value(src))
 	}
-	if lexer := lexerOf(string(f.Language(src)), b.String()); lexer != nil && color(w, lexer, b.String()) == nil {
+	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && color(w, by, b.String()) == nil {
 		return ast.WalkSkipChildren, nil
 	}
 	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
@@ -51,11 +51,11 @@ func lexerOf(language, code string) chroma.Lexer {
 	}
 	switch language {
 	case "hcl", "terraform", "tf", "tofu":
-		return lexers()["hcl"]
+		return lexer("hcl")
 	case "json", "yaml", "diff":
-		return lexers()[language]
+		return lexer(language)
 	case "sh", "bash", "shell", "console":
-		return lexers()["sh"]
+		return lexer("sh")
 	}
 	return nil
 }
@@ -69,18 +69,18 @@ func longLine(text string, most int) bool {
 	return false
 }
 
-func color(w io.Writer, lexer chroma.Lexer, code string, o ...chromahtml.Option) error {
-	tokens, err := lexer.Tokenise(nil, code)
+func color(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) error {
+	tokens, err := by.Tokenise(nil, code)
 	if err != nil {
 		return err
 	}
-	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, classes(), tokens)
+	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, chroma.MustNewStyle("classes", nil), tokens) // colors are in app.css
 }
 
 // colored is code in the colors of its language. What has none is plain.
 func colored(code, language string) rendered {
 	var b strings.Builder
-	if lexer := lexerOf(language, code); lexer == nil || color(&b, lexer, code) != nil {
+	if by := lexerOf(language, code); by == nil || color(&b, by, code) != nil {
 		return asWritten(code)
 	}
 	return rendered{html: template.HTML(b.String())} // the formatter escapes
@@ -92,12 +92,12 @@ func numbered(code, language string) rendered {
 	if len(code) > maxColored || longLine(code, colorLine) {
 		return asWritten(code)
 	}
-	lexer := lexerOf(language, code)
-	if lexer == nil {
-		lexer = lexers()[""]
+	by := lexerOf(language, code)
+	if by == nil {
+		by = lexer("")
 	}
 	var b strings.Builder
-	if color(&b, lexer, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {
+	if color(&b, by, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {
 		return asWritten(code)
 	}
 	return rendered{html: template.HTML(b.String())} // the formatter escapes
@@ -118,4 +118,123 @@ func languageOf(name string) string {
 		return "diff"
 	}
 	return ""
+}
+
+// The languages that are colored, by rules of our own: the library's hundreds of
+// languages and styles would be read at each start of each command. A rule looks at
+// one line, so that none takes time out of proportion.
+
+// lexer is the one of a language; "" is plain text. It is made for each text: pages are kept.
+func lexer(language string) chroma.Lexer {
+	rules := plainRules
+	switch language {
+	case "hcl":
+		rules = hclRules
+	case "json":
+		rules = jsonRules
+	case "yaml":
+		rules = yamlRules
+	case "diff":
+		rules = diffRules
+	case "sh":
+		rules = shellRules
+	}
+	return chroma.MustNewLexer(&chroma.Config{Name: language}, rules)
+}
+
+func rule(pattern string, t chroma.Emitter, then ...chroma.Mutator) chroma.Rule {
+	r := chroma.Rule{Pattern: pattern, Type: t}
+	if len(then) > 0 {
+		r.Mutator = then[0]
+	}
+	return r
+}
+
+func plainRules() chroma.Rules {
+	return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}}
+}
+
+// hclRules color what OpenTofu and Terraform read
+// (https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md).
+func hclRules() chroma.Rules {
+	return chroma.Rules{
+		"root": {
+			rule(`\s+`, chroma.TextWhitespace),
+			rule(`(#|//).*`, chroma.CommentSingle),
+			rule(`/\*`, chroma.CommentMultiline, chroma.Push("comment")),
+			rule(`<<-?[A-Za-z_][\w-]*\n`, chroma.LiteralStringHeredoc, chroma.Push("heredoc")),
+			rule(`"`, chroma.LiteralString, chroma.Push("string")),
+			rule(`(true|false|null)\b`, chroma.KeywordConstant),
+			rule(`\d+(\.\d+)?([eE][+-]?\d+)?`, chroma.LiteralNumber),
+			rule(`(for|in|if)\b(?=\s)`, chroma.Keyword),
+			rule(`[A-Za-z_][\w-]*(?=[ \t]*("|\{))`, chroma.KeywordDeclaration),
+			rule(`[A-Za-z_][\w-]*(?=[ \t]*=[^=>])`, chroma.NameAttribute),
+			rule(`[A-Za-z_][\w-]*(?=\()`, chroma.NameBuiltin),
+			rule(`[A-Za-z_][\w-]*`, chroma.Name),
+			rule(`[-+*/%!<>=&|?:]+`, chroma.Operator),
+			rule(`\}`, chroma.Punctuation, chroma.Pop(1)),
+			rule(`\{`, chroma.Punctuation, chroma.Push("root")),
+			rule(`.`, chroma.Punctuation),
+		},
+		"comment": {rule(`\*/`, chroma.CommentMultiline, chroma.Pop(1)), rule(`[^*]+|\*`, chroma.CommentMultiline)},
+		// The word that ends a text is in capitals, by convention.
+		"heredoc": {
+			rule(`[ \t]*[A-Z][A-Z0-9_]*(?=\n|\z)`, chroma.LiteralStringHeredoc, chroma.Pop(1)),
+			rule(`.+\n?|\n`, chroma.LiteralStringHeredoc),
+		},
+		"string": {
+			rule(`[$%]\{`, chroma.LiteralStringInterpol, chroma.Push("root")),
+			rule(`"|\n`, chroma.LiteralString, chroma.Pop(1)),
+			rule(`\\.|[^"\\$%\n]+|.`, chroma.LiteralString),
+		},
+	}
+}
+
+func jsonRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`\s+`, chroma.TextWhitespace),
+		rule(`"(\\.|[^"\\\n])*"(?=[ \t]*:)`, chroma.NameTag),
+		rule(`"(\\.|[^"\\\n])*"?`, chroma.LiteralString),
+		rule(`(true|false|null)\b`, chroma.KeywordConstant),
+		rule(`-?\d+(\.\d+)?([eE][+-]?\d+)?`, chroma.LiteralNumber),
+		rule(`.`, chroma.Punctuation),
+	}}
+}
+
+func yamlRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`\s+`, chroma.TextWhitespace),
+		rule(`#.*`, chroma.Comment),
+		rule(`---|\.\.\.`, chroma.Punctuation),
+		rule(`[\w./-]+(?=:(\s|\z))`, chroma.NameTag),
+		rule(`"(\\.|[^"\\\n])*"?|'[^'\n]*'?`, chroma.LiteralString),
+		rule(`(true|false|null|yes|no)(?=\s|\z)`, chroma.KeywordConstant),
+		rule(`-?\d+(\.\d+)?(?=\s|\z|,)`, chroma.LiteralNumber),
+		rule(`[\[\]{},:&*!|>?-]`, chroma.Punctuation),
+		rule(`[^\s#"'\[\]{},:&*!|>?-]+|.`, chroma.Text),
+	}}
+}
+
+func diffRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`(diff|index|---|\+\+\+).*\n?`, chroma.GenericHeading),
+		rule(`@@.*\n?`, chroma.GenericSubheading),
+		rule(`\+.*\n?`, chroma.GenericInserted),
+		rule(`-.*\n?`, chroma.GenericDeleted),
+		rule(`.+\n?|\n`, chroma.Text),
+	}}
+}
+
+func shellRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`\s+`, chroma.TextWhitespace),
+		rule(`#.*`, chroma.Comment),
+		rule(`"(\\.|[^"\\])*"?|'[^']*'?`, chroma.LiteralString),
+		rule(`\$(\{[^}\n]*\}?|\w+|.)`, chroma.NameVariable),
+		rule(`(if|then|elif|else|fi|for|in|do|done|while|until|case|esac|function)(?=[\s;]|\z)`, chroma.Keyword),
+		rule(`(cd|echo|exec|exit|export|read|set|source|test|trap|unset)(?=\s|\z)`, chroma.NameBuiltin),
+		rule(`[\w./:@%+~-]+`, chroma.Text),
+		rule(`[|&;<>()={}\[\]!*?]`, chroma.Operator),
+		rule(`.`, chroma.Text),
+	}}
 }

@@ -38,8 +38,8 @@ func FuzzLanguages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, code string) {
 		code = strings.ToValidUTF8(strings.ReplaceAll(code, "\r", ""), "")
-		for name, lexer := range lexers() {
-			tokens, err := lexer.Tokenise(nil, code)
+		for _, name := range []string{"", "hcl", "json", "yaml", "diff", "sh"} {
+			tokens, err := lexer(name).Tokenise(nil, code)
 			if err != nil {
 				t.Fatalf("%q: %v", name, err)
 			}
