@@ -21,6 +21,7 @@ func TestExplore(t *testing.T) {
 		{"torn lists, read backwards", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true}},
 		{"take-over and crash", setup{clients: 2, cycles: 1, puts: 2, chunks: true, descending: true, takeOvers: 1, crashes: 1}},
 		{"force-unlock, no delete", setup{clients: 2, cycles: 2, puts: 1, chunks: true, forces: 1, deletes: deleteNone}},
+		{"claims that are refused", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, refusals: 2}},
 		{"a lost request", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, faults: 1}},
 		{"old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 2, puts: 1}},
 		{"old lists, take-over, crash", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 2, takeOvers: 1, crashes: 1}},
@@ -131,7 +132,7 @@ func (p *past) tell(s *setup) string {
 
 // key encodes everything that the future of a world depends on.
 func (w *world) key(b []byte) []byte {
-	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.takeOvers, w.forces, w.ghosts, w.tick, int(w.acked))
+	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.refusals, w.takeOvers, w.forces, w.ghosts, w.tick, int(w.acked))
 	if w.bad != "" {
 		b = append(b, '!')
 	}

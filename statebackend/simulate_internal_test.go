@@ -21,13 +21,13 @@ func simulated() []setup {
 	var list []setup
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
-			s := setup{lists: l, deletes: d, clients: 3, cycles: 2, puts: 2, faults: 3, checks: 1, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 3}
+			s := setup{lists: l, deletes: d, clients: 3, cycles: 2, puts: 2, faults: 3, checks: 1, crashes: 1, refusals: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 3}
 			list = append(list, s)
 			s.descending, s.clients, s.cycles = true, 4, 1
 			list = append(list, s)
 			s.faults, s.crashes = 0, 0
 			list = append(list, s)
-			people := setup{lists: l, ownWrites: true, causal: true, deletes: d, persons: 3, servers: 3, cycles: 4, puts: 3, patience: 3, crashes: 3, giveUps: 2, forces: 1}
+			people := setup{lists: l, ownWrites: true, causal: true, deletes: d, persons: 3, servers: 3, cycles: 4, puts: 3, patience: 3, crashes: 3, refusals: 2, giveUps: 2, forces: 1}
 			list = append(list, people)
 			people.descending, people.faults, people.forces = true, 3, 0
 			list = append(list, people)
@@ -146,7 +146,7 @@ func (w *world) describe(a act) string {
 	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "send", "leave", "stop", "tick"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "send", "leave", "stop", "tick", "refused"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
 }
 
 // mutant is the protocol without one of its rules, in a world small enough for

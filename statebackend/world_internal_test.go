@@ -53,6 +53,7 @@ type setup struct {
 	checks     int // per cycle: of a holder that asks whether it is one
 	faults     int // budget: lost, late or repeated requests
 	crashes    int // budget
+	refusals   int // budget: claims that are answered by an error and not executed
 	takeOvers  int // budget: locks that end whoever holds
 	forces     int // budget: force-unlocks of a holder
 	ghosts     int // budget: claims that are listed before they can be read
@@ -148,6 +149,7 @@ type world struct {
 	acked     int64
 	faults    int
 	crashes   int
+	refusals  int
 	takeOvers int
 	forces    int
 	ghosts    int
@@ -163,7 +165,7 @@ type world struct {
 const worldWorkspace = "w"
 
 func newWorld(s *setup) *world {
-	w := &world{setup: s, faults: s.faults, crashes: s.crashes, takeOvers: s.takeOvers, forces: s.forces, ghosts: s.ghosts}
+	w := &world{setup: s, faults: s.faults, crashes: s.crashes, refusals: s.refusals, takeOvers: s.takeOvers, forces: s.forces, ghosts: s.ghosts}
 	if s.persons > 0 {
 		w.giveUps = s.giveUps
 		w.startPeople()
@@ -218,6 +220,7 @@ const (
 	actLeave                    // a person does not wait any more
 	actStop                     // server number client stops; arg 1: its requests may arrive later
 	actTick                     // a third of the lease passes, in which each holder that runs beats
+	actRefused                  // the claim is answered by an error and not executed
 )
 
 // acts returns what can happen next.
@@ -300,6 +303,9 @@ func (w *world) serveActs(acts []act, i int) []act {
 			acts = append(acts, act{actSwallowed, i, 1})
 		}
 	}
+	if w.refusals > 0 && c.req.op == opPutClaim && !w.half(c.req.claim) {
+		acts = append(acts, act{actRefused, i, 0})
+	}
 	if w.ghosts > 0 && c.req.op == opPutClaim {
 		acts = append(acts, act{actHalf, i, 0})
 	}
@@ -363,6 +369,9 @@ func (w *world) do(a act) {
 			u.half = true
 			w.update(u)
 		}
+	case actRefused:
+		w.refusals--
+		w.advance(a.client, reply{status: statusRefused, err: oci.ErrRateLimited})
 	case actCrash:
 		w.crashes--
 		if a.arg == 1 {

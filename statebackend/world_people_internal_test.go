@@ -322,6 +322,9 @@ func (w *world) answer(n int, how answer) {
 		return
 	}
 	p.slot, p.told = -1, len(w.order)
+	if how == answerError && w.persons == 1 && w.setup.crashes+w.setup.faults+w.setup.giveUps == 0 {
+		w.violate("%s is answered by an error, and nobody is in its way", w.lockID(i))
+	}
 	switch {
 	case p.stage == personAsks && how == answerYes:
 		w.told(i, n)
