@@ -203,12 +203,26 @@
 // servers that stop and start without memory, TestSimulate 100,000 random schedules
 // of both with lost, late and repeated requests, torn and old lists, crashes and
 // takeovers. For each rule there is a mutant without it that must be refuted. TestFaultAtEachRequest
-// breaks each request of an apply on a real registry, and other tests kill and
-// stop real processes. The folder models has the same protocol in Promela with
-// a mutant per rule; `make models` checks it with spin.
+// breaks each request of an apply, and other tests kill and stop real processes.
+// The folder models has the same protocol in Promela with a mutant per rule, which
+// `make models` checks with spin: claims.pml how ids contend, servers.pml what the
+// client of an id is promised whichever servers answer it, and sharedtag.pml why one
+// shared tag does not do.
+//
+// The rules of the hand-over have the same mutants in TestServerMutants and in
+// servers.pml, and what each of them breaks is known: the old claim ended first (a
+// write of the holder is refused), no look at older claims (a write lands above what
+// the next holder knows, or it does not know one), one list of unlock and commit
+// before the list (a claim is left that nobody has), no seal (a late write comes above
+// the next holder), first number too low and commit on one torn list (two claims write
+// one version), and who is told no leaves claims (of which one is left).
 //
 // # Limits
 //
+//   - A client that gives up a LOCK and sends it again, while the first server does not
+//     notice that it has gone, has two answers under way. If the first is no, because
+//     somebody else asked at that moment, it ends the claims of the id, of which the
+//     second may have won. A server that notices before it decided stops instead.
 //   - A push that a registry answers before it takes effect is not finished in
 //     the sense of the promise: where lists are read key by key, one that is
 //     being read at that moment may miss a rival.
