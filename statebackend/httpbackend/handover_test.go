@@ -314,3 +314,27 @@ func twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	}
 	return resp, nil
 }
+
+// TestLateLock: a LOCK that a proxy repeats after its UNLOCK makes no lock that nobody
+// releases, for an hour; other clients are not kept waiting by it.
+func TestLateLock(t *testing.T) {
+	const id = "7a1c9e02-4a55-4d0e-9c55-2f6d8a0b1c3d"
+	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	store := statebackend.New(r, statebackend.Options{Now: func() time.Time { return now }})
+	c := client{t, serve(t, httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}), "default"}
+	c.want(http.StatusOK, "LOCK", "", lockBody(id))
+	c.want(http.StatusOK, http.MethodPost, "ID="+id, stateOf("a", 1))
+	c.want(http.StatusOK, "UNLOCK", "", lockBody(id))
+	c.want(http.StatusConflict, "LOCK", "", lockBody(id))
+	if held, err := store.Held(t.Context(), "default"); held != nil || err != nil {
+		t.Errorf("held: %+v, %v", held, err)
+	}
+	c.want(http.StatusOK, "LOCK", "", lockBody("another"))
+	c.want(http.StatusOK, "UNLOCK", "", lockBody("another"))
+	now = now.Add(61 * time.Minute)
+	c.want(http.StatusOK, "LOCK", "", lockBody(id))
+}
