@@ -69,12 +69,12 @@ output "text" {
 				return string(out)
 			}
 			run("writer", "init")
-			said := ""
+			var said strings.Builder
 			for _, text := range []string{"one", "two", "three"} {
-				said += run("writer", "apply", "-auto-approve", "-var", "text="+text)
+				said.WriteString(run("writer", "apply", "-auto-approve", "-var", "text="+text))
 			}
-			if !strings.Contains(said, "exempt state-*, locked-* and unlocked-*") || strings.Contains(said, "next lock repairs") {
-				t.Errorf("apply said\n%s", said)
+			if !strings.Contains(said.String(), "exempt state-*, locked-* and unlocked-*") || strings.Contains(said.String(), "next lock repairs") {
+				t.Errorf("apply said\n%s", said.String())
 			}
 			run("other", "init")
 			for _, args := range [][]string{
