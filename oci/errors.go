@@ -108,8 +108,6 @@ const (
 	// maxErrorBody bounds what is read of an error answer; registries send a
 	// few hundred bytes, proxies a page of HTML.
 	maxErrorBody = 16 << 10
-	// maxErrorText bounds what is shown of it.
-	maxErrorText = 512
 	// maxErrorCodes bounds the different codes of one answer.
 	maxErrorCodes = 8
 )
