@@ -85,8 +85,8 @@
 //
 // # Alternatives considered
 //
-// A plugin protocol for state stores exists in neither stock tool. The http
-// backend knows no workspaces. Passing -backend-config instead of an override
+// A plugin protocol for state stores is an experiment of one tool, which okara's
+// provider takes part in. The http backend knows no workspaces. Passing -backend-config instead of an override
 // file cannot change the type of a backend, and only init takes it. Endpoint and
 // keys by AWS_* variables would be read by the AWS provider of the same run.
 package bridge

@@ -354,10 +354,23 @@ func TestStateStoreLease(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	err = <-done
-	_ = cmd.Process.Signal(syscall.SIGCONT)
-	if err == nil || exists(ended) {
-		t.Errorf("the apply went on to its end without a lease: %v", err)
+	finished := false
+	err = until("the end of the apply", func() (bool, error) {
+		select {
+		case <-done:
+			finished = true
+		default:
+		}
+		return finished || exists(ended), nil
+	})
+	if contErr := cmd.Process.Signal(syscall.SIGCONT); err != nil || contErr != nil {
+		t.Fatal(err, contErr)
+	}
+	if !finished {
+		<-done
+	}
+	if exists(ended) {
+		t.Error("the apply went on to its end without a lease")
 	}
 }
 
