@@ -46,27 +46,6 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// twice sends a request a second time, as a network may.
-func twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	resp, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if again, err := next.RoundTrip(r); err == nil {
-		again.Body.Close()
-	}
-	return resp, nil
-}
-
 // dead is a process that was killed: nothing it sends arrives.
 func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
@@ -89,7 +68,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 			{"lost after", ocitest.FailAfter, false},
 			{"500 after", ocitest.StatusAfter(500), false},
 			{"429", ocitest.Status(429, 1), false},
-			{"twice", twice, false},
+			{"twice", ocitest.Twice, false},
 			{"killed before", dead, true},
 			{"killed after", ocitest.FailAfter, true},
 		} {

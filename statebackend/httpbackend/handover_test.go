@@ -3,10 +3,8 @@
 package httpbackend_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -148,54 +146,6 @@ func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
 	t.Errorf("%s never got the lock", id)
 }
 
-// late answers that the request was lost, and sends it when three more have been sent.
-type late struct {
-	base http.RoundTripper
-	nth  int
-	mu   sync.Mutex // guards the fields below
-	seen int
-	held []*http.Request
-}
-
-func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seen++
-	if l.seen != l.nth {
-		if l.seen == l.nth+3 {
-			l.deliver()
-		}
-		return l.base.RoundTrip(r)
-	}
-	c := r.Clone(context.Background())
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		r.Body.Close()
-		c.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	l.held = append(l.held, c)
-	return ocitest.FailBefore(r, nil)
-}
-
-// deliver sends what was held back.
-func (l *late) deliver() {
-	for _, r := range l.held {
-		if resp, err := l.base.RoundTrip(r); err == nil {
-			resp.Body.Close()
-		}
-	}
-	l.held = nil
-}
-
-func (l *late) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.seen
-}
-
 // TestFaultMatrix breaks every request to the registry once, in every way, while one
 // run locks through one server, writes through another and unlocks through the first.
 // The run ends well or is told what is wrong, and its lock never stays.
@@ -210,7 +160,7 @@ func TestFaultMatrix(t *testing.T) {
 		{"500 after", ocitest.StatusAfter(500)},
 		{"429", ocitest.Status(429, 1)},
 		{"refused", ocitest.Refuse},
-		{"twice", twice},
+		{"twice", ocitest.Twice},
 		{"late", nil},
 	}
 	for _, servers := range []int{1, 2} {
@@ -234,26 +184,25 @@ func faultyRun(t *testing.T, servers, nth int, do ocitest.Act) (outcome string, 
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		base := ocitest.Direct{Handler: h}
-		var transport http.RoundTripper
-		var seen func() int
-		var held *late
-		if do == nil {
-			held = &late{base: base, nth: nth}
-			transport, seen = held, held.count
-		} else {
-			fault := &ocitest.Fault{Base: base, Nth: nth, Do: do}
-			transport, seen = fault, fault.Seen
-		}
-		r := newReplicas(t, servers, func(int) http.RoundTripper { return transport })
+		fault, deliver := oneFault(base, nth, do)
+		r := newReplicas(t, servers, func(int) http.RoundTripper { return fault })
 		outcome = r.run(t)
-		hit = seen() >= nth
-		if held != nil {
-			held.deliver()
-		}
+		hit = fault.Seen() >= nth
+		deliver()
 		clean := newReplicas(t, 1, func(int) http.RoundTripper { return base })
 		clean.nextRun(t, fmt.Sprintf("fault %d, %s", nth, outcome), strings.HasPrefix(outcome, "ok"))
 	})
 	return outcome, hit
+}
+
+// oneFault breaks the nth request, or lets it come late if do is nil: at the latest when
+// deliver is called.
+func oneFault(base http.RoundTripper, nth int, do ocitest.Act) (fault *ocitest.Fault, deliver func()) {
+	if do == nil {
+		late, deliver := ocitest.Late()
+		return &ocitest.Fault{Base: base, Nth: nth, Times: -1, Do: late}, deliver
+	}
+	return &ocitest.Fault{Base: base, Nth: nth, Do: do}, func() {}
 }
 
 // run is one run of a tool.
@@ -292,27 +241,6 @@ func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
 	if status, answer := r.ask(0, "UNLOCK", "", lockBody("next")); status != http.StatusOK {
 		t.Errorf("%s: the next UNLOCK: %d %s", after, status, answer)
 	}
-}
-
-// twice sends a request a second time, as a network may.
-func twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	resp, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if again, err := next.RoundTrip(r); err == nil {
-		again.Body.Close()
-	}
-	return resp, nil
 }
 
 // TestLateLock: a LOCK that a proxy repeats after its UNLOCK makes no lock that nobody

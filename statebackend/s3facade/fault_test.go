@@ -90,6 +90,8 @@ func TestFaultMatrix(t *testing.T) {
 		{"500 after", ocitest.StatusAfter(500)},
 		{"429", ocitest.Status(429, 1)},
 		{"refused", ocitest.Refuse},
+		{"twice", ocitest.Twice},
+		{"late", nil},
 	} {
 		var row strings.Builder
 		for nth := 1; ; nth++ {
@@ -111,15 +113,21 @@ func TestFaultMatrix(t *testing.T) {
 	}
 }
 
-// faultyApply is an apply whose nth request to the registry fails; false if it has fewer.
+// faultyApply is an apply whose nth request to the registry fails, or comes late if do is
+// nil; false if it has fewer.
 func faultyApply(t *testing.T, nth int, do ocitest.Act) (outcome string, hit bool) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		base := ocitest.Direct{Handler: h}
-		fault := &ocitest.Fault{Base: base, Nth: nth, Do: do}
+		fault, deliver := &ocitest.Fault{Base: base, Nth: nth, Do: do}, func() {}
+		if do == nil {
+			fault.Do, deliver = ocitest.Late()
+			fault.Times = -1
+		}
 		const state = `{"version":4,"serial":1,"lineage":"l"}`
 		outcome = newBubble(t, fault).apply("0b5ddc1b-5f5e-4f4e-9c7c-7f1f4a2f9f10", state)
 		hit = fault.Seen() >= nth
+		deliver()
 		next := newBubble(t, base)
 		if status, answer := next.ask(http.MethodGet, "", ""); outcome == "ok" && answer != state {
 			t.Errorf("fault %d: the state is %d %s", nth, status, answer)

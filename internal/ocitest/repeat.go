@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"sync"
+)
+
+// Twice sends a request a second time, as a network may. The first answer counts.
+func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	again, err := keep(r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	send(again, next)
+	return resp, nil
+}
+
+// Late answers the first request as if it was lost, and sends it before the fourth or
+// when deliver is called. Use it with Times: -1.
+func Late() (act Act, deliver func()) {
+	l := &lateRequest{}
+	return l.do, l.deliver
+}
+
+type lateRequest struct {
+	mu   sync.Mutex // guards the fields below
+	seen int
+	held *http.Request
+	next http.RoundTripper
+}
+
+func (l *lateRequest) do(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	l.mu.Lock()
+	l.seen++
+	n := l.seen
+	l.mu.Unlock()
+	switch n {
+	case 1:
+		held, err := keep(r)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		l.held, l.next = held, next
+		l.mu.Unlock()
+		return FailBefore(r, next)
+	case 4:
+		l.deliver()
+	}
+	return next.RoundTrip(r)
+}
+
+func (l *lateRequest) deliver() {
+	l.mu.Lock()
+	held := l.held
+	l.held = nil
+	l.mu.Unlock()
+	if held != nil {
+		send(held, l.next)
+	}
+}
+
+// keep returns a copy of a request that can be sent when r is over.
+func keep(r *http.Request) (*http.Request, error) {
+	c := r.Clone(context.WithoutCancel(r.Context()))
+	if r.Body == nil || r.Body == http.NoBody {
+		return c, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	r.Body, c.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
+	return c, err
+}
+
+// send sends a request whose answer nobody waits for.
+func send(r *http.Request, next http.RoundTripper) {
+	if resp, err := next.RoundTrip(r); err == nil {
+		resp.Body.Close()
+	}
+}
+
+// Through is a server that answers as a transport does. Where that fails, the
+// connection breaks without an answer.
+func Through(t http.RoundTripper) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := r.Clone(r.Context())
+		out.URL.Scheme, out.URL.Host, out.RequestURI = "http", r.Host, ""
+		resp, err := t.RoundTrip(out)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer resp.Body.Close()
+		maps.Copy(w.Header(), resp.Header)
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body) // the client is gone
+	})
+}
