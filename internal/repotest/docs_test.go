@@ -38,6 +38,8 @@ func TestPages(t *testing.T) {
 var (
 	// markdownLink finds the target of [text](target) and of ![alt](target).
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// quoted finds `text`.
+	quoted = regexp.MustCompile("`([^` \n]+)`")
 	// title finds the text of a heading.
 	title = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	// code finds fenced blocks, whose lines are no headings.
@@ -45,6 +47,25 @@ var (
 	// unanchored finds what an anchor leaves out of its heading.
 	unanchored = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
+
+// TestPlaces wants each folder and file that the page of the architecture names.
+func TestPlaces(t *testing.T) {
+	names := tracked(t)
+	found := 0
+	for _, m := range quoted.FindAllStringSubmatch(string(read(t, "docs/architecture.md")), -1) {
+		first, _, _ := strings.Cut(m[1], "/")
+		if !slices.Contains(top, first) {
+			continue // no place
+		}
+		found++
+		if !slices.ContainsFunc(names, func(name string) bool { return name == m[1] || strings.HasPrefix(name, m[1]+"/") }) {
+			t.Errorf("docs/architecture.md: there is no %s", m[1])
+		}
+	}
+	if found == 0 {
+		t.Error("the page names no place")
+	}
+}
 
 // TestLinks wants each relative link of the documentation to have a target, and
 // the heading in it that the link names.
