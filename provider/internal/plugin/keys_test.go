@@ -66,3 +66,26 @@ func TestEnvironment(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReplicas brings copies up to date when the lock is released. One that cannot be
+// reached is a warning: the state is where it belongs.
+func TestReplicas(t *testing.T) {
+	values, store := registry(t)
+	replica := store.Repo().String() + "-copy"
+	values["replicas"] = []string{replica, "127.0.0.1:1/nobody"}
+	values["retry"] = object{"max_attempts": 1}
+	p := start(t, values)
+	id := p.must(p.lock("default", "OperationTypeApply")).LockID
+	p.must(p.write("default", stateOf(1, "x")))
+	a := p.must(p.unlock("default", id))
+	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: it catches up with the next run") {
+		t.Errorf("diagnostics %+v", a.Diagnostics)
+	}
+	r, err := oci.OpenRepo(replica, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := statebackend.New(r, statebackend.Options{}).Get(t.Context(), "default"); err != nil || !bytes.Equal(got, stateOf(1, "x")) {
+		t.Errorf("the replica has %s, %v", got, err)
+	}
+}
