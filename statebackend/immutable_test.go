@@ -235,3 +235,22 @@ func TestPruningSaysChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestAnonymousMayOnlyCreate: who has no account, and may push new tags, is asked for a
+// login where a tag is to move. That will not pass either.
+func TestAnonymousMayOnlyCreate(t *testing.T) {
+	login := &ocitest.Fault{Nth: 2, Times: -1, Do: ocitest.Status(http.StatusUnauthorized, -1), Match: func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/state-prod")
+	}}
+	var log bytes.Buffer
+	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), login, statebackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for serial := 1; serial <= 3; serial++ {
+		mustStore(t, s, "prod", testState(serial, 0))
+	}
+	if got, _, err := s.Get(t.Context(), "prod"); err != nil || !bytes.Equal(got, testState(3, 0)) {
+		t.Errorf("read %s, %v", got, err)
+	}
+	if text := log.String(); strings.Count(text, "exempt state-*, locked-*") != 1 || strings.Contains(text, "next lock repairs") {
+		t.Errorf("log:\n%s", text)
+	}
+}

@@ -82,9 +82,10 @@ func (s *Store) RecordVerdict(ctx context.Context, v artifact.Verdict) error {
 }
 
 // refusesForGood tells of a tag that the registry does not move, or not for this
-// account: to push it again would not help.
+// account: to push it again would not help. Who has no account, and may push new tags
+// all the same, is asked for a login.
 func refusesForGood(err error) bool {
-	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
+	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
 // abilitiesOf returns how a checked registry deletes.
