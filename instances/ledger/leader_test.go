@@ -198,8 +198,9 @@ func TestRequests(t *testing.T) {
 			t.Errorf("an idle leader sends %d requests in 200 s, want 40: %v", got, ca.Take())
 		}
 		got := cb.Take()
-		if polls, tries := got["GET manifest"], got["GET tags"]; polls != 100+tries || tries != 25 {
-			t.Errorf("a follower sends %v in 200 s, want 100 polls, and two for each of 25 tries to lead", got)
+		const tries, minutes = 25, 3
+		if got["GET manifest"] != 100+tries || got["GET tags"] != tries+minutes {
+			t.Errorf("a follower sends %v in 200 s, want 100 polls, two for each of %d tries to lead, and a list in each of %d minutes", got, tries, minutes)
 		}
 		b.end()
 		a.end()
