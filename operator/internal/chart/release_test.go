@@ -3,6 +3,10 @@
 package chart_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -22,6 +27,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -138,6 +145,51 @@ func TestRelease(t *testing.T) {
 		t.Errorf("roles are left: %v, %v", names(left.Items), err)
 	}
 	served()
+}
+
+// TestUpgradeOfKinds brings a kind of an older chart up to date as the page for operators
+// says: Helm made it, so its fields are Helm's, and only --force-conflicts takes them.
+func TestUpgradeOfKinds(t *testing.T) {
+	c, err := client.New(cluster.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(chartDir(), "crds", "okara.dev_accessrules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var newer unstructured.Unstructured
+	if err := yaml.Unmarshal(text, &newer.Object); err != nil {
+		t.Fatal(err)
+	}
+	older := newer.DeepCopy()
+	if err := unstructured.SetNestedStringSlice(older.Object, []string{"old"}, "spec", "names", "shortNames"); err != nil {
+		t.Fatal(err)
+	}
+	apply := func(o *unstructured.Unstructured, by client.FieldOwner, more ...client.ApplyOption) error {
+		return c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), append(more, by)...)
+	}
+	if err := apply(older, "helm", client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Apply(context.Background(), client.ApplyConfigurationFromUnstructured(newer.DeepCopy()), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := apply(&newer, "kubectl"); !apierrors.IsConflict(err) {
+		t.Errorf("without --force-conflicts: %v", err)
+	}
+	if err := apply(&newer, "kubectl", client.ForceOwnership); err != nil {
+		t.Errorf("with --force-conflicts: %v", err)
+	}
+	now := newer.DeepCopy()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+		t.Fatal(err)
+	}
+	if short, _, err := unstructured.NestedStringSlice(now.Object, "spec", "names", "shortNames"); err != nil || slices.Contains(short, "old") {
+		t.Errorf("short names %q, %v", short, err)
+	}
 }
 
 // adopt gives Helm the namespace of Instances if another test made it: nobody here empties
