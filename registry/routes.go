@@ -12,7 +12,7 @@ import (
 // routes is the whole surface of the protocols: what a request is about, which
 // right it takes, and who answers. HEAD works wherever GET does.
 func (s *server) routes() http.Handler {
-	mux := http.NewServeMux()
+	mux := s.kit.Mux()
 	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
 	large := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(h)) }
 	m, p, pub, name := s.modules, s.providers, s.publishing, hostname(s.o.Hostname)

@@ -234,10 +234,11 @@ func checkServer(a *app, config string, s *server.Settings, env server.Env) erro
 // announceServer prints where the server is and, for people, what to type next.
 func announceServer(a *app, people bool, r server.Ready) error {
 	result := struct {
-		URL     string `json:"url"`
-		Storage string `json:"storage"`
-		CA      string `json:"ca,omitempty"`
-	}{r.URL, r.Storage, r.CA}
+		URL     string   `json:"url"`
+		Storage string   `json:"storage"`
+		CA      string   `json:"ca,omitempty"`
+		Routes  []string `json:"routes"`
+	}{r.URL, r.Storage, r.CA, r.Routes}
 	if people {
 		if r.Metrics != "" {
 			a.note("metrics: %s", r.Metrics)

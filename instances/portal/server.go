@@ -100,7 +100,7 @@ func New(o Options) (http.Handler, error) {
 // caller has to be to it, and who answers. HEAD works wherever GET does, and
 // nothing that is asked for with GET changes anything.
 func (s *server) routes() http.Handler {
-	mux := http.NewServeMux()
+	mux := s.kit.Mux()
 	get := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	post := func(path string, h service.Handler) { mux.Handle("POST /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	destroy := func(path string, h service.Handler) { mux.Handle("DELETE /api/v1/"+path, s.wrap(s.kit.Limit(h))) }

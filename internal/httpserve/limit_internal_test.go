@@ -68,6 +68,7 @@ func servePipes(t *testing.T, config *tls.Config, h http.Handler) *pipes {
 // TestTimes shows how long a connection lives on which nothing happens. The
 // clock is that of the bubble.
 func TestTimes(t *testing.T) {
+	const lingerTime = time.Second // half of it, rounded: net/http waits that long before it closes what it did not read
 	const body = " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nfour"
 	for _, test := range []struct {
 		name, send string
@@ -76,6 +77,8 @@ func TestTimes(t *testing.T) {
 		{"half a header", "GET / HTTP/1.1\r\nHost:", headerTimeout},
 		{"half a body", "PUT /read" + body, stallTimeout},
 		{"half a body that nobody reads", "PUT /" + body, leftTimeout},
+		{"a long body that nobody reads", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nfour", lingerTime},
+		{"a long body that is announced and nobody reads", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n", 0},
 		{"idle", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", idleTimeout},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -40,6 +40,10 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// freeMuxes are where a multiplexer may be that no kit knows: one path for metrics, the
+// operator's health, and servers of tests.
+var freeMuxes = []string{"internal/server/listen.go", "operator/internal/portalserve/", "operator/internal/rig/", "instances/portaltest/", "internal/e2e/"}
+
 type check struct {
 	t    *testing.T
 	fset *token.FileSet
@@ -124,6 +128,10 @@ func (c check) call(call *ast.CallExpr) {
 		}
 	case "errors.New", "fmt.Errorf":
 		c.message(call)
+	case "http.NewServeMux":
+		if name := c.fset.Position(call.Pos()).Filename; !slices.ContainsFunc(freeMuxes, func(at string) bool { return strings.Contains(name, at) }) {
+			c.errorf(call, "service.Kit.Mux makes multiplexers, so that each route is known and attacked by TestAttackRoutes")
+		}
 	case "os.MkdirTemp", "os.CreateTemp":
 		c.temporary(call)
 	case "hclsyntax.ParseConfig", "hclsyntax.ParseExpression", "hclsyntax.ParseTemplate", "hclwrite.ParseConfig":

@@ -104,7 +104,7 @@ func New(o Options) (*Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
-	mux := http.NewServeMux()
+	mux := f.kit.Mux()
 	for _, s := range f.services() {
 		if s.handler != nil {
 			mux.Handle(s.route, s.handler)

@@ -69,9 +69,10 @@ type Supply struct {
 // Ready is where a server is.
 type Ready struct {
 	URL     string
-	Metrics string // URL of a listener for metrics alone; "": there is none
-	Storage string // a folder, or another registry
-	CA      string // file of the local CA; "": there is none
+	Metrics string   // URL of a listener for metrics alone; "": there is none
+	Storage string   // a folder, or another registry
+	CA      string   // file of the local CA; "": there is none
+	Routes  []string // of the port, such as "GET /v1/catalog", sorted
 }
 
 // Run serves until ctx ends; running downloads may then finish. A [SettingError]
@@ -135,7 +136,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
-	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca}); err != nil {
+	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca, Routes: front.kit.Routes()}); err != nil {
 		return errors.Join(err, stopMetrics())
 	}
 	work := []func(context.Context){front.Run, func(ctx context.Context) { again.run(ctx, front, env.Told) }}

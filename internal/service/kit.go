@@ -27,6 +27,7 @@ type Kit struct {
 	o        Options
 	Requests *Places // one per request under [Kit.Limit]
 	bodies   *Places // one per body that is being read after [Kit.OpenBody]
+	routes   routes
 
 	close   sync.Once
 	closing chan struct{}

@@ -177,4 +177,7 @@ func (s *server) know(r *request, p *page) {
 			p.Who = r.grant.Subject
 		}
 	}
+	if p.Who != "" {
+		p.Replica = s.o.Replica
+	}
 }

@@ -46,7 +46,7 @@ type page struct {
 	Login   bool      // people can log in
 	Theme   string    // light, dark or ""
 	Version string
-	Replica string
+	Replica string // machine that made the page, for who is logged in
 	Assets  assetNames
 }
 
@@ -171,7 +171,7 @@ func (s *server) handle(h service.Handler) http.Handler {
 
 // write renders a page and then sends it, or 304 if the browser has it.
 func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
-	p.Up, p.Path, p.Version, p.Replica = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.o.Replica
+	p.Up, p.Path, p.Version = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version
 	p.Assets, p.Theme = s.assets.names, s.theme(r.Request)
 	s.know(r, p)
 	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), s.menu(r), r.asOf, !s.o.Off.Catalog

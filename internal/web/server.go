@@ -82,7 +82,7 @@ func New(o Options) (http.Handler, error) {
 
 // routes is every page, with the right that it takes.
 func (s *server) routes() http.Handler {
-	mux := http.NewServeMux()
+	mux := s.o.Kit.Mux()
 	show := func(pattern string, answer func(*request) (*page, error)) { mux.Handle(pattern, s.page(answer)) }
 
 	show("GET /ui/{$}", s.home)                                   // lists what may be read
@@ -147,7 +147,7 @@ func (s *server) routes() http.Handler {
 
 // instanceRoutes are those of templates and instances. The API says who may see and
 // do what; the check of a form is that the caller sees what the form is about.
-func (s *server) instanceRoutes(mux *http.ServeMux, show func(string, func(*request) (*page, error))) {
+func (s *server) instanceRoutes(mux *service.Mux, show func(string, func(*request) (*page, error))) {
 	send := func(pattern string, may check, f do) { mux.Handle("POST "+pattern, s.act(may, f)) }
 
 	show("GET /ui/templates", s.templateList)

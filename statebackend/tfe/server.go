@@ -129,7 +129,7 @@ const prefix = "/api/v2/"
 // routes is the whole surface. HEAD works wherever GET does, and nothing that is
 // asked for with GET changes anything.
 func (s *server) routes() http.Handler {
-	t := table{s: s, mux: http.NewServeMux(), methods: map[string][]string{}}
+	t := table{s: s, mux: s.kit.Mux(), methods: map[string][]string{}}
 
 	t.add("GET", "ping", s.ping)
 	t.add("GET", "account/details", s.account)
@@ -198,7 +198,7 @@ func (s *server) addRuns(t table) {
 // table collects the routes, and with them which methods a path has.
 type table struct {
 	s       *server
-	mux     *http.ServeMux
+	mux     *service.Mux
 	methods map[string][]string
 }
 
