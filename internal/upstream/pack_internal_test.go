@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"bytes"
+	"compress/zlib"
+	"errors"
+	"testing"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// FuzzPack sums packs up. What it lets through keeps its bound, says each refusal in its
+// own words, and is not refused where more is allowed.
+func FuzzPack(f *testing.F) {
+	const head = "PACK\x00\x00\x00\x02\x00\x00\x00"
+	blob := append([]byte("\x36"), packed(f, "a blob")...)
+	delta := append([]byte("\x64\x08"), packed(f, "\x06\x06\x90\x06")...) // of what is eight bytes back
+	bomb := append([]byte("\x6b\x08"), packed(f, "\x06\xff\xff\xff\xff\x0f\x90\x06\x90\x06\x90")...)
+	for _, pack := range []string{
+		"", "PACK", head + "\xff", head + "\x00", head + "\x01" + string(blob), head + "\x01" + string(blob[:5]), head + "\x02" + string(blob),
+		head + "\x02" + string(blob) + string(delta), head + "\x02" + string(blob) + string(bomb),
+	} {
+		f.Add([]byte(pack), int64(1<<20))
+		f.Add([]byte(pack), int64(3))
+	}
+	f.Fuzz(func(t *testing.T, pack []byte, most int64) {
+		most = max(0, min(most, 1<<24))
+		err := checkPack(bytes.NewReader(pack), most)
+		if err != nil && !errors.Is(err, oci.ErrCorrupt) && !errors.Is(err, oci.ErrTooLarge) {
+			t.Errorf("%v is neither corrupt nor too large", err)
+		}
+		if more := checkPack(bytes.NewReader(pack), 2*most+1); err == nil && more != nil {
+			t.Errorf("allowed with %d bytes, and with more: %v", most, more)
+		}
+	})
+}
+
+func packed(tb testing.TB, content string) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	if _, err := z.Write([]byte(content)); err != nil {
+		tb.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
