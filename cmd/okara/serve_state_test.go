@@ -38,6 +38,24 @@ func TestServeOpensNoOtherState(t *testing.T) {
 	}
 }
 
+// TestServerIsNoRegistry shows that a server which stores in another registry says so to
+// who takes it for that one: a list without states or locks would be a wrong answer.
+func TestServerIsNoRegistry(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	server := strings.TrimPrefix(newStateServer(t, host, newFile(t, "key", strings.Repeat("07", 32)), ""), "http://")
+	for _, command := range [][]string{
+		{"state", "list", server + "/state/app"},
+		{"state", "list", server, "--all"},
+		{"state", "locks", server + "/state/app"},
+		{"state", "history", server + "/state/app"},
+		{"state", "push", server + "/state/app", newFile(t, "s", stateText("a", 1))},
+	} {
+		if o := okara(t, command...); o.code == exitOK || !strings.Contains(o.err, "stores in another registry") {
+			t.Errorf("%q: exit code %d, %q, %q; want the reason", command, o.code, o.out, o.err)
+		}
+	}
+}
+
 // newStateServer runs okara serve over a registry, with a key for its states.
 func newStateServer(t *testing.T, host, key, config string) (url string) {
 	t.Helper()

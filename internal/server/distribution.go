@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -13,10 +14,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
+// noRegistry answers clients that take this server for the registry that it stores in.
+// A 404 without a code would tell them that a repository is not there.
+func noRegistry(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server stores in another registry: name that one"}]}`) // the client is gone; there is nobody to tell
+}
+
 // distribution lets a request through to the embedded registry. Method, path
 // and query decide; a form in the body could say something else to a registry
 // that looks there first, so there are no forms.
 func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
+	if f.o.Embedded == nil {
+		noRegistry(w)
+		return nil
+	}
 	if r.URL.Path == "/v2/" {
 		if err := f.kit.Guard.AllowLogin(r); err != nil {
 			return err

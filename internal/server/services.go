@@ -39,7 +39,7 @@ func (f *Front) protocols() []offer {
 		{"/", f.Protocols, registry.Discovery},
 		{"GET /api/v1/search", f.limited(true, f.search), nil},
 		{"GET /api/v1/audit", f.handler(f.o.trail != nil, f.audit), nil},
-		{"/v2/", f.handler(f.o.Embedded != nil, f.distribution), nil},
+		{"/v2/", f.handler(true, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.state), nil},
 		{"/api/v2/", f.tfe, f.tfeService}, // as /api/v1/
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
