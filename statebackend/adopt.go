@@ -121,16 +121,21 @@ func (c copier) mayTake(ctx context.Context) error {
 }
 
 // apart makes sure that both are not one repository under two names: then the source
-// has the mark, too, which is taken back.
+// has the mark, too, which is taken back. So it is where somebody made the source a copy
+// at the same moment.
 func (c copier) apart(ctx context.Context) error {
 	tags, err := c.src.tags(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.src.checkReplica(ctx, tags); err == nil || !errors.Is(err, ErrReplica) {
+	err = c.src.checkReplica(ctx, tags)
+	if err == nil || !errors.Is(err, ErrReplica) {
 		return err
 	}
-	return errors.Join(fmt.Errorf("both are one repository: %w", ErrReplica), c.dst.promote(ctx))
+	if mark, _ := c.src.replica(ctx); mark.Source == c.src.repo.String() {
+		err = fmt.Errorf("both are one repository: %w", ErrReplica)
+	}
+	return errors.Join(err, c.dst.promote(ctx))
 }
 
 // free is nil if nobody holds the workspace in dst, where nobody can lock any more.

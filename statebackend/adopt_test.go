@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -248,6 +250,35 @@ func TestAdoptRefuses(t *testing.T) {
 	if e, ok := errors.AsType[*statebackend.RemediedError](err); !ok || e.Remedy.Kind != statebackend.RemedyAdopt {
 		t.Errorf("a plain run into what was taken over: %v", err)
 	}
+}
+
+// TestAdoptBothWays: of two that make each other's repository the copy at the same
+// moment one is told that the other was first, and that one has its copy.
+func TestAdoptBothWays(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	one, two := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+	mustFailOver(t, one, two)
+	late := replicaStore(t, host, "dr/state", &meanwhile{do: func() { mustAdopt(t, two, one, 5, 4) }})
+	_, _, err := one.Adopt(t.Context(), late, "prod", false)
+	e, ok := errors.AsType[*statebackend.RemediedError](err)
+	if !ok || e.Remedy.Kind != statebackend.RemedyPromote || !strings.Contains(err.Error(), one.Repo().String()+" is a read-only copy of "+two.Repo().String()) {
+		t.Errorf("adopting what adopts at the same moment: %v", err)
+	}
+	mustAdopt(t, two, one, 5, 4)
+	mustWrite(t, two, 7)
+}
+
+// meanwhile does something else before the first mark of a replica is written.
+type meanwhile struct {
+	once sync.Once
+	do   func()
+}
+
+func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+artifact.TagReplica) {
+		m.once.Do(m.do)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // TestAdoptAndLock: a lock that began before the mark was there does not win after it.
