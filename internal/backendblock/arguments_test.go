@@ -79,3 +79,26 @@ func TestFirstWins(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestNoCredentials: an address with a password is refused, and the password not shown.
+func TestNoCredentials(t *testing.T) {
+	for _, address := range []string{
+		"me:hunter2@host/x", "https://me:hunter2@host/x", "me:hunter2@host/x y", "me:hunt/hunter2@host/x:1", "me:hunter2@",
+	} {
+		a := backendblock.New("/module")
+		if err := a.Set("repository", cty.StringVal(address)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := a.Backend()
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "okara login") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	a := backendblock.New("/module")
+	if err := a.Set("repository", cty.StringVal("host/x@sha256:1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Backend(); err == nil || !strings.Contains(err.Error(), "has a tag or a digest") {
+		t.Errorf("a digest: %v", err)
+	}
+}

@@ -84,7 +84,10 @@ func checkReference(s string) error {
 	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/team/tofu-state"
 	host, path, ok := strings.Cut(s, "/")
 	_, last, _ := cutLast(path, "/")
+	_, after, at := cutLast(s, "@")
 	switch {
+	case at && !strings.HasPrefix(after, "sha"): // not a digest
+		return fmt.Errorf("repository %q has credentials, which `okara login` keeps instead\n%s", "***@"+after, hint)
 	case strings.Contains(s, "://"):
 		return fmt.Errorf("repository %q has a scheme\n%s", s, hint)
 	case !ok || host == "" || path == "" || strings.HasSuffix(s, "/") || strings.Contains(s, "//"):
