@@ -97,6 +97,18 @@ func start(t *testing.T, values object) *process {
 	return p
 }
 
+// signal sends a signal to the process of the provider.
+func (p *process) signal(sig os.Signal) {
+	p.t.Helper()
+	provider, err := os.FindProcess(p.client.ReattachConfig().Pid)
+	if err == nil {
+		err = provider.Signal(sig)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // diagnostics are those of an answer, empty where all is well.
 type diagnostics []struct{ Severity, Summary, Detail string }
 

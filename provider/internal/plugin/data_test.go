@@ -134,6 +134,7 @@ func TestStateDataRefuses(t *testing.T) {
 // TestVersionsDataRefuses asks for what is not there; what is there is asked for by
 // the tools themselves, in the end-to-end tests.
 func TestVersionsDataRefuses(t *testing.T) {
+	t.Setenv("OKARA_REGISTRY", "") // that of whoever runs the test
 	host := ocitest.New(t, ocitest.Quirks{})
 	p := start(t, nil)
 	_, a := p.readData("okara_module_versions", object{"address": "acme/network/aws", "registry": host})

@@ -23,8 +23,9 @@
 // (-lock=false) takes one for itself.
 //
 // Terraform does not repeat LockState when it is refused, so -lock-timeout has no
-// effect: lock_timeout makes the provider wait. StopProvider, an interrupt of the
-// tool, ends the waiting; an attempt that was begun is finished, and so is a write.
+// effect: lock_timeout makes the provider wait. StopProvider ends the waiting, and so
+// does a signal to this process, since Terraform tells it nothing at that time; an
+// attempt that was begun is finished, and so is a write.
 //
 // With lock_ttl the store renews its lock, and as the wrapper does the provider
 // stops the tool before the lease is over without a sign of life: fencing protects

@@ -6,7 +6,9 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -31,9 +33,12 @@ const address = "registry.terraform.io/okara/okara"
 // state, which is collected at once.
 const fewBytes = 96 << 20
 
-// Serve is the provider until its tool ends it.
+// Serve is the provider until its tool ends it. A signal to stop, which terminals and
+// service managers send to all processes, is the tool's: it needs the provider to store
+// its last state. The framework takes os.Interrupt as well.
 func Serve(ctx context.Context, version string) error {
 	debug.SetMemoryLimit(fewBytes)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
 	p := newOkara(version)
 	return providerserver.Serve(ctx, func() provider.Provider { return p }, providerserver.ServeOpts{Address: address})
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -93,9 +95,17 @@ func (s *stateStore) Configure(_ context.Context, req statestore.ConfigureReques
 	}
 }
 
+// untilSignal is for what may be given up: Terraform sends StopProvider only while it
+// plans and applies, but a terminal sends its signal to this process as well.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
 // GetStates lists the workspaces that have a state. Where each has a repository of
 // its own, those are looked for that the tool has selected.
 func (s *stateStore) GetStates(ctx context.Context, _ statestore.GetStatesRequest, resp *statestore.GetStatesResponse) {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 	names, err := s.workspaces(ctx)
 	if err != nil {
 		resp.Diagnostics.Append(failure(err))
@@ -159,6 +169,8 @@ func known() []string {
 
 // Lock takes the lock of a workspace, and waits for it as long as lock_timeout says.
 func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp *statestore.LockResponse) {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 	l, err := s.acquire(ctx, req.StateID, req.Operation)
 	if err != nil {
 		resp.Diagnostics.Append(failure(err))
@@ -225,6 +237,8 @@ func (s *stateStore) replicate(ctx context.Context, workspace string) diag.Diagn
 
 // Read returns the current state, nothing where there is none.
 func (s *stateStore) Read(ctx context.Context, req statestore.ReadRequest, resp *statestore.ReadResponse) {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 	state, err := s.read(ctx, req.StateID)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		resp.Diagnostics.Append(failure(err))

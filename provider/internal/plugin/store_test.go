@@ -4,8 +4,10 @@ package plugin_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,27 +143,37 @@ func TestLockTimeout(t *testing.T) {
 	second.must(second.unlock("default", own))
 }
 
-// TestStop ends the waiting and says why, but neither a lock nor a write.
+// TestStop ends the waiting and says why, but neither a lock nor a write. A terminal
+// and a service manager send their signals to all processes, so also to the provider:
+// Terraform itself tells it nothing while it waits for a lock.
 func TestStop(t *testing.T) {
-	values, _ := registry(t)
-	first := start(t, values)
-	values["lock_timeout"] = "1h"
-	second := start(t, values)
-	id := first.must(first.lock("default", "OperationTypeApply")).LockID
-	got := make(chan answer, 1)
-	go func() { got <- second.lock("default", "OperationTypeApply") }()
-	for answered := false; !answered; {
-		second.must(second.ask("StopProvider", object{}))
-		select {
-		case a := <-got:
-			says(t, a, id, "waited for ", "of 1h0m0s (lock_timeout)")
-			answered = true
-		case <-time.After(100 * time.Millisecond): // it had not begun to wait
-		}
+	for name, stop := range map[string]func(p *process){
+		"the tool":        func(p *process) { p.must(p.ask("StopProvider", object{})) },
+		"a terminal":      func(p *process) { p.signal(os.Interrupt) },
+		"service manager": func(p *process) { p.signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, _ := registry(t)
+			first := start(t, values)
+			values["lock_timeout"] = "1h"
+			second := start(t, values)
+			id := first.must(first.lock("default", "OperationTypeApply")).LockID
+			got := make(chan answer, 1)
+			go func() { got <- second.lock("default", "OperationTypeApply") }()
+			for answered := false; !answered; {
+				stop(second)
+				select {
+				case a := <-got:
+					says(t, a, id, "waited for ", "of 1h0m0s (lock_timeout)")
+					answered = true
+				case <-time.After(100 * time.Millisecond): // it had not begun to wait
+				}
+			}
+			stop(first)
+			first.must(first.write("default", stateOf(1, "x")))
+			first.must(first.unlock("default", id))
+		})
 	}
-	first.must(first.ask("StopProvider", object{}))
-	first.must(first.write("default", stateOf(1, "x")))
-	first.must(first.unlock("default", id))
 }
 
 // TestRefused are configurations that are refused before anything is asked for.
