@@ -4,11 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -62,7 +64,11 @@ func pruneState(ctx context.Context, a *app, s *statebackend.Store, out prunedSt
 		return err
 	}
 	if remove {
-		if old, err = s.Prune(ctx, out.Workspace, keep); err != nil {
+		old, err = s.Prune(ctx, out.Workspace, keep)
+		if errors.Is(err, oci.ErrUnsupported) {
+			return withHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
+		}
+		if err != nil {
 			return err
 		}
 		a.note("%s of workspace %s removed", plural(len(old), "version"), out.Workspace)

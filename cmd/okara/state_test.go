@@ -420,3 +420,15 @@ func serialsOf(t *testing.T, reference string) map[string][]int {
 	}
 	return all
 }
+
+// TestStatePruneRefused shows that who prunes where nothing can be deleted learns that
+// nothing is broken.
+func TestStatePruneRefused(t *testing.T) {
+	repo := ocitest.New(t, ocitest.Quirks{NoDelete: true}) + "/state/app"
+	for serial := range 3 {
+		mustOkara(t, "state", "push", repo, newFile(t, "s", stateText("a", serial+1)))
+	}
+	if o := okara(t, "state", "prune", repo, "--keep", "1", "--yes"); o.code != exitFailure || !strings.Contains(o.err, "hint: the registry refuses DELETE") {
+		t.Errorf("exit code %d: %s", o.code, o.err)
+	}
+}
