@@ -374,8 +374,8 @@ func TestStateStoreLease(t *testing.T) {
 	}
 }
 
-// TestStateStoreInterrupted interrupts an apply, as Ctrl-C does: all processes of the
-// terminal get the signal. The state of what was done is stored, and the lock released.
+// TestStateStoreInterrupted interrupts Terraform, which interrupts its provisioner: the
+// state of what was done is stored, and the lock released.
 func TestStateStoreInterrupted(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)

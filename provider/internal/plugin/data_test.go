@@ -3,6 +3,7 @@
 package plugin_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,6 +130,21 @@ func TestStateDataRefuses(t *testing.T) {
 	}
 	_, a = p.readData("okara_state", values)
 	says(t, a, "the tool encrypted this state itself", "terraform_remote_state")
+
+	for output, want := range map[string]string{
+		`{"value":1}`: "it has no type",
+		`{"value":null,"type":` + strings.Repeat(`["list",`, 9000) + `"string"` + strings.Repeat("]", 9000) + `}`: "more than 100 levels",
+	} {
+		err := store.Hold(t.Context(), "default", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
+			_, err := l.Put(t.Context(), []byte(`{"version":4,"serial":2,"lineage":"l","outputs":{"vpc":`+output+`}}`))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, a = p.readData("okara_state", values)
+		says(t, a, `output "vpc" of this state cannot be read`, want, "Hint: ")
+	}
 }
 
 // TestVersionsDataRefuses asks for what is not there; what is there is asked for by

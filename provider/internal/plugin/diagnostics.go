@@ -4,6 +4,7 @@ package plugin
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -11,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // failure is the diagnostic of an error.
@@ -28,6 +30,9 @@ func warning(err error) diag.Diagnostic {
 // message is an error as a diagnostic says it: in one line, and what helps.
 func message(err error) (summary, detail string) {
 	text := states.Remedy(err)
+	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
+		text += "\nhint: this tool ends it, too: terraform force-unlock " + states.ShellQuote(e.Held.ID)
+	}
 	if !strings.Contains(text, "\nhint: ") {
 		if h := hint(err); h != "" {
 			text += "\nhint: " + h
@@ -35,6 +40,12 @@ func message(err error) (summary, detail string) {
 	}
 	summary, detail, _ = strings.Cut(text, "\n")
 	return summary, strings.ReplaceAll(detail, "hint: ", "Hint: ")
+}
+
+// answered reports whether a registry was reached, and failed.
+func answered(err error) bool {
+	e, ok := errors.AsType[*oci.ResponseError](err)
+	return ok && e.Status >= http.StatusInternalServerError
 }
 
 // hint is what helps against most errors of a class.
@@ -46,6 +57,8 @@ func hint(err error) string {
 		return "check that the repository or its project is there, and what the account may do in it; `okara auth explain REPOSITORY` shows which credentials are used"
 	case errors.Is(err, oci.ErrRateLimited):
 		return "wait and repeat the command; many registries allow more to those who are logged in"
+	case answered(err):
+		return "the registry itself answers so: look at its log, and repeat the command"
 	case errors.Is(err, oci.ErrUnavailable):
 		return "check the host name, the port and the network; ca_file names a private CA, plain_http = true speaks http"
 	case errors.Is(err, envelope.ErrKey):

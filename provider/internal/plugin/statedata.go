@@ -18,6 +18,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -111,7 +112,7 @@ func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	for name, o := range file.Outputs {
 		value, err := output(o.Value, o.Type)
 		if err != nil {
-			return open, sensitive, fmt.Errorf("reading output %q of a state: %w", name, err)
+			return open, sensitive, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool writes its outputs anew", name, err)
 		}
 		parts[o.Sensitive][name] = value
 	}
@@ -122,8 +123,18 @@ func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	return open, sensitive, err
 }
 
+// maxLevels bounds how deep an output and its type nest: reading a type takes time by
+// its length and by its depth.
+const maxLevels = 100
+
 // output is one output, whose type stands beside its value.
 func output(value, typ json.RawMessage) (cty.Value, error) {
+	if len(typ) == 0 {
+		return cty.NilVal, errors.New("it has no type")
+	}
+	if states.Levels(typ) > maxLevels || states.Levels(value) > maxLevels {
+		return cty.NilVal, fmt.Errorf("it nests more than %d levels", maxLevels)
+	}
 	t, err := ctyjson.UnmarshalType(typ)
 	if err != nil {
 		return cty.NilVal, err
