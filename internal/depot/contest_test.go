@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -164,6 +165,37 @@ func TestPublisherDiesBeforeItsVersion(t *testing.T) {
 				t.Errorf("other content, later: %v", err)
 			}
 		})
+	}
+}
+
+// A provider is signed anew each time, so the same zips have another digest when they are
+// published again after a kill: what was begun is finished all the same.
+func TestPublisherOfProviderDies(t *testing.T) {
+	dist, v := depottest.NewDist(t, "linux_amd64"), depottest.MustVersion(t, "1.2.3")
+	for n := range 4 { // either digest may be the smaller one
+		host := ocitest.New(t, ocitest.Quirks{})
+		dies := &ocitest.Fault{
+			Match: func(r *http.Request) bool {
+				return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+			},
+			Times: -1, Do: ocitest.FailBefore,
+		}
+		publish := func(o oci.Options, at time.Time) (depot.Published, error) {
+			d, _ := depottest.NewDepot(t, host, o)
+			return d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t), Now: at})
+		}
+		first := time.Now()
+		if _, err := publish(oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}}, first); err == nil {
+			t.Fatal("it came through")
+		}
+		out, err := publish(oci.Options{}, first.Add(time.Duration(n+1)*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, client := depottest.NewDepot(t, host, oci.Options{})
+		if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3"); is.Digest.String() != out.Digest {
+			t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
+		}
 	}
 }
 

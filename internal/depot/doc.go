@@ -31,7 +31,8 @@
 // is part of the argument. A bid stays if it is not known whether the version was
 // written, as when its publisher dies: the same content goes on from there, at once, and
 // other content is refused, by a [RivalError], until the version is there or somebody
-// removes the tag.
+// removes the tag. The zips of a provider with another signature are the same content:
+// what was begun is then finished.
 //
 // Of several who see each other the one with the smallest digest waits some seconds for
 // the others, which withdraw. Where nothing can be deleted they say so under one more tag;

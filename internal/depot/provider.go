@@ -199,6 +199,9 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	}
 	warnings, err := PutVersion(ctx, r, out.Tag, artifact.Root)
 	out.Warnings = append(out.Warnings, warnings...)
+	if rival, ok := errors.AsType[*RivalError](err); ok {
+		return x.finish(ctx, l, out, rival)
+	}
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
@@ -207,6 +210,29 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 		return foundProvider(ctx, l, v, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
+}
+
+// finish publishes what another publisher left that was killed, if it has the same zips:
+// a signature that was made at another time makes other manifests of them.
+func (x providerPush) finish(ctx context.Context, l *Listing, out Published, rival *RivalError) (Published, error) {
+	theirs, err := storedProvider(ctx, x.repo, rival.Theirs)
+	if err != nil || theirs == nil {
+		return Published{}, errors.Join(rival, err)
+	}
+	found, err := foundProvider(ctx, l, x.version, out, *theirs)
+	if _, other := errors.AsType[*ConflictError](err); other {
+		return Published{}, rival
+	}
+	if err != nil {
+		return Published{}, err
+	}
+	m, err := x.repo.Fetch(ctx, rival.Theirs)
+	if err != nil {
+		return Published{}, err
+	}
+	warnings, err := PutVersion(ctx, x.repo, out.Tag, m)
+	found.Existing, found.Warnings = false, append(found.Warnings, warnings...)
+	return found, err
 }
 
 // artifact builds the manifests and gathers the blobs of packages. The platforms in
