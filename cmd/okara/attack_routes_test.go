@@ -94,7 +94,23 @@ func newAttacked(t *testing.T) *attacked {
 	if ready.URL == "" {
 		t.Fatalf("the server ended: %+v", ready.Error)
 	}
-	return &attacked{url: ready.URL, routes: ready.Routes}
+	a := &attacked{url: ready.URL, routes: ready.Routes}
+	a.lead(t)
+	return a
+}
+
+// lead waits for the server to lead: until then it answers 503 for instances, whoever asks.
+func (a *attacked) lead(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		answer, body := a.ask(t, &http.Request{Method: "GET", URL: &url.URL{Path: "/api/v1/instances"}, Header: http.Header{}})
+		if answer.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nobody leads: %s %s", answer.Status, body)
+		}
+	}
 }
 
 // wildcard is a part of a route that stands for anything.
