@@ -82,7 +82,7 @@ func (s *asked) refuses(c *instancectl.Controller, who, why string) {
 // TestApprovalDoors has one person come through kubectl and through the portal: who asked
 // or owns approves through neither, for launches, updates and later ends.
 func TestApprovalDoors(t *testing.T) {
-	s := &asked{newSite(t), "qqqqqqqqqa"}
+	s := &asked{newSite(t), "pppppppppa"}
 	var err error
 	if s.settings.Users, err = instancectl.ParseUsers([]string{"oidc:=https://idp"}); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestApprovalDoors(t *testing.T) {
 // TestApprovalUnknown refuses an approval of somebody who may be who asked: nobody told the
 // operator which users of the cluster are whom at the portal.
 func TestApprovalUnknown(t *testing.T) {
-	s := &asked{newSite(t), "qqqqqqqqqc"}
+	s := &asked{newSite(t), "pppppppppc"}
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval = "request" })
 	leader := s.leader()
 	s.ask("anna@example.com")
