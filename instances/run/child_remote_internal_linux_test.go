@@ -130,6 +130,7 @@ func TestRemoteEncryption(t *testing.T) {
 		"a_override.tf":        "terraform {\n  encryption {}\n}\n",
 		"main.tf.json":         `{"terraform":{"encryption":{"key_provider":{"external":{"x":{"command":["/bin/true"]}}}}}}`,
 		"z_override.tofu.json": `{"terraform":[{"encryption":{}}]}`,
+		"okara_override.tf":    "terraform {\n  encryption {}\n}\n", // as okara tofu has its own
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newRemote(t, stubScript{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})

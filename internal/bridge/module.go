@@ -35,6 +35,8 @@ func loadModule(dir string, tofu bool) (module, error) {
 	if err != nil {
 		return m, err
 	}
+	ours := filepath.Join(dir, overrideName) // a run that was killed may have left it
+	override = slices.DeleteFunc(override, func(path string) bool { return path == ours })
 	var problems hcl.Diagnostics
 	for i, path := range append(slices.Clone(primary), override...) {
 		body, diags := m.parse(path)
@@ -105,7 +107,7 @@ func (m *module) add(body hcl.Body, path string, override bool) error {
 // backendType is the label that okara replaces.
 const backendType = "oci"
 
-// configFiles lists the configuration files of a directory.
+// configFiles lists the configuration files of a directory, ours too.
 func configFiles(dir string, tofu bool) (primary, override []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -113,7 +115,7 @@ func configFiles(dir string, tofu bool) (primary, override []string, err error) 
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && e.Name() != overrideName && !ignored(e.Name()) {
+		if !e.IsDir() && !ignored(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
