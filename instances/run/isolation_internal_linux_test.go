@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-141914ff/okara/instances/sandbox"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -152,6 +155,45 @@ func TestSandboxSees(t *testing.T) {
 	}
 	if want := "A=1\nPATH=/usr/bin:/bin\nPWD=/run/okara/tool\n"; parts[4] != want {
 		t.Errorf("environment %q, want %q", parts[4], want)
+	}
+}
+
+// TestSandboxFiles has a file open as a server has that was started with it: no program
+// that it starts gets it.
+func TestSandboxFiles(t *testing.T) {
+	l := newSandbox(t, nil)
+	name := filepath.Join(t.TempDir(), "left-open")
+	mustWrite(t, name, "secret")
+	fd, err := unix.Open(name, unix.O_RDONLY, 0) // without O_CLOEXEC
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if got := l.mustHear(t, l.spec(t, stubOrder{}), "ls -l /proc/[0-9]*/fd | grep left-open; (cat <&"+strconv.Itoa(fd)+") 2>/dev/null; echo looked"); got != "looked\n" {
+		t.Errorf("it has %q", got)
+	}
+}
+
+// TestKeyring gives the thread that starts a tool a key that only its session reaches
+// (keyrings(7)): the tool does not see it.
+func TestKeyring(t *testing.T) {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil {
+		t.Skipf("no keys on this machine: %v", err)
+	}
+	key, err := unix.AddKey("user", "key-of-the-server", []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
+	if err == nil {
+		err = unix.KeyctlSetperm(key, 0x3f000000) // for who possesses it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := exec.Command("cat", "/proc/keys")
+	if b, err := look.Output(); err != nil || !strings.Contains(string(b), "key-of-the-server") {
+		t.Fatalf("we do not see it ourselves: %q, %v", b, err)
+	}
+	if got := mustRun(t, newOrder(t, NoIsolation), "cat /proc/keys; echo looked"); strings.Contains(got, "key-of-the-server") || !strings.HasSuffix(got, "looked\n") {
+		t.Errorf("it sees %q", got)
 	}
 }
 

@@ -41,6 +41,9 @@ func Exec(o ExecOptions, line, env []string) error {
 			return fmt.Errorf("becoming user %d: %w", o.UID, err)
 		}
 	}
+	if err := leaveKeys(); err != nil {
+		return err
+	}
 	if o.Dir != "" { // only now: it may be readable for that user alone
 		if err := enter(o.Base, o.Dir); err != nil {
 			return err
@@ -72,6 +75,16 @@ func Exec(o ExecOptions, line, env []string) error {
 		}
 	}
 	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
+}
+
+// leaveKeys takes a session keyring without keys in place of that of the server
+// (keyrings(7)). A kernel that has no keys, or lets nobody at them, is good too.
+func leaveKeys() error {
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return fmt.Errorf("leaving the keys of the server: %w", err)
 }
 
 // become makes us another user, without capabilities: none is left that a program

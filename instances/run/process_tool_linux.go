@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,6 +135,9 @@ func (t *tool) start(c toolCommand) (err error) {
 	if files[1] != nil {
 		t.cmd.Stderr = files[1]
 	}
+	if err := keepFiles(); err != nil {
+		return err
+	}
 	if err := t.cmd.Start(); err != nil {
 		return err
 	}
@@ -192,6 +196,11 @@ func openAgain(f *os.File) (*os.File, error) {
 	var again *os.File
 	cerr := c.Control(func(fd uintptr) { again, err = os.Open("/proc/self/fd/" + strconv.Itoa(int(fd))) })
 	return again, errors.Join(cerr, err)
+}
+
+// keepFiles keeps from the tool what whoever started the server left open in it.
+func keepFiles() error {
+	return os.NewSyscallError("close_range", unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC))
 }
 
 // pipeSize is what an unprivileged process may have (pipe(7)).
