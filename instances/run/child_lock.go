@@ -112,7 +112,7 @@ func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
 	if err != nil || json.Unmarshal(b, &note) != nil {
 		return nil, note, fs.ErrNotExist // it did not come that far
 	}
-	e, err := sandbox.OpenErrored(scratch, note.Module)
+	e, err := sandbox.OpenErrored(scratch, note.Module, maxState)
 	return e, note, err
 }
 

@@ -26,8 +26,9 @@ type Errored struct {
 
 // OpenErrored finds it by the root module of the attempt, a name in [Tool];
 // fs.ErrNotExist if there is none. A sandbox has it beside the folder, and an empty
-// file there is none.
-func OpenErrored(scratch, module string) (*Errored, error) {
+// file there is none. One of more than so many bytes is no state that can be stored,
+// but what a module wrote there.
+func OpenErrored(scratch, module string, most int64) (*Errored, error) {
 	dir, in := scratch, ErroredFile
 	if info, err := os.Lstat(filepath.Join(scratch, ErroredFile)); err != nil || info.Size() == 0 {
 		dir, in = base(scratch), path.Join(Tool, module, ErroredFile)
@@ -40,7 +41,7 @@ func OpenErrored(scratch, module string) (*Errored, error) {
 	err = w.straight(in)
 	if err == nil {
 		var info fs.FileInfo
-		if info, err = root.Lstat(in); err == nil && (!info.Mode().IsRegular() || info.Size() == 0) {
+		if info, err = root.Lstat(in); err == nil && (!info.Mode().IsRegular() || info.Size() == 0 || info.Size() > most) {
 			err = fs.ErrNotExist
 		}
 	}

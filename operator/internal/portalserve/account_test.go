@@ -25,8 +25,10 @@ func TestAccount(t *testing.T) {
 		return account
 	})
 	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval = "request"; t.Protection = true })
+	s.template("sandbox.kept", func(t *v1alpha1.TemplateSpec) { t.Protection = true })
 	s.template("sandbox.ready", func(t *v1alpha1.TemplateSpec) { t.Pool, t.Parameters = &v1alpha1.TemplatePool{Size: 1}, nil })
 	s.life()
+	s.keeps()
 	s.claims()
 	s.nothingElse(account)
 }
@@ -50,17 +52,40 @@ func (s *site) life() {
 	}
 	s.ask("anna", "POST", at+"/update", `{"name":"mine"}`, 200)
 	s.until(at, func(doc map[string]any) bool { return doc["name"] == "mine" })
-	s.ask("anna", "POST", at+"/extend", `{}`, 200)
+	s.ask("anna", "POST", at+"/extend", `{}`, 202) // a later end waits for a yes, too
+	plan, _ = s.until(at, func(doc map[string]any) bool { return doc["plan"] != nil && doc["plan"] == s.heard(made["id"].(string)) })["plan"].(string)
+	s.ask("ben", "POST", at+"/approve", `{"plan":"`+plan+`"}`, 200)
 	s.until(at, func(doc map[string]any) bool {
 		return doc["extends"] == 1.0 && doc["expires_at"] != ready["expires_at"]
 	})
+	s.ask("anna", "POST", at+"/protect", `{}`, 403) // it would live longer, and nobody said yes
+	s.ask("anna", "DELETE", at, "", 202)
+	s.until(at, func(doc map[string]any) bool { return doc["phase"] != "ready" })
+}
+
+// keeps protects an instance that needs no yes.
+func (s *site) keeps() {
+	s.t.Helper()
+	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/kept"}`, 201)
+	at := "/api/v1/instances/" + made["id"].(string)
+	s.until(at, phase("ready"))
 	s.ask("anna", "POST", at+"/protect", `{}`, 200)
 	s.until(at, func(doc map[string]any) bool { return doc["protected"] != nil })
 	s.ask("anna", "DELETE", at, "", 409)
 	s.ask("anna", "POST", at+"/unprotect", `{}`, 200)
 	s.until(at, func(doc map[string]any) bool { return doc["protected"] == nil })
 	s.ask("anna", "DELETE", at, "", 202)
-	s.until(at, func(doc map[string]any) bool { return doc["phase"] != "ready" })
+}
+
+// heard is the plan that waits by what the operator says; the portal shows a change before
+// the operator has heard of it.
+func (s *site) heard(id string) any {
+	s.t.Helper()
+	var o v1alpha1.Instance
+	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: id}, &o); err != nil {
+		s.t.Fatal(err)
+	}
+	return o.Status.Plan
 }
 
 // claims takes the one that waits in a pool.
