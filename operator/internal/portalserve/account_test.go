@@ -53,7 +53,9 @@ func (s *site) life() {
 	s.ask("anna", "POST", at+"/update", `{"name":"mine"}`, 200)
 	s.until(at, func(doc map[string]any) bool { return doc["name"] == "mine" })
 	s.ask("anna", "POST", at+"/extend", `{}`, 202) // a later end waits for a yes, too
-	plan, _ = s.until(at, func(doc map[string]any) bool { return doc["plan"] != nil && doc["plan"] == s.heard(made["id"].(string)) })["plan"].(string)
+	plan, _ = s.until(at, func(doc map[string]any) bool {
+		return doc["plan"] != nil && doc["plan"] == s.heard(made["id"].(string))
+	})["plan"].(string)
 	s.ask("ben", "POST", at+"/approve", `{"plan":"`+plan+`"}`, 200)
 	s.until(at, func(doc map[string]any) bool {
 		return doc["extends"] == 1.0 && doc["expires_at"] != ready["expires_at"]
