@@ -66,17 +66,20 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, unpackTime)
+	child, cancel := context.WithTimeout(ctx, unpackTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, UnpackCommand)
+	cmd := exec.CommandContext(child, program, UnpackCommand)
 	cmd.Env = []string{childEnv + "=1", "TMPDIR=" + os.TempDir(), "HOME=" + order.Dir}
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.WaitDelay = 10 * time.Second
 	var out, said clippedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err = cmd.Run()
-	if ctx.Err() != nil {
-		return "", fmt.Errorf("unpacking took too long: %w: %w", context.Cause(ctx), oci.ErrTooLarge)
+	if ctx.Err() != nil { // the caller gave up, which tells nothing of the repository
+		return "", fmt.Errorf("unpacking: %w", context.Cause(ctx))
+	}
+	if child.Err() != nil {
+		return "", fmt.Errorf("unpacking took too long: %w: %w", context.Cause(child), oci.ErrTooLarge)
 	}
 	if err != nil {
 		first, _, _ := strings.Cut(said.String(), "\n")
