@@ -97,7 +97,7 @@ func TestUnknown(t *testing.T) {
 		"/v1/providers/ac__me/dns/versions", "/mirror/example.com/acme/dns/index.json",
 		"/mirror/registry.opentofu.org/hashicorp/aws/1.0.0.json", "/mirror/registry.opentofu.org/hashicorp/aws/index.html",
 		"/origin/registry.opentofu.org/v1/providers/hashicorp/aws/versions", "/nothing", "/v1/modules//vpc/aws/versions",
-		"/archives/x", "/archives/x/y/z", "/v2/", "/state/shop/default", "/",
+		"/archives/x", "/archives/x/y/z", "/state/shop/default", "/",
 	} {
 		resp := must(http.Get(f.URL + path))
 		body := must(io.ReadAll(resp.Body))
