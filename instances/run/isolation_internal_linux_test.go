@@ -93,7 +93,8 @@ func (l *localTest) mustHear(t *testing.T, s Spec, scripts ...string) string {
 	await(t, "the end of the commands", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "hangs"))
 		if st, oerr := l.Observe(t.Context(), s, h); err != nil && (oerr != nil || st.State != Running) {
-			t.Fatalf("%+v, %v", st, oerr)
+			said, rerr := os.ReadFile(filepath.Join(dir, "said"))
+			t.Fatalf("%+v, %v; it said %q, %v", st, oerr, said, rerr)
 		}
 		return err == nil
 	})
@@ -115,7 +116,7 @@ func TestSandboxSees(t *testing.T) {
 		}
 	})
 	s := l.spec(t, stubOrder{})
-	for _, name := range []string{"blob", "keys/state.key", "runs/other/1-1/work/tool/main.tf"} {
+	for _, name := range []string{"blob", "keys/state.key", filepath.Join("runs", "other", "1-1", "work", "tool", "main.tf")} {
 		mustWrite(t, filepath.Join(l.options.Storage, name), "secret")
 	}
 	got := l.mustHear(t, s, `

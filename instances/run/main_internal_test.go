@@ -38,6 +38,8 @@ func commands() map[string]func(args []string) error {
 		RunCommand:  stubChild,
 
 		sandbox.PlaceCommand: placeTestCommand,
+		"leave-thread":       leaveFirstThread,
+		"exec-again":         execAgain,
 	}
 }
 

@@ -53,6 +53,7 @@ type procInfo struct {
 	process
 	state                  byte
 	parent, group, session int
+	threads                int // the one whose state this is among them
 }
 
 // readProc reads one process; fs.ErrNotExist if there is none, or a dead one
@@ -76,7 +77,10 @@ func readStat(pid int) (procInfo, error) {
 	return parseStat(b)
 }
 
-func (p procInfo) dead() bool { return p.state == 'Z' || p.state == 'X' }
+// dead tells whether nothing of a process runs. The state in its line is that of its
+// first thread. That may have ended while others go on, as it has for a moment when
+// another thread becomes a new program (execve(2)).
+func (p procInfo) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // parseStat reads the line of a process. Its second field is the name of the
 // program in parentheses, which may hold anything.
@@ -93,7 +97,7 @@ func parseStat(b []byte) (procInfo, error) {
 	for _, f := range []struct {
 		to   *int
 		text string
-	}{{&p.PID, strings.TrimSpace(string(b[:open]))}, {&p.parent, rest[1]}, {&p.group, rest[2]}, {&p.session, rest[3]}} {
+	}{{&p.PID, strings.TrimSpace(string(b[:open]))}, {&p.parent, rest[1]}, {&p.group, rest[2]}, {&p.session, rest[3]}, {&p.threads, rest[17]}} {
 		n, err := strconv.Atoi(f.text)
 		if err != nil {
 			return procInfo{}, fmt.Errorf("reading the state of a process: %w", err)
