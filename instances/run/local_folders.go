@@ -3,11 +3,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -70,6 +72,45 @@ func (l *Local) cleanBefore(r lifecycle.Ref) error {
 		if m, err := readMarker(dir); ok && earlier && err == nil && !l.running(dir, m) {
 			errs = append(errs, l.clean(dir))
 		}
+	}
+	return errors.Join(errors.Join(errs...), l.cleanErrored(r.ID))
+}
+
+// cleanErrored removes the oldest states of an instance that could not be stored, once
+// there is more of them than one state may have: each of its attempts could leave as
+// much. The newest one stays.
+func (l *Local) cleanErrored(id string) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), id, "*-*"))
+	if err != nil {
+		return err
+	}
+	type left struct {
+		at        artifact.InstanceTag
+		dir, file string
+		size      int64
+	}
+	var all []left
+	for _, dir := range dirs {
+		at, ok := artifact.ParseInstanceTag(artifact.TagRun + "-" + id + "-" + filepath.Base(dir))
+		if m, err := readMarker(dir); !ok || err != nil || l.running(dir, m) {
+			continue // it begins, or is not over
+		}
+		file := findErrored(dir)
+		if info, err := os.Lstat(file); err == nil {
+			all = append(all, left{at, dir, file, info.Size()})
+		}
+	}
+	slices.SortFunc(all, func(a, b left) int {
+		return cmp.Or(cmp.Compare(b.at.N, a.at.N), cmp.Compare(b.at.Attempt, a.at.Attempt)) // the tool sets the times of its files
+	})
+	var total int64
+	var errs []error
+	for _, e := range all {
+		if total += e.size; total <= maxState {
+			continue
+		}
+		l.o.Logger.Warn("instances: a state that could not be stored is removed: newer ones of its instance take the room", "file", e.file, "bytes", e.size)
+		errs = append(errs, sandbox.Remove(e.dir))
 	}
 	return errors.Join(errs...)
 }

@@ -5,10 +5,12 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -344,6 +346,26 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	l.again(t).mustRemain(t, "1-2", "1-4")
+}
+
+// TestErroredBudget: attempts of one instance leave states that could not be stored; all
+// of them together keep no more of the disk than one state may have.
+func TestErroredBudget(t *testing.T) {
+	l := newLocal(t, nil)
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}}
+	for i, size := range []int64{maxState / 4, maxState / 2, maxState / 2, maxState} {
+		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
+		file := filepath.Join(dir, sandbox.ErroredFile)
+		mustWrite(t, filepath.Join(dir, attemptFile), `{"module":"module"}`)
+		mustWrite(t, file, "")
+		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.cleanErrored("abc"); err != nil {
+			t.Fatal(err)
+		}
+		l.mustRemain(t, [][]string{{"1-1"}, {"1-1", "2-1"}, {"2-1", "3-1"}, {"4-1"}}[i]...)
+	}
 }
 
 // TestTidy removes the folders of instances that are gone, on a host that does not
