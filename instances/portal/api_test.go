@@ -252,6 +252,8 @@ func TestErrors(t *testing.T) {
 		{"owner", "anna", "POST", "instances", `{"template":"lab/vpc","owner":"user:ben"}`, 422, "invalid", "user:anna"},
 		{"force", "anna", "POST", "instances", `{"template":"lab/vpc","force":true}`, 403, "denied", "admin"},
 		{"reason", "approver", "POST", "instances/" + asked + "/reject", `{}`, 422, "invalid", "why"},
+		{"reason of two lines", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"no\nreally"}`, 422, "invalid", "no line breaks"},
+		{"long reason", "approver", "POST", "instances/" + asked + "/reject", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 422, "invalid", "it has 257 bytes"},
 		{"unknown member", "anna", "POST", "instances", `{"template":"lab/vpc","colour":1}`, 422, "invalid", "colour"},
 		{"wrong type", "anna", "POST", "instances", `{"template":1}`, 422, "invalid", "template"},
 		{"no JSON", "anna", "POST", "instances", `{"template"`, 422, "invalid", "JSON"},
@@ -296,6 +298,9 @@ func TestApproval(t *testing.T) {
 			t.Errorf("the approver sees %q, the owner %q", seen.Plan, one.Plan)
 		}
 		s.Want(t, 200, nil, all["approver"], "POST", "instances/"+one.ID+"/approve", `{"plan":"`+seen.Plan+`"}`)
+		if audit := s.Audit.String(); !strings.Contains(audit, `"action":"approve"`) || !strings.Contains(audit, `"digest":"`+seen.Plan+`"`) {
+			t.Errorf("the audit does not name what was approved: %s", audit)
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ func (s *server) do(r *http.Request, c caller, action access.Action, address str
 	}
 	answer, err := s.o.Store.Do(r.Context(), cmd)
 	change := access.Change{Action: action, Status: answer.Status}
+	if approved, ok := e.(lifecycle.Approve); ok {
+		change.Digest = approved.Plan // what the approver looked at
+	}
 	if err != nil {
 		change.Status, _ = classify(r, err)
 		if status, _, ok := service.Own(err); ok {

@@ -106,8 +106,13 @@ func (s *server) reject(w http.ResponseWriter, r call[*lifecycle.Record]) error 
 const maxReason = 256
 
 func checkReason(reason string) error {
-	if strings.TrimSpace(reason) == "" || len(reason) > maxReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
+	switch {
+	case strings.TrimSpace(reason) == "":
 		return field("/reason", "say why, in up to %d bytes", maxReason)
+	case len(reason) > maxReason:
+		return field("/reason", "it has %d bytes, and %d at most are kept", len(reason), maxReason)
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl):
+		return field("/reason", "one line of UTF-8 text, please: no line breaks and no control characters")
 	}
 	return nil
 }

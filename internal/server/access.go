@@ -142,6 +142,9 @@ func (s *Settings) access() (access.Policy, error) {
 		policy.Issuers = append(policy.Issuers, issuer)
 	}
 	for _, r := range s.Rules {
+		if err := s.checkRuleIssuer(r); err != nil {
+			return policy, err
+		}
 		allow, err := s.ruleScopes(r.Range, r.Allow)
 		if err != nil {
 			return policy, err
@@ -163,6 +166,16 @@ func (s *Settings) access() (access.Policy, error) {
 		return policy, err
 	}
 	return policy, s.checkAnonymous(&policy)
+}
+
+// checkRuleIssuer refuses a rule that no token can fulfil.
+func (s *Settings) checkRuleIssuer(r Rule) error {
+	known := r.Issuer == "" || s.Login != nil && s.Login.Issuer == r.Issuer ||
+		slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == r.Issuer })
+	if known {
+		return nil
+	}
+	return settingError(r.Range, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", r.Name, r.Issuer, r.Issuer))
 }
 
 // silent reports whether nothing says who may do what.

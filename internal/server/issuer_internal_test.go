@@ -29,3 +29,18 @@ func TestFilesOfAnIssuer(t *testing.T) {
 		}
 	}
 }
+
+// TestRuleOfAnUnknownIssuer: a rule that no token can fulfil is told at start.
+func TestRuleOfAnUnknownIssuer(t *testing.T) {
+	const rule = "\nrule \"net\" {\n  issuer = \"https://i.example.com\"\n  allow = [\"read:module:**\"]\n}\n"
+	for text, want := range map[string]string{
+		"issuer \"https://i.example.com/\" {\n  audiences = [\"okara\"]\n}":         "rule \"net\" is about tokens of https://i.example.com, which are not accepted",
+		"issuer \"https://i.example.com\" {\n  audiences = [\"okara\"]\n}":          "",
+		"login {\n  issuer = \"https://i.example.com\"\n  client_id = \"okara\"\n}": "",
+	} {
+		_, err := settingsOf(t, text+rule).access()
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
