@@ -73,13 +73,13 @@ func (l *Local) cleanBefore(r lifecycle.Ref) error {
 			errs = append(errs, l.clean(dir))
 		}
 	}
-	return errors.Join(errors.Join(errs...), l.cleanErrored(r.ID))
+	return errors.Join(errors.Join(errs...), cleanErrored(l, r.ID))
 }
 
 // cleanErrored removes the oldest states of an instance that could not be stored, once
 // there is more of them than one state may have: each of its attempts could leave as
 // much. The newest one stays.
-func (l *Local) cleanErrored(id string) error {
+func cleanErrored(l *Local, id string) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), id, "*-*"))
 	if err != nil {
 		return err

@@ -361,7 +361,7 @@ func TestErroredBudget(t *testing.T) {
 		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.cleanErrored("abc"); err != nil {
+		if err := cleanErrored(l.Local, "abc"); err != nil {
 			t.Fatal(err)
 		}
 		l.mustRemain(t, [][]string{{"1-1"}, {"1-1", "2-1"}, {"2-1", "3-1"}, {"4-1"}}[i]...)

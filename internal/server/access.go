@@ -142,7 +142,7 @@ func (s *Settings) access() (access.Policy, error) {
 		policy.Issuers = append(policy.Issuers, issuer)
 	}
 	for _, r := range s.Rules {
-		if err := s.checkRuleIssuer(r); err != nil {
+		if err := checkRuleIssuer(s, r); err != nil {
 			return policy, err
 		}
 		allow, err := s.ruleScopes(r.Range, r.Allow)
@@ -169,7 +169,7 @@ func (s *Settings) access() (access.Policy, error) {
 }
 
 // checkRuleIssuer refuses a rule that no token can fulfil.
-func (s *Settings) checkRuleIssuer(r Rule) error {
+func checkRuleIssuer(s *Settings, r Rule) error {
 	known := r.Issuer == "" || s.Login != nil && s.Login.Issuer == r.Issuer ||
 		slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == r.Issuer })
 	if known {
