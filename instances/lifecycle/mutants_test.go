@@ -3,12 +3,10 @@
 package lifecycle_test
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/mutant"
 )
 
 // mutants take one guard each from the machine.
@@ -111,56 +109,12 @@ var mutants = []struct{ name, file, old, mutant string }{
 }
 
 // TestMutants takes one guard after the other away and wants the tests to fail.
-// Each needs a build, so that they run by OKARA_TEST_MUTANTS only; that there is
-// such a guard is looked at always.
 func TestMutants(t *testing.T) {
-	really := os.Getenv("OKARA_TEST_MUTANTS") != ""
-	if src, err := os.ReadFile("meet.go"); err != nil {
-		t.Fatal(err)
-	} else if really {
-		if out, err := mutate(t, "meet.go", string(src)); err != nil {
-			t.Fatalf("without a mutant: %v: %s", err, out)
-		}
-	}
+	tests := []string{"-short", "-skip", "TestMutants|Parse|Canonical|Schema|Render|Fuzz", "."}
+	mutant.Guard{File: "meet.go"}.Whole(t, tests...)
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			src, err := os.ReadFile(m.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(string(src), m.old); n != 1 {
-				t.Fatalf("%s has the guard %d times", m.file, n)
-			}
-			if !really {
-				return
-			}
-			if out, err := mutate(t, m.file, strings.Replace(string(src), m.old, m.mutant, 1)); err == nil {
-				t.Errorf("no test fails: %s", out)
-			} else if strings.Contains(string(out), "[build failed]") {
-				t.Errorf("it does not build: %s", out)
-			}
+			mutant.Guard{File: m.file, Old: m.old, New: m.mutant}.Check(t, tests...)
 		})
 	}
-}
-
-// mutate runs the tests of this package with another content of a file.
-func mutate(t *testing.T, file, content string) ([]byte, error) {
-	t.Helper()
-	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, file), filepath.Join(dir, "overlay.json")
-	original, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{changed: []byte(content), overlay: body} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := exec.CommandContext(t.Context(), "go", "test", "-short", "-vet=off", "-overlay", overlay, "-skip", "TestMutants|Parse|Canonical|Schema|Render|Fuzz", ".")
-	return c.CombinedOutput()
 }

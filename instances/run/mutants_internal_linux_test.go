@@ -3,12 +3,10 @@
 package run
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/mutant"
 )
 
 // mutants take one guard each from the sandbox; run names the tests that must fail
@@ -48,55 +46,14 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 	}
 }
 
-// TestMutants takes one guard after the other away and wants the tests to fail. Each
-// needs a build, so that they run by OKARA_TEST_MUTANTS only; that there is such a
-// guard is looked at always.
+// TestMutants takes one guard after the other away and wants the tests to fail.
 func TestMutants(t *testing.T) {
-	really := os.Getenv("OKARA_TEST_MUTANTS") != ""
 	for _, m := range mutants() {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			src, err := os.ReadFile(m.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(string(src), m.old); n != 1 {
-				t.Fatalf("%s has the guard %d times", m.file, n)
-			}
-			if !really {
-				return
-			}
-			if out, err := mutate(t, m.pkg, m.run, m.file, string(src)); err != nil {
-				t.Fatalf("without a mutant: %v: %s", err, out)
-			} else if strings.Contains(string(out), "--- SKIP") {
-				t.Skipf("this machine cannot tell: %s", out)
-			}
-			if out, err := mutate(t, m.pkg, m.run, m.file, strings.Replace(string(src), m.old, m.mutant, 1)); err == nil {
-				t.Errorf("no test fails: %s", out)
-			} else if strings.Contains(string(out), "[build failed]") {
-				t.Errorf("it does not build: %s", out)
-			}
+			g := mutant.Guard{File: m.file, Old: m.old, New: m.mutant}
+			tests := []string{"-v", "-run", "^(" + m.run + ")$", m.pkg}
+			g.Whole(t, tests...)
+			g.Check(t, tests...)
 		})
 	}
-}
-
-// mutate runs tests of a package with another content of a file.
-func mutate(t *testing.T, pkg, run, file, content string) ([]byte, error) {
-	t.Helper()
-	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "overlay.json")
-	original, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{changed: []byte(content), overlay: body} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-v", "-overlay", overlay, "-run", "^("+run+")$", pkg)
-	return c.CombinedOutput()
 }

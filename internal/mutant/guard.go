@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutant
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Guard is a piece of code that is in a file once, and what stands there without it.
+type Guard struct {
+	File string // by its way from the package of the test
+	Old  string
+	New  string
+}
+
+// wanted reports whether tests run without their guards.
+func wanted() bool { return os.Getenv("OKARA_TEST_MUTANTS") != "" }
+
+// Check wants the guard to be in its file. Where mutants are wanted, it also wants
+// `go test` with args to fail without it: args name the tests and their package.
+func (g Guard) Check(t *testing.T, args ...string) {
+	t.Helper()
+	src := g.source(t)
+	if n := strings.Count(src, g.Old); n != 1 {
+		t.Fatalf("%s has the guard %d times", g.File, n)
+	}
+	if !wanted() {
+		return
+	}
+	if out, err := g.test(t, strings.Replace(src, g.Old, g.New, 1), args); err == nil {
+		t.Errorf("no test fails: %s", out)
+	} else if strings.Contains(string(out), "[build failed]") {
+		t.Errorf("it does not build: %s", out)
+	}
+}
+
+// Whole wants the same tests to pass where nothing is taken away. One that this machine
+// cannot run skips t.
+func (g Guard) Whole(t *testing.T, args ...string) {
+	t.Helper()
+	if !wanted() {
+		return
+	}
+	if out, err := g.test(t, g.source(t), args); err != nil {
+		t.Fatalf("without a mutant: %v: %s", err, out)
+	} else if strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("this machine cannot tell: %s", out)
+	}
+}
+
+func (g Guard) source(t *testing.T) string {
+	t.Helper()
+	src, err := os.ReadFile(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(src)
+}
+
+// test runs `go test` with another content of the file.
+func (g Guard) test(t *testing.T, content string, args []string) ([]byte, error) {
+	t.Helper()
+	dir := t.TempDir()
+	changed, overlay := filepath.Join(dir, filepath.Base(g.File)), filepath.Join(dir, "overlay.json")
+	original, err := filepath.Abs(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{changed: []byte(content), overlay: body} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", overlay}, args...)...)
+	return c.CombinedOutput()
+}
