@@ -6,7 +6,7 @@
 // [Options]: names, defaults, what a value may be, and the text of their page.
 //
 //	a := backendblock.New(dir)
-//	err := a.Set("repository", cty.StringVal("registry.example.com/team/state"), "main.tf:3")
+//	err := a.Set("repository", cty.StringVal("registry.example.com/team/state"))
 //	err = a.Environment(os.Getenv)
 //	b, err := a.Backend()
 //	store, err := backendblock.Open(b, backendblock.OpenOptions{})

@@ -27,6 +27,7 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.Actions = []string{"pull", "push", "delete"} // one token for all that a run does
 	r, err := oci.OpenRepo(b.Repository, client)
 	if err != nil {
 		return nil, err
@@ -43,11 +44,19 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	return statebackend.New(r, s), nil
 }
 
+// Client is the way to a registry by the arguments about it, which go before o. It
+// refuses those that contradict each other.
+func (a *Arguments) Client(o OpenOptions) (oci.Options, error) {
+	if err := a.checkTransport(); err != nil {
+		return oci.Options{}, err
+	}
+	return a.backend.client(o)
+}
+
 func (b Backend) client(o OpenOptions) (oci.Options, error) {
 	c := o.Client
 	c.PlainHTTP = c.PlainHTTP || b.PlainHTTP
 	c.Retry = oci.Retry(b.Retry)
-	c.Actions = []string{"pull", "push", "delete"} // one token for all that a run does
 	if b.CAFile == "" && !b.Insecure {
 		return c, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/statebackend"
@@ -43,9 +42,8 @@ func (b Backend) copyTo(ctx context.Context, replica, workspace string, open fun
 		return err
 	}
 	target := b
-	target.Repository = strings.ReplaceAll(replica, statebackend.WorkspaceVariable, workspace)
-	target.Primary = ""
-	to, err := open(target)
+	target.Repository, target.Primary = replica, ""
+	to, err := open(target.ForWorkspace(workspace))
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ type ReadOptions struct {
 // terraform_remote_state that reads one. Errors name file and line.
 func Read(dir string, o ReadOptions) (Config, error) {
 	c := Config{Dir: dir}
-	rec, err := readRecord(dataDir(dir, o.Getenv))
+	rec, err := readRecord(backendblock.DataDir(dir, o.Getenv))
 	if err != nil {
 		return c, err
 	}

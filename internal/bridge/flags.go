@@ -23,8 +23,8 @@ type commandLine struct {
 	Command       string   // the subcommand, "" without one
 	BackendConfig []string // values of -backend-config, if the command is init
 	Reconfigure   bool
-	LockTimeout   time.Duration
-	Rest          []string // the arguments without -backend-config
+	LockTimeout   *time.Duration // nil: the command says nothing of it
+	Rest          []string       // the arguments without -backend-config
 }
 
 // parseCommandLine reads the arguments of tofu or terraform.
@@ -46,7 +46,9 @@ func parseCommandLine(args []string) commandLine {
 				value = args[i+1]
 			}
 			// The tool itself says what is wrong with a duration.
-			c.LockTimeout, _ = time.ParseDuration(value)
+			if d, err := time.ParseDuration(value); err == nil {
+				c.LockTimeout = &d
+			}
 		case flag && name == "backend-config" && c.Command == "init":
 			if !hasValue && i+1 < len(args) {
 				i++

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
@@ -20,18 +21,6 @@ import (
 type record struct {
 	repository string    // of the backend that the tool has recorded, if that was ours
 	settings   []Setting // of -backend-config
-}
-
-// dataDir is where the tool keeps its own files for this root module.
-func dataDir(dir string, getenv func(string) string) string {
-	d := getenv("TF_DATA_DIR")
-	if d == "" {
-		d = ".terraform"
-	}
-	if filepath.IsAbs(d) {
-		return d
-	}
-	return filepath.Join(dir, d)
 }
 
 // toolRecordName is the file in which the tool records its backend.
@@ -77,7 +66,7 @@ func readRecord(dataDir string) (record, error) {
 // saveSettings keeps the settings of `init -backend-config` for the commands
 // that follow. It is called when an init succeeded.
 func saveSettings(dir string, getenv func(string) string, settings []Setting) error {
-	path := filepath.Join(dataDir(dir, getenv), recordName)
+	path := filepath.Join(backendblock.DataDir(dir, getenv), recordName)
 	if len(settings) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("forgetting backend settings: %w", err)

@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +40,9 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Begin is told what the run is about before its command starts; nil: nobody is.
 	Begin func(Start)
-	// LockWait is the -lock-timeout of the command.
-	LockWait time.Duration
+	// LockWait is the -lock-timeout of the command, which goes before the block's;
+	// nil: it has none.
+	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
 }
@@ -78,7 +77,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	if o.Config.Recorded != "" {
-		if err := allowMetadata(dataDir(o.Config.Dir, o.Getenv)); err != nil {
+		if err := allowMetadata(backendblock.DataDir(o.Config.Dir, o.Getenv)); err != nil {
 			return Result{}, err
 		}
 	}
@@ -116,12 +115,11 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 		Open: func(ctx context.Context, p s3facade.Place) (*statebackend.Store, error) {
 			b := o.Config.For(p.Repository)
 			b.StrictReads = b.StrictReads || p.Remote
-			b.Primary = strings.ReplaceAll(b.Primary, statebackend.WorkspaceVariable, p.Workspace)
-			return o.Open(ctx, b)
+			return o.Open(ctx, b.ForWorkspace(p.Workspace))
 		},
 		Repositories: o.Config.Repositories(),
 		Workspaces:   o.workspaces(),
-		LockWait:     cmp.Or(o.LockWait, o.Config.Backend.LockTimeout),
+		LockWait:     o.lockWait(),
 		Done:         ctx.Done(),
 		LockNote:     func() string { return lockNote(o.Getenv, filepath.Base(o.Command[0]), pid.Load()) },
 		TempDir:      dir,
@@ -148,6 +146,14 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	res.Held, res.Failures = facade.Held(), append(failures.list(), facade.Refused()...)
 	res.Behind = o.replicate(ctx, facade.Written())
 	return res, errors.Join(err, served, facade.Close())
+}
+
+// lockWait is how long the run waits for a lock that somebody else holds.
+func (o Options) lockWait() time.Duration {
+	if o.LockWait != nil {
+		return *o.LockWait
+	}
+	return o.Config.Backend.LockTimeout
 }
 
 // writeProfile writes the two files that the override names. Only they have
@@ -196,24 +202,14 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 // workspaces are those to look for where a repository has {workspace} in its
 // name: the selected one, and the one that the environment names.
 func (o Options) workspaces() []string {
-	names := []string{recordedWorkspace(o.Config.Dir, o.Getenv), o.Getenv("TF_WORKSPACE")}
-	names = slices.DeleteFunc(names, func(s string) bool { return s == "" || s == "default" })
+	names := slices.DeleteFunc(backendblock.Selected(o.Config.Dir, o.Getenv), func(s string) bool { return s == "default" })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // SelectedWorkspace is the workspace that the tool works in, in that directory.
 func SelectedWorkspace(dir string, getenv func(string) string) string {
-	return cmp.Or(getenv("TF_WORKSPACE"), recordedWorkspace(dir, getenv), "default")
-}
-
-// recordedWorkspace is what `workspace select` left; "" without one.
-func recordedWorkspace(dir string, getenv func(string) string) string {
-	b, err := os.ReadFile(filepath.Join(dataDir(dir, getenv), "environment"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
+	return append(backendblock.Selected(dir, getenv), "default")[0]
 }
 
 // failures keeps what went wrong, each message once.

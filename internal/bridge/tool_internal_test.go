@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
 func TestParseCommandLine(t *testing.T) {
@@ -19,14 +21,27 @@ func TestParseCommandLine(t *testing.T) {
 	}{
 		{"", commandLine{Dir: "."}},
 		{"plan -out=x", commandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-out=x"}}},
-		{"-chdir=a/b apply -lock-timeout=90s", commandLine{Dir: "a/b", Command: "apply", LockTimeout: 90 * time.Second, Rest: []string{"-chdir=a/b", "apply", "-lock-timeout=90s"}}},
-		{"apply --lock-timeout 5s p", commandLine{Dir: ".", Command: "apply", LockTimeout: 5 * time.Second, Rest: []string{"apply", "--lock-timeout", "5s", "p"}}},
+		{"-chdir=a/b apply -lock-timeout=90s", commandLine{Dir: "a/b", Command: "apply", LockTimeout: new(90 * time.Second), Rest: []string{"-chdir=a/b", "apply", "-lock-timeout=90s"}}},
+		{"apply --lock-timeout 5s p", commandLine{Dir: ".", Command: "apply", LockTimeout: new(5 * time.Second), Rest: []string{"apply", "--lock-timeout", "5s", "p"}}},
+		{"apply -lock-timeout=0s", commandLine{Dir: ".", Command: "apply", LockTimeout: new(time.Duration(0)), Rest: []string{"apply", "-lock-timeout=0s"}}},
+		{"apply -lock-timeout=soon", commandLine{Dir: ".", Command: "apply", Rest: []string{"apply", "-lock-timeout=soon"}}},
 		{"init -backend-config=a=b -backend-config f --backend-config=c -reconfigure", commandLine{Dir: ".", Command: "init", Reconfigure: true, BackendConfig: []string{"a=b", "f", "c"}, Rest: []string{"init", "-reconfigure"}}},
 		{"plan -backend-config=a=b -chdir=x", commandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-backend-config=a=b", "-chdir=x"}}},
 	} {
 		if d := cmp.Diff(tt.want, parseCommandLine(strings.Fields(tt.args))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.args, d)
 		}
+	}
+}
+
+// TestLockWait: what the command says goes before the block, also where it is 0s.
+func TestLockWait(t *testing.T) {
+	o := Options{Config: Config{Backend: backendblock.Backend{LockTimeout: time.Minute}}}
+	if got := o.lockWait(); got != time.Minute {
+		t.Errorf("without a flag: %s", got)
+	}
+	if o.LockWait = parseCommandLine([]string{"plan", "-lock-timeout=0s"}).LockTimeout; o.lockWait() != 0 {
+		t.Errorf("with 0s: %s", o.lockWait())
 	}
 }
 
