@@ -36,13 +36,6 @@ func (o object) text(name string) (string, error) {
 	return s, err
 }
 
-// flag is the bool of an attribute, false where there is none.
-func (o object) flag(name string) bool {
-	var b bool
-	v, ok := o[name]
-	return ok && !v.IsNull() && v.As(&b) == nil && b
-}
-
 // readBackend reads the arguments of a state store or a data source, and from the
 // environment those that it does not have.
 func readBackend(raw tftypes.Value, getenv func(string) string) (backendblock.Backend, error) {

@@ -159,4 +159,6 @@ func TestVersionsDataRefuses(t *testing.T) {
 	says(t, a, "is no address of a module", "acme/network/aws")
 	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud"})
 	says(t, a, "HOST[:PORT][/PREFIX]", "OKARA_REGISTRY")
+	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud", "registry": host, "plain_http": true, "insecure": true})
+	says(t, a, "plain_http contradicts ca_file and insecure")
 }

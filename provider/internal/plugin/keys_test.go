@@ -67,8 +67,9 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestReplicas brings copies up to date when the lock is released. One that cannot be
-// reached is a warning: the state is where it belongs.
+// TestReplicas brings copies up to date when the lock is released, and with each write
+// of a tool that takes none. One that cannot be reached is a warning: the state is where
+// it belongs.
 func TestReplicas(t *testing.T) {
 	values, store := registry(t)
 	replica := store.Repo().String() + "-copy"
@@ -77,7 +78,13 @@ func TestReplicas(t *testing.T) {
 	p := start(t, values)
 	id := p.must(p.lock("default", "OperationTypeApply")).LockID
 	p.must(p.write("default", stateOf(1, "x")))
-	a := p.must(p.unlock("default", id))
+	checkReplica(t, replica, p.must(p.unlock("default", id)), stateOf(1, "x"))
+	checkReplica(t, replica, p.must(p.write("default", stateOf(2, "y"))), stateOf(2, "y")) // -lock=false
+}
+
+// checkReplica wants a to warn of the other replica, and this one to have the state.
+func checkReplica(t *testing.T, replica string, a answer, want []byte) {
+	t.Helper()
 	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: it catches up with the next run") {
 		t.Errorf("diagnostics %+v", a.Diagnostics)
 	}
@@ -85,7 +92,7 @@ func TestReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := statebackend.New(r, statebackend.Options{}).Get(t.Context(), "default"); err != nil || !bytes.Equal(got, stateOf(1, "x")) {
+	if got, _, err := statebackend.New(r, statebackend.Options{}).Get(t.Context(), "default"); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the replica has %s, %v", got, err)
 	}
 }

@@ -5,6 +5,7 @@ package plugin
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/internal/lease"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -16,8 +17,8 @@ type place struct{ repository, workspace string }
 // held is a lock of this process.
 type held struct {
 	lock    *statebackend.Lock
-	written bool   // a state was written under it, so the replicas are behind
-	end     func() // ends what watches the lease
+	written atomic.Bool // a state was written under it, so the replicas are behind
+	end     func()      // ends what watches the lease
 }
 
 // locks are those that this process holds. It ends with its tool, which started it,
@@ -71,13 +72,6 @@ func (l *locks) of(p place) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[p]
-}
-
-// wrote remembers that a state was written.
-func (l *locks) wrote(h *held) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.written = true
 }
 
 // forget is for a lock that was released.

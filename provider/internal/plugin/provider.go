@@ -96,20 +96,19 @@ func (p *okara) tool() string { return "terraform-provider-okara/" + p.version }
 
 // open returns the store of one repository.
 func (p *okara) open(b backendblock.Backend) (*statebackend.Store, error) {
-	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv)}
-	client, err := p.client(tls)
+	o, err := p.openOptions()
 	if err != nil {
 		return nil, err
 	}
-	return backendblock.Open(b, backendblock.OpenOptions{
-		Client: client, TLS: tls, State: statebackend.Options{Tool: p.tool(), Logger: p.logger},
-	})
+	return backendblock.Open(b, o)
 }
 
-// client is how any registry is reached.
-func (p *okara) client(tls httpserve.TransportOptions) (oci.Options, error) {
+// openOptions are how any registry is reached.
+func (p *okara) openOptions() (backendblock.OpenOptions, error) {
+	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv)}
 	t, err := httpserve.Transport(tls)
-	return oci.Options{
-		Credential: p.resolver.Credential, Rejected: p.resolver.Rejected, Transport: t, UserAgent: p.tool(),
+	return backendblock.OpenOptions{
+		Client: oci.Options{Credential: p.resolver.Credential, Rejected: p.resolver.Rejected, Transport: t, UserAgent: p.tool()},
+		TLS:    tls, State: statebackend.Options{Tool: p.tool(), Logger: p.logger},
 	}, err
 }

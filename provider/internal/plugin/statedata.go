@@ -96,20 +96,15 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 
 // outputs are those of a state, parted by whether they are sensitive.
 func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
-	if statebackend.EncryptedByTool(state) {
+	all, err := states.Outputs(state)
+	if errors.Is(err, states.ErrEncrypted) {
 		return open, sensitive, errors.New("the tool encrypted this state itself, so its outputs cannot be read here\nhint: terraform_remote_state reads it with the tool's keys; or seal states by `encryption` of the backend instead")
 	}
-	var file struct {
-		Outputs map[string]struct {
-			Value, Type json.RawMessage
-			Sensitive   bool
-		}
-	}
-	if err := json.Unmarshal(state, &file); err != nil {
+	if err != nil {
 		return open, sensitive, fmt.Errorf("reading the outputs of a state: %w", statebackend.ErrNotState)
 	}
 	parts := map[bool]map[string]cty.Value{false: {}, true: {}}
-	for name, o := range file.Outputs {
+	for name, o := range all {
 		value, err := output(o.Value, o.Type)
 		if err != nil {
 			return open, sensitive, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool writes its outputs anew", name, err)

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -152,19 +150,11 @@ func (s *stateStore) selected(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// known are the workspaces that the tool has selected, by its data directory and by
-// its environment, and the first one.
+// known are the workspaces that the tool has selected, and the first one.
 func known() []string {
-	names := []string{"default", os.Getenv("TF_WORKSPACE")}
-	dir := os.Getenv("TF_DATA_DIR")
-	if dir == "" {
-		dir = ".terraform"
-	}
-	if b, err := os.ReadFile(filepath.Join(dir, "environment")); err == nil {
-		names = append(names, strings.TrimSpace(string(b)))
-	}
+	names := append(backendblock.Selected(".", os.Getenv), "default")
 	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+	return slices.Compact(names)
 }
 
 // Lock takes the lock of a workspace, and waits for it as long as lock_timeout says.
@@ -219,7 +209,7 @@ func (s *stateStore) Unlock(ctx context.Context, req statestore.UnlockRequest, r
 		return
 	}
 	s.locks.forget(p, h)
-	if h.written {
+	if h.written.Load() {
 		resp.Diagnostics.Append(s.replicate(ctx, req.StateID)...)
 	}
 }
@@ -264,10 +254,11 @@ func (s *stateStore) read(ctx context.Context, workspace string) ([]byte, error)
 // interrupted, or gone.
 func (s *stateStore) Write(ctx context.Context, req statestore.WriteRequest, resp *statestore.WriteResponse) {
 	ctx = context.WithoutCancel(ctx)
-	err := s.underLock(ctx, req.StateID, "write without a lock of the tool", func(l *statebackend.Lock) error {
+	behind, err := s.underLock(ctx, req.StateID, "write without a lock of the tool", func(l *statebackend.Lock) error {
 		_, err := l.Put(ctx, req.StateBytes)
 		return err
 	})
+	resp.Diagnostics.Append(behind...)
 	if err != nil {
 		resp.Diagnostics.Append(failure(err))
 	}
@@ -276,31 +267,38 @@ func (s *stateStore) Write(ctx context.Context, req statestore.WriteRequest, res
 // DeleteState deletes a workspace; its versions stay.
 func (s *stateStore) DeleteState(ctx context.Context, req statestore.DeleteStateRequest, resp *statestore.DeleteStateResponse) {
 	ctx = context.WithoutCancel(ctx)
-	err := s.underLock(ctx, req.StateID, "delete workspace", func(l *statebackend.Lock) error { return l.Delete(ctx) })
+	behind, err := s.underLock(ctx, req.StateID, "delete workspace", func(l *statebackend.Lock) error { return l.Delete(ctx) })
+	resp.Diagnostics.Append(behind...)
 	if err != nil {
 		resp.Diagnostics.Append(failure(fmt.Errorf("deleting workspace %q: %w", req.StateID, err)))
 	}
 }
 
 // underLock writes under the lock of this process. Where the tool took none, one is
-// held for this write alone.
-func (s *stateStore) underLock(ctx context.Context, workspace, operation string, do func(*statebackend.Lock) error) error {
+// held for this write alone, and the replicas are brought up to date at once; behind
+// are those that could not be.
+func (s *stateStore) underLock(ctx context.Context, workspace, operation string, do func(*statebackend.Lock) error) (behind diag.Diagnostics, err error) {
 	_, p, err := s.at(workspace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.locks.write(func() error {
-		if h := s.locks.of(p); h != nil {
-			err := do(h.lock)
-			if err == nil {
-				s.locks.wrote(h)
-			}
-			return err
+	h := s.locks.of(p)
+	if h != nil {
+		err = s.locks.write(func() error { return do(h.lock) })
+		if err == nil {
+			h.written.Store(true)
 		}
+		return nil, err
+	}
+	err = s.locks.write(func() error {
 		l, err := s.acquire(ctx, workspace, operation)
 		if err != nil {
 			return err
 		}
 		return errors.Join(do(l), l.Leave(ctx))
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s.replicate(ctx, workspace), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -109,12 +109,15 @@ func (d *versionsData) registry(o object) (host, prefix string, client oci.Optio
 	if err != nil {
 		return "", "", oci.Options{}, fmt.Errorf("%w\nhint: name it with registry, or with the variable OKARA_REGISTRY", err)
 	}
-	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv), Insecure: o.flag("insecure")}
-	if tls.CAFile, err = o.text("ca_file"); err != nil {
+	a := backendblock.New(".")
+	if err := setAll(a, "", o); err != nil {
 		return "", "", oci.Options{}, err
 	}
-	client, err = d.client(tls)
-	client.PlainHTTP = o.flag("plain_http")
+	open, err := d.openOptions()
+	if err != nil {
+		return "", "", oci.Options{}, err
+	}
+	client, err = a.Client(open)
 	return host, prefix, client, err
 }
 
