@@ -130,19 +130,11 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 	} else if !same {
 		return nil, c.adoptable(fmt.Errorf("version %d is another one than the source's: %w", common, ErrReplica))
 	}
-	missing := slices.Clone(list[:len(list)-len(upTo(list, common))])
+	missing := slices.DeleteFunc(slices.Clone(list), func(n int64) bool { return n <= common })
 	if most := c.dst.o.MaxVersions; most > 0 && len(missing) > most {
 		missing = missing[:most]
 	}
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
-}
-
-// upTo is the part of a list, newest first, that is not above n.
-func upTo(list []int64, n int64) []int64 {
-	for len(list) > 0 && list[0] > n {
-		list = list[1:]
-	}
-	return list
 }
 
 // same tells whether version n is the same on both sides: copied, or sealed anew. It is

@@ -175,25 +175,7 @@ func keptText(kept []int64, source string) string {
 	if len(kept) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; kept, and not in %s: %s", source, numberRanges(kept))
-}
-
-// numberRanges writes versions, newest first, as in "version 7, 3-5".
-func numberRanges(list []int64) string {
-	var ranges []string
-	for i := 0; i < len(list); {
-		last := i
-		for last+1 < len(list) && list[last+1] == list[last]-1 {
-			last++
-		}
-		text := fmt.Sprint(list[i])
-		if last > i {
-			text = fmt.Sprintf("%d-%d", list[last], list[i])
-		}
-		ranges = append(ranges, text)
-		i = last + 1
-	}
-	return "version " + strings.Join(ranges, ", ")
+	return fmt.Sprintf("; kept, and not in %s: version %s", source, ranges(kept))
 }
 
 // workspaces lists those that have a state.

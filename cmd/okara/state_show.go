@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,7 +86,7 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 	if copied != nil {
 		rows = append(rows, []string{"replica of", copied.Source + ", " + copied.lag()})
 		if len(copied.Kept) > 0 {
-			rows = append(rows, []string{"kept beside", numberRanges(copied.Kept)})
+			rows = append(rows, []string{"kept beside", "version " + ranges(copied.Kept)})
 		}
 	}
 	for _, row := range rows {
@@ -130,7 +131,12 @@ func (f *stateFlags) replica(ctx context.Context, reg *registries, s *statebacke
 	if err != nil {
 		return nil, err
 	}
-	r := &replicaJSON{Source: mark.Source, Kept: mark.Kept[ws]}
+	l, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there := l.Numbers(ws) // some of what was kept may have been pruned
+	r := &replicaJSON{Source: mark.Source, Kept: slices.DeleteFunc(mark.Kept[ws], func(n int64) bool { return !slices.Contains(there, n) })}
 	src, err := f.store(reg, mark.Source)
 	if err != nil {
 		return nil, err
