@@ -15,6 +15,7 @@ STATES  := $(CACHE)/terraform/1.16.0/terraform
 VERSION := 0.0.1
 PLATFORMS := darwin_amd64 darwin_arm64 freebsd_amd64 linux_amd64 linux_arm linux_arm64 windows_amd64 windows_arm64
 RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
+OUT      = bin/release/$(VERSION)
 TAG     := devel
 NESTED  := internal/e2e internal/conformance operator provider
 TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
@@ -46,7 +47,7 @@ build:
 image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara bundle load --images
 	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
 release: # okara's own provider as GoReleaser leaves one, for okara publish provider
-	cd internal/e2e && go run ./dist ../../provider github.com/seed-141914ff/okara/provider/cmd/terraform-provider-okara $(VERSION) "$(CURDIR)/bin/release/$(VERSION)" $(PLATFORMS)
+	cd internal/e2e && go run ./dist ../../provider github.com/seed-141914ff/okara/provider/cmd/terraform-provider-okara $(VERSION) "$(CURDIR)/$(OUT)" $(PLATFORMS)
 tools: build $(TOFU) $(TIME) $(REG) $(JQ) $(RELEASE)
 generate: # what is made from the API types of operator
 	$(MAKE) -C operator generate
@@ -114,8 +115,8 @@ $(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod
 	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/google/ko
 # What the tests publish of it, for this platform and another one.
 $(RELEASE): $(shell find provider oci statebackend credentials internal -name '*.go' ! -name '*_test.go' ! -path 'internal/e2e/*') provider/go.mod go.mod
-	$(MAKE) release PLATFORMS="darwin_arm64 $$(go env GOOS)_$$(go env GOARCH)"
-	rm -rf $(@D) && mv bin/release/0.0.1 $(@D)
+	rm -rf $(@D)
+	$(MAKE) release OUT=$(@D) PLATFORMS="darwin_arm64 $$(go env GOOS)_$$(go env GOARCH)"
 # Its remote-state backends are modules that the proxy lacks; no test needs one.
 $(CACHE)/terraform/%/terraform: internal/e2e/terraform/%/go.mod
 	rm -rf $(@D) && mkdir -p $(@D)/src && cp $(<D)/go.mod $(<D)/go.sum $(@D)/src/
