@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 
@@ -51,8 +52,14 @@ func cacheControl(g access.Grant) string {
 	return privateCache
 }
 
-// up is the relative reference from the document at path to the root, such as
-// "../../". Answers contain no host name, so they are right behind any proxy.
-func up(path string) string {
-	return strings.Repeat("../", strings.Count(path, "/")-1)
+// root is what an address in an answer begins with: the root of the server, as the
+// client reaches it. For who came by the public URL that is this URL, since some
+// clients resolve what is relative against another address (docs/serve.md). For
+// everybody else it is relative, such as "../../", and right behind any proxy: no word
+// of a request gets into an answer.
+func (l *links) root(r *http.Request) string {
+	if l.publicHost != "" && strings.EqualFold(r.Host, l.publicHost) {
+		return l.public
+	}
+	return strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
 }

@@ -51,9 +51,8 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	retry := oci.Retry{MaxAttempts: 4, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}
 	layout := addr.Layout{Prefix: "acme"}
 	o := server.Options{
-		Options: registry.Options{Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}), Layout: layout},
+		Options: registry.Options{Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}), Layout: layout, Hostname: "example.com"}, // the host of httptest.NewRequest
 		Access:  access.Policy{Anonymous: access.AnonymousAll()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
-		PublicURL: "http://example.com", // the host of httptest.NewRequest
 	}
 	if change != nil {
 		change(&o)

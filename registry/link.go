@@ -4,6 +4,7 @@ package registry
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,16 @@ type links struct {
 	ttl    time.Duration
 	now    func() time.Time
 	sealed string // the caller's credential, carried by every link; "" without pass-through
+
+	public, publicHost string // URL that people reach the server by, with a slash at its end, and its host; "": nobody said
+}
+
+func (o Options) newLinks(ttl time.Duration) *links {
+	l := &links{keys: o.Keys, ttl: ttl, now: o.Now}
+	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
+		l.public, l.publicHost = strings.TrimSuffix(o.PublicURL, "/")+"/", u.Host
+	}
+	return l
 }
 
 // blobName is what a link points at.

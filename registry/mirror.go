@@ -54,8 +54,9 @@ func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]
 		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
 	exp := r.links.expiry()
-	a, err := encodedOnce(&pv.Derived, "mirror", exp, func() (any, error) {
-		return newMirrorDoc(r.links, up(r.URL.Path), exp, pv), nil
+	root := r.links.root(r.Request)
+	a, err := encodedOnce(&pv.Derived, "mirror "+root, exp, func() (any, error) {
+		return newMirrorDoc(r.links, root, exp, pv), nil
 	})
 	if err != nil {
 		return err

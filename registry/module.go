@@ -93,7 +93,7 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 		File:       moduleFile(r.at.Module, r.at.Version),
 	}
 	h := w.Header()
-	root := up(r.URL.Path)
+	root := r.links.root(r.Request)
 	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b))
 	h.Set("Cache-Control", cacheControl(r.grant))
 	if m.answer.Answer == "" || m.answer.Answer == "portable" {

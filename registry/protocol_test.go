@@ -94,7 +94,7 @@ func TestUnknown(t *testing.T) {
 		"/v1/modules/Net/vpc/aws/versions", "/v1/modules/net/v_-pc/aws/versions", "/v1/modules/net/vpc%2Faws/x/versions",
 		"/v1/providers/acme/none/versions", "/v1/providers/acme/dns/2.0.0/download/linux/amd64",
 		"/v1/providers/acme/dns/1.0.0/download/linux/arm", "/v1/providers/acme/dns/1.0/download/linux/amd64",
-		"/v1/providers/ac__me/dns/versions", "/mirror/example.com/acme/dns/index.json",
+		"/v1/providers/ac__me/dns/versions", "/mirror/other.example.com/acme/dns/index.json",
 		"/mirror/registry.opentofu.org/hashicorp/aws/1.0.0.json", "/mirror/registry.opentofu.org/hashicorp/aws/index.html",
 		"/origin/registry.opentofu.org/v1/providers/hashicorp/aws/versions", "/nothing", "/v1/modules//vpc/aws/versions",
 		"/archives/x", "/archives/x/y/z", "/state/shop/default", "/",

@@ -114,7 +114,7 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 		return notFound("provider %s %s: %v", r.at.Provider, r.at.version, err)
 	}
 	exp := r.links.expiry()
-	root := up(r.URL.Path)
+	root := r.links.root(r.Request)
 	a, err := encodedOnce(&pv.Derived, root+r.at.platform.String(), exp, func() (any, error) {
 		return newPackageDoc(r.links, root, exp, r.at.providerVersion, pv, pkg), nil
 	})

@@ -5,6 +5,7 @@ package registry_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -182,4 +183,34 @@ func cutSignature(token string) (text, signature string, ok bool) {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token[i+1:])
 	return token[:i], string(b), err == nil
+}
+
+// TestAbsoluteAddresses asks by the public URL, and by other names of the server. Only the
+// former, in any case of letters, gives absolute addresses, and they are those of the
+// settings whatever else the request says.
+func TestAbsoluteAddresses(t *testing.T) {
+	const public = "https://okara.test/tf"
+	for _, given := range []string{public, public + "/"} {
+		f := newFront(t, func(o *server.Options) { o.PublicURL = given })
+		f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+		f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+		f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
+		for host, want := range map[string]string{"okara.test": public + "/archives/", "OKARA.test": public + "/archives/", "localhost": "../archives/", "127.0.0.1:1": "../archives/"} {
+			for _, path := range []string{
+				"/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/registry.opentofu.org/hashicorp/time/1.0.0.json",
+			} {
+				r := must(http.NewRequest(http.MethodGet, f.URL+path, nil))
+				r.Host = host
+				r.Header.Set("X-Forwarded-Host", "evil.example.com")
+				r.Header.Set("X-Forwarded-Proto", "gopher")
+				resp := must(http.DefaultClient.Do(r))
+				text := resp.Header.Get("X-Terraform-Get") + string(must(io.ReadAll(resp.Body)))
+				resp.Body.Close()
+				links, good := strings.Count(text, "archives/"), strings.Count(text, want)
+				if links == 0 || good != links || strings.Contains(text, "evil") || strings.Contains(text, "gopher") {
+					t.Errorf("%s %s: %d of %d addresses begin as they should: %s", host, path, good, links, text)
+				}
+			}
+		}
+	}
 }

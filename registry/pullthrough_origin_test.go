@@ -183,7 +183,7 @@ func TestPullThroughAborts(t *testing.T) {
 			resp.Body, resp.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader(half), end)), 2<<20
 		}
 	}
-	f := newFront(t, func(o *server.Options) { pullFrom(from)(o); o.PublicURL = "http://okara.test" })
+	f := newFront(t, func(o *server.Options) { pullFrom(from)(o); o.Hostname = "okara.test" })
 	link := f.archive(t, "linux_amd64")
 	resp, err := http.Get(f.URL + link) // the beginning is here, and the end is not
 	if err != nil {

@@ -32,6 +32,11 @@ type Options struct {
 	Beside   bool            // the registry is served beside the protocols, under /v2/ of the same host
 	Hostname string          // name under which /mirror/ serves own providers; empty: the one the client used
 
+	// PublicURL is where people reach the server. Who comes by it gets absolute addresses;
+	// "": all of them are relative. Where everybody may write, the server answers to its
+	// host and to Hostname only, besides loopback names.
+	PublicURL string
+
 	Require  map[string]trust.Policy // by kind: what a module, provider or mirror version must fulfil to be served
 	Revoked  catalog.RevokedKeys     // OpenPGP keys that nothing is served with any more
 	Archives Archives                // how archives are linked and delivered
@@ -128,7 +133,7 @@ func newServer(o Options) (*server, error) {
 	if s.metrics == nil {
 		s.metrics = NewMetrics(nil)
 	}
-	own := o.newView(o.Client, s.metrics, &links{keys: o.Keys, ttl: o.Archives.TTL, now: o.Now})
+	own := o.newView(o.Client, s.metrics, o.newLinks(o.Archives.TTL))
 	s.views = &views{own: own, o: o, metrics: s.metrics, callers: map[oci.Credential]callersView{}}
 	s.pull = newPullThrough(o, own, s.metrics)
 	own.pull = s.pull

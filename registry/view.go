@@ -131,7 +131,7 @@ func (s *views) make(c oci.Credential) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &links{keys: s.o.Keys, ttl: min(s.o.Archives.TTL, callersLink), now: s.o.Now}
+	l := s.o.newLinks(min(s.o.Archives.TTL, callersLink))
 	if l.sealed, err = s.o.Keys.Seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}

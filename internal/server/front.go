@@ -37,10 +37,7 @@ type Options struct {
 	Sessions  *access.Sessions  // of browsers; nil: nobody logs in to the pages
 	Proxies   []netip.Prefix    // whose X-Forwarded-For is believed
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
-	// PublicURL is where browsers reach the server. Where everybody may write, it
-	// answers to its host and to Hostname only, besides loopback names.
-	PublicURL string
-	BasePath  string // path below which a proxy serves okara, for the discovery document
+	BasePath  string            // path below which a proxy serves okara, for the discovery document
 
 	Embedded http.Handler   // the registry to serve under /v2/, nil: none
 	Room     func() error   // says that the disk of Embedded is full; nil: unknown

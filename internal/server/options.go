@@ -21,10 +21,10 @@ import (
 func (s *Settings) options(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
-			Hostname: s.Hostname, TagTTL: s.Cache.TagTTL.value(), Logger: env.Log,
+			Hostname: s.Hostname, PublicURL: s.PublicURL, TagTTL: s.Cache.TagTTL.value(), Logger: env.Log,
 			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
 		},
-		BasePath: s.BasePath, PublicURL: s.PublicURL, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
+		BasePath: s.BasePath, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
 	o.off = s.UI.off()

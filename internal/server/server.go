@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -106,6 +108,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	}
 	if o.Sessions != nil && s.BasePath != "" {
 		env.Log.Warn("with base_path, whatever else this host serves can act as who is logged in to the pages: a host of its own keeps them apart", "base_path", s.BasePath)
+	}
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && s.PublicURL == "" && !netaddr.IsLoopback(host) {
+		env.Log.Warn("without public_url the addresses in answers are relative: OpenTofu and Terraform follow them, Terragrunt's provider cache and Renovate do not")
 	}
 	o.Metrics.running(env.Version, s.Storage)
 	var runner *depotRunner
