@@ -120,9 +120,50 @@ type errorDoc struct {
 	RequestID string   `json:"request_id,omitempty"`
 }
 
-// WriteError writes the answer to a request that failed, and nothing else.
+// registryErrorDoc is the same for clients of a registry (OCI distribution spec,
+// "Error Codes"), which show nothing of any other form.
+type registryErrorDoc struct {
+	Errors []registryError `json:"errors"`
+}
+
+type registryError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// registryCode is the code of a status. The specification has none for an error of the
+// server; UNKNOWN is what the first registry has.
+func registryCode(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "UNAUTHORIZED"
+	case http.StatusForbidden, http.StatusMisdirectedRequest:
+		return "DENIED"
+	case http.StatusNotFound:
+		return "NAME_UNKNOWN"
+	case http.StatusRequestEntityTooLarge:
+		return "SIZE_INVALID"
+	case http.StatusTooManyRequests:
+		return "TOOMANYREQUESTS"
+	}
+	if status >= http.StatusInternalServerError {
+		return "UNKNOWN"
+	}
+	return "UNSUPPORTED"
+}
+
+// errorBody is what a client reads of an error, by whom it speaks to.
+func errorBody(r *http.Request, status int, text string) any {
+	if r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/") {
+		return registryErrorDoc{[]registryError{{registryCode(status), text}}}
+	}
+	return errorDoc{[]string{text}, RequestID(r)}
+}
+
+// WriteError writes the answer to a request that failed, and nothing else. Below /v2/ it
+// has the form of a registry's.
 func WriteError(w http.ResponseWriter, r *http.Request, status int, text string) {
-	body, err := json.Marshal(errorDoc{[]string{text}, RequestID(r)})
+	body, err := json.Marshal(errorBody(r, status, text))
 	if err != nil {
 		body = []byte(`{"errors":["internal error"]}`)
 	}

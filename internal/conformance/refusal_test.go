@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestRefusals reads with crane what the server says where it refuses a request to its
+// own registry: crane shows nothing of an error in another form than a registry's.
+func TestRefusals(t *testing.T) {
+	built, err := embedded.New(t.TempDir(), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := oci.New(serve(t, built), oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const token = "oks_net_0123456789abcdefghij"
+	id, hash, err := access.HashToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scopes []access.Scope
+	for _, text := range []string{"publish:module:net/**", "read:module:**"} {
+		scope, err := access.ParseScope(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scopes = append(scopes, scope)
+	}
+	front, err := server.New(server.Options{
+		Options:  registry.Options{Client: client, Layout: addr.Layout{}},
+		Access:   access.Policy{Tokens: []access.Token{{ID: id, Hash: hash, Scopes: scopes}}},
+		Keys:     []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+		Embedded: built,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := serve(t, front)
+	user := crane.WithAuth(&authn.Basic{Username: "x", Password: token})
+	for _, tt := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"nobody", func() error { _, err := crane.ListTags(host + "/modules/net/vpc/aws"); return err }, "UNAUTHORIZED: a token is needed"},
+		{"wrong token", func() error {
+			_, err := crane.ListTags(host+"/modules/net/vpc/aws", crane.WithAuth(&authn.Bearer{Token: "no"}))
+			return err
+		}, "UNAUTHORIZED: the token is not valid"},
+		{"another namespace", func() error { return crane.Push(empty.Image, host+"/modules/other/vpc/aws:1.0.0", user) }, "DENIED: this token may not publish module other/vpc/aws"},
+		{"all repositories", func() error { _, err := crane.Catalog(host, user); return err }, "DENIED: this token may not"},
+		{"no module", func() error { _, err := crane.Manifest(host+"/modules/net/none/aws:1.0.0", user); return err }, "_UNKNOWN: "},
+	} {
+		if err := tt.do(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q in it", tt.name, err, tt.want)
+		}
+	}
+}
