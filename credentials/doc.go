@@ -70,9 +70,12 @@
 // # Refusals
 //
 // The registry client calls Rejected when a registry refuses a credential and
-// asks again, once. Helpers are asked again then and files are read again, so
-// a long run survives a rotated password. An answer younger than ten seconds
-// is not asked for again: a helper has nothing newer behind it.
+// asks again, a few times at most. Helpers are asked again then and files are read
+// again, so a long run survives a rotated password. An answer younger than ten
+// seconds is not asked for again: a helper has nothing newer behind it. A credential
+// that nobody has there is passed over for ten minutes, and what comes next in order
+// is tried, but not where it was given to okara itself. One whose owner lacks a right
+// is not: another identity is not what was meant.
 //
 // # Alternatives considered
 //

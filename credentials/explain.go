@@ -23,6 +23,7 @@ type Candidate struct {
 	Secret   string     `json:"secret,omitempty"`   // masked
 	Expires  *time.Time `json:"expires,omitempty"`  // if the credential tells it
 	Chosen   bool       `json:"chosen"`
+	Refused  bool       `json:"refused,omitempty"` // by the registry, a while ago at most
 	Reason   string     `json:"reason"` // why it was chosen, or why not
 }
 
@@ -30,6 +31,9 @@ type Candidate struct {
 const Anonymous = "anonymous"
 
 const masked = "********"
+
+// Explicit is the Source of what was given to okara itself.
+const Explicit = "explicit"
 
 // Explain returns every candidate in order of rank: the matching ones first,
 // the most specific at the top, then all places that offer nothing for this
@@ -58,7 +62,7 @@ func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Cand
 func (f finding) candidate(t target) Candidate {
 	c := Candidate{
 		Source: f.source.name, Location: f.source.location, Key: f.entry.raw,
-		Match: f.match.name(f.entry.key, t), Helper: f.entry.helper, Chosen: f.chosen,
+		Match: f.match.name(f.entry.key, t), Helper: f.entry.helper, Chosen: f.chosen, Refused: errors.Is(f.err, errRefused),
 		Reason: f.reason(),
 	}
 	if f.match != matchNone {
@@ -69,6 +73,8 @@ func (f finding) candidate(t target) Candidate {
 
 func (f finding) reason() string {
 	switch {
+	case f.chosen && f.err != nil:
+		return f.err.Error() + ", and there is no other"
 	case f.chosen:
 		return "the most specific match, from the first source that has one"
 	case errors.Is(f.err, errNoEntry):

@@ -162,16 +162,16 @@ func TestRejected(t *testing.T) {
 	old := mustCredential(t, r, "a.example.com", "x")
 	mustCredential(t, r, "b.example.com", "x")
 
-	r.Rejected("a.example.com", "x", old)
+	r.Rejected("a.example.com", "x", old, false)
 	if mustCredential(t, r, "a.example.com", "x"); len(m.calls("h")) != 2 {
 		t.Errorf("a fresh answer was asked for again: %q", m.calls("h"))
 	}
 	now = now.Add(time.Hour)
-	r.Rejected("a.example.com", "x", basic("u", "another"))
+	r.Rejected("a.example.com", "x", basic("u", "another"), false)
 	if mustCredential(t, r, "a.example.com", "x"); len(m.calls("h")) != 2 {
 		t.Errorf("an answer that was not rejected was asked for again: %q", m.calls("h"))
 	}
-	r.Rejected("a.example.com", "x", old)
+	r.Rejected("a.example.com", "x", old, false)
 	for range 2 {
 		mustCredential(t, r, "a.example.com", "x")
 		mustCredential(t, r, "b.example.com", "x")
@@ -184,13 +184,13 @@ func TestRejected(t *testing.T) {
 	if want := (oci.Credential{RegistryToken: "access", IdentityToken: "refresh"}); both != want {
 		t.Errorf("got %+v, want %+v", both, want)
 	}
-	r.Rejected("c.example.com", "x", both)
+	r.Rejected("c.example.com", "x", both, false)
 	if got, want := mustCredential(t, r, "c.example.com", "x"), (oci.Credential{IdentityToken: "refresh"}); got != want {
 		t.Errorf("after the access token was refused: got %+v, want %+v", got, want)
 	}
 
 	m.file("home/.docker/config.json", auths("a.example.com", "rotated:x"))
-	r.Rejected("a.example.com", "x", old)
+	r.Rejected("a.example.com", "x", old, false)
 	if got := mustCredential(t, r, "a.example.com", "x"); got != basic("rotated", "x") {
 		t.Errorf("a changed file is not read again: got %+v", got)
 	}

@@ -27,6 +27,8 @@ const (
 	// minHelperAge protects a helper from being asked again and again when a
 	// registry refuses what it says: a younger answer has nothing newer behind it.
 	minHelperAge = 10 * time.Second
+	// refusedAge is how long a credential is passed over that a registry refused.
+	refusedAge = 10 * time.Minute
 )
 
 // Setting is a credential that the user gave to okara itself.
@@ -62,6 +64,13 @@ type Resolver struct {
 	warned  map[string]bool
 	answers map[question]answer
 	spent   map[string]bool // access tokens that a registry refused
+	refused map[refusal]time.Time
+}
+
+// refusal is a credential that a registry does not know.
+type refusal struct {
+	host string
+	cred oci.Credential
 }
 
 // question is what a helper is asked.
@@ -101,6 +110,7 @@ func New(o Options) *Resolver {
 		warned:  map[string]bool{},
 		answers: map[question]answer{},
 		spent:   map[string]bool{},
+		refused: map[refusal]time.Time{},
 	}
 }
 
@@ -137,8 +147,9 @@ func (r *Resolver) ServiceToken(host string) string {
 // Rejected tells the resolver that a registry or its token service refused c,
 // so that the next question is answered afresh: helpers are asked again, files
 // are read again, and an access token with a refresh token beside it is
-// replaced by the latter.
-func (r *Resolver) Rejected(host, _ string, c oci.Credential) {
+// replaced by the latter. One that is unknown there is passed over for a while, and the
+// next source asked, unless it was given to okara itself: then nobody else is meant.
+func (r *Resolver) Rejected(host, _ string, c oci.Credential, unknown bool) {
 	host = normalHost(host)
 	now := r.o.Now()
 	r.mu.Lock()
@@ -146,6 +157,8 @@ func (r *Resolver) Rejected(host, _ string, c oci.Credential) {
 	r.sources = nil
 	if c.RegistryToken != "" && c.IdentityToken != "" {
 		r.spent[c.RegistryToken] = true
+	} else if unknown {
+		r.refused[refusal{host, c}] = now
 	}
 	for q, a := range r.answers {
 		if q.host == host && a.err == nil && a.cred == c && now.Sub(a.at) >= minHelperAge {
@@ -186,6 +199,7 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(-cmp.Compare(a.match, b.match), cmp.Compare(a.source.class, b.source.class))
 	})
+	first := -1 // of those that were refused
 	for i := range found {
 		f := &found[i]
 		if f.match == matchNone {
@@ -200,10 +214,30 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 			}
 		}
 		f.cred = r.withoutSpent(f.cred)
+		if f.source.class != classExplicit && r.wasRefused(t.host, f.cred) {
+			f.err = errRefused
+			if first < 0 {
+				first = i
+			}
+			continue
+		}
 		f.chosen = true
-		break
+		return found, nil
+	}
+	if first >= 0 {
+		found[first].chosen = true // there is no better one
 	}
 	return found, nil
+}
+
+// errRefused says of a credential that its registry does not know it.
+var errRefused = errors.New("the registry refused it")
+
+func (r *Resolver) wasRefused(host string, c oci.Credential) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.refused[refusal{host, c}]
+	return ok && r.o.Now().Sub(at) < refusedAge
 }
 
 // all returns the sources for one host in order of class.

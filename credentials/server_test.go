@@ -126,6 +126,50 @@ func TestRotatedPassword(t *testing.T) {
 	})
 }
 
+// TestNextSource has a credential in the first source that the registry does not know:
+// the next source is asked, unless the first one was given to okara itself.
+func TestNextSource(t *testing.T) {
+	guards(t, func(t *testing.T, g *ocitest.Guard) {
+		m := newMachine(t, "linux")
+		m.file("home/.tofurc", `credentials "`+g.Host+`" {
+  token = "revoked"
+}
+`)
+		m.file("home/.docker/config.json", auths(g.Host, "octocat:s3cr3t"))
+		r := credentials.New(m.options())
+		repo, err := oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := artifact(t, "hello")
+		if _, err := repo.Push(t.Context(), a); err != nil {
+			t.Errorf("with a good credential in the second source: %v", err)
+		}
+		list, err := r.Explain(t.Context(), g.Host, "acme/net")
+		if err != nil || len(list) < 2 || list[0].Reason != "skipped: the registry refused it" || list[0].Chosen || !list[1].Chosen {
+			t.Errorf("explained as %+v, %v", list, err)
+		}
+		g.SetUsers(nil)
+		g.Expire()
+		if _, err := repo.Push(t.Context(), artifact(t, "more")); !errors.Is(err, oci.ErrUnauthenticated) {
+			t.Errorf("with none that counts: %v", err)
+		}
+		if list, err = r.Explain(t.Context(), g.Host, "acme/net"); err != nil || list[0].Reason != "the registry refused it, and there is no other" || list[1].Reason != "skipped: the registry refused it" {
+			t.Errorf("explained as %+v, %v", list, err)
+		}
+		g.SetUsers(map[string]string{"octocat": "s3cr3t"})
+		o := m.options()
+		o.Explicit = []credentials.Setting{{Origin: "--username", Prefix: g.Host, Credential: basic("octocat", "wrong")}}
+		r = credentials.New(o)
+		if repo, err = oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := repo.Push(t.Context(), a); !errors.Is(err, oci.ErrUnauthenticated) {
+			t.Errorf("with a wrong password that was given: %v", err)
+		}
+	})
+}
+
 func TestWrongPassword(t *testing.T) {
 	words := map[string]string{"Basic": "authentication required", "Bearer": "the issuer does not know this user name and password"}
 	for kind, word := range words {

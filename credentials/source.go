@@ -55,7 +55,7 @@ func (r *Resolver) loadSources() (_ []source, ambient bool) {
 	explicit := make([]source, 0, len(r.o.Explicit))
 	for _, s := range r.o.Explicit {
 		explicit = append(explicit, source{
-			class: classExplicit, name: "explicit", location: s.Origin,
+			class: classExplicit, name: Explicit, location: s.Origin,
 			entries: []entry{{raw: s.Prefix, key: parseKey(s.Prefix), cred: s.Credential, helper: s.Helper}},
 		})
 	}

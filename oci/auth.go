@@ -34,7 +34,8 @@ type session struct {
 	follow     *auth.Client // follows redirects of GET and HEAD
 	stay       *auth.Client // hands every redirect to the caller
 
-	renewing sync.Mutex // held while a credential is replaced
+	renewing sync.Mutex          // held while a credential is replaced
+	tried    map[Credential]bool // which were refused; guarded by renewing
 
 	mu         sync.Mutex // guards the fields below
 	last       Credential // the one in use
@@ -86,11 +87,19 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 		s.last = c
 	}
 	s.mu.Unlock()
-	return auth.Credential{
+	out := auth.Credential{
 		Username: c.Username, Password: c.Password,
 		RefreshToken: c.IdentityToken, AccessToken: c.RegistryToken,
-	}, nil
+	}
+	if c.RegistryToken != "" && c.Password == "" && c.IdentityToken == "" {
+		out.Username, out.Password = tokenUser, c.RegistryToken
+	}
+	return out, nil
 }
+
+// tokenUser is the name beside a token that a registry wants as a password. Those that
+// take tokens there look at the token alone.
+const tokenUser = "token"
 
 func (s *session) find(ctx context.Context) (Credential, error) {
 	if s.o.Credential == nil {
@@ -138,9 +147,9 @@ func (s *session) actions() []string {
 }
 
 // renewed reports whether there is another credential than the one that was
-// refused to a request sent in that generation; its tokens are dropped then.
+// refused with err to a request sent in that generation; its tokens are dropped then.
 // Of parallel requests that are refused one replaces it for all.
-func (s *session) renewed(ctx context.Context, generation int) bool {
+func (s *session) renewed(ctx context.Context, generation int, err error) bool {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
 	refused, now := s.inUse()
@@ -151,10 +160,14 @@ func (s *session) renewed(ctx context.Context, generation int) bool {
 		return false
 	}
 	if s.o.Rejected != nil {
-		s.o.Rejected(s.host, s.name, refused)
+		s.o.Rejected(s.host, s.name, refused, errors.Is(err, ErrUnauthenticated))
 	}
+	if s.tried == nil {
+		s.tried = map[Credential]bool{}
+	}
+	s.tried[refused] = true
 	c, err := s.find(ctx)
-	if err != nil || c == refused || c == (Credential{}) {
+	if err != nil || s.tried[c] || c == (Credential{}) {
 		return false // the registry's refusal says more than a helper's error
 	}
 	s.tokens.drop()

@@ -176,7 +176,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "/test/repo: GET http", 2},
 		{"token where a password is wanted", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, func(context.Context, string, string) (oci.Credential, error) {
 			return oci.Credential{RegistryToken: "a-secret"}, nil
-		}, oci.ErrUnauthenticated, "missing username or password", 1},
+		}, oci.ErrUnauthenticated, "authentication required", 3},
 		{"may only read", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Allow: reader}, login("u", "password"), oci.ErrDenied, "", 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,6 +252,14 @@ func TestIdentityToken(t *testing.T) {
 	mustPush(t, r, "v1", "identity")
 }
 
+// TestTokenAsPassword: a registry that wants a password gets a token as one.
+func TestTokenAsPassword(t *testing.T) {
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: &ocitest.Issuer{Users: map[string]string{"token": "a-secret"}, Basic: true}}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{RegistryToken: "a-secret"}, nil
+	}})
+	mustPush(t, r, "v1", "token")
+}
+
 // TestNewCredential: a credential that expires is asked for again when the
 // registry refuses the old one, and the request goes through.
 func TestNewCredential(t *testing.T) {
@@ -267,7 +275,7 @@ func TestNewCredential(t *testing.T) {
 			}
 			return oci.Credential{Username: "u", Password: "second"}, nil
 		},
-		Rejected: func(_, _ string, c oci.Credential) {
+		Rejected: func(_, _ string, c oci.Credential, _ bool) {
 			if c.Password != "first" {
 				t.Errorf("rejected: %q", c.Password)
 			}
@@ -282,8 +290,9 @@ func TestNewCredential(t *testing.T) {
 	if calls.Load() != 3 || rejected.Load() != 1 {
 		t.Errorf("asked %d times, rejected %d times; want 3 and 1", calls.Load(), rejected.Load())
 	}
-	// Anonymous, with the first password, anonymous, with the second; then known.
-	if diff := cmp.Diff(count.Take(), map[string]int{"GET tags": 5}); diff != "" {
+	// Anonymous, with the first password, which is asked about, anonymous, with the
+	// second; then known.
+	if diff := cmp.Diff(count.Take(), map[string]int{"GET ping": 1, "GET tags": 5}); diff != "" {
 		t.Errorf("requests (-got +want):\n%s", diff)
 	}
 }
@@ -302,7 +311,7 @@ func TestNewCredentialParallel(t *testing.T) {
 				}
 				return oci.Credential{Username: "old", Password: "old"}, nil
 			},
-			Rejected: func(_, _ string, c oci.Credential) { rejected.Add(1) },
+			Rejected: func(_, _ string, c oci.Credential, _ bool) { rejected.Add(1) },
 		})
 		mustPush(t, r, "v1", "parallel")
 		expired.Store(true)

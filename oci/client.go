@@ -33,10 +33,11 @@ type Options struct {
 	// Credential finds credentials; nil is anonymous.
 	Credential CredentialFunc
 	// Rejected hears of a credential that the registry or its token server
-	// refused, so that a cached one can be dropped. Credential is then asked
-	// again, and the request is repeated once if the answer is another one.
+	// refused, so that a cached one can be dropped. unknown: it is nobody's there;
+	// else whose it is may not do this. Credential is then asked again, and the
+	// request is repeated while the answers are new ones, a few times at most.
 	// Nil: nothing is dropped, but a changed answer is still used.
-	Rejected func(host, repository string, c Credential)
+	Rejected func(host, repository string, c Credential, unknown bool)
 	// Transport sends the requests; nil is [http.DefaultTransport]. Retries,
 	// authentication and redirects are added by this package.
 	Transport http.RoundTripper

@@ -141,7 +141,7 @@ func TestMountScopes(t *testing.T) {
 			count := &ocitest.Count{}
 			var rejected int
 			r := newRepo(t, host, oci.Options{
-				Credential: login("u", "password"), Transport: count, Rejected: func(string, string, oci.Credential) { rejected++ },
+				Credential: login("u", "password"), Transport: count, Rejected: func(string, string, oci.Credential, bool) { rejected++ },
 			})
 			for i := range blobs {
 				if err := r.PushBlob(t.Context(), blobs[i]); err != nil {

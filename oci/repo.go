@@ -131,19 +131,30 @@ func (r *Repo) send(ctx context.Context, q request) (*http.Response, error) {
 	if errors.Is(err, ErrDenied) && refused(ctx, err) && r.s.narrowed() {
 		resp, err = r.sendOnce(ctx, q)
 	}
-	if refused(ctx, err) && r.s.renewed(ctx, generation) {
+	for range maxCredentials {
+		if err = deniedAfterAll(ctx, err); !refused(ctx, err) || !r.s.renewed(ctx, generation, err) {
+			break
+		}
+		_, generation = r.s.inUse()
 		resp, err = r.sendOnce(ctx, q)
 	}
 	return resp, deniedAfterAll(ctx, err)
 }
 
+// maxCredentials is how many more are tried when one is refused.
+const maxCredentials = 4
+
 // deniedAfterAll is err, or the refusal of a right where the registry says 401 to a
 // credential that it knows.
 func deniedAfterAll(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*ResponseError](err)
-	if ok && e.accepted != nil && e.sentinel == ErrUnauthenticated && ctx.Err() == nil && e.accepted() {
+	if !ok || e.accepted == nil || e.sentinel != ErrUnauthenticated || ctx.Err() != nil {
+		return err
+	}
+	if e.accepted() {
 		e.sentinel = ErrDenied
 	}
+	e.accepted = nil // it was asked
 	return err
 }
 

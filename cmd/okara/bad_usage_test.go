@@ -300,14 +300,19 @@ func TestRefusedCredential(t *testing.T) {
 	login := newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"no"}]}`)
 	file := filepath.Join(t.TempDir(), "config.json")
 	mustWrite(t, file, []byte(`{"auths":{"`+login+`":{"username":"octocat","password":"hunter2"}}}`))
+	tofurc := filepath.Join(t.TempDir(), "tofurc")
+	mustWrite(t, tofurc, []byte("credentials \""+login+"\" {\n  token = \"hunter2\"\n}\n"))
+	again := "; log in with `okara login " + login + "`"
 	for name, env := range map[string]map[string]string{
-		"octocat from " + file:                                {"DOCKER_CONFIG": filepath.Dir(file)},
-		"me from variables OKARA_USERNAME and OKARA_PASSWORD": {"OKARA_USERNAME": "me", "OKARA_PASSWORD": "hunter2"},
+		"the password of octocat from " + file + " was refused" + again: {"DOCKER_CONFIG": filepath.Dir(file)},
+		"the password of me from variables OKARA_USERNAME and OKARA_PASSWORD was refused, and nothing else is tried beside what is given to okara": {
+			"OKARA_USERNAME": "me", "OKARA_PASSWORD": "hunter2", "DOCKER_CONFIG": filepath.Dir(file)},
+		"the registry token from " + tofurc + ", and the password of octocat from " + file + " were refused" + again: {"DOCKER_CONFIG": filepath.Dir(file), "TF_CLI_CONFIG_FILE": tofurc},
 	} {
 		var out, errOut bytes.Buffer
 		code := run(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
 		o := outcome{code: code, out: out.String(), err: errOut.String()}
-		if o.code != exitDenied || !strings.Contains(o.err, "the password of "+name+" was refused; log in with `okara login "+login+"`") || strings.Contains(o.err, "hunter2") {
+		if o.code != exitDenied || !strings.Contains(o.err, name) || strings.Contains(o.err, "hunter2") {
 			t.Errorf("exit %d\n%s", o.code, o.err)
 		}
 	}

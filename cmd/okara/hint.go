@@ -77,7 +77,14 @@ func (a *app) refusedHint(err error) string {
 	case errors.Is(err, oci.ErrDenied):
 		return used.name + " is valid and may not do this; check that the project is there, and what the account may do in it" + explain
 	}
-	return fmt.Sprintf("%s was refused; log in with `okara login %s`", used.name, host) + explain
+	was := " was refused"
+	if used.several {
+		was = " were refused"
+	}
+	if used.given {
+		return used.name + was + ", and nothing else is tried beside what is given to okara; correct it" + explain
+	}
+	return fmt.Sprintf("%s%s; log in with `okara login %s`", used.name, was, host) + explain
 }
 
 // wrongScheme recognises http where https is spoken, and the reverse, of which only

@@ -57,8 +57,10 @@ func (reg *registries) credential(ctx context.Context, host, repository string) 
 
 // usedCredential says with what a repository was asked.
 type usedCredential struct {
-	target target
-	name   string // "the password of me from FILE", "" for none
+	target  target
+	name    string // "the password of me from FILE", "" for none; all that were tried, if several were
+	several bool
+	given   bool // it was given to okara itself
 }
 
 func (reg *registries) used() usedCredential {
@@ -71,17 +73,24 @@ func (reg *registries) used() usedCredential {
 	if err != nil {
 		return used // the request failed for the same reason, which is the error
 	}
+	var names []string
 	for _, c := range list {
-		if !c.Chosen || c.Source == credentials.Anonymous {
-			continue
+		if c.Refused || c.Chosen && c.Source != credentials.Anonymous {
+			names = append(names, credentialName(c))
+			used.given = c.Source == credentials.Explicit
 		}
-		used.name = "the " + cmp.Or(c.Kind, "credential")
-		if c.Username != "" {
-			used.name += " of " + c.Username
-		}
-		used.name += " from " + cmp.Or(c.Location, c.Source)
 	}
+	used.name, used.several = strings.Join(names, ", and "), len(names) > 1
 	return used
+}
+
+// credentialName says what a credential is and where it is kept.
+func credentialName(c credentials.Candidate) string {
+	name := "the " + cmp.Or(c.Kind, "credential")
+	if c.Username != "" {
+		name += " of " + c.Username
+	}
+	return name + " from " + cmp.Or(c.Location, c.Source)
 }
 
 // credentials returns the resolver of this run, so that each credential
