@@ -156,7 +156,7 @@ func (f *front) provider(t testing.TB, rel release) release {
 		archive := depottest.ZipOf(t, map[string]string{"terraform-provider-" + p.Type + "_v" + v.String(): "binary for " + name})
 		rel.zips[name] = archive
 		blob := oci.BytesBlob(artifact.MediaZip, archive)
-		target := must(artifact.NewProviderTarget(blob.Descriptor))
+		target := must(artifact.NewProviderTarget(blob.Descriptor, file))
 		a.Blobs, a.Children = append(a.Blobs, blob), append(a.Children, target)
 		sums[file] = blob.Digest.Encoded()
 		entry := artifact.ProviderPlatform{Platform: platform, Manifest: target.Descriptor}

@@ -253,7 +253,7 @@ func TestMovedTag(t *testing.T) {
 	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
 
 	other := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
-	target := must(artifact.NewProviderTarget(oci.BytesBlob(artifact.MediaZip, other).Descriptor))
+	target := must(artifact.NewProviderTarget(oci.BytesBlob(artifact.MediaZip, other).Descriptor, "x.zip"))
 	r := f.repo(t, "acme/providers/acme/dns")
 	index := must(artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))
 	index.Platforms[0].Manifest, index.Platforms[0].Zh = target.Descriptor, hexSum(other)

@@ -100,7 +100,7 @@ func badOriginOf(zip []byte, s sums, key badKey) makeArgs {
 			t.Fatal(err)
 		}
 		blob := oci.BytesBlob(artifact.MediaZip, zip)
-		target, err := artifact.NewProviderTarget(blob.Descriptor)
+		target, err := artifact.NewProviderTarget(blob.Descriptor, "x.zip")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -159,7 +159,7 @@ func (s *store) event(t *testing.T, repository, action, version string) {
 func (s *store) foreign(t *testing.T, repository, tag string) {
 	t.Helper()
 	r, empty := s.repo(repository), oci.EmptyBlob()
-	root := must(artifact.NewProviderTarget(empty.Descriptor))
+	root := must(artifact.NewProviderTarget(empty.Descriptor, "x.zip"))
 	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{empty}, Root: root}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ require (
 	github.com/olareg/olareg v0.1.2
 	github.com/opencontainers/image-spec v1.1.1
 	github.com/seed-141914ff/okara v0.0.0
+	oras.land/oras-go/v2 v2.6.4
 )
 
 require (
@@ -187,7 +188,6 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
-	oras.land/oras-go/v2 v2.6.4 // indirect
 )
 
 replace github.com/seed-141914ff/okara => ../..

@@ -112,7 +112,7 @@ func TestExamineRezipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	zip := oci.BytesBlob(artifact.MediaZip, depottest.NewZip(t, depottest.File("terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755), depottest.File("LICENSE", "free", 0o644)))
-	target, err := artifact.NewProviderTarget(zip.Descriptor)
+	target, err := artifact.NewProviderTarget(zip.Descriptor, "x.zip")
 	if err != nil {
 		t.Fatal(err)
 	}

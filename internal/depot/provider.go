@@ -247,7 +247,7 @@ func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatf
 	}
 	var a oci.Artifact
 	for _, k := range packages {
-		target, err := targetBeside(index.Platforms, k)
+		target, err := artifact.NewProviderTarget(k.descriptor(), k.Filename)
 		if err != nil {
 			return oci.Artifact{}, err
 		}
@@ -266,16 +266,6 @@ func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatf
 	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
 	a.Root, err = artifact.NewProviderIndex(p.Item().Kind, p, index, metadata)
 	return a, err
-}
-
-// targetBeside is the manifest of a package that none of the others equals.
-func targetBeside(others []artifact.ProviderPlatform, k Package) (oci.Manifest, error) {
-	target, err := artifact.NewProviderTarget(k.descriptor())
-	same := slices.ContainsFunc(others, func(p artifact.ProviderPlatform) bool { return p.Manifest.Digest == target.Digest })
-	if err != nil || !same {
-		return target, err
-	}
-	return artifact.NewEqualTarget(k.descriptor(), k.Platform.String())
 }
 
 // contentDigest identifies the set of zips.

@@ -52,25 +52,17 @@ type ProviderIndex struct {
 	Annotations map[string]string
 }
 
-// NewProviderTarget returns the manifest of one platform's zip.
-func NewProviderTarget(zip oci.Descriptor) (oci.Manifest, error) { return newTarget(zip, nil) }
-
-// NewEqualTarget is [NewProviderTarget] where another platform has the same zip.
-// Registries know children of an index by their digests, and OpenTofu 1.12 may panic
-// on two that are equal, so this one says its platform.
-func NewEqualTarget(zip oci.Descriptor, platform string) (oci.Manifest, error) {
-	return newTarget(zip, map[string]string{annTargetPlatform: platform})
-}
-
-const annTargetPlatform = "vnd.okara.provider.platform"
-
-func newTarget(zip oci.Descriptor, annotations map[string]string) (oci.Manifest, error) {
+// NewProviderTarget returns the manifest of one platform's zip. Tools such as `oras
+// pull` write the layer into a file of that name, which also keeps platforms with the
+// same zip apart: registries know children of an index by their digests, and OpenTofu
+// 1.12 may panic on two that are equal.
+func NewProviderTarget(zip oci.Descriptor, filename string) (oci.Manifest, error) {
 	zip.MediaType = MediaZip
+	zip.Annotations = map[string]string{AnnTitle: filename}
 	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactProviderTarget,
 		Config:       emptyConfig(),
 		Layers:       []oci.Descriptor{zip},
-		Annotations:  annotations,
 	})
 }
 
