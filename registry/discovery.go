@@ -6,6 +6,9 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // Discovery is what the protocols add to the discovery document of a server that
@@ -26,4 +29,15 @@ func unknown(_ http.ResponseWriter, r *http.Request) error {
 		return notFound("no registry service here: modules are below /v1/modules/, providers below /v1/providers/, mirrored providers below /origin/HOSTNAME/v1/providers/")
 	}
 	return notFound("no such route")
+}
+
+// originDiscovery says where the providers of an origin are here. Terraform and OpenTofu
+// never ask for it; Renovate does, for which /origin/HOSTNAME is a registry.
+func (s *server) originDiscovery(w http.ResponseWriter, r *http.Request) error {
+	p, err := addr.ParseProvider(r.PathValue("hostname") + "/namespace/type")
+	if err != nil {
+		return notFound("%v", err)
+	}
+	base := s.views.own.links.root(r) + "origin/" + p.Hostname + "/v1/providers/"
+	return service.WriteJSON(w, http.StatusOK, map[string]string{"providers.v1": base})
 }

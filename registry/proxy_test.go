@@ -185,6 +185,26 @@ func cutSignature(token string) (text, signature string, ok bool) {
 	return token[:i], string(b), err == nil
 }
 
+// TestOriginDiscovery follows what the document of an origin says to a provider of it.
+func TestOriginDiscovery(t *testing.T) {
+	f := newFront(t, private(t))
+	for _, path := range []string{"/origin/registry.opentofu.org/.well-known/terraform.json", "/origin/Registry.OpenTofu.org/.well-known/terraform.json"} {
+		u := f.url(t, path)
+		resp, body := ask(t, http.MethodGet, u)
+		var doc map[string]string
+		if err := json.Unmarshal(body, &doc); err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", resp.StatusCode, body)
+		}
+		at := must(u.Parse(doc["providers.v1"]))
+		if at.Path != "/origin/registry.opentofu.org/v1/providers/" || at.Host != u.Host {
+			t.Errorf("%s leads to %s", path, at)
+		}
+	}
+	if resp, body := ask(t, http.MethodGet, f.url(t, "/origin/a..b/.well-known/terraform.json")); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
 // TestAbsoluteAddresses asks by the public URL, and by other names of the server. Only the
 // former, in any case of letters, gives absolute addresses, and they are those of the
 // settings whatever else the request says.

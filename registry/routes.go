@@ -41,6 +41,7 @@ func (s *server) routes() http.Handler {
 	large("POST /v1/providers/{namespace}/{type}/{version}/status", to(s, name.stored, access.Publish, pub.status))
 	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, access.Read, pub.signatures))
 	large("POST /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, access.Publish, pub.sign))
+	meta("GET /origin/{hostname}/.well-known/terraform.json", s.originDiscovery)
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", to(s, name.provider, access.Read, p.versions))
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, access.Read, p.build))
 
