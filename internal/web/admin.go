@@ -4,7 +4,6 @@ package web
 
 import (
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -32,21 +31,25 @@ type approvalRow struct {
 	Look    string // page on which it is approved
 }
 
-func (s *server) approvals(r *request) (*page, error) {
-	if err := s.listInstances(r); err != nil {
-		return nil, err
-	}
-	q := listed(r)
+// admins are the pages of who approves, and of who runs the server.
+type admins struct {
+	api   *backend
+	clock clock
+}
+
+// approvals lists what waits for approval.
+func (s *admins) approvals(r *request) (*page, error) {
+	q := limited(r)
 	q.Set("phase", "approval")
-	doc, err := get[api.Instances](s, r, "instances", q)
+	doc, err := get[api.Instances](s.api, r, "instances", q)
 	if err != nil {
 		return nil, err
 	}
 	var body approvalsBody
 	for _, i := range doc.Instances {
-		row := approvalRow{instanceRow: instanceRowOf(i, s.o.Now()), By: personName(i.CreatedBy), Since: s.when(i.CreatedAt)}
+		row := approvalRow{instanceRow: instanceRowOf(i, s.clock()), By: personName(i.CreatedBy), Since: s.clock.When(i.CreatedAt)}
 		if p := i.Pending; p != nil {
-			row.By, row.Since, row.What = askedBy(p), s.when(p.At), wantedWords(p.What)
+			row.By, row.Since, row.What = askedBy(p), s.clock.When(p.At), wantedWords(p.What)
 		}
 		if i.Run != nil && i.Phase == string(lifecycle.Planned) {
 			row.Changes = changesOf(i.Run.Counts)
@@ -62,26 +65,24 @@ func (s *server) approvals(r *request) (*page, error) {
 	return &page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase approval", Body: body}, nil
 }
 
-func (s *server) adminInstances(r *request) (*page, error) {
-	if err := s.listInstances(r); err != nil {
-		return nil, err
-	}
+// instances are those of everybody.
+func (s *admins) instances(r *request) (*page, error) {
 	body := instancesBody{Admin: true}
-	doc, err := get[api.AdminInstances](s, r, "admin/instances", body.query(r))
+	doc, err := get[api.AdminInstances](s.api, r, "admin/instances", body.query(r))
 	if err != nil {
 		return nil, err
 	}
-	body.take(r, doc.Instances, s.o.Now())
+	body.take(r, doc.Instances, s.clock())
 	body.ClockHeld = text.Block(doc.ClockHeld)
 	for _, phase := range slices.Sorted(maps.Keys(doc.Phases)) {
 		body.Counts = append(body.Counts, phaseCount{phaseMark(phase), doc.Phases[phase]})
 	}
-	return &page{Template: "instances.html", Title: "All instances", Key: s.newKey(), Command: "okara instance list", Also: s.adminPages(r), Body: body}, nil
+	return &page{Template: "instances.html", Title: "All instances", Key: s.clock.NewKey(), Command: "okara instance list", Also: adminPages(r), Body: body}, nil
 }
 
 // adminPages are those for who runs the server; nil: the caller does not.
-func (s *server) adminPages(r *request) []link {
-	if !r.grant.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
+func adminPages(r *request) []link {
+	if !r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
 		return nil
 	}
 	return []link{{"All instances", "admin/instances"}, {"All templates", "admin/templates"}}
@@ -106,22 +107,20 @@ type adminTemplateRow struct {
 	Counts     []phaseCount
 }
 
-func (s *server) adminTemplates(r *request) (*page, error) {
-	if err := s.listInstances(r); err != nil {
-		return nil, err
-	}
-	doc, err := get[api.AdminTemplates](s, r, "admin/templates", nil)
+// templates are all of them, with what is wrong.
+func (s *admins) templates(r *request) (*page, error) {
+	doc, err := get[api.AdminTemplates](s.api, r, "admin/templates", nil)
 	if err != nil {
 		return nil, err
 	}
 	var body adminTemplatesBody
 	for _, t := range doc.Templates {
-		body.Rows = append(body.Rows, s.adminTemplateRow(r, t))
+		body.Rows = append(body.Rows, s.templateRow(r, t))
 	}
-	return &page{Template: "admin_templates.html", Title: "All templates", Key: s.newKey(), Command: "okara template list", Body: body}, nil
+	return &page{Template: "admin_templates.html", Title: "All templates", Key: s.clock.NewKey(), Command: "okara template list", Body: body}, nil
 }
 
-func (s *server) adminTemplateRow(r *request, t api.AdminTemplate) adminTemplateRow {
+func (s *admins) templateRow(r *request, t api.AdminTemplate) adminTemplateRow {
 	row := adminTemplateRow{
 		link: link{titleOf(t.Template), "templates/" + escapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: text.Block(t.Invalid), PausedBy: text.Block(t.PausedBy),
 		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,
@@ -139,10 +138,10 @@ func (s *server) adminTemplateRow(r *request, t api.AdminTemplate) adminTemplate
 	if t.Paused != "" {
 		row.Problem = text.Block(t.Paused)
 	}
-	if t.Backoff.After(s.o.Now()) {
+	if t.Backoff.After(s.clock()) {
 		row.BackoffEnd = t.Backoff
 	}
-	if !t.Gone && r.grant.May(access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
+	if !t.Gone && r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
 		row.Pause = "templates/" + escapePath(t.Name) + "/pause"
 		if row.Paused {
 			row.Pause = "templates/" + escapePath(t.Name) + "/resume"
@@ -152,29 +151,4 @@ func (s *server) adminTemplateRow(r *request, t api.AdminTemplate) adminTemplate
 		row.Counts = append(row.Counts, phaseCount{phaseMark(phase), t.Phases[phase]})
 	}
 	return row
-}
-
-// mayPause is the check of both forms: the caller may see the template.
-func (s *server) mayPause(r *request) error {
-	_, err := s.templateIn(r)
-	return err
-}
-
-// pause stops new instances of a template.
-func (s *server) pause(r *request, f *form) (*answer, error) {
-	return s.switchTemplate(r, f, "pause", "It is paused: nothing new is launched from it.")
-}
-
-// resume allows them again.
-func (s *server) resume(r *request, f *form) (*answer, error) {
-	return s.switchTemplate(r, f, "resume", "It can be launched again.")
-}
-
-func (s *server) switchTemplate(r *request, f *form, word, text string) (*answer, error) {
-	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	_, err := ask[api.Template](s, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
-	if err != nil {
-		return nil, err
-	}
-	return &answer{To: "admin/templates", Text: name + ": " + text}, nil
 }

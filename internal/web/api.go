@@ -43,13 +43,18 @@ type asked struct {
 	mine         bool   // what this replica knows will do
 }
 
+// backend is the API as the pages ask it.
+type backend struct {
+	api, mine http.Handler // mine: what this replica knows; nil: there is none
+}
+
 // get reads what a path of the API names.
-func get[T any](s *server, r *request, path string, query url.Values) (T, error) {
+func get[T any](s *backend, r *request, path string, query url.Values) (T, error) {
 	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: query})
 }
 
 // ask asks the API, and reads its answer.
-func ask[T any](s *server, r *request, q asked) (T, error) {
+func ask[T any](s *backend, r *request, q asked) (T, error) {
 	var v T
 	to := &memory{header: http.Header{}, left: maxAnswer}
 	err := s.send(r, q, "application/json", to)
@@ -60,15 +65,12 @@ func ask[T any](s *server, r *request, q asked) (T, error) {
 }
 
 // text reads an answer that is no JSON into to.
-func (s *server) text(r *request, path string, to io.Writer) error {
+func (s *backend) text(r *request, path string, to io.Writer) error {
 	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &memory{header: http.Header{}, left: maxAnswer, text: to})
 }
 
 // send makes the request. A refusal is a [*refusedError].
-func (s *server) send(r *request, q asked, accept string, to *memory) error {
-	if s.o.Instances == nil {
-		return notFound("there is no such page")
-	}
+func (s *backend) send(r *request, q asked, accept string, to *memory) error {
 	in := r.Clone(r.Context())
 	in.Method, in.Body, in.ContentLength, in.RequestURI = q.method, http.NoBody, 0, ""
 	in.URL = &url.URL{Path: "/api/v1/" + q.path, RawQuery: q.query.Encode()}
@@ -89,13 +91,13 @@ func (s *server) send(r *request, q asked, accept string, to *memory) error {
 	if q.key != "" {
 		in.Header.Set(api.IdempotencyKey, q.key)
 	}
-	api := s.o.Instances
+	api := s.api
 	if q.mine {
-		api = s.o.Mine
+		api = s.mine
 	}
 	api.ServeHTTP(to, in)
 	if at, err := time.Parse(time.RFC3339, to.header.Get("Okara-As-Of")); err == nil {
-		r.asOf = at
+		r.AsOf = at
 	}
 	if to.status < http.StatusBadRequest && to.left < 0 {
 		return errors.New("the answer of the API is too large for a page")

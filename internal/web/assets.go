@@ -67,7 +67,7 @@ func zip(b []byte) ([]byte, error) {
 
 // asset sends a file that may be kept for ever, since its address names its
 // content.
-func (s *server) asset(w http.ResponseWriter, r *http.Request) error {
+func (s *site) asset(w http.ResponseWriter, r *http.Request) error {
 	f, ok := s.assets.files[r.PathValue("hash")+"/"+r.PathValue("file")]
 	if !ok {
 		return notFound("there is no such file")

@@ -63,17 +63,22 @@ type auditRow struct {
 	Place                  string // process and number
 }
 
-// audit shows what all replicas changed, or what this one decided.
-func (s *server) audit(r *request) (*page, error) {
-	if err := s.may(r, access.Server()); err != nil {
-		return nil, err
-	}
+// audits shows what was changed, or decided.
+type audits struct {
+	trail *trail.Trail
+	clock clock
+}
+
+func (a *audits) routes(r *routes) { r.Show("GET /ui/audit", administer, a.show) }
+
+// show has what all replicas changed, or what this one decided.
+func (a *audits) show(r *request) (*page, error) {
 	v := r.URL.Query()
 	q, err := trail.ParseQuery(v)
 	if err != nil {
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	found := s.o.Audit.Find(r.Context(), q)
+	found := a.trail.Find(r.Context(), q)
 	body := auditBody{
 		trailNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
 		Kinds: choose(auditKinds(), q.Kind), Total: found.Total,
@@ -84,7 +89,7 @@ func (s *server) audit(r *request) (*page, error) {
 	first, last, before, after := cut(r, found.Total)
 	body.First, body.Last, body.Before, body.After = first+1, last, before, after
 	for _, e := range found.Entries {
-		body.Rows = append(body.Rows, s.auditRow(e))
+		body.Rows = append(body.Rows, a.row(e))
 	}
 	for _, f := range []struct{ text, format string }{{"CSV", "csv"}, {"JSON lines", "jsonl"}} {
 		all := url.Values{}
@@ -115,9 +120,9 @@ func noteOf(v trail.View) trailNote {
 	return n
 }
 
-func (s *server) auditRow(e *trail.Entry) auditRow {
+func (a *audits) row(e *trail.Entry) auditRow {
 	row := auditRow{
-		At: s.when(e.Time), Who: text.Block(e.Subject), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
+		At: a.clock.When(e.Time), Who: text.Block(e.Subject), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
 		Address: text.Block(e.Address), Version: text.Block(e.Version), Rule: text.Block(e.Rule), Detail: text.Block(e.Detail), Digest: text.Block(e.Digest),
 	}
 	for _, part := range []string{e.Mode, e.Issuer, e.ClientIP} {
@@ -159,9 +164,4 @@ func auditKinds() []choice {
 		all = append(all, choice{Value: kind, Text: kind})
 	}
 	return all
-}
-
-// audits reports whether the caller may see what was changed.
-func (s *server) audits(r *request) bool {
-	return !s.o.Off.Audit && s.o.Audit != nil && r.grant.May(access.Server())
 }

@@ -3,12 +3,9 @@
 package web
 
 import (
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 )
@@ -21,17 +18,29 @@ type callers struct {
 	Reading   bool   // the catalog has not been read yet
 }
 
-// callersOf finds those that the caller of the page may read, by kind and address.
-// It asks the search index, which has the module blocks of each root directory.
-func (s *server) callersOf(r *request, m addr.Module) callers {
-	c := callers{Templates: s.templatesOf(r, m)}
-	v, complete, err := s.o.Finder.View(r.Context(), r.grant.RightsKey(), r.grant.MayRead)
+// callerSearch finds who calls a module.
+type callerSearch struct {
+	searches *searches
+	beside   []set
+	hosts    hosts
+}
+
+// of finds those that the caller of the page may read, by kind and address. It asks the
+// search index, which has the module blocks of each root directory.
+func (s callerSearch) of(r *request, m addr.Module) callers {
+	var c callers
+	for _, set := range s.beside {
+		if set.Related != nil {
+			c.Templates = append(c.Templates, set.Related(r, m)...)
+		}
+	}
+	v, complete, err := s.searches.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 	if err != nil {
 		c.Reading = true // the rest of the page is known
 		return c
 	}
 	c.Reading = !complete
-	source := s.host(r) + "/" + m.String()
+	source := s.hosts.Of(r) + "/" + m.String()
 	var all []*catalog.Entry
 	for e := range v.All {
 		if calls(e, source) {
@@ -40,7 +49,7 @@ func (s *server) callersOf(r *request, m addr.Module) callers {
 	}
 	all, c.Pages = onePage(r, "callers", all)
 	for _, e := range all {
-		c.Rows = append(c.Rows, s.rowOf(e))
+		c.Rows = append(c.Rows, s.searches.rowOf(e))
 	}
 	return c
 }
@@ -51,33 +60,4 @@ func calls(e *catalog.Entry, source string) bool {
 		address, _, _ := strings.Cut(call, "//")
 		return address == source
 	})
-}
-
-// maxAsked bounds the lists of templates that one page asks for.
-const maxAsked = 10
-
-// templatesOf are the templates of a module, of those that the caller may see, as this
-// replica knows them.
-func (s *server) templatesOf(r *request, m addr.Module) []link {
-	if s.o.Mine == nil || !s.launches(r) {
-		return nil
-	}
-	var all []link
-	q := url.Values{}
-	for range maxAsked {
-		doc, err := ask[api.Templates](s, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
-		if err != nil {
-			return all // their own page says why
-		}
-		for _, t := range doc.Templates {
-			if t.Module == m.String() && len(all) < rowsPerPage {
-				all = append(all, link{titleOf(t), "templates/" + escapePath(t.Name)})
-			}
-		}
-		if doc.Next == "" {
-			break
-		}
-		q.Set("after", doc.Next)
-	}
-	return all
 }

@@ -31,8 +31,8 @@ type difference struct {
 }
 
 // compare sets two versions side by side, from their descriptions alone.
-func (s *server) compare(r *request) (*page, error) {
-	m, l, err := s.listedModule(r)
+func (s *modules) compare(r *request) (*page, error) {
+	m, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +71,16 @@ func (s *server) compare(r *request) (*page, error) {
 	}, nil
 }
 
-func (s *server) described(r *request, m addr.Module, version string) (artifact.DescribedModule, error) {
+func (s *modules) described(r *request, m addr.Module, version string) (artifact.DescribedModule, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
 		return artifact.DescribedModule{}, notFound("%v", err)
 	}
-	mv, err := s.o.Catalog.ModuleVersion(r.Context(), m, v)
+	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
 	if err != nil {
 		return artifact.DescribedModule{}, gone(err, "module", m.String())
 	}
-	d, err := s.o.Catalog.Description(r.Context(), mv)
+	d, err := s.catalog.Description(r.Context(), mv)
 	return d.Root, err
 }
 

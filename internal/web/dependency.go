@@ -31,17 +31,23 @@ type here struct {
 // toolRegistries are where the tools look for a provider whose source names no host.
 func toolRegistries() []string { return []string{"registry.opentofu.org", "registry.terraform.io"} }
 
+// requirements says what is here of the providers that modules require.
+type requirements struct {
+	catalog *catalog.Catalog
+	hosts   hosts
+}
+
 // satisfied says which requirements this server can fulfil, as far as the caller
 // may know. What the lists of versions do not tell in time is left out.
-func (s *server) satisfied(r *request, all []artifact.DescribedProvider) []requirement {
+func (s requirements) satisfied(r *request, all []artifact.DescribedProvider) []requirement {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
-	index, err := s.o.Catalog.Published(ctx)
+	index, err := s.catalog.Published(ctx)
 	published := map[string]bool{}
 	if err == nil {
 		for _, kind := range []string{addr.KindProvider, addr.KindMirror} {
 			for _, it := range index.Search(catalog.Filter{Kind: kind}) {
-				published[kind+" "+it.String()] = r.readable(it)
+				published[kind+" "+it.String()] = r.Readable(it)
 			}
 		}
 	}
@@ -64,12 +70,12 @@ func (s *server) satisfied(r *request, all []artifact.DescribedProvider) []requi
 }
 
 // meant are the providers of this server that a source may mean.
-func (s *server) meant(r *request, d artifact.DescribedProvider) []addr.Provider {
+func (s requirements) meant(r *request, d artifact.DescribedProvider) []addr.Provider {
 	source := d.Source
 	if source == "" {
 		source = "hashicorp/" + d.Name
 	}
-	if own, ok := strings.CutPrefix(source, s.host(r)+"/"); ok {
+	if own, ok := strings.CutPrefix(source, s.hosts.Of(r)+"/"); ok {
 		source = own
 	} else if strings.Count(source, "/") == 1 {
 		var out []addr.Provider
@@ -87,8 +93,8 @@ func (s *server) meant(r *request, d artifact.DescribedProvider) []addr.Provider
 	return []addr.Provider{p}
 }
 
-func (s *server) hereOf(ctx context.Context, p addr.Provider, constraints []string) (here, bool) {
-	l, err := s.o.Catalog.Provider(ctx, p)
+func (s requirements) hereOf(ctx context.Context, p addr.Provider, constraints []string) (here, bool) {
+	l, err := s.catalog.Provider(ctx, p)
 	if err != nil {
 		return here{}, false
 	}

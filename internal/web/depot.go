@@ -123,19 +123,29 @@ type entryName struct {
 	Kind string
 }
 
-// depotShow shows what the depot keeps here.
-func (s *server) depotShow(r *request) (*page, error) {
-	if err := s.may(r, access.Server()); err != nil {
-		return nil, err
-	}
-	v, err := s.o.Depot.Depot(r.Context())
+// depots shows what keeps the registry filled, and lets people help it.
+type depots struct {
+	depot Depot
+	hosts hosts
+	clock clock
+}
+
+func (d *depots) routes(r *routes) {
+	r.Show("GET /ui/depot", administer, d.show)
+	r.Post("POST /ui/depot/sync", holds(administer), d.sync)
+	r.Post("POST /ui/depot/approve", holds(administer), d.approve)
+}
+
+// show has what the depot keeps here.
+func (d *depots) show(r *request) (*page, error) {
+	v, err := d.depot.Depot(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	now := s.o.Now()
+	now := d.clock()
 	body := depotBody{
-		Runs: v.Runs, Problem: clip(text.Block(v.Problem)), Next: s.when(v.Next), Last: s.when(v.Last.Ended), LastBad: clip(text.Block(v.Last.Problem)), More: v.Last.More,
-		Lock: s.newLock(v.Held, s.registry(r)+"/"+v.Lock, depotLock), Counts: depotCounts(v.Entries),
+		Runs: v.Runs, Problem: clip(text.Block(v.Problem)), Next: d.clock.When(v.Next), Last: d.clock.When(v.Last.Ended), LastBad: clip(text.Block(v.Last.Problem)), More: v.Last.More,
+		Lock: newLock(d.clock, v.Held, d.hosts.RegistryOf(r)+"/"+v.Lock, depotLock), Counts: depotCounts(v.Entries),
 	}
 	if v.Next.After(now) {
 		body.Due = "in " + span(v.Next.Sub(now).Round(time.Minute))
@@ -145,7 +155,7 @@ func (s *server) depotShow(r *request) (*page, error) {
 	}
 	body.HeldPages = pagesOf(r, "held", len(v.Versions))
 	for _, held := range v.Versions[body.HeldPages.First:body.HeldPages.Last] {
-		row := s.depotHeldRow(held)
+		row := d.heldRow(held)
 		if !slices.ContainsFunc(v.Entries, func(e DepotEntry) bool { return e.Name == held.Entry && e.Published > 0 }) {
 			row.Href = ""
 		}
@@ -155,7 +165,7 @@ func (s *server) depotShow(r *request) (*page, error) {
 	for _, e := range v.Entries[body.Pages.First:body.Pages.Last] {
 		body.Rows = append(body.Rows, depotRowOf(v, e))
 	}
-	return &page{Template: "depot.html", Title: "Depot", Key: s.newKey(), Command: "okara depot status --registry " + s.registry(r), Body: body}, nil
+	return &page{Template: "depot.html", Title: "Depot", Key: d.clock.NewKey(), Command: "okara depot status --registry " + d.hosts.RegistryOf(r), Body: body}, nil
 }
 
 // depotLock is the workspace whose lock a run holds.
@@ -198,9 +208,9 @@ func depotRowOf(v DepotView, e DepotEntry) depotRow {
 	return row
 }
 
-func (s *server) depotHeldRow(v DepotVersion) depotHeldRow {
+func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 	row := depotHeldRow{
-		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: clip(text.Block(v.Reason)), Since: s.when(v.Since), Mark: mark{text.Block(v.State), "bad"},
+		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: clip(text.Block(v.Reason)), Since: d.clock.When(v.Since), Mark: mark{text.Block(v.State), "bad"},
 	}
 	row.Version, row.Digest = text.Block(v.Version), clip(text.Block(v.Digest))
 	_, _, ok := v.Approval.Item()
@@ -228,26 +238,23 @@ func nameOfEntry(name string) entryName {
 	return entryName{link{it.String(), path + escapePath(it.String())}, it.Kind}
 }
 
-// depotSync asks for a run now.
-func (s *server) depotSync(r *request, _ *form) (*answer, error) {
-	if !s.o.Depot.Sync() {
+// sync asks for a run now.
+func (d *depots) sync(r *request, _ *form) (*answer, error) {
+	if !d.depot.Sync() {
 		return &answer{To: "depot", Text: "This replica runs no depot file, so nothing was begun.", Bad: true}, nil
 	}
-	r.grant.Record(depotLock, access.Change{Action: "sync", Status: 303})
+	r.Grant.Record(depotLock, access.Change{Action: "sync", Status: 303})
 	return &answer{To: "depot", Text: "Sync requested. It starts when the current run ends."}, nil
 }
 
-// mayDepot is the check of both forms.
-func (s *server) mayDepot(r *request) error { return s.may(r, access.Server()) }
-
-// depotApprove publishes what waits, as it was seen.
-func (s *server) depotApprove(r *request, f *form) (*answer, error) {
+// approve publishes what waits, as it was seen.
+func (d *depots) approve(r *request, f *form) (*answer, error) {
 	a := Approval{f.Get("entry"), f.Get("version"), f.Get("digest")}
 	it, v, ok := a.Item()
 	if !ok {
 		return nil, badForm("the form names no version: send it from its page")
 	}
-	done, err := s.o.Depot.Approve(r.Context(), a)
+	done, err := d.depot.Approve(r.Context(), a)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +262,7 @@ func (s *server) depotApprove(r *request, f *form) (*answer, error) {
 	if done.Before {
 		return &answer{To: "depot", Text: what + " was published already."}, nil
 	}
-	r.grant.Record(it.String(), access.Change{Action: access.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
+	r.Grant.Record(it.String(), access.Change{Action: access.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
 	var words strings.Builder
 	words.WriteString(what + " is published.")
 	if done.Late {
@@ -265,11 +272,6 @@ func (s *server) depotApprove(r *request, f *form) (*answer, error) {
 		words.WriteString(" " + sentence(text.Block(w)) + ".")
 	}
 	return &answer{To: "depot", Text: words.String()}, nil
-}
-
-// depots reports whether the caller may see what keeps the registry filled.
-func (s *server) depots(r *request) bool {
-	return !s.o.Off.Depot && s.o.Depot != nil && r.grant.May(access.Server())
 }
 
 // Item reads the name of the entry and the version; false: no depot writes such a

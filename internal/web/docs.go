@@ -33,9 +33,9 @@ type docsGroup struct {
 	Rows  []tab
 }
 
-// newDocs fills in the page at a path, or the first. Base is the page of the version.
-func (s *server) newDocs(r *request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
-	docs, err := s.o.Catalog.Docs(r.Context(), pv)
+// docs fills in the page at a path, or the first. Base is the page of the version.
+func (s *providers) docs(r *request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
+	docs, err := s.catalog.Docs(r.Context(), pv)
 	switch {
 	case err != nil:
 		return docsBody{}, err
@@ -52,7 +52,7 @@ func (s *server) newDocs(r *request, pv *catalog.ProviderVersion, typ, base, at 
 		return docsBody{}, notFound("the documentation has no page %q", at)
 	}
 	root := up(r.URL.Path) + base + "/docs/"
-	doc := s.markdown.render(p.Text, place{key: root + path.Dir(p.Path), dir: path.Dir(p.Path), file: func(name string, image bool) string {
+	doc := s.text.render(p.Text, place{key: root + path.Dir(p.Path), dir: path.Dir(p.Path), file: func(name string, image bool) string {
 		for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md", ".html"} {
 			name = strings.TrimSuffix(name, ending)
 		}

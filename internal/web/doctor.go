@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -62,12 +61,17 @@ type doctorRow struct {
 	About, State, Meaning, Do string
 }
 
-// doctor shows how this replica is, the worst first.
-func (s *server) doctor(r *request) (*page, error) {
-	if err := s.may(r, access.Server()); err != nil {
-		return nil, err
-	}
-	all := slices.Clone(s.o.Doctor.Findings(r.Context(), s.o.Now()))
+// doctors shows how this replica is.
+type doctors struct {
+	doctor Doctor
+	now    func() time.Time
+}
+
+func (d *doctors) routes(r *routes) { r.Show("GET /ui/doctor", administer, d.show) }
+
+// show has the worst first.
+func (d *doctors) show(r *request) (*page, error) {
+	all := slices.Clone(d.doctor.Findings(r.Context(), d.now()))
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
 	body := doctorBody{Summary: summary(all), More: max(0, len(all)-maxFindings)}
 	for _, f := range all[:min(len(all), maxFindings)] {
@@ -93,9 +97,4 @@ func summary(all []Finding) string {
 		return "1 line needs you."
 	}
 	return plural(bad, "line") + " need you."
-}
-
-// doctors reports whether the caller may see how this replica is.
-func (s *server) doctors(r *request) bool {
-	return !s.o.Off.Doctor && s.o.Doctor != nil && r.grant.May(access.Server())
 }

@@ -43,28 +43,27 @@ func toolName(tool string) string {
 	return tool
 }
 
-func (s *server) moduleDownloads(r *request) (*page, error) {
-	m, l, err := s.listedModule(r)
+// downloads shows how often a module was fetched.
+func (s *modules) downloads(r *request) (*page, error) {
+	m, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.downloads(m.Item(), l), nil
+	return s.versions.downloads(m.Item(), l), nil
 }
 
-func (s *server) providerDownloads(r *request) (*page, error) {
-	p, l, err := s.listedProvider(r)
+// downloads shows how often a provider was fetched.
+func (s *providers) downloads(r *request) (*page, error) {
+	p, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.downloads(p.Item(), l), nil
+	return s.versions.downloads(p.Item(), l), nil
 }
 
 // downloads is the page of what has versions l.
-func (s *server) downloads(it addr.Item, l *catalog.Versions) *page {
-	var stats downloads.Stats
-	if s.o.Downloads != nil {
-		stats = s.o.Downloads.Of(it.Kind, it.String())
-	}
+func (s *versions) downloads(it addr.Item, l *catalog.Versions) *page {
+	stats := s.counts.of(it)
 	item := itemPath(it)
 	body := downloadsBody{
 		Address: it.String(), Month: stats.Month, Total: stats.Total, Last: stats.Last, First: stats.Last.AddDate(0, 0, 1-downloads.Days), Plot: newPlot(stats.Days[:]),

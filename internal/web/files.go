@@ -46,12 +46,13 @@ const (
 // files looks into the archives of modules, without unpacking them.
 type files struct {
 	archives Archives // nil: there are none
+	text     *markdown
 	cold     *cold
 	lists    *cache.Cache[[]archive.File] // archiveKey
 	read     *cache.Cache[[]byte]         // archiveKey and path
 }
 
-func newFiles(o Options, c *cold) *files {
+func newFiles(archives Archives, text *markdown, c *cold, now func() time.Time) *files {
 	size := func(list []archive.File) int {
 		n := 64
 		for _, f := range list {
@@ -61,9 +62,9 @@ func newFiles(o Options, c *cold) *files {
 	}
 	untold := func(string, string) {}
 	return &files{
-		archives: o.Archives, cold: c,
-		lists: cache.New("files", listedBytes, size, o.Now, untold),
-		read:  cache.New("file", fileBytes, func(b []byte) int { return 64 + len(b) }, o.Now, untold),
+		archives: archives, text: text, cold: c,
+		lists: cache.New("files", listedBytes, size, now, untold),
+		read:  cache.New("file", fileBytes, func(b []byte) int { return 64 + len(b) }, now, untold),
 	}
 }
 
@@ -109,7 +110,7 @@ func (f *files) open(r *request, mv *catalog.ModuleVersion, look func(io.ReaderA
 	if mv.Zip.Size > maxArchive {
 		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
 	}
-	return f.cold.do(r.grant.Caller, func() error {
+	return f.cold.do(r.Grant.Caller, func() error {
 		z, done, err := f.archives.OpenArchive(r.Context(), mv.Repository, *mv.Zip)
 		if err != nil {
 			return err
@@ -145,10 +146,10 @@ type fileRow struct {
 	Exec  bool
 }
 
-// newFiles is what the files page shows at a path of the archive.
-func (s *server) newFiles(r *request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
+// page is what the files page shows at a path of the archive.
+func (f *files) page(r *request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
 	body := filesBody{Path: at}
-	list, err := s.files.list(r, mv)
+	list, err := f.list(r, mv)
 	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
 		body.Problem = err.Error()
 		return body, nil
@@ -161,7 +162,7 @@ func (s *server) newFiles(r *request, mv *catalog.ModuleVersion, base, at string
 	}
 	body.Total, body.Parents = len(list), parents(base, at)
 	if i, ok := slices.BinarySearchFunc(list, at, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); ok {
-		return body, s.oneFile(r, mv, base, list[i], &body)
+		return body, f.one(r, mv, base, list[i], &body)
 	}
 	rows := directory(list, base, at)
 	if len(rows) == 0 && at != "" {
@@ -209,13 +210,13 @@ func parents(base, at string) []link {
 	return all
 }
 
-// fileLinks gives the page of a line of a file, nil if no archive can be looked into.
+// links gives the page of a line of a file, nil if no archive can be looked into.
 // An archive is not opened for that: what is in it counts where it is known already.
-func (s *server) fileLinks(mv *catalog.ModuleVersion, base string) func(path string, line int) string {
-	if s.o.Archives == nil {
+func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, line int) string {
+	if f.archives == nil {
 		return nil
 	}
-	list, known := s.files.lists.Peek(archiveKey(mv))
+	list, known := f.lists.Peek(archiveKey(mv))
 	return func(name string, line int) string {
 		name = strings.TrimPrefix(name, "./")
 		if _, ok := slices.BinarySearchFunc(list, name, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); known && !ok || !fs.ValidPath(name) {
@@ -229,18 +230,18 @@ func (s *server) fileLinks(mv *catalog.ModuleVersion, base string) func(path str
 	}
 }
 
-// oneFile fills in a file: its text, or its image, or why it is not shown.
-func (s *server) oneFile(r *request, mv *catalog.ModuleVersion, base string, f archive.File, body *filesBody) error {
-	body.Name, body.Size = path.Base(f.Path), f.Size
-	if imageType(f.Path) != "" && f.Size <= maxImage {
-		body.Image = base + "/files/" + escapePath(f.Path) + "?raw=1"
+// one fills in a file: its text, or its image, or why it is not shown.
+func (f *files) one(r *request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
+	body.Name, body.Size = path.Base(of.Path), of.Size
+	if imageType(of.Path) != "" && of.Size <= maxImage {
+		body.Image = base + "/files/" + escapePath(of.Path) + "?raw=1"
 		return nil
 	}
-	if f.Size > maxText {
+	if of.Size > maxText {
 		body.Large = true
 		return nil
 	}
-	b, err := s.files.file(r, mv, f.Path)
+	b, err := f.file(r, mv, of.Path)
 	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
 		body.Problem = err.Error()
 		return nil
@@ -249,7 +250,7 @@ func (s *server) oneFile(r *request, mv *catalog.ModuleVersion, base string, f a
 		return err
 	}
 	if isText(string(b)) {
-		body.Text = s.markdown.code(string(b), languageOf(f.Path)).html
+		body.Text = f.text.code(string(b), languageOf(of.Path)).html
 	}
 	return nil
 }
@@ -271,26 +272,14 @@ func imageType(name string) string {
 	return ""
 }
 
-// moduleFile shows a file of a module, or with ?raw=1 sends the bytes of an image.
-func (s *server) moduleFile() http.Handler {
-	page, image := s.page(s.module), s.handle(s.image)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("raw") == "" {
-			page.ServeHTTP(w, r)
-			return
-		}
-		image.ServeHTTP(w, r)
-	})
-}
-
-func (s *server) image(w http.ResponseWriter, hr *http.Request) error {
-	r := &request{Request: hr, header: w.Header()}
+// image sends the bytes of an image of a module.
+func (s *modules) image(r *request, w http.ResponseWriter) error {
 	x, err := s.versionIn(r)
 	if err != nil {
 		return err
 	}
 	name := r.PathValue("path")
-	if s.o.Archives == nil {
+	if s.files.archives == nil {
 		return notFound("the module has no image %q", name)
 	}
 	b, err := s.files.file(r, x.mv, name)
@@ -300,7 +289,7 @@ func (s *server) image(w http.ResponseWriter, hr *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendImage(w, hr, name, b)
+	return sendImage(w, r.Request, name, b)
 }
 
 // sendImage sends what is an image by its name and its bytes. Opened alone it can do

@@ -57,7 +57,7 @@ func anybody(*request) error { return nil }
 
 // act is the handler of a form that changes something: it must come from a page of
 // this server, from somebody who may, and carry the key of that page.
-func (s *server) act(may check, f do) http.Handler {
+func (s *site) act(may check, f do) http.Handler {
 	return s.form(maxForm, may, func(r *request, in *form) (*answer, error) {
 		if err := in.takeKey(s.o.Now()); err != nil {
 			return nil, err
@@ -68,12 +68,12 @@ func (s *server) act(may check, f do) http.Handler {
 
 // form is the handler of any form. Where it comes from and who may send it is decided
 // before a byte of it is read.
-func (s *server) form(most int, may check, f do) http.Handler {
+func (s *site) form(most int, may check, f do) http.Handler {
 	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
 		if err := s.cross.Check(hr); err != nil {
 			return &service.Error{Status: http.StatusForbidden, Text: "the form comes from another site"}
 		}
-		r := &request{Request: hr, header: w.Header()}
+		r := s.request(w, hr)
 		if err := may(r); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *server) form(most int, may check, f do) http.Handler {
 }
 
 // readForm reads the body of a form of at most so many bytes.
-func (s *server) readForm(r *request, most int) (*form, error) {
+func (s *site) readForm(r *request, most int) (*form, error) {
 	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
 		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this wants a form: application/x-www-form-urlencoded"}
@@ -149,10 +149,10 @@ func formTooLarge(most int) error {
 	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form is larger than %d KiB", most>>10)}
 }
 
-// newKey is the key of the forms of one page: when it was made, and what no other
+// NewKey is the key of the forms of one page: when it was made, and what no other
 // page has. The template part "key" is its field.
-func (s *server) newKey() string {
-	return strconv.FormatInt(s.o.Now().Unix(), 36) + "-" + rand.Text()
+func (c clock) NewKey() string {
+	return strconv.FormatInt(c().Unix(), 36) + "-" + rand.Text()
 }
 
 // takeKey takes the key out of the fields. A page that was looked at for too long

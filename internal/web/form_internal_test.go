@@ -20,7 +20,7 @@ const adminToken = "oks_admin_aaaaaaaaaaaaaaaaaaaaaaaa"
 
 // forms is a server with one form, which says what it got.
 type forms struct {
-	*server
+	*site
 	now  time.Time
 	done []*form
 }
@@ -41,20 +41,20 @@ func newForms(t testing.TB) *forms {
 	if err != nil {
 		t.Fatal(err)
 	}
-	templates, err := readTemplates()
+	templates, err := readTemplates(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &forms{now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
-	f.server = &server{
-		o:         Options{Kit: service.New(service.Options{Guard: guard}), Now: func() time.Time { return f.now }},
+	f.site = &site{
+		o:         siteOptions{Kit: service.New(service.Options{Guard: guard}), Now: func() time.Time { return f.now }},
 		templates: templates, cross: http.NewCrossOriginProtection(),
 	}
 	return f
 }
 
 func (f *forms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.act(func(r *request) error { return f.may(r, access.Server()) }, func(r *request, in *form) (*answer, error) {
+	f.act(holds(administer), func(r *request, in *form) (*answer, error) {
 		f.done = append(f.done, in)
 		return &answer{To: "me?a=b", Text: "Done: " + in.Get("name")}, nil
 	}).ServeHTTP(w, r)
@@ -71,7 +71,7 @@ func (u unread) Read([]byte) (int, error) {
 // TestForm sends what browsers do not.
 func TestForm(t *testing.T) {
 	f := newForms(t)
-	key := f.newKey()
+	key := clock(f.site.o.Now).NewKey()
 	old := strings.Replace(key, key[:strings.Index(key, "-")], fmt.Sprint("t", "0"), 1)
 	const kind = "application/x-www-form-urlencoded"
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestForm(t *testing.T) {
 func TestFormKey(t *testing.T) {
 	f := newForms(t)
 	made := f.now
-	key := f.newKey()
+	key := clock(f.site.o.Now).NewKey()
 	for _, c := range []struct {
 		after time.Duration
 		want  int
@@ -165,7 +165,7 @@ func TestFormKey(t *testing.T) {
 			t.Errorf("after %v: %d, want %d", c.after, status, c.want)
 		}
 	}
-	if f.newKey() == key {
+	if clock(f.site.o.Now).NewKey() == key {
 		t.Error("two pages have one key")
 	}
 }
@@ -188,7 +188,7 @@ func TestMessage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newForms(t)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://okara.example.com/ui/x", strings.NewReader("name=<b>&key="+f.newKey()))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://okara.example.com/ui/x", strings.NewReader("name=<b>&key="+clock(f.site.o.Now).NewKey()))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			r.Header.Set("Authorization", "Bearer "+adminToken)
 			w := httptest.NewRecorder()
@@ -209,7 +209,7 @@ func TestMessage(t *testing.T) {
 				r.AddCookie(cookie)
 			}
 			w = httptest.NewRecorder()
-			f.page(f.me).ServeHTTP(w, r)
+			f.page(anybody, func(*request) (*page, error) { return &page{Template: "error.html", Body: errorBody{}}, nil }).ServeHTTP(w, r)
 			if shown := strings.Contains(w.Body.String(), "Done: &lt;b&gt;"); shown != c.want {
 				t.Errorf("shown: %v\n%s", shown, w.Body)
 			}

@@ -4,6 +4,7 @@ package web
 
 import (
 	"bytes"
+	gocmp "cmp"
 	"fmt"
 	"html/template"
 	"maps"
@@ -23,20 +24,21 @@ import (
 type sheet struct {
 	body any       // the type of what it shows
 	set  func(any) // makes a body, given as pointer, that of this form; nil: there is one
+	part string    // that other pages show, instead of a page; "": it is one
 }
 
 // sheets are all page types by template, and by what follows a dash the form.
 func sheets() map[string]sheet {
 	all := map[string]sheet{
-		"admin_templates": {adminTemplatesBody{}, nil}, "approvals": {approvalsBody{}, nil}, "audit": {auditBody{}, nil}, "compare": {compareBody{}, nil},
-		"depot": {depotBody{}, nil}, "doctor": {doctorBody{}, nil}, "downloads": {downloadsBody{}, nil}, "error": {errorBody{}, nil}, "first": {firstBody{}, nil},
-		"home": {homeBody{}, nil}, "kind": {kindBody{}, nil}, "instance": {instanceBody{}, nil}, "instance_reveal": {revealBody{}, nil}, "instance_run": {runBody{}, nil},
-		"instance_verb": {verbBody{}, nil}, "instances": {instancesBody{}, nil}, "login": {loginBody{}, nil}, "login-token": {loginBody{}, func(b any) { b.(*loginBody).Issuer = "" }},
-		"me": {meBody{}, nil}, "namespace": {listBody{}, nil}, "search": {listBody{}, nil},
-		"run": {launchBody{}, everyKind}, "run-closed": {launchBody{}, nil},
-		"state": {statesBody{}, nil}, "state_diff": {diffBody{}, nil}, "state_history": {historyBody{}, nil}, "state_resources": {resourcesBody{}, nil},
-		"state_reveal": {stateRevealBody{}, nil}, "state_version": {versionBody{}, nil}, "states": {statesBody{}, nil},
-		"submodule": {submoduleBody{}, nil}, "template": {templateBody{}, nil}, "templates": {templatesBody{}, nil}, "versions": {versionsBody{}, nil},
+		"admin_templates": {adminTemplatesBody{}, nil, ""}, "approvals": {approvalsBody{}, nil, ""}, "audit": {auditBody{}, nil, ""}, "compare": {compareBody{}, nil, ""},
+		"depot": {depotBody{}, nil, ""}, "doctor": {doctorBody{}, nil, ""}, "downloads": {downloadsBody{}, nil, ""}, "error": {errorBody{}, nil, ""}, "first": {firstBody{}, nil, ""},
+		"home": {homeBody{}, nil, ""}, "kind": {kindBody{}, nil, ""}, "instance": {instanceBody{}, nil, ""}, "instance_reveal": {revealBody{}, nil, ""}, "instance_run": {runBody{}, nil, ""},
+		"instance_verb": {verbBody{}, nil, ""}, "instances": {instancesBody{}, nil, ""}, "login": {loginBody{}, nil, ""}, "login-token": {loginBody{}, func(b any) { b.(*loginBody).Issuer = "" }, ""},
+		"me": {meBody{}, nil, ""}, "namespace": {listBody{}, nil, ""}, "search": {listBody{}, nil, ""},
+		"run": {launchBody{}, everyKind, ""}, "run-closed": {launchBody{}, nil, ""},
+		"state": {statesBody{}, nil, ""}, "state_diff": {diffBody{}, nil, ""}, "state_history": {historyBody{}, nil, ""}, "state_resources": {resourcesBody{}, nil, ""},
+		"state_reveal": {stateRevealBody{}, nil, ""}, "state_version": {versionBody{}, nil, ""}, "states": {statesBody{}, nil, ""},
+		"submodule": {submoduleBody{}, nil, ""}, "template": {templateBody{}, nil, ""}, "templates": {templatesBody{}, nil, ""}, "versions": {versionsBody{}, nil, ""},
 	}
 	for _, tab := range []string{"readme", "inputs", "outputs", "resources", "dependencies", "usage", "security", "files"} {
 		all["module-"+tab] = sheet{moduleBody{}, func(b any) {
@@ -44,11 +46,12 @@ func sheets() map[string]sheet {
 			if m.Tab = tab; len(m.Snippets) == 0 {
 				m.Snippets = []snippet{{}} // it has one always
 			}
-		}}
+		}, ""}
 	}
 	for _, tab := range []string{"platforms", "keys", "docs", "usage", "security"} {
-		all["provider-"+tab] = sheet{providerBody{}, func(b any) { b.(*providerBody).Tab = tab }}
+		all["provider-"+tab] = sheet{providerBody{}, func(b any) { b.(*providerBody).Tab = tab }, ""}
 	}
+	all["instances-own"] = sheet{body: ownBody{}, part: "own"}
 	return all
 }
 
@@ -130,9 +133,12 @@ func (s sheet) render(t *testing.T, file *template.Template, text func(string) s
 	if s.set != nil {
 		s.set(body.Interface())
 	}
-	p := page{Title: text("Title"), Key: text("Key"), Up: "./../", Body: body.Elem().Interface()}
+	var of any = &page{Title: text("Title"), Key: text("Key"), Up: "./../", Body: body.Elem().Interface()}
+	if s.part != "" {
+		of = under{"./../", body.Elem().Interface()}
+	}
 	var b bytes.Buffer
-	if err := file.ExecuteTemplate(&b, "content", &p); err != nil {
+	if err := file.ExecuteTemplate(&b, gocmp.Or(s.part, "content"), of); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -174,14 +180,14 @@ func shape(t *testing.T, text string) []string {
 // the page, and compares it with testdata/golden, which is written anew with
 // OKARA_UPDATE=1. What is hostile makes no other elements than what is not.
 func TestGolden(t *testing.T) {
-	files, err := readTemplates()
+	files, err := readTemplates([]set{{Templates: templateFiles}, {Templates: below(catalogFiles, "catalogpages")}, {Templates: below(stateFiles, "statepages")}, {Templates: below(instanceFiles, "instancepages")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := sheets()
 	for file, one := range files {
 		name := strings.TrimSuffix(file, ".html")
-		part := file == "layout.html" || file == "files.html" || file == "security.html" || strings.HasPrefix(file, "parts")
+		part := file == "layout.html"
 		has := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { base, _, _ := strings.Cut(key, "-"); return base == name })
 		if one.Lookup("content") != nil && !part && !has {
 			t.Errorf("no golden page of %s", file)

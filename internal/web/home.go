@@ -3,58 +3,26 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"html/template"
-	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 
-	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 )
-
-// homePath is the first page.
-const homePath = "/ui/"
 
 // newestShown is how many publications the first page names.
 const newestShown = 8
 
 // home says what is here.
 type homeBody struct {
-	Groups    template.HTML // of everything that may be read, by kind
-	Newest    []resultRow   // publications
-	Own       ownBody
+	Groups    template.HTML   // of everything that may be read, by kind
+	Newest    []resultRow     // publications
+	Own       []template.HTML // sections of other sets of pages
 	Empty     bool
 	Reading   *readingBody // the catalog has not been read yet; nil: it has
 	Anonymous bool         // the caller brought no token
 	Host      string
-}
-
-// ownBody are the instances of the caller that live.
-type ownBody struct {
-	Rows  []instanceRow // the newest
-	Total int
-}
-
-// own asks for them what this replica knows: the rest of the page waits for nobody.
-func (s *server) own(r *request) (b ownBody) {
-	if s.o.Mine == nil || !s.launches(r) {
-		return b
-	}
-	q := url.Values{"owner": {"mine"}, "phase": {"live"}, "limit": {strconv.Itoa(newestShown)}}
-	doc, err := ask[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
-	if err != nil {
-		return b // their own page says why
-	}
-	b.Total = doc.Count
-	for _, i := range doc.Instances {
-		b.Rows = append(b.Rows, instanceRowOf(i, s.o.Now()))
-	}
-	return b
 }
 
 // group is a namespace, or a host of mirrored providers, with how much is in it.
@@ -69,18 +37,35 @@ type groupRow struct {
 	Count int
 }
 
-func (s *server) home(r *request) (*page, error) {
-	v, complete, err := s.view(r)
+// homes is the first page.
+type homes struct {
+	searches *searches
+	beside   []set
+	hosts    hosts
+}
+
+func (h *homes) show(r *request) (*page, error) {
+	v, complete, err := h.searches.view(r)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.overview(v)
+	o, err := overviewOf(r, v)
 	if err != nil {
 		return nil, err
 	}
-	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: s.reading(r, complete), Anonymous: r.grant.Mode == "anonymous", Host: s.host(r), Own: s.own(r)}
+	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: h.searches.reading(r, complete), Anonymous: r.Grant.Mode == "anonymous", Host: h.hosts.Of(r)}
+	for _, set := range h.beside {
+		if set.Home == nil {
+			continue
+		}
+		section, err := set.Home(r)
+		if err != nil {
+			return nil, err
+		}
+		body.Own = append(body.Own, section)
+	}
 	for _, e := range o.newest {
-		body.Newest = append(body.Newest, s.rowOf(e))
+		body.Newest = append(body.Newest, h.searches.rowOf(e))
 	}
 	return &page{Template: "home.html", Title: "Catalog", Command: "okara list", Body: body}, nil
 }
@@ -91,18 +76,18 @@ type overview struct {
 	newest []*catalog.Entry
 }
 
-// overview makes it once for a view, which is that of a set of rights for half a
+// overviewOf makes it once for a view, which is that of a set of rights for half a
 // minute: there may be hundreds of namespaces.
-func (s *server) overview(v *catalog.View) (*overview, error) {
+func overviewOf(r *request, v *catalog.View) (*overview, error) {
 	const form = "overview"
 	if o, ok := v.Derived.Load(form); ok {
 		return o.(*overview), nil
 	}
-	var b bytes.Buffer
-	if err := s.templates["home.html"].ExecuteTemplate(&b, "groups", under{up(homePath), groups(v)}); err != nil {
-		return nil, fmt.Errorf("overview of the catalog: %w", err)
+	all, err := r.Part("home.html", "groups", under{up("/ui/"), groups(v)})
+	if err != nil {
+		return nil, err
 	}
-	o := &overview{groups: template.HTML(b.String()), newest: newest(v)}
+	o := &overview{groups: all, newest: newest(v)}
 	v.Derived.Store(form, o)
 	return o, nil
 }

@@ -87,7 +87,7 @@ func TestImagesOfHosts(t *testing.T) {
 			}
 		})
 	}
-	if got, want := hosts.source(), "img-src 'self' https://img.example.com https://*.cdn.example.com https://port.example.com:8443 https://default.example.com:443"; got != want {
+	if got, want := strings.Join(hosts.Policy(), " "), "https://img.example.com https://*.cdn.example.com https://port.example.com:8443 https://default.example.com:443"; got != want {
 		t.Errorf("the policy has %q, want %q", got, want)
 	}
 }

@@ -54,7 +54,7 @@ const maxQuery = 200
 // input is one variable.
 type input struct {
 	Name, Type, Description string
-	Text                    template.HTML // the description, once [server.descriptions] was asked for it
+	Text                    template.HTML // the description, once [markdown.describeAll] was asked for it
 	Default                 string        // as JSON; "" if it is required
 	Required                bool
 	Sensitive, Deprecated   bool
@@ -69,7 +69,7 @@ type output struct {
 }
 
 // descriptions renders the descriptions of all inputs and outputs of a directory.
-func (s *server) descriptions(b *dirBody) {
+func (m *markdown) describeAll(b *dirBody) {
 	var texts []string
 	var to []*template.HTML
 	add := func(text string, at *template.HTML) { texts, to = append(texts, text), append(to, at) }
@@ -82,13 +82,10 @@ func (s *server) descriptions(b *dirBody) {
 	for i := range b.Outputs {
 		add(b.Outputs[i].Description, &b.Outputs[i].Text)
 	}
-	for i, html := range s.markdown.descriptions(texts) {
+	for i, html := range m.descriptions(texts) {
 		*to[i] = html
 	}
 }
-
-// maxShown is how much of a default or type a page shows, in bytes.
-const maxShown = 64 << 10
 
 // newInputs reads the variables out of their JSON Schema. One is required exactly
 // if it has no default.
@@ -124,21 +121,6 @@ func newInputs(d artifact.DescribedModule) inputs {
 		all.Optional = append(all.Optional, in)
 	}
 	return all
-}
-
-// indented is JSON as people read it; what is absent is null.
-func indented(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return "null"
-	}
-	if len(raw) < 60 {
-		return string(raw)
-	}
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return text.Clip(string(raw), maxShown)
-	}
-	return text.Clip(b.String(), maxShown)
 }
 
 // block is a module block with the given source, version and required inputs.

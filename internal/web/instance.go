@@ -63,7 +63,7 @@ func phaseChoices() []choice {
 // query is what a list asks the API for: the filters of the page, or what it shows
 // if nobody filtered.
 func (b *instancesBody) query(r *request) url.Values {
-	q, out := r.URL.Query(), listed(r)
+	q, out := r.URL.Query(), limited(r)
 	pick := func(name string, all []choice) []choice {
 		value := all[0].Value
 		if q.Has(name) {
@@ -131,20 +131,24 @@ func nameOfInstance(i api.Instance) string {
 	return i.ID
 }
 
-func (s *server) instanceList(r *request) (*page, error) {
-	if err := s.listInstances(r); err != nil {
-		return nil, err
-	}
+// instances are the pages of what was launched.
+type instances struct {
+	api   *backend
+	clock clock
+}
+
+// list is those that the caller may see.
+func (s *instances) list(r *request) (*page, error) {
 	var body instancesBody
-	doc, err := get[api.Instances](s, r, "instances", body.query(r))
+	doc, err := get[api.Instances](s.api, r, "instances", body.query(r))
 	if err != nil {
 		return nil, err
 	}
-	body.take(r, doc, s.o.Now())
+	body.take(r, doc, s.clock())
 	if !body.Filtered && body.Total == 0 {
 		body.NoneYet = "You have none."
 	}
-	return &page{Template: "instances.html", Title: "Instances", Key: s.newKey(), Command: "okara instance list --owner mine", Also: s.adminPages(r), Body: body}, nil
+	return &page{Template: "instances.html", Title: "Instances", Key: s.clock.NewKey(), Command: "okara instance list --owner mine", Also: adminPages(r), Body: body}, nil
 }
 
 // instanceBody is one instance.
@@ -194,36 +198,33 @@ type eventRow struct {
 	Detail string
 }
 
-// instanceIn reads the instance that a path names.
-func (s *server) instanceIn(r *request) (api.Instance, error) {
-	if err := s.listInstances(r); err != nil {
-		return api.Instance{}, err
-	}
-	return get[api.Instance](s, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
+// in reads the instance that a path names.
+func (s *instances) in(r *request) (api.Instance, error) {
+	return get[api.Instance](s.api, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
 }
 
-func (s *server) instanceShow(r *request) (*page, error) {
-	i, err := s.instanceIn(r)
+func (s *instances) show(r *request) (*page, error) {
+	i, err := s.in(r)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := get[api.Runs](s, r, "instances/"+i.ID+"/runs", nil)
+	runs, err := get[api.Runs](s.api, r, "instances/"+i.ID+"/runs", nil)
 	if err != nil {
 		return nil, err
 	}
-	now := s.o.Now()
-	body := s.newInstance(r, i, now)
+	now := s.clock()
+	body := s.body(i, now)
 	body.Template = s.templateLink(r, i.Template)
 	body.Runs = runRows(i, runs.Runs, now)
 	if i.Run != nil && readsLogs(i) && i.Phase != string(lifecycle.Planned) {
-		if body.Log, err = s.log(r, i.ID, *i.Run); err != nil {
+		if body.Log, err = s.api.log(r, i.ID, *i.Run); err != nil {
 			return nil, err
 		}
 	}
 	body.Watch = i.Run != nil && i.Phase != string(lifecycle.Planned)
 	body.Still = r.URL.Query().Has("still")
 	return &page{
-		Template: "instance.html", Title: body.Name, Key: s.newKey(), Crumbs: []link{{"Instances", "instances"}}, Command: "okara instance show " + i.ID,
+		Template: "instance.html", Title: body.Name, Key: s.clock.NewKey(), Crumbs: []link{{"Instances", "instances"}}, Command: "okara instance show " + i.ID,
 		Refresh: body.Watch && !body.Still, Body: body,
 	}, nil
 }
@@ -235,16 +236,16 @@ func readsLogs(i api.Instance) bool {
 
 // templateLink is the name of a template, with its page where there is one that the
 // caller may see: an instance outlives its template, and who approves it may not use it.
-func (s *server) templateLink(r *request, name string) link {
+func (s *instances) templateLink(r *request, name string) link {
 	l := link{Text: name}
-	if _, err := get[api.Template](s, r, "templates/"+escapePath(name), nil); err == nil {
+	if _, err := get[api.Template](s.api, r, "templates/"+escapePath(name), nil); err == nil {
 		l.Href = "templates/" + escapePath(name)
 	}
 	return l
 }
 
-// newInstance is what all pages of an instance show.
-func (s *server) newInstance(r *request, i api.Instance, now time.Time) instanceBody {
+// body is what all pages of an instance show.
+func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
 		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
@@ -252,7 +253,7 @@ func (s *server) newInstance(r *request, i api.Instance, now time.Time) instance
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) {
 		b.Open, b.Message = c.URL, text.Block(c.Message)
 	}
-	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.when(i.CreatedAt)}}
+	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.clock.When(i.CreatedAt)}}
 	b.Facts = append(b.Facts, fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, fact{Name: "Digest", Digest: i.Source.Digest})
@@ -299,7 +300,7 @@ func valuesOf(all map[string]json.RawMessage) []value {
 func buttons(i api.Instance) []button {
 	var all []button
 	for _, name := range i.Actions {
-		v, ok := verbs()[name]
+		v, ok := allVerbs()[name]
 		if !ok {
 			continue
 		}

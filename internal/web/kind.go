@@ -31,11 +31,9 @@ func kindCard(k api.Kind) templateCard {
 	return c
 }
 
-func (s *server) kindShow(r *request) (*page, error) {
-	if err := s.listInstances(r); err != nil {
-		return nil, err
-	}
-	k, err := get[api.Kind](s, r, "kinds/"+escapePath(r.PathValue("name")), nil)
+// kind shows a kind of the cluster.
+func (s *templates) kind(r *request) (*page, error) {
+	k, err := get[api.Kind](s.api, r, "kinds/"+escapePath(r.PathValue("name")), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -73,9 +73,15 @@ func (b *formBody) summary(fields []field) {
 	}
 }
 
-// launchForm is what a page of the form begins with.
-func (s *server) launchForm(r *request) (launchBody, parameters, error) {
-	t, err := s.templateIn(r)
+// launches are the forms that launch templates.
+type launches struct {
+	templates *templates
+	clock     clock
+}
+
+// form is what a page of the form begins with.
+func (s *launches) form(r *request) (launchBody, parameters, error) {
+	t, err := s.templates.in(r)
 	if err != nil {
 		return launchBody{}, parameters{}, err
 	}
@@ -126,32 +132,32 @@ func (s *server) launchForm(r *request) (launchBody, parameters, error) {
 	return body, p, nil
 }
 
-func (s *server) launchShow(r *request) (*page, error) {
-	body, p, err := s.launchForm(r)
+func (s *launches) show(r *request) (*page, error) {
+	body, p, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
 	body.Linked, body.Left = p.linked(body.Asks, r.URL.Query())
-	return s.launchPage(body, s.newKey()), nil
+	return launchPage(body, s.clock.NewKey()), nil
 }
 
-func (s *server) launchPage(body launchBody, key string) *page {
+func launchPage(body launchBody, key string) *page {
 	return &page{
 		Template: "run.html", Title: "Launch " + body.Text, Key: key, Body: body, NoStore: true,
 		Crumbs: []link{{"Launch", "templates"}, {body.Text, body.Href}}, Command: "okara instance create " + body.Name,
 	}
 }
 
-// launcher is the check of the form: the caller may see the template. Whether he may
+// may is the check of the form: the caller may see the template. Whether he may
 // launch it, the API says.
-func (s *server) launcher(r *request) error {
-	_, err := s.templateIn(r)
+func (s *launches) may(r *request) error {
+	_, err := s.templates.in(r)
 	return err
 }
 
 // launch sends the form to the API.
-func (s *server) launch(r *request, f *form) (*answer, error) {
-	body, p, err := s.launchForm(r)
+func (s *launches) launch(r *request, f *form) (*answer, error) {
+	body, p, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
@@ -170,9 +176,9 @@ func (s *server) launch(r *request, f *form) (*answer, error) {
 	all := slices.Concat(body.Extra, body.Asks)
 	if !ok {
 		body.summary(all)
-		return &answer{Page: again(s.launchPage(body, s.newKey()), http.StatusUnprocessableEntity)}, nil
+		return &answer{Page: again(launchPage(body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	made, err := ask[api.Instance](s, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
+	made, err := ask[api.Instance](s.templates.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
 	if err != nil {
 		status, ok := body.wrong(all, err)
 		if !ok {
@@ -182,11 +188,11 @@ func (s *server) launch(r *request, f *form) (*answer, error) {
 		copy(body.Asks, all[len(body.Extra):])
 		key := f.Key // nobody knows whether it was done: the same key finds out
 		if !body.Again {
-			key = s.newKey()
+			key = s.clock.NewKey()
 		}
-		return &answer{Page: again(s.launchPage(body, key), status)}, nil
+		return &answer{Page: again(launchPage(body, key), status)}, nil
 	}
-	return &answer{To: instancePath(made.ID), Text: launched(made, s.o.Now())}, nil
+	return &answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
 }
 
 // again is a page of a form that was not done.

@@ -32,7 +32,7 @@ type Progress struct {
 const logTail = 64 << 10
 
 // log reads the log of a run; nil: there is none here.
-func (s *server) log(r *request, id string, u api.Run) (*logBody, error) {
+func (s *backend) log(r *request, id string, u api.Run) (*logBody, error) {
 	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
 	b := &logBody{Run: u.N, Source: "../api/v1/" + path, Live: u.Result == ""}
 	to := &tailWriter{}

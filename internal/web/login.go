@@ -4,7 +4,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -24,20 +23,38 @@ type loginBody struct {
 	Wrong  string // what was wrong with the token
 }
 
-// login sends a browser to the issuer, or shows the form for a token. With ?stay it
+// logins let people in and out, and tell them who they are here.
+type logins struct {
+	kit   *service.Kit
+	guard *access.Guard
+	rate  *service.Rate // of who brings a token, by address
+	hosts hosts
+}
+
+func newLogins(o Options) *logins {
+	return &logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}
+}
+
+func (l *logins) routes(r *routes) {
+	r.Raw("GET /ui/login", l.show)
+	r.Form("POST /ui/login", l.may, l.logIn) // ten times a minute
+	r.Raw("GET /login/callback", l.callback) // whom the issuer sends back
+	r.Form("POST /ui/logout", anybody, l.logOut)
+	r.Open("GET /ui/me", l.me)
+}
+
+// show sends a browser to the issuer, or shows the form for a token. With ?stay it
 // waits to be told, as after a logout: the issuer may know the browser still.
-func (s *server) login(w http.ResponseWriter, hr *http.Request) error {
-	r := &request{Request: hr, header: w.Header()}
-	to := s.returnOf(hr)
-	guard := s.o.Kit.Guard
-	if guard.LoginWay() != access.ByIssuer || hr.URL.Query().Has("stay") {
-		return s.write(w, r, s.loginPage(to, ""))
+func (l *logins) show(r *request, w http.ResponseWriter) error {
+	to := r.Return()
+	if l.guard.LoginWay() != access.ByIssuer || r.URL.Query().Has("stay") {
+		return r.Answer(w, l.page(to, ""))
 	}
-	at, cookie, err := guard.BrowserLogin(hr, "/ui/"+to)
+	at, cookie, err := l.guard.BrowserLogin(r.Request, "/ui/"+to)
 	if err != nil {
 		return err
 	}
-	r.setCookie(cookie)
+	r.SetCookie(cookie)
 	secure(w.Header())
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cache-Control", "no-store")
@@ -46,138 +63,71 @@ func (s *server) login(w http.ResponseWriter, hr *http.Request) error {
 	return nil
 }
 
-func (s *server) loginPage(to, wrong string) *page {
+func (l *logins) page(to, wrong string) *page {
 	body := loginBody{Return: "/ui/" + to, Wrong: wrong}
-	switch s.o.Kit.Guard.LoginWay() {
+	switch l.guard.LoginWay() {
 	case access.ByIssuer:
-		body.Issuer = s.o.Kit.Guard.LoginIssuer()
+		body.Issuer = l.guard.LoginIssuer()
 	case access.ByToken:
 		body.Token = true
 	}
 	return &page{Template: "login.html", Title: "Log in", NoStore: true, Body: body}
 }
 
-// returnOf is the page to come back to, below /ui/: the one that is asked for, else
-// the one with the link to the login.
-func (s *server) returnOf(r *http.Request) string {
-	if q := r.URL.Query(); q.Has("return") {
-		return back(q.Get("return"))
-	}
-	u, err := url.Parse(r.Referer())
-	if err != nil || u.Host != r.Host {
-		return ""
-	}
-	path := u.EscapedPath()
-	if sessions := s.o.Kit.Guard.Sessions(); sessions != nil {
-		path = strings.TrimPrefix(path, strings.TrimSuffix(sessions.Path, "/"))
-	}
-	if strings.HasPrefix(path, "/ui/login") {
-		return ""
-	}
-	if u.RawQuery != "" {
-		path += "?" + u.RawQuery
-	}
-	return back(path)
-}
-
-// mayLogIn bounds how fast tokens can be tried.
-func (s *server) mayLogIn(r *request) error {
-	wait, ok := s.logins.Take(s.o.Kit.Client(r.Request).String())
+// may bounds how fast tokens can be tried.
+func (l *logins) may(r *request) error {
+	wait, ok := l.rate.Take(l.kit.Client(r.Request).String())
 	if ok {
 		return nil
 	}
-	r.header.Set("Retry-After", strconv.Itoa(max(1, int(wait/time.Second))))
+	r.Reply.Set("Retry-After", strconv.Itoa(max(1, int(wait/time.Second))))
 	return &service.Error{Status: http.StatusTooManyRequests, Text: "too many logins from this address: try again in a minute"}
 }
 
 // logIn begins the session of who has a token.
-func (s *server) logIn(r *request, f *form) (*answer, error) {
+func (l *logins) logIn(r *request, f *form) (*answer, error) {
 	to := back(f.Get("return"))
-	in, err := s.o.Kit.Guard.TokenLogin(r.Request, strings.TrimSpace(f.Get("token")))
+	in, err := l.guard.TokenLogin(r.Request, strings.TrimSpace(f.Get("token")))
 	if status, text, ok := service.Own(err); ok && status == http.StatusUnauthorized {
-		p := s.loginPage(to, text)
+		p := l.page(to, text)
 		p.Status = http.StatusUnauthorized
-		r.header.Set("WWW-Authenticate", access.Challenge(r.Request))
+		r.Reply.Set("WWW-Authenticate", access.Challenge(r.Request))
 		return &answer{Page: p}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.begun(r, in)
+	begun(r, in)
 	return &answer{To: to}, nil
 }
 
 // callback is where the issuer sends a browser back to.
-func (s *server) callback(w http.ResponseWriter, hr *http.Request) error {
-	r := &request{Request: hr, header: w.Header()}
-	in, err := s.o.Kit.Guard.BrowserCallback(hr)
+func (l *logins) callback(r *request, w http.ResponseWriter) error {
+	in, err := l.guard.BrowserCallback(r.Request)
 	if err != nil {
 		return err
 	}
-	s.begun(r, in)
+	begun(r, in)
 	secure(w.Header())
 	w.Header().Set("Referrer-Policy", "no-referrer") // the address has the code of the issuer in it
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", up(hr.URL.Path)+back(in.Back))
+	w.Header().Set("Location", up(r.URL.Path)+back(in.Back))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-func (s *server) begun(r *request, in access.LoggedIn) {
-	r.grant = access.Grant{Caller: in.Caller}
+func begun(r *request, in access.LoggedIn) {
+	r.Grant = access.Grant{Caller: in.Caller}
 	for _, c := range in.Cookies {
-		r.setCookie(c)
+		r.SetCookie(c)
 	}
 }
 
 // logOut makes the browser forget its session.
-func (s *server) logOut(r *request, _ *form) (*answer, error) {
-	for _, c := range s.o.Kit.Guard.LogOut(r.Request) {
-		r.setCookie(c)
+func (l *logins) logOut(r *request, _ *form) (*answer, error) {
+	for _, c := range l.guard.LogOut(r.Request) {
+		r.SetCookie(c)
 	}
-	r.grant = access.Grant{}
+	r.Grant = access.Grant{}
 	return &answer{To: "login?stay", Text: "You are logged out in this browser."}, nil
-}
-
-// toLogin sends somebody without a session to where he gets one, and reports whether
-// it did. Who sent a token of his own is told that it was wrong.
-func (s *server) toLogin(r *request) bool {
-	guard := s.o.Kit.Guard
-	sessions := guard.Sessions()
-	if sessions == nil || r.Header.Get("Authorization") != "" || !strings.HasPrefix(r.URL.Path, "/ui/") {
-		return false
-	}
-	for _, c := range sessions.Forget(r.Request) { // it was not good, or is not enough
-		r.setCookie(c)
-	}
-	if guard.LoginWay() == access.NoWay {
-		return false
-	}
-	to := s.returnOf(r.Request) // of a form: its page
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		to = back(r.URL.RequestURI())
-	}
-	secure(r.header)
-	r.header.Set("Cache-Control", "no-store")
-	r.header.Set("Location", up(r.URL.Path)+"login?return="+url.QueryEscape("/ui/"+to))
-	return true
-}
-
-// know tells a page who looks at it.
-func (s *server) know(r *request, p *page) {
-	p.Login = s.o.Kit.Guard.LoginWay() != access.NoWay
-	if r.grant.Mode == "" {
-		if c, err := s.o.Kit.Guard.Who(r.Request); err == nil {
-			r.grant.Caller = c
-		}
-	}
-	if r.grant.Mode != "anonymous" {
-		p.Who = r.grant.Label
-		if p.Who == "" {
-			p.Who = r.grant.Subject
-		}
-	}
-	if p.Who != "" {
-		p.Replica = s.o.Replica
-	}
 }

@@ -27,15 +27,15 @@ type meBody struct {
 var tokenVariable = strings.NewReplacer(".", "_", "-", "__")
 
 // me answers most questions about a 403. Whatever it shows is of the caller himself.
-func (s *server) me(r *request) (*page, error) {
-	c, err := s.o.Kit.Guard.Who(r.Request)
+func (l *logins) me(r *request) (*page, error) {
+	c, err := l.guard.Who(r.Request)
 	if err != nil {
 		return nil, err
 	}
-	r.grant.Caller = c
+	r.Grant.Caller = c
 	body := meBody{
 		Name: c.Label, Subject: c.Subject, Issuer: c.Issuer, Until: c.Until, Session: !c.Until.IsZero(), Rights: c.Rights(),
-		Host: s.host(r), Variable: tokenVariable.Replace(s.host(r)), CLI: s.o.Kit.Guard.ToolLogin(),
+		Host: l.hosts.Of(r), Variable: tokenVariable.Replace(l.hosts.Of(r)), CLI: l.guard.ToolLogin(),
 	}
 	body.Groups, body.Asked = c.KnownGroups()
 	switch c.Mode {

@@ -27,7 +27,7 @@ const (
 
 // leave keeps a message for the next page. Without sessions there is nothing to seal
 // it with, and the page speaks for itself.
-func (s *server) leave(r *request, m message) {
+func (s *site) leave(r *request, m message) {
 	sessions := s.o.Kit.Guard.Sessions()
 	if sessions == nil {
 		return
@@ -38,11 +38,11 @@ func (s *server) leave(r *request, m message) {
 		s.o.Kit.Log(r.Request).Error("message of a form not sealed", "error", err)
 		return
 	}
-	r.setCookie(sessions.Cookie(r.Request, messageCookie, sealed, messageAge))
+	r.SetCookie(sessions.Cookie(r.Request, messageCookie, sealed, messageAge))
 }
 
 // take returns the message that a form left, and takes its cookie away.
-func (s *server) take(r *request) *message {
+func (s *site) take(r *request) *message {
 	sessions := s.o.Kit.Guard.Sessions()
 	if sessions == nil || r.Method != http.MethodGet {
 		return nil
@@ -52,7 +52,7 @@ func (s *server) take(r *request) *message {
 	if len(found) == 0 {
 		return nil
 	}
-	r.setCookie(gone)
+	r.SetCookie(gone)
 	var m message
 	if len(found) > 1 || sessions.Keyring.Open(messagePurpose, found[0].Value, &m) != nil || s.o.Now().Unix() >= m.Expires || m.For != r.who() {
 		return nil
@@ -61,6 +61,7 @@ func (s *server) take(r *request) *message {
 }
 
 // who is the caller of a page, as far as it is known.
-func (r *request) who() string { return r.grant.Issuer + "\x00" + r.grant.Subject }
+func (r *request) who() string { return r.Grant.Issuer + "\x00" + r.Grant.Subject }
 
-func (r *request) setCookie(c *http.Cookie) { r.header.Add("Set-Cookie", c.String()) }
+// SetCookie adds a cookie to the answer.
+func (r *request) SetCookie(c *http.Cookie) { r.Reply.Add("Set-Cookie", c.String()) }

@@ -59,28 +59,10 @@ type dirBody struct {
 	OutputPages, ResourcePages, CallPages pages // of a page that has cut them
 }
 
-// tab is a part of a page with an address of its own.
-type tab struct {
-	link
-	Count int // -1: nothing to count
-	Here  bool
-}
-
-// mark is a word about a thing, and how good that is.
-type mark struct{ Text, Kind string } // good, bad, plain
-
 // notice is what whoever published wants to be known.
 type notice struct {
 	Message     string
 	Replacement link
-}
-
-// fact is one line about a thing.
-type fact struct {
-	Name, Text, Href string
-	Here             string // like Href, below Up
-	When             moment // shown to the minute, with how long ago it was
-	Digest           string
 }
 
 // resources are those of one type.
@@ -105,25 +87,41 @@ type call struct {
 	Href string // of the module, if it is here and the caller may read it
 }
 
-// moduleIn reads the address of a module, and asks for the right to it.
-func (s *server) moduleIn(r *request) (addr.Module, error) {
+// moduleIn reads the address of a module.
+func moduleIn(r *request) (addr.Module, error) {
 	m, err := addr.ParseModule(r.PathValue("namespace") + "/" + r.PathValue("name") + "/" + r.PathValue("system"))
-	if refused := s.may(r, access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}); refused != nil {
-		return m, refused
-	}
 	if err != nil {
 		return m, notFound("%v", err)
 	}
 	return m, nil
 }
 
-// listedModule is the module of a path with its versions.
-func (s *server) listedModule(r *request) (addr.Module, *catalog.Versions, error) {
-	m, err := s.moduleIn(r)
+// moduleRead is the right to the module that a path names.
+func moduleRead(r *request) (access.Right, error) {
+	m, err := moduleIn(r)
+	return access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}, err
+}
+
+// modules are the pages of modules.
+type modules struct {
+	catalog      *catalog.Catalog
+	text         *markdown
+	files        *files
+	versions     *versions
+	evidences    *evidences
+	snippets     snippets
+	requirements requirements
+	callers      callerSearch
+	hosts        hosts
+}
+
+// listed is the module of a path with its versions.
+func (s *modules) listed(r *request) (addr.Module, *catalog.Versions, error) {
+	m, err := moduleIn(r)
 	if err != nil {
 		return m, nil, err
 	}
-	l, err := s.o.Catalog.Module(r.Context(), m)
+	l, err := s.catalog.Module(r.Context(), m)
 	if err != nil {
 		return m, nil, gone(err, "module", m.String())
 	}
@@ -141,18 +139,18 @@ type found struct {
 }
 
 // versionIn finds it.
-func (s *server) versionIn(r *request) (x found, err error) {
-	if x.m, err = s.moduleIn(r); err != nil {
+func (s *modules) versionIn(r *request) (x found, err error) {
+	if x.m, err = moduleIn(r); err != nil {
 		return x, err
 	}
 	if text := r.PathValue("version"); text == "" {
-		x.list, x.v, x.mv, err = s.o.Catalog.LatestModule(r.Context(), x.m)
+		x.list, x.v, x.mv, err = s.catalog.LatestModule(r.Context(), x.m)
 	} else if x.v, err = addr.ParseVersion(text); err != nil {
 		return x, notFound("%v", err)
-	} else if x.list, err = s.o.Catalog.Module(r.Context(), x.m); err == nil {
+	} else if x.list, err = s.catalog.Module(r.Context(), x.m); err == nil {
 		var no *catalog.RefusedError
-		x.mv, no, err = s.o.Catalog.HeldModule(r.Context(), x.m, x.v)
-		if no != nil && (err != nil || !r.publishes(x.m.Item())) {
+		x.mv, no, err = s.catalog.HeldModule(r.Context(), x.m, x.v)
+		if no != nil && (err != nil || !r.Publishes(x.m.Item())) {
 			err = no
 		} else if no != nil {
 			x.refused = no.Error()
@@ -161,7 +159,7 @@ func (s *server) versionIn(r *request) (x found, err error) {
 	if err != nil {
 		return x, gone(err, "module", x.m.String())
 	}
-	x.d, err = s.o.Catalog.Description(r.Context(), x.mv)
+	x.d, err = s.catalog.Description(r.Context(), x.mv)
 	return x, err
 }
 
@@ -176,12 +174,13 @@ func gone(err error, kind, what string) error {
 	return err
 }
 
-func (s *server) module(r *request) (*page, error) {
+// show is a version of a module, by tab.
+func (s *modules) show(r *request) (*page, error) {
 	x, err := s.versionIn(r)
 	if err != nil {
 		return nil, err
 	}
-	body := s.newModule(r, x)
+	body := s.body(r, x)
 	body.Tab = cmp.Or(r.PathValue("tab"), "readme")
 	if r.PathValue("path") != "" {
 		body.Tab = "files"
@@ -198,23 +197,23 @@ func (s *server) module(r *request) (*page, error) {
 	case "inputs":
 		body.Inputs.cut(r)
 		body.Outputs = nil
-		s.descriptions(&body.dirBody)
+		s.text.describeAll(&body.dirBody)
 	case "outputs":
 		body.Inputs = inputs{}
 		body.cut(r)
-		s.descriptions(&body.dirBody)
+		s.text.describeAll(&body.dirBody)
 	case "resources":
 		body.cut(r)
 	case "dependencies":
 		body.cut(r)
 		var required []artifact.DescribedProvider
 		required, body.RequirementPages = onePage(r, "providers", x.d.Root.RequiredProviders)
-		body.Requirements = s.satisfied(r, required)
-		body.Callers = s.callersOf(r, x.m)
+		body.Requirements = s.requirements.satisfied(r, required)
+		body.Callers = s.callers.of(r, x.m)
 	case "security":
-		body.Security, err = s.newSecurity(r, x.mv.Repository, body.vouched, body.Base+"/security", s.fileLinks(x.mv, body.Base))
+		body.Security, err = s.evidences.page(r, x.mv.Repository, body.vouched, body.Base+"/security", s.files.links(x.mv, body.Base))
 	case "files":
-		body.Files, err = s.newFiles(r, x.mv, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+		body.Files, err = s.files.page(r, x.mv, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	}
 	if err != nil {
 		return nil, err
@@ -240,26 +239,26 @@ func commandFor(tab, version string) string {
 
 func tabText(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// newModule is what all pages of a version show.
-func (s *server) newModule(r *request, x found) moduleBody {
+// body is what all pages of a version show.
+func (s *modules) body(r *request, x found) moduleBody {
 	m, v, l, mv, d := x.m, x.v, x.list, x.mv, x.d
 	item := itemPath(m.Item())
 	b := moduleBody{
 		Address: m.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()), Problems: d.Diagnostics,
-		dirBody: s.newDir(r, d.Root), Described: mv.Description != nil, vouched: s.vouch(r, m.Item(), v, mv.Manifest, l),
+		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.vouch(r, m.Item(), v, mv.Manifest, l),
 	}
 	b.Refused = x.refused
-	b.Snippets = s.moduleSnippets(r, m, v, mv, b.vouched)
-	b.Inputs.Block = block(m.Name, s.host(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
-	b.Facts = s.facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
+	b.Snippets = s.snippets.module(r, m, v, mv, b.vouched)
+	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
+	b.Facts = s.versions.facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
 		licence := fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
-		if s.o.Archives != nil {
+		if s.files.archives != nil {
 			licence.Here = b.Base + "/files/" + escapePath(d.License.Path)
 		}
 		b.Facts = append(b.Facts, licence)
 	}
-	b.Deprecated = s.deprecation(l, v)
+	b.Deprecated = deprecation(l, v)
 	if b.Deprecated != nil {
 		b.Marks = append(b.Marks, mark{"deprecated", "bad"})
 	}
@@ -286,7 +285,7 @@ func (s *server) newModule(r *request, x found) moduleBody {
 	add("dependencies", len(n.RequiredProviders)+len(n.ModuleCalls))
 	add("usage", -1)
 	add("security", -1)
-	if s.o.Archives != nil {
+	if s.files.archives != nil {
 		add("files", -1)
 	}
 	return b
@@ -304,10 +303,10 @@ func versionMarks(v addr.Version) []mark {
 }
 
 // facts are what the manifest of a version says.
-func (s *server) facts(annotations map[string]string, digest string, size int64) []fact {
+func (s *versions) facts(annotations map[string]string, digest string, size int64) []fact {
 	published := fact{Name: "Published", Text: "time not recorded"}
 	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
-		published.When = s.when(at)
+		published.When = s.clock.When(at)
 	}
 	all := []fact{published}
 	if src := annotations[artifact.AnnSource]; src != "" {
@@ -328,7 +327,7 @@ func (s *server) facts(annotations map[string]string, digest string, size int64)
 }
 
 // deprecation is what the status of a version says, nil if nothing.
-func (s *server) deprecation(l *catalog.Versions, v addr.Version) *notice {
+func deprecation(l *catalog.Versions, v addr.Version) *notice {
 	e := l.Status(v).Deprecated
 	if e == nil {
 		return nil
@@ -369,8 +368,8 @@ func newChoices(l *catalog.Versions, item, at string) []choices {
 	return slices.DeleteFunc(by, func(c choices) bool { return len(c.Rows) == 0 })
 }
 
-// newDir is what a description says of a directory.
-func (s *server) newDir(r *request, d artifact.DescribedModule) dirBody {
+// dir is what a description says of a directory.
+func (s *modules) dir(r *request, d artifact.DescribedModule) dirBody {
 	b := dirBody{Path: d.Path, Inputs: newInputs(d), Tool: d.RequiredVersion}
 	for _, o := range d.Outputs {
 		b.Outputs = append(b.Outputs, output{DescribedOutput: o})
@@ -411,31 +410,31 @@ func (b *dirBody) cut(r *request) {
 
 // callPath is the page of a module that another one calls: "" if it is not of
 // this server, or not the caller's to read.
-func (s *server) callPath(r *request, source string) string {
-	address, ok := strings.CutPrefix(source, s.host(r)+"/")
+func (s *modules) callPath(r *request, source string) string {
+	address, ok := strings.CutPrefix(source, s.hosts.Of(r)+"/")
 	if !ok {
 		return ""
 	}
 	address, _, _ = strings.Cut(address, "//")
 	m, err := addr.ParseModule(address)
-	if err != nil || !r.readable(m.Item()) {
+	if err != nil || !r.Readable(m.Item()) {
 		return ""
 	}
 	return itemPath(m.Item())
 }
 
 // read renders the readme of a directory.
-func (s *server) read(r *request, base string, b *dirBody, d artifact.DescribedModule) {
+func (s *modules) read(r *request, base string, b *dirBody, d artifact.DescribedModule) {
 	if d.Readme == nil || d.Readme.Text == "" {
 		return
 	}
-	doc := s.markdown.render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
+	doc := s.text.render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
 	b.Readme, b.Contents, b.Cut = doc.html, doc.headings, d.Readme.Truncated || doc.cut
 }
 
 // inArchive is the place of a text in a directory of a module.
-func (s *server) inArchive(r *request, base, dir string) place {
-	if s.o.Archives == nil {
+func (s *modules) inArchive(r *request, base, dir string) place {
+	if s.files.archives == nil {
 		return place{}
 	}
 	root := up(r.URL.Path) + base + "/files/"

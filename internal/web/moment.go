@@ -4,6 +4,7 @@ package web
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -12,9 +13,6 @@ type moment struct {
 	time.Time
 	Ago string
 }
-
-// when is the moment of a time, as seen now.
-func (s *server) when(t time.Time) moment { return seenAt(t, s.o.Now()) }
 
 // seenAt is that of a time as seen at now.
 func seenAt(t, now time.Time) moment {
@@ -46,4 +44,26 @@ func plural(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// span is a time in words, in its two largest units.
+func span(d time.Duration) string {
+	day := 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < day:
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+	}
+	return two(d/day, "d", d%day/time.Hour, "h")
+}
+
+func two(a time.Duration, unit string, b time.Duration, smaller string) string {
+	text := strconv.FormatInt(int64(a), 10) + " " + unit
+	if b > 0 {
+		text += " " + strconv.FormatInt(int64(b), 10) + " " + smaller
+	}
+	return text
 }

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
-	"net/url"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,30 +61,66 @@ type under struct {
 	Of any
 }
 
-//go:embed templates/*.html
-var templateFiles embed.FS
+//go:embed site/templates/*.html
+var frameFiles embed.FS
 
-// readTemplates returns the pages by file, each with the layout around it.
-func readTemplates() (map[string]*template.Template, error) {
-	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html", "templates/security.html", "templates/files.html")
-	if err != nil {
-		return nil, err
-	}
-	entries, err := templateFiles.ReadDir("templates")
+// readTemplates returns the pages of the sets by file, each with the layout around it.
+// A set has its files below templates; its parts*.html are for all of its pages.
+func readTemplates(sets []set) (map[string]*template.Template, error) {
+	frame, err := template.New("").Funcs(functions()).ParseFS(below(frameFiles, "site"), "templates/layout.html", "templates/parts.html")
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]*template.Template{}
-	for _, e := range entries {
-		own, err := base.Clone()
-		if err != nil {
-			return nil, err
+	for _, set := range append([]set{{Templates: below(frameFiles, "site")}}, sets...) {
+		if set.Templates == nil {
+			continue
 		}
-		if all[e.Name()], err = own.ParseFS(templateFiles, "templates/"+e.Name()); err != nil {
+		if err := readSet(all, frame, set.Templates); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// readSet adds the pages of a set.
+func readSet(all map[string]*template.Template, frame *template.Template, files fs.FS) error {
+	base, err := frame.Clone()
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		return err
+	}
+	part := func(name string) bool { return strings.HasPrefix(name, "templates/parts") }
+	if parts := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !part(name) }); len(parts) > 0 {
+		if base, err = base.ParseFS(files, parts...); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if part(name) {
+			continue
+		}
+		own, err := base.Clone()
+		if err != nil {
+			return err
+		}
+		if all[path.Base(name)], err = own.ParseFS(files, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below is a folder of embedded files.
+func below(files embed.FS, dir string) fs.FS {
+	f, err := fs.Sub(files, dir)
+	if err != nil {
+		return files
+	}
+	return f
 }
 
 // functions are what templates may call: none reads or asks anything.
@@ -98,12 +136,6 @@ func functions() template.FuncMap {
 		"stamp": func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"plain": text.Block,
-		"row": func(up string, row reportRow) any {
-			return struct {
-				Up  string
-				Row reportRow
-			}{up, row}
-		},
 		"below": func(up string, of any) under { return under{up, of} },
 		"parts": parts,
 		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
@@ -127,19 +159,10 @@ type placed struct {
 	It any
 }
 
-// escapePath escapes each segment of a path.
-func escapePath(path string) string {
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
-	}
-	return strings.Join(segments, "/")
-}
-
 // contentPolicy lets a page load what this server has for it, images of a few other
 // hosts where who runs the server said so, and nothing else.
-func contentPolicy(images imageHosts) string {
-	return "default-src 'none'; script-src 'self'; style-src 'self'; " + images.source() + "; connect-src 'self'; " +
+func contentPolicy(images []string) string {
+	return "default-src 'none'; script-src 'self'; style-src 'self'; " + strings.Join(append([]string{"img-src 'self'"}, images...), " ") + "; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
@@ -152,29 +175,12 @@ func secure(h http.Header) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 }
 
-// page makes a handler of what a page shows.
-func (s *server) page(answer func(*request) (*page, error)) http.Handler {
-	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
-		r := &request{Request: hr, header: w.Header()}
-		p, err := answer(r)
-		if err != nil {
-			return err
-		}
-		return s.write(w, r, p)
-	})
-}
-
-// handle is what is around all of them: limits, panics, and a page for an error.
-func (s *server) handle(h service.Handler) http.Handler {
-	return s.o.Kit.Handle(s.o.Kit.Limit(h), s.fail)
-}
-
 // write renders a page and then sends it, or 304 if the browser has it.
-func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
+func (s *site) write(w http.ResponseWriter, r *request, p *page) error {
 	p.Up, p.Path, p.Version = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version
 	p.Assets, p.Theme = s.assets.names, s.theme(r.Request)
 	s.know(r, p)
-	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), s.menu(r), r.asOf, !s.o.Off.Catalog
+	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), r.Menu(), r.AsOf, s.o.Search
 	var b bytes.Buffer
 	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)
@@ -207,8 +213,8 @@ type errorBody struct {
 }
 
 // fail shows an error as a page.
-func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
-	r := &request{Request: hr, header: w.Header()}
+func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
+	r := s.request(w, hr)
 	status, words, ok := service.Own(err)
 	body := errorBody{Text: words}
 	switch {

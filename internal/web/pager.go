@@ -8,6 +8,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
+// rowsPerPage bounds lists but those of searches.
+const rowsPerPage = 100
+
 // pages are the way through a list that is cut.
 type pages struct {
 	First, Last, Total int    // the rows that are shown are those from First on and before Last

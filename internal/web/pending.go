@@ -42,7 +42,7 @@ func wantedWords(what string) string {
 	return "a launch"
 }
 
-func (s *server) pending(r *request, i api.Instance) *pendingBody {
+func pendingOf(i api.Instance, now clock) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
 	add := func(name, words string) {
@@ -55,7 +55,7 @@ func (s *server) pending(r *request, i api.Instance) *pendingBody {
 	if p.First != nil {
 		add("First asked for by", personName(p.First))
 	}
-	b.Facts = append(b.Facts, fact{Name: "When", When: s.when(p.At)})
+	b.Facts = append(b.Facts, fact{Name: "When", When: now.When(p.At)})
 	add("Reason", p.Reason)
 	add("Owner", ownerName(i.Owner))
 	add("Template", i.Template)
@@ -66,10 +66,10 @@ func (s *server) pending(r *request, i api.Instance) *pendingBody {
 		add("Lifetime", span(time.Duration(p.TTL)))
 	}
 	if !p.Until.IsZero() {
-		now := s.o.Now()
-		add("Ends", clock(p.Ends, now)+" → "+clock(p.Until, now))
+		at := now()
+		add("Ends", hourOf(p.Ends, at)+" → "+hourOf(p.Until, at))
 	}
-	s.sources(r, b, p)
+	b.sources(p)
 	for _, v := range p.Values {
 		b.Values = append(b.Values, valueChangeOf(v))
 	}
@@ -77,7 +77,7 @@ func (s *server) pending(r *request, i api.Instance) *pendingBody {
 }
 
 // sources are version and digest of the module as they are and as they would be.
-func (s *server) sources(r *request, b *pendingBody, p *api.Pending) {
+func (b *pendingBody) sources(p *api.Pending) {
 	is := p.Source
 	b.Facts = append(b.Facts, fact{Name: "Module", Text: text.Block(strings.TrimSpace(is.Module + " " + is.Version))}, fact{Name: "Digest", Digest: is.Digest})
 	was := p.Was

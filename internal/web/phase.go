@@ -4,7 +4,6 @@ package web
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -58,28 +57,6 @@ func conditions(i api.Instance) []mark {
 	return all
 }
 
-// span is a time in words, in its two largest units.
-func span(d time.Duration) string {
-	day := 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return "less than a minute"
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < day:
-		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
-	}
-	return two(d/day, "d", d%day/time.Hour, "h")
-}
-
-func two(a time.Duration, unit string, b time.Duration, smaller string) string {
-	text := strconv.FormatInt(int64(a), 10) + " " + unit
-	if b > 0 {
-		text += " " + strconv.FormatInt(int64(b), 10) + " " + smaller
-	}
-	return text
-}
-
 // remaining is how long an instance lives still.
 type remaining struct {
 	Text    string
@@ -95,11 +72,11 @@ func timeLeft(i api.Instance, now time.Time) *remaining {
 		return nil
 	}
 	d := max(i.ExpiresAt.Sub(now), 0)
-	return &remaining{span(d), i.ExpiresAt, clock(i.ExpiresAt, now), int64(d / time.Second)}
+	return &remaining{span(d), i.ExpiresAt, hourOf(i.ExpiresAt, now), int64(d / time.Second)}
 }
 
-// clock is a time of today or of another day.
-func clock(t, now time.Time) string {
+// hourOf is a time of today or of another day.
+func hourOf(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
 		return t.Format("15:04") + " UTC"
@@ -116,13 +93,13 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	case lifecycle.Requested:
 		say("Somebody who may approve looks at what was asked for. Nothing runs before that.")
 		if !i.Next.IsZero() {
-			say("Without an answer it is rejected at %s.", clock(i.Next, now))
+			say("Without an answer it is rejected at %s.", hourOf(i.Next, now))
 		}
 	case lifecycle.Planned:
 		say("The plan is made and nothing has been changed. Somebody who may approve looks at it, and exactly that plan is applied.")
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Destroying:
 		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
-			say("Run %d has been at work since %s.", i.Run.N, clock(i.Run.StartedAt, now))
+			say("Run %d has been at work since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
 		}
 	case lifecycle.Available:
 		say("It waits in the pool for somebody who launches the template.")
@@ -134,7 +111,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 		say("What it made is left to people. Its state and source stay where they are.")
 	case lifecycle.Destroyed, lifecycle.Rejected:
 		if !i.Next.IsZero() {
-			say("Its record goes at %s.", clock(i.Next, now))
+			say("Its record goes at %s.", hourOf(i.Next, now))
 		}
 	}
 	if p := i.Pending; p != nil && p.Run == 0 && i.Phase != string(lifecycle.Requested) {
@@ -170,7 +147,7 @@ func waits(i api.Instance, now time.Time) string {
 			return "It waits for a free place."
 		case lifecycle.WaitRetry:
 			if i.Run != nil && i.Run.NotBefore.After(now) {
-				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", clock(i.Run.NotBefore, now), message)
+				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", hourOf(i.Run.NotBefore, now), message)
 			}
 			return "An attempt failed, the next one is due" + message
 		case lifecycle.WaitStateLocked:

@@ -23,7 +23,7 @@ type planBody struct {
 type planPiece struct{ Kind, Text string }
 
 // plan reads the plan of a run; nil: there is none, or not for the caller.
-func (s *server) plan(r *request, id string, n int) (*planBody, error) {
+func (s *backend) plan(r *request, id string, n int) (*planBody, error) {
 	to := &wholeWriter{most: api.MaxPlan}
 	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
 	if no, ok := errors.AsType[*refusedError](err); ok {

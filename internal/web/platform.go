@@ -22,12 +22,12 @@ type platformRow struct {
 }
 
 // packages fills in what a version has, and what its SHA256SUMS names besides.
-func (s *server) packages(b *providerBody, pv *catalog.ProviderVersion) {
+func (s *providers) packages(b *providerBody, pv *catalog.ProviderVersion) {
 	file := func(sha256hex, name string) string {
-		if s.o.Archives == nil {
+		if s.archives == nil {
 			return ""
 		}
-		return s.o.Archives.ArchiveLink(pv.Repository, sha256hex, name)
+		return s.archives.ArchiveLink(pv.Repository, sha256hex, name)
 	}
 	have := map[string]bool{}
 	for _, t := range pv.Platforms {
@@ -35,10 +35,10 @@ func (s *server) packages(b *providerBody, pv *catalog.ProviderVersion) {
 		b.Platforms = append(b.Platforms, platformRow{t, file(t.Zh, t.Filename)})
 	}
 	name := pv.Meta.ShasumsName
-	if len(pv.Meta.ShasumsBytes) > 0 && s.o.Archives != nil {
+	if len(pv.Meta.ShasumsBytes) > 0 && s.archives != nil {
 		b.Files = append(b.Files, link{name, file(pv.Meta.Shasums.Digest.Encoded(), name)})
 	}
-	if len(pv.Meta.SignatureBytes) > 0 && s.o.Archives != nil {
+	if len(pv.Meta.SignatureBytes) > 0 && s.archives != nil {
 		b.Files = append(b.Files, link{name + ".sig", file(pv.Meta.Signature.Digest.Encoded(), name+".sig")})
 	}
 	sums, err := signing.ParseSums(pv.Meta.ShasumsBytes)
@@ -63,8 +63,8 @@ type keyRow struct {
 const expiresSoon = 60 * 24 * time.Hour
 
 // keys reads those of a version, and what is to be said of them.
-func (s *server) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings []string) {
-	now := s.o.Now()
+func (s *providers) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings []string) {
+	now := s.now()
 	parsed, err := trust.PublicKeys(pv.Meta.Keys)
 	if err != nil {
 		return nil, []string{"A key of this version cannot be read."}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -38,44 +39,58 @@ type providerBody struct {
 	Problem   string       // why the tools cannot install it through the registry protocol
 }
 
-// providerIn reads the address of a provider, and asks for the right to it.
-func (s *server) providerIn(r *request) (addr.Provider, error) {
-	address := r.PathValue("namespace") + "/" + r.PathValue("type")
-	if host := r.PathValue("hostname"); host != "" {
-		address = host + "/" + address
-	}
-	p, bad := addr.ParseProvider(address)
-	if bad == nil {
-		address = p.String()
-	}
+// providerRead is the right to the provider that a path names.
+func providerRead(r *request) (access.Right, error) {
 	kind := access.Kind(addr.KindProvider)
 	if r.PathValue("hostname") != "" {
 		kind = addr.KindMirror
 	}
-	if err := s.may(r, access.Right{Action: access.Read, Kind: kind, Address: address}); err != nil {
-		return p, err
+	p, address, err := providerIn(r)
+	if err == nil {
+		address = p.String()
 	}
-	if bad != nil {
-		return p, notFound("%v", bad)
-	}
-	return p, nil
+	return access.Right{Action: access.Read, Kind: kind, Address: address}, err
 }
 
-// listedProvider is the provider of a path with its versions.
-func (s *server) listedProvider(r *request) (addr.Provider, *catalog.Versions, error) {
-	p, err := s.providerIn(r)
+// providerIn reads the address of a provider, which it returns as it is written too.
+func providerIn(r *request) (p addr.Provider, address string, err error) {
+	address = r.PathValue("namespace") + "/" + r.PathValue("type")
+	if host := r.PathValue("hostname"); host != "" {
+		address = host + "/" + address
+	}
+	if p, err = addr.ParseProvider(address); err != nil {
+		return p, address, notFound("%v", err)
+	}
+	return p, address, nil
+}
+
+// providers are the pages of providers, and of mirrored ones.
+type providers struct {
+	catalog   *catalog.Catalog
+	archives  Archives // nil: there are none
+	text      *markdown
+	versions  *versions
+	evidences *evidences
+	snippets  snippets
+	now       func() time.Time
+}
+
+// listed is the provider of a path with its versions.
+func (s *providers) listed(r *request) (addr.Provider, *catalog.Versions, error) {
+	p, _, err := providerIn(r)
 	if err != nil {
 		return p, nil, err
 	}
-	l, err := s.o.Catalog.Provider(r.Context(), p)
+	l, err := s.catalog.Provider(r.Context(), p)
 	if err != nil {
 		return p, nil, gone(err, "provider", p.String())
 	}
 	return p, l, nil
 }
 
-func (s *server) provider(r *request) (*page, error) {
-	p, l, err := s.listedProvider(r)
+// show is a version of a provider, by tab.
+func (s *providers) show(r *request) (*page, error) {
+	p, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
@@ -88,14 +103,14 @@ func (s *server) provider(r *request) (*page, error) {
 	} else if !ok {
 		return nil, notFound("provider %s has no version that is to be had", p)
 	}
-	pv, no, err := s.o.Catalog.HeldProvider(r.Context(), p, v)
-	if no != nil && (err != nil || !r.publishes(it)) {
+	pv, no, err := s.catalog.HeldProvider(r.Context(), p, v)
+	if no != nil && (err != nil || !r.Publishes(it)) {
 		err = no
 	}
 	if err != nil {
 		return nil, gone(err, "provider", p.String())
 	}
-	body := s.newProvider(r, p, v, l, pv)
+	body := s.body(r, p, v, l, pv)
 	if no != nil {
 		body.Refused = no.Error()
 		body.Marks = append(body.Marks, mark{"not served", "bad"})
@@ -115,11 +130,11 @@ func (s *server) provider(r *request) (*page, error) {
 	}
 	switch body.Tab {
 	case "versions":
-		body.Versions = s.newVersions(r, l, it)
+		body.Versions = s.versions.list(r, l, it)
 	case "docs":
-		body.Docs, err = s.newDocs(r, pv, p.Type, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+		body.Docs, err = s.docs(r, pv, p.Type, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	case "security":
-		body.Security, err = s.newSecurity(r, pv.Repository, body.vouched, body.Base+"/security", nil)
+		body.Security, err = s.evidences.page(r, pv.Repository, body.vouched, body.Base+"/security", nil)
 	}
 	if err != nil {
 		return nil, err
@@ -131,21 +146,22 @@ func (s *server) provider(r *request) (*page, error) {
 	}, nil
 }
 
-func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
+// body is what all pages of a version show.
+func (s *providers) body(r *request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
 	item := itemPath(p.Item())
 	b := providerBody{
 		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()),
-		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: s.deprecation(l, v),
-		Mirrored: p.Hostname, vouched: s.vouch(r, p.Item(), v, pv.Index, l),
+		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: deprecation(l, v),
+		Mirrored: p.Hostname, vouched: s.evidences.vouch(r, p.Item(), v, pv.Index, l),
 	}
-	b.Snippets = s.providerSnippets(r, p, v, b.vouched)
+	b.Snippets = s.snippets.provider(r, p, v, b.vouched)
 	s.packages(&b, pv)
 	b.Keys, b.Warnings = s.keys(pv)
 	var size int64
 	for _, t := range pv.Platforms {
 		size += t.Size
 	}
-	b.Facts = s.facts(pv.Annotations, pv.Index.Digest.String(), size)
+	b.Facts = s.versions.facts(pv.Annotations, pv.Index.Digest.String(), size)
 	if len(pv.Protocols) > 0 {
 		b.Facts = append(b.Facts, fact{Name: "Protocols", Text: strings.Join(pv.Protocols, ", ")})
 	}

@@ -20,16 +20,22 @@ type revealBody struct {
 	Shown    bool
 }
 
-func (s *server) revealPage(r *request, i api.Instance, name string) *page {
+// reveals show a sensitive output, once asked for it.
+type reveals struct {
+	instances *instances
+	clock     clock
+}
+
+func (s *reveals) page(i api.Instance, name string) *page {
 	b := revealBody{Instance: link{nameOfInstance(i), instancePath(i.ID)}, Name: text.Block(name)}
 	return &page{
-		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.newKey(), NoStore: true, Body: b,
+		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
 		Crumbs: []link{{"Instances", "instances"}, b.Instance}, Command: "okara instance outputs " + i.ID + " NAME --reveal",
 	}
 }
 
-func (s *server) revealShow(r *request) (*page, error) {
-	i, err := s.instanceIn(r)
+func (s *reveals) show(r *request) (*page, error) {
+	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
 	}
@@ -37,26 +43,26 @@ func (s *server) revealShow(r *request) (*page, error) {
 	if _, ok := i.Outputs[name]; !ok {
 		return nil, notFound("there is no such output")
 	}
-	return s.revealPage(r, i, name), nil
+	return s.page(i, name), nil
 }
 
-// mayReveal is the check of the form: the caller may see the instance.
-func (s *server) mayReveal(r *request) error {
-	_, err := s.instanceIn(r)
+// may is the check of the form: the caller may see the instance.
+func (s *reveals) may(r *request) error {
+	_, err := s.instances.in(r)
 	return err
 }
 
 // reveal shows one value, once; the API records it.
-func (s *server) reveal(r *request, f *form) (*answer, error) {
-	i, err := s.instanceIn(r)
+func (s *reveals) reveal(r *request, f *form) (*answer, error) {
+	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
 	}
-	one, err := ask[api.Revealed](s, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.Reveal{Name: f.Get("name")}})
+	one, err := ask[api.Revealed](s.instances.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.Reveal{Name: f.Get("name")}})
 	if err != nil {
 		return nil, err
 	}
-	p := s.revealPage(r, i, one.Name)
+	p := s.page(i, one.Name)
 	b := p.Body.(revealBody)
 	b.Value, b.Shown = valuesOf(map[string]json.RawMessage{one.Name: one.Value})[0].Text, true
 	p.Title, p.Body = b.Name, b

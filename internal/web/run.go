@@ -116,21 +116,28 @@ type runBody struct {
 	Still    bool
 }
 
-func (s *server) runShow(r *request) (*page, error) {
-	i, err := s.instanceIn(r)
+// runs are the pages of runs.
+type runs struct {
+	instances *instances
+	clock     clock
+}
+
+// show is one of them.
+func (s *runs) show(r *request) (*page, error) {
+	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
 	}
-	u, err := get[api.Run](s, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
+	u, err := get[api.Run](s.instances.api, r, "instances/"+i.ID+"/runs/"+url.PathEscape(r.PathValue("n")), nil)
 	if err != nil {
 		return nil, err
 	}
-	now := s.o.Now()
+	now := s.clock()
 	body := runBody{runRow: runRowOf(i, u, now), Instance: link{nameOfInstance(i), instancePath(i.ID)}, Attempt: u.Attempt, Watch: u.Result == "", Still: r.URL.Query().Has("still")}
 	if i.Run != nil && i.Run.N == u.N {
 		body.Next = nextSteps(i, now)
 	}
-	body.Facts = []fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.when(u.QueuedAt)}}
+	body.Facts = []fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.clock.When(u.QueuedAt)}}
 	for _, f := range []fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
 		if f.Text != "" {
 			body.Facts = append(body.Facts, f)
@@ -146,12 +153,12 @@ func (s *server) runShow(r *request) (*page, error) {
 		body.Facts = append(body.Facts, fact{Name: "Attempt", Text: fmt.Sprint(u.Attempt)})
 	}
 	if readsLogs(i) {
-		if body.Log, err = s.log(r, i.ID, u); err != nil {
+		if body.Log, err = s.instances.api.log(r, i.ID, u); err != nil {
 			return nil, err
 		}
 	}
 	if u.Plan != "" && i.Role != "reader" {
-		if body.Plan, err = s.plan(r, i.ID, u.N); err != nil {
+		if body.Plan, err = s.instances.api.plan(r, i.ID, u.N); err != nil {
 			return nil, err
 		}
 	}

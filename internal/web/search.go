@@ -19,18 +19,20 @@ type Downloads interface {
 	Of(kind, address string) downloads.Stats
 }
 
-// rowsPerPage bounds lists but those of searches.
-const rowsPerPage = 100
+// searches are lists of what the caller may read.
+type searches struct {
+	catalog *catalog.Catalog
+	finder  *catalog.Finder
+	counts  counts
+	clock   clock
+}
 
-// view asks who the caller is, and returns what he may read.
-func (s *server) view(r *request) (v *catalog.View, complete bool, err error) {
-	if err := s.list(r); err != nil {
+// view is what the caller may read, if he may anything.
+func (s *searches) view(r *request) (v *catalog.View, complete bool, err error) {
+	if err := r.AllowLogin(); err != nil {
 		return nil, false, err
 	}
-	if err := s.o.Kit.Guard.AllowLogin(r.Request); err != nil {
-		return nil, false, err
-	}
-	return s.o.Finder.View(r.Context(), r.grant.RightsKey(), r.grant.MayRead)
+	return s.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 }
 
 // readingBody says that the catalog is being read, and how far that is to who runs the
@@ -38,11 +40,11 @@ func (s *server) view(r *request) (v *catalog.View, complete bool, err error) {
 type readingBody struct{ Read, All int }
 
 // reading is nil where the catalog was read.
-func (s *server) reading(r *request, complete bool) *readingBody {
-	switch p := s.o.Catalog.Progress(); {
+func (s *searches) reading(r *request, complete bool) *readingBody {
+	switch p := s.catalog.Progress(); {
 	case complete:
 		return nil
-	case r.grant.May(access.Server()):
+	case r.Grant.May(access.Server()):
 		return &readingBody{p.Read, p.All}
 	}
 	return &readingBody{}
@@ -79,12 +81,23 @@ func namespaceHref(kind, namespace string) string {
 	return "search?kind=" + kind + "&namespace=" + escapeQuery(namespace)
 }
 
+// counts is how often things are downloaded.
+type counts struct{ downloads Downloads } // nil: nobody counts
+
 // month is how often something was downloaded lately, 0 where nobody counts.
-func (s *server) month(kind, address string) int64 {
-	if s.o.Downloads == nil {
+func (c counts) month(kind, address string) int64 {
+	if c.downloads == nil {
 		return 0
 	}
-	return s.o.Downloads.Month(kind, address)
+	return c.downloads.Month(kind, address)
+}
+
+// of is how often each version of something was, and by what.
+func (c counts) of(it addr.Item) (stats downloads.Stats) {
+	if c.downloads != nil {
+		stats = c.downloads.Of(it.Kind, it.String())
+	}
+	return stats
 }
 
 // resultRow is an entry in a list.
@@ -98,10 +111,10 @@ type resultRow struct {
 	Downloads   int64 // of 30 days
 }
 
-func (s *server) rowOf(e *catalog.Entry) resultRow {
+func (s *searches) rowOf(e *catalog.Entry) resultRow {
 	row := resultRow{
-		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.when(e.Time),
-		Downloads: s.month(e.Kind, e.Address),
+		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
+		Downloads: s.counts.month(e.Kind, e.Address),
 	}
 	if e.Deprecated {
 		row.Marks = append(row.Marks, mark{"deprecated", "bad"})
@@ -134,19 +147,6 @@ type listBody struct {
 	Wider              string       // the same in all namespaces and systems; "": it is
 }
 
-// choice is an option of a form.
-type choice struct {
-	Value, Text string
-	Chosen      bool
-}
-
-func choose(all []choice, value string) []choice {
-	for i := range all {
-		all[i].Chosen = all[i].Value == value
-	}
-	return all
-}
-
 // queryIn reads what is looked for.
 func queryIn(r *request) (catalog.Query, error) {
 	q, err := catalog.ParseQuery(r.URL.Query())
@@ -156,7 +156,7 @@ func queryIn(r *request) (catalog.Query, error) {
 	return q, nil
 }
 
-func (s *server) search(r *request) (*page, error) {
+func (s *searches) show(r *request) (*page, error) {
 	v, complete, err := s.view(r)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (s *server) search(r *request) (*page, error) {
 		wider.Del("page")
 		body.Wider = "?" + wider.Encode()
 	}
-	s.fill(r, &body, v.Search(q, s.month))
+	s.fill(r, &body, v.Search(q, s.counts.month))
 	if body.Total == 0 {
 		for _, e := range v.Near(q.Text) {
 			body.Near = append(body.Near, s.rowOf(e))
@@ -196,7 +196,7 @@ func (s *server) search(r *request) (*page, error) {
 }
 
 // fill cuts the rows of this page out of a list.
-func (s *server) fill(r *request, b *listBody, found []*catalog.Entry) {
+func (s *searches) fill(r *request, b *listBody, found []*catalog.Entry) {
 	b.Total, b.First = len(found), (b.Page-1)*catalog.PageSize
 	b.Last = min(b.First+catalog.PageSize, b.Total)
 	for _, e := range found[min(b.First, b.Total):b.Last] {
@@ -216,7 +216,7 @@ func (s *server) fill(r *request, b *listBody, found []*catalog.Entry) {
 	b.First++
 }
 
-func (s *server) namespace(r *request) (*page, error) {
+func (s *searches) namespace(r *request) (*page, error) {
 	v, complete, err := s.view(r)
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (s *server) namespace(r *request) (*page, error) {
 	}
 	name := r.PathValue("namespace")
 	body := listBody{Query: catalog.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
-	found := v.Search(body.Query, s.month)
+	found := v.Search(body.Query, s.counts.month)
 	if len(found) == 0 && complete {
 		return nil, notFound("there is no module in %s", name)
 	}

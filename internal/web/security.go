@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/scan"
@@ -32,19 +31,25 @@ type vouched struct {
 	Refused  string            // why nobody is served the version, for who may publish
 }
 
+// evidences say who vouches for versions.
+type evidences struct {
+	catalog  *catalog.Catalog
+	archives Archives // nil: there are none
+}
+
 // vouch looks for the evidence, but waits for it no longer than a part may take. All
 // of it is looked for on the page about it, which its tab names; the head of the
 // others says less.
-func (s *server) vouch(r *request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
+func (s *evidences) vouch(r *request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
-	look := s.o.Catalog.Brief
+	look := s.catalog.Brief
 	if r.PathValue("tab") == "security" {
-		look = s.o.Catalog.Evidence
+		look = s.catalog.Evidence
 	}
 	e, err := look(ctx, it, v, manifest, l)
 	if err != nil {
-		s.o.Kit.Log(r.Request).Warn("a page does without signatures and scans", "address", it.String(), "version", v.String(), "error", err)
+		r.Log().Warn("a page does without signatures and scans", "address", it.String(), "version", v.String(), "error", err)
 		return vouched{Unknown: true}
 	}
 	return vouched{evidence: e}
@@ -146,9 +151,9 @@ type findingRow struct {
 	Host string // of the link to the rule, "" for none that may be followed
 }
 
-// newSecurity fills in the page. Page is its own address, and files that of a file
+// page fills in the page. Page is its own address, and files that of a file
 // of the version, nil if there are none.
-func (s *server) newSecurity(r *request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
+func (s *evidences) page(r *request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
 	if v.evidence == nil {
 		return securityBody{Unknown: true}, nil
 	}
@@ -159,7 +164,7 @@ func (s *server) newSecurity(r *request, repository string, v vouched, page stri
 	}
 	newest, scanned := v.evidence.Scan()
 	for _, report := range v.evidence.Reports {
-		row := s.reportRow(repository, report)
+		row := s.report(repository, report)
 		switch {
 		case report.MediaType != artifact.ReportSARIF:
 			body.Documents = append(body.Documents, row)
@@ -170,11 +175,11 @@ func (s *server) newSecurity(r *request, repository string, v vouched, page stri
 	if !scanned {
 		return body, nil
 	}
-	body.Scan = &scanBody{reportRow: s.reportRow(repository, newest), Level: r.URL.Query().Get("level")}
+	body.Scan = &scanBody{reportRow: s.report(repository, newest), Level: r.URL.Query().Get("level")}
 	if scan.CheckLevel(body.Scan.Level) != nil {
 		return body, notFound("there is no level %q of findings", body.Scan.Level)
 	}
-	found, err := s.o.Catalog.Findings(r.Context(), repository, newest)
+	found, err := s.catalog.Findings(r.Context(), repository, newest)
 	switch {
 	case errors.Is(err, oci.ErrTooLarge):
 		body.Scan.Problem = "The report is too large to be shown here; download it."
@@ -252,20 +257,15 @@ func followed(href string) string {
 	return u.Host
 }
 
-// reportRow names a report as its type does.
-func (s *server) reportRow(repository string, report artifact.Report) reportRow {
+// report names a report as its type does.
+func (s *evidences) report(repository string, report artifact.Report) reportRow {
 	names := map[string][2]string{
 		artifact.ReportSARIF: {"Scan report, SARIF", "scan.sarif.json"}, artifact.ReportCycloneDX: {"SBOM, CycloneDX", "sbom.cdx.json"},
 		artifact.ReportSPDX: {"SBOM, SPDX", "sbom.spdx.json"}, artifact.ReportInToto: {"Provenance, in-toto", "provenance.intoto.json"},
 	}
 	row := reportRow{Name: names[report.MediaType][0], Size: report.Document.Size, Scan: report.Scan, Digest: report.Document.Digest.String()}
-	if s.o.Archives != nil {
-		row.Href = s.o.Archives.ArchiveLink(repository, report.Document.Digest.Encoded(), names[report.MediaType][1])
+	if s.archives != nil {
+		row.Href = s.archives.ArchiveLink(repository, report.Document.Digest.Encoded(), names[report.MediaType][1])
 	}
 	return row
-}
-
-// publishes reports whether the caller of a page may publish an item.
-func (r *request) publishes(it addr.Item) bool {
-	return r.grant.May(access.Right{Action: access.Publish, Kind: access.Kind(it.Kind), Address: it.String()})
 }

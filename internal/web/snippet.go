@@ -3,31 +3,12 @@
 package web
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
-
-// snippet is a text to copy.
-type snippet struct {
-	Title, Note, Text string
-}
-
-func sizeText(n int64) string { return text.Size(n) }
-
-func escapeQuery(s string) string { return url.QueryEscape(s) }
-
-// registry is the host of the artifacts, for whoever reads them without us.
-func (s *server) registry(r *request) string {
-	if s.o.Registry != "" {
-		return s.o.Registry
-	}
-	return s.host(r)
-}
 
 // constraint allows what is compatible with a version.
 func constraint(v addr.Version) string {
@@ -38,14 +19,20 @@ func constraint(v addr.Version) string {
 	return "~> " + text[:strings.LastIndexByte(text, '.')]
 }
 
-// moduleSnippets are the ways to use a version of a module.
-func (s *server) moduleSnippets(r *request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []snippet {
-	repository := s.registry(r) + "/" + mv.Repository
+// snippets are the ways to use what is here.
+type snippets struct {
+	catalog *catalog.Catalog
+	hosts   hosts
+}
+
+// module are the ways to use a version of a module.
+func (s snippets) module(r *request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []snippet {
+	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
 	digest := mv.Manifest.Digest.String()
 	return []snippet{
 		{
 			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
-			Text: block(m.Name, s.host(r)+"/"+m.String(), constraint(v), nil),
+			Text: block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), nil),
 		},
 		{
 			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, with no server between.",
@@ -77,9 +64,9 @@ func constraintRange(v addr.Version) string {
 	return "^" + v.String()
 }
 
-// providerSnippets are the ways to use a version of a provider.
-func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version, by vouched) []snippet {
-	source := s.host(r) + "/" + p.String()
+// provider are the ways to use a version of a provider.
+func (s snippets) provider(r *request, p addr.Provider, v addr.Version, by vouched) []snippet {
+	source := s.hosts.Of(r) + "/" + p.String()
 	if p.Hostname != "" {
 		source = p.String()
 	}
@@ -90,10 +77,10 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version, b
 	if p.Hostname != "" {
 		all = append(all, snippet{
 			Title: "Install it from here, with its signatures", Note: "This writes the configuration that has the tools check the keys of its publisher, as its own registry would.",
-			Text: "okara cli-config https://" + s.host(r) + " --origin " + p.Hostname + "\n",
+			Text: "okara cli-config https://" + s.hosts.Of(r) + " --origin " + p.Hostname + "\n",
 		}, snippet{
 			Title: "Install it from here, as a mirror", Note: "In the CLI configuration; okara cli-config writes all of it.",
-			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.host(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
+			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.hosts.Of(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
 		})
 	}
 	all = append(all, s.ociMirror(r, p))
@@ -102,39 +89,24 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version, b
 		verifySnippet(p.String()+"@"+v.String(), by))
 }
 
-// shellWord is a text as one word of a POSIX shell; false: it has what no line to
-// copy should have.
-func shellWord(s string) (string, bool) {
-	if text.Block(s) != s || strings.ContainsAny(s, "\n\t") {
-		return "", false
-	}
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@,+") == "" {
-		return s, true
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
-}
-
 // ociMirror has OpenTofu install providers from the registry, with no server between.
-func (s *server) ociMirror(r *request, p addr.Provider) snippet {
-	host := s.host(r)
+func (s snippets) ociMirror(r *request, p addr.Provider) snippet {
+	host := s.hosts.Of(r)
 	path := "/" + p.Namespace + "/" + p.Type
 	if p.Hostname != "" {
 		host = p.Hostname
 	}
-	repository := s.registry(r) + "/" + p.Item().Repository(s.o.Catalog.Layout())
+	repository := s.hosts.RegistryOf(r) + "/" + p.Item().Repository(s.catalog.Layout())
 	text := "provider_installation {\n  oci_mirror {\n    repository_template = " + literal(strings.TrimSuffix(repository, path)+"/${namespace}/${type}") +
 		"\n    include             = [" + quoted(host+"/*/*") + "]\n  }\n  direct {\n    exclude = [" + quoted(host+"/*/*") + "]\n  }\n}\n"
 	if !strings.HasSuffix(repository, path) { // a layout that orders the parts in its own way
-		text = "okara cli-config --oci-mirror " + s.registry(r) + "\n"
+		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
 	}
 	return snippet{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
 }
 
 // literal is a text in quotes in which ${ } stay what they are.
 func literal(s string) string { return `"` + s + `"` }
-
-// clip is a text that fits a cell.
-func clip(s string) string { return text.Clip(s, 200) }
 
 // verifySnippet proves who made a version, with the key that signed it as far as
 // that is known.

@@ -3,8 +3,8 @@
 package web
 
 import (
-	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"slices"
 	"strings"
@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -52,39 +51,95 @@ type stateRow struct {
 // holder is who holds a lock.
 type holder struct{ Workspace, Who string }
 
-// readState is the right to a workspace of a state, "" for all of them.
-func (s *server) readState(name, workspace string) access.Right {
-	return access.StateRight(s.o.States.Layout(), access.Read, name, workspace)
+// statesOptions is what the pages of states need.
+type statesOptions struct {
+	States *states.States
+	Hosts  hosts
+	Cold   *cold
+	Now    clock
+}
+
+//go:embed statepages/templates/*.html
+var stateFiles embed.FS
+
+// newStates returns the pages of states.
+func newStates(o statesOptions) set {
+	seen := visibility{o.States}
+	lists := &stateLists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now}
+	versions := &stateVersions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now}
+	reveals := &stateReveals{versions: versions, clock: o.Now}
+	return set{Templates: below(stateFiles, "statepages"), Menu: stateMenu, Routes: func(r *routes) {
+		r.Show("GET /ui/states", list, lists.all) // lists what may be read
+		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
+		r.Show("GET /ui/states/{name}/{workspace}", seen.one, versions.show)
+		r.Show("GET /ui/states/{name}/{workspace}/history", seen.one, versions.history)
+		r.Show("GET /ui/states/{name}/{workspace}/diff", seen.one, versions.diff)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}", seen.one, versions.show)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/resources", seen.one, versions.resources)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.one, reveals.show)
+		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", holds(seen.one), reveals.reveal)
+	}}
+}
+
+// stateMenu has the states for who may read any.
+func stateMenu(r *request) []entry {
+	if !r.Grant.May(anyState()) {
+		return nil
+	}
+	return []entry{{link: link{"States", "states"}}}
+}
+
+// visibility says what of the states a caller may see.
+type visibility struct{ states *states.States }
+
+// read is the right to a workspace of a state, "" for all of them.
+func (v visibility) read(name, workspace string) access.Right {
+	return access.StateRight(v.states.Layout(), access.Read, name, workspace)
 }
 
 // readAny is the right to some workspace of a state.
-func (s *server) readAny(name string) access.Right {
-	return access.AnyStateRight(s.o.States.Layout(), access.Read, name)
+func (v visibility) readAny(name string) access.Right {
+	return access.AnyStateRight(v.states.Layout(), access.Read, name)
 }
 
-// visible are the workspaces of a state that the caller may read.
-func (s *server) visible(r *request, name string, sum *states.Summary) *states.Summary {
-	if sum == nil || r.grant.May(s.readState(name, "")) {
+// one is the right to the workspace that a path names.
+func (v visibility) one(r *request) (access.Right, error) {
+	return v.read(r.PathValue("name"), r.PathValue("workspace")), nil
+}
+
+// some is that to anything of the state that a path names.
+func (v visibility) some(r *request) (access.Right, error) {
+	return v.readAny(r.PathValue("name")), nil
+}
+
+// of are the workspaces of a state that the caller may read.
+func (v visibility) of(r *request, name string, sum *states.Summary) *states.Summary {
+	if sum == nil || r.Grant.May(v.read(name, "")) {
 		return sum
 	}
 	return &states.Summary{
-		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.grant.May(s.readState(name, h.Workspace)) }),
-		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.grant.May(s.readState(name, h.Workspace)) }),
+		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.Grant.May(v.read(name, h.Workspace)) }),
+		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.Grant.May(v.read(name, h.Workspace)) }),
 	}
 }
 
-// states lists those that the caller may read.
-func (s *server) states(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
+// stateLists are the lists of states and of their workspaces.
+type stateLists struct {
+	states     *states.States
+	visibility visibility
+	hosts      hosts
+	clock      clock
+}
+
+// all lists the states that the caller may read.
+func (s *stateLists) all(r *request) (*page, error) {
+	if err := r.AllowLogin(); err != nil {
 		return nil, err
 	}
-	if err := s.o.Kit.Guard.AllowLogin(r.Request); err != nil {
-		return nil, err
-	}
-	body := statesBody{Any: r.grant.May(anyState()), Address: "https://" + s.host(r)}
+	body := statesBody{Any: r.Grant.May(anyState()), Address: "https://" + s.hosts.Of(r)}
 	wait, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
-	names, err := s.o.States.Names(wait)
+	names, err := s.states.Names(wait)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
 		body.Reading = true
@@ -95,13 +150,13 @@ func (s *server) states(r *request) (*page, error) {
 	body.Total = len(names)
 	var first, last int
 	first, last, body.Before, body.After = cut(r, len(names))
-	body.Rows = s.stateRows(r, names[first:last])
+	body.Rows = s.rows(r, names[first:last])
 	for _, row := range body.Rows {
 		if row.Count < 0 && row.Problem == "" {
 			body.Left++
 		}
 	}
-	return &page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.registry(r), Body: body}, nil
+	return &page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Body: body}, nil
 }
 
 // anyState is the right to anything of any state.
@@ -112,20 +167,20 @@ func anyState() access.Right {
 // listable are the states of which the caller may read something. Of one with some
 // workspaces that he may read, were they there, he is told if they are; unread says
 // that not all were looked at, and not how many.
-func (s *server) listable(r *request, names []string) (all []string, unread bool) {
+func (s *stateLists) listable(r *request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
 	var partly []string
 	for i, name := range names {
-		if show[i] = r.grant.May(s.readState(name, "")); !show[i] && r.grant.May(s.readAny(name)) {
+		if show[i] = r.Grant.May(s.visibility.read(name, "")); !show[i] && r.Grant.May(s.visibility.readAny(name)) {
 			partly = append(partly, name)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
-	known, left := s.o.States.Glance(ctx, partly)
+	known, left := s.states.Glance(ctx, partly)
 	some := map[string]bool{}
 	for name, sum := range known {
-		sum = s.visible(r, name, sum)
+		sum = s.visibility.of(r, name, sum)
 		some[name] = len(sum.Heads)+len(sum.Locks) > 0
 	}
 	for i, name := range names {
@@ -138,7 +193,7 @@ func (s *server) listable(r *request, names []string) (all []string, unread bool
 
 // summaries reads several states at once, each as the caller may see it, as far as
 // that is done in time.
-func (s *server) summaries(r *request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
+func (s *stateLists) summaries(r *request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
 	var g errgroup.Group
@@ -149,22 +204,22 @@ func (s *server) summaries(r *request, names []string, each func(i int, name str
 				each(i, name, nil, ctx.Err())
 				return nil
 			}
-			sum, err := s.o.States.Summary(ctx, name)
+			sum, err := s.states.Summary(ctx, name)
 			if ctx.Err() != nil {
 				sum, err = nil, ctx.Err()
 			}
-			each(i, name, s.visible(r, name, sum), err)
+			each(i, name, s.visibility.of(r, name, sum), err)
 			return nil
 		})
 	}
 	_ = g.Wait() // what fails, each is told
 }
 
-// stateRows asks for several states at once, and leaves out what is not there in time.
-func (s *server) stateRows(r *request, names []string) []stateRow {
+// rows asks for several states at once, and leaves out what is not there in time.
+func (s *stateLists) rows(r *request, names []string) []stateRow {
 	rows := make([]stateRow, len(names))
 	s.summaries(r, names, func(i int, name string, sum *states.Summary, err error) {
-		rows[i] = s.stateRow(name, sum)
+		rows[i] = s.row(name, sum)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			rows[i].Problem = "The registry does not answer as it should."
 		}
@@ -172,8 +227,8 @@ func (s *server) stateRows(r *request, names []string) []stateRow {
 	return rows
 }
 
-// stateRow is what is known of a state; nil: nothing yet.
-func (s *server) stateRow(name string, sum *states.Summary) stateRow {
+// row is what is known of a state; nil: nothing yet.
+func (s *stateLists) row(name string, sum *states.Summary) stateRow {
 	row := stateRow{link: link{name, statePath(name)}, Count: -1}
 	if sum == nil {
 		return row
@@ -185,15 +240,11 @@ func (s *server) stateRow(name string, sum *states.Summary) stateRow {
 			last = h.Created
 		}
 	}
-	row.Written = s.when(last)
+	row.Written = s.clock.When(last)
 	for _, h := range sum.Locks {
 		row.Holders = append(row.Holders, holder{text.Block(h.Workspace), whoHolds(h)})
 	}
 	return row
-}
-
-func whoHolds(h statebackend.Held) string {
-	return cmp.Or(clip(text.Block(h.Info.Who)), "somebody who gave no name")
 }
 
 // statePath is the page of a state, or of one of its workspaces, below Up.
@@ -206,14 +257,11 @@ func statePath(name string, more ...string) string {
 	return path.String()
 }
 
-// state lists the workspaces of a state.
-func (s *server) state(r *request) (*page, error) {
+// workspaces lists those of a state.
+func (s *stateLists) workspaces(r *request) (*page, error) {
 	name := r.PathValue("name")
-	if err := s.may(r, s.readAny(name)); err != nil {
-		return nil, err
-	}
-	sum, err := s.o.States.Summary(r.Context(), name)
-	sum = s.visible(r, name, sum)
+	sum, err := s.states.Summary(r.Context(), name)
+	sum = s.visibility.of(r, name, sum)
 	if err == nil && len(sum.Heads)+len(sum.Locks) == 0 {
 		err = oci.ErrNotFound
 	}
@@ -231,19 +279,19 @@ func (s *server) state(r *request) (*page, error) {
 	body.Total = len(heads)
 	first, last, body.Before, body.After = cut(r, len(heads))
 	for _, h := range heads[first:last] {
-		row := stateRow{link: link{text.Block(h.Workspace), statePath(name, h.Workspace)}, Version: h.N, Written: s.when(h.Created)}
+		row := stateRow{link: link{text.Block(h.Workspace), statePath(name, h.Workspace)}, Version: h.N, Written: s.clock.When(h.Created)}
 		if held := sum.Held(h.Workspace); held != nil {
 			row.Holders = []holder{{Who: whoHolds(*held)}}
 		}
 		body.Rows = append(body.Rows, row)
 	}
-	repository, err := s.o.States.Repository(name)
+	repository, err := s.states.Repository(name)
 	if err != nil {
 		return nil, err
 	}
 	return &page{
 		Template: "state.html", Title: name, Body: body, Crumbs: []link{{"States", "states"}},
-		Command: "okara state list " + states.ShellQuote(s.registry(r)+"/"+repository),
+		Command: "okara state list " + states.ShellQuote(s.hosts.RegistryOf(r)+"/"+repository),
 	}, nil
 }
 
@@ -253,28 +301,4 @@ func noState(err error, what string) error {
 		return notFound("there is no state %s that this server knows", text.Block(what))
 	}
 	return err
-}
-
-// lockBody is who holds a workspace, and what to do if they are gone.
-type lockBody struct {
-	Who, Operation, Info, ID string
-	Since                    moment
-	Lease                    time.Duration // 0: the lock never ends by itself
-	Unlock                   string        // "": the names hold what no shell should get
-	Unreadable               bool
-}
-
-// newLock describes a lock; nil for none.
-func (s *server) newLock(h *statebackend.Held, repository, workspace string) *lockBody {
-	if h == nil {
-		return nil
-	}
-	l := &lockBody{
-		Who: whoHolds(*h), Operation: clip(text.Block(statebackend.Version{Operation: h.Info.Operation}.Why())), Info: clip(text.Block(h.Info.Info)),
-		ID: artifact.ShownID(h.Info.ID), Since: s.when(h.Info.Created), Lease: h.TTL, Unreadable: h.Unreadable,
-	}
-	if text.Block(workspace) == workspace {
-		l.Unlock = states.UnlockCommand(repository, workspace, h.Info.ID)
-	}
-	return l
 }

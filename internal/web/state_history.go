@@ -37,8 +37,9 @@ type historyRow struct {
 	Compare        string // with the version before, below Up
 }
 
-func (s *server) stateHistory(r *request) (*page, error) {
-	p, err := s.stateAt(r)
+// history lists the versions of a workspace.
+func (s *stateVersions) history(r *request) (*page, error) {
+	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (s *server) stateHistory(r *request) (*page, error) {
 		}
 	}
 	last := min(first+historyRows, len(p.Numbers))
-	versions, err := s.o.States.Versions(r.Context(), p.name, p.workspace, p.Numbers[first:last])
+	versions, err := s.states.Versions(r.Context(), p.name, p.workspace, p.Numbers[first:last])
 	if err != nil {
 		return nil, noState(err, p.name)
 	}
@@ -81,9 +82,9 @@ func (s *server) stateHistory(r *request) (*page, error) {
 // takenOver marks the first version after a lock was taken from who held it.
 func takenOver() mark { return mark{"taken over", "bad"} }
 
-func (s *server) historyRow(p versionPlace, v statebackend.Version) historyRow {
+func (s *stateVersions) historyRow(p versionPlace, v statebackend.Version) historyRow {
 	row := historyRow{
-		link: link{strconv.FormatInt(v.N, 10), p.path(strconv.FormatInt(v.N, 10))}, Written: s.when(v.Created), Serial: v.Serial, Stored: v.Size,
+		link: link{strconv.FormatInt(v.N, 10), p.path(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
 		Who: clip(text.Block(v.Who)), Why: clip(text.Block(v.Why())), Tool: clip(text.Block(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
 	}
 	old := p.before(v.N)
@@ -127,8 +128,8 @@ type diffValue struct {
 }
 
 // diff compares two versions as okara state diff does.
-func (s *server) diff(r *request) (*page, error) {
-	p, err := s.stateAt(r)
+func (s *stateVersions) diff(r *request) (*page, error) {
+	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +145,7 @@ func (s *server) diff(r *request) (*page, error) {
 		}
 	}
 	body.Choices = p.Numbers[:min(len(p.Numbers), rowsPerPage)]
-	if err := s.cold.do(r.grant.Caller, func() error { return s.compareStates(r, p, &body) }); err != nil {
+	if err := s.cold.do(r.Grant.Caller, func() error { return s.compare(r, p, &body) }); err != nil {
 		return nil, noState(err, p.name)
 	}
 	return &page{
@@ -153,10 +154,10 @@ func (s *server) diff(r *request) (*page, error) {
 	}, nil
 }
 
-func (s *server) compareStates(r *request, p versionPlace, b *diffBody) error {
+func (s *stateVersions) compare(r *request, p versionPlace, b *diffBody) error {
 	var docs [2]*states.Document
 	for i, n := range []int64{b.From, b.To} {
-		d, err := s.o.States.Document(r.Context(), p.name, p.workspace, n)
+		d, err := s.states.Document(r.Context(), p.name, p.workspace, n)
 		if err != nil {
 			return err
 		}

@@ -31,24 +31,24 @@ type replicasBody struct {
 	More    int  // that are not shown
 }
 
-func (s *server) replicas(r *request, p versionPlace) (b replicasBody) {
+func (s *stateVersions) replicas(r *request, p versionPlace) (b replicasBody) {
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
-	marked, whole := s.o.States.Marked(ctx)
+	marked, whole := s.states.Marked(ctx)
 	b.Reading = !whole
 	for _, m := range marked {
-		if m.Replica == nil || m.State == "" || !r.grant.May(s.readState(m.State, p.workspace)) {
+		if m.Replica == nil || m.State == "" || !r.Grant.May(s.visibility.read(m.State, p.workspace)) {
 			continue
 		}
-		if of, ok := s.o.States.Original(*m.Replica, s.registry(r), r.Host); !ok || of != p.name || m.State == p.name {
+		if of, ok := s.states.Original(*m.Replica, s.hosts.RegistryOf(r), r.Host); !ok || of != p.name || m.State == p.name {
 			continue
 		}
 		if len(b.Rows) == maxReplicas {
 			b.More++
 			continue
 		}
-		row := replicaRow{link: link{m.State, statePath(m.State, p.workspace)}, Command: copyCommand(s.registry(r), p.Repository, m.Repository, p.workspace)}
-		if there, err := s.o.States.Numbers(ctx, m.State, p.workspace); err == nil {
+		row := replicaRow{link: link{m.State, statePath(m.State, p.workspace)}, Command: copyCommand(s.hosts.RegistryOf(r), p.Repository, m.Repository, p.workspace)}
+		if there, err := s.states.Numbers(ctx, m.State, p.workspace); err == nil {
 			if len(there) > 0 {
 				row.N = there[0]
 			}
@@ -87,18 +87,18 @@ func replicaMarks(rows []replicaRow, n int64) (all []mark) {
 
 // replicaOf describes whose copy a workspace is; nil: it is none. How far it is
 // behind is known where the original is here as well and the caller may read it.
-func (s *server) replicaOf(r *request, p versionPlace) *replicaBody {
+func (s *stateVersions) replicaOf(r *request, p versionPlace) *replicaBody {
 	if p.Replica == nil {
 		return nil
 	}
-	b := &replicaBody{Source: text.Block(p.Replica.Source), Since: s.when(p.Replica.Updated), Command: p.command("show")}
-	name, ok := s.o.States.Original(*p.Replica, s.registry(r), r.Host)
-	if !ok || name == p.name || !r.grant.May(s.readState(name, p.workspace)) {
+	b := &replicaBody{Source: text.Block(p.Replica.Source), Since: s.clock.When(p.Replica.Updated), Command: p.command("show")}
+	name, ok := s.states.Original(*p.Replica, s.hosts.RegistryOf(r), r.Host)
+	if !ok || name == p.name || !r.Grant.May(s.visibility.read(name, p.workspace)) {
 		return b
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
-	source, err := s.o.States.Numbers(ctx, name, p.workspace)
+	source, err := s.states.Numbers(ctx, name, p.workspace)
 	if err == nil && len(source) > 0 && len(p.Numbers) > 0 {
 		b.Original = statePath(name, p.workspace)
 		b.Lag, b.Behind = lag(source, p.Numbers[0])

@@ -51,8 +51,8 @@ type valueRow struct {
 }
 
 // resources lists those of a version, or shows the values of one.
-func (s *server) resources(r *request) (*page, error) {
-	p, err := s.stateAt(r)
+func (s *stateVersions) resources(r *request) (*page, error) {
+	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}

@@ -28,9 +28,15 @@ type stateRevealBody struct {
 // hiddenField is a hidden field of a form.
 type hiddenField struct{ Name, Value string }
 
-// stateRevealPage asks whether to show a masked value, and says what that leaves behind.
-func (s *server) stateRevealPage(r *request) (*page, error) {
-	p, err := s.stateAt(r)
+// stateReveals show a masked value, once asked for it.
+type stateReveals struct {
+	versions *stateVersions
+	clock    clock
+}
+
+// show asks whether to show a masked value, and says what that leaves behind.
+func (s *stateReveals) show(r *request) (*page, error) {
+	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
 	}
@@ -39,14 +45,9 @@ func (s *server) stateRevealPage(r *request) (*page, error) {
 	return pg, err
 }
 
-// mayRevealState is the check of the form: the right to the state.
-func (s *server) mayRevealState(r *request) error {
-	return s.may(r, s.readState(r.PathValue("name"), r.PathValue("workspace")))
-}
-
-// revealState shows one masked value, and records that, without the value.
-func (s *server) revealState(r *request, f *form) (*answer, error) {
-	p, err := s.stateAt(r)
+// reveal shows one masked value, and records that, without the value.
+func (s *stateReveals) reveal(r *request, f *form) (*answer, error) {
+	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (s *server) revealState(r *request, f *form) (*answer, error) {
 	}
 	body.Text, body.Cut = text.Clip(text.Block(words), maxRevealed), len(words) > maxRevealed
 	pg.Body, pg.Key = body, ""
-	r.grant.Record(s.readState(p.name, p.workspace).Address, access.Change{
+	r.Grant.Record(s.versions.visibility.read(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
 		Detail: clip(text.Block(address + " " + path)),
 	})
@@ -71,8 +72,8 @@ func (s *server) revealState(r *request, f *form) (*answer, error) {
 }
 
 // masked is the page of a value, without it, and the value.
-func (s *server) masked(r *request, p versionPlace, address, path string) (*page, json.RawMessage, error) {
-	d, err := s.document(r, p, p.n)
+func (s *stateReveals) masked(r *request, p versionPlace, address, path string) (*page, json.RawMessage, error) {
+	d, err := s.versions.document(r, p, p.n)
 	if err != nil {
 		return nil, nil, noState(err, p.name)
 	}
@@ -86,7 +87,7 @@ func (s *server) masked(r *request, p versionPlace, address, path string) (*page
 	}
 	back := p.at("resources") + "?address=" + escapeQuery(address)
 	return &page{
-		Template: "state_reveal.html", Title: "A masked value", Key: s.newKey(), NoStore: true,
+		Template: "state_reveal.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
 		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {text.Block(p.workspace), p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}, {clip(text.Block(address)), back}},
 		Body:   stateRevealBody{Address: clip(text.Block(address)), Path: clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil

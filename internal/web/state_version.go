@@ -23,17 +23,23 @@ type versionPlace struct {
 	repository      string
 }
 
-// stateAt reads the path of a page, asks for the right, and finds what is there.
-// Without a number it is the newest version.
-func (s *server) stateAt(r *request) (p versionPlace, err error) {
+// stateVersions are the pages of one workspace and its versions.
+type stateVersions struct {
+	states     *states.States
+	visibility visibility
+	hosts      hosts
+	cold       *cold
+	clock      clock
+}
+
+// at reads the path of a page, and finds what is there. Without a number it is the
+// newest version.
+func (s *stateVersions) at(r *request) (p versionPlace, err error) {
 	p.name, p.workspace = r.PathValue("name"), r.PathValue("workspace")
-	if err := s.may(r, s.readState(p.name, p.workspace)); err != nil {
-		return p, err
-	}
-	if p.Workspace, err = s.o.States.Workspace(r.Context(), p.name, p.workspace); err != nil {
+	if p.Workspace, err = s.states.Workspace(r.Context(), p.name, p.workspace); err != nil {
 		return p, noState(err, p.name+", workspace "+p.workspace)
 	}
-	p.repository = s.registry(r) + "/" + p.Repository
+	p.repository = s.hosts.RegistryOf(r) + "/" + p.Repository
 	if len(p.Numbers) > 0 {
 		p.n = p.Numbers[0]
 	}
@@ -82,15 +88,15 @@ func (p versionPlace) before(n int64) int64 {
 }
 
 // document reads the version, in a place for cold work if nobody did before.
-func (s *server) document(r *request, p versionPlace, n int64) (d *states.VersionView, err error) {
+func (s *stateVersions) document(r *request, p versionPlace, n int64) (d *states.VersionView, err error) {
 	read := func() error {
-		d, err = s.o.States.Document(r.Context(), p.name, p.workspace, n)
+		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)
 		return err
 	}
-	if s.o.States.Has(p.name, p.workspace, n) {
+	if s.states.Has(p.name, p.workspace, n) {
 		return d, read()
 	}
-	return d, s.cold.do(r.grant.Caller, read)
+	return d, s.cold.do(r.Grant.Caller, read)
 }
 
 // versionBody is a version of a state, or the workspace by its newest one.
@@ -118,16 +124,15 @@ type typeRow struct {
 	Count      int
 }
 
-// workspace shows the newest version of a workspace and who holds its lock, and
-// version any other one.
-func (s *server) workspace(r *request) (*page, error) {
-	p, err := s.stateAt(r)
+// show is the newest version of a workspace and who holds its lock, or any other one.
+func (s *stateVersions) show(r *request) (*page, error) {
+	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}
 	body := versionBody{Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Newest: len(p.Numbers) == 0 || p.n == p.Numbers[0]}
 	if body.Newest {
-		body.Lock = s.newLock(p.Held, p.repository, p.workspace)
+		body.Lock = newLock(s.clock, p.Held, p.repository, p.workspace)
 		body.Replica = s.replicaOf(r, p)
 	}
 	pg := &page{
@@ -150,9 +155,9 @@ func (s *server) workspace(r *request) (*page, error) {
 }
 
 // describe fills in what is known of a version.
-func (s *server) describe(b *versionBody, p versionPlace, d *states.VersionView) {
+func (s *stateVersions) describe(b *versionBody, p versionPlace, d *states.VersionView) {
 	v := d.Version
-	b.Facts, b.Why = s.versionFacts(v, d.Bytes), d.Why
+	b.Facts, b.Why = versionFacts(s.clock, v, d.Bytes), d.Why
 	b.Marks = stateMarks(v, b.Newest)
 	b.Tabs = stateTabs(p, d, "state")
 	if !b.Newest {
@@ -195,10 +200,10 @@ func mostFirst(rows []typeRow) []typeRow {
 }
 
 // versionFacts are what the manifest of a version says, and how large the state is.
-func (s *server) versionFacts(v statebackend.Version, size int) []fact {
+func versionFacts(now clock, v statebackend.Version, size int) []fact {
 	all := []fact{
 		{Name: "Version", Text: strconv.FormatInt(v.N, 10)},
-		{Name: "Written", When: s.when(v.Created)},
+		{Name: "Written", When: now.When(v.Created)},
 		{Name: "Serial", Text: strconv.FormatUint(v.Serial, 10)},
 	}
 	add := func(name, shown string) {

@@ -36,7 +36,7 @@ const (
 	maxCode      = 64 << 10 // bytes of a file
 )
 
-func (s *server) submodule(r *request) (*page, error) {
+func (s *modules) submodule(r *request) (*page, error) {
 	x, err := s.versionIn(r)
 	if err != nil {
 		return nil, err
@@ -47,18 +47,18 @@ func (s *server) submodule(r *request) (*page, error) {
 	if i < 0 {
 		return nil, notFound("module %s %s has no directory %q with configuration", x.m, x.v, at)
 	}
-	body := submoduleBody{moduleBody: s.newModule(r, x), Example: i >= len(x.d.Submodules)}
-	body.dirBody = s.newDir(r, all[i])
-	source := s.host(r) + "/" + x.m.String()
+	body := submoduleBody{moduleBody: s.body(r, x), Example: i >= len(x.d.Submodules)}
+	body.dirBody = s.dir(r, all[i])
+	source := s.hosts.Of(r) + "/" + x.m.String()
 	body.Inputs.Block = block(path.Base(at), source+"//"+at, constraint(x.v), body.Inputs.Required)
 	body.Inputs.cut(r)
 	body.cut(r)
-	s.descriptions(&body.dirBody)
+	s.text.describeAll(&body.dirBody)
 	s.read(r, body.Base, &body.dirBody, all[i])
-	if s.o.Archives != nil {
+	if s.files.archives != nil {
 		body.Files = body.Base + "/files/" + escapePath(at)
 	}
-	if body.Example && s.o.Archives != nil {
+	if body.Example && s.files.archives != nil {
 		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, constraint(x.v)})
 	}
 	return &page{
@@ -70,7 +70,7 @@ func (s *server) submodule(r *request) (*page, error) {
 
 // exampleCode is the configuration in a directory of the archive, with main.tf first,
 // as far as it is there in time: the page is of use without, and has a link to it.
-func (s *server) exampleCode(r *request, mv *catalog.ModuleVersion, page, dir string, to callable) (all []codeFile, called bool) {
+func (s *modules) exampleCode(r *request, mv *catalog.ModuleVersion, page, dir string, to callable) (all []codeFile, called bool) {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	soon := *r
@@ -93,7 +93,7 @@ func (s *server) exampleCode(r *request, mv *catalog.ModuleVersion, page, dir st
 		}
 		code := to.called(string(b), dir)
 		called = called || code != string(b)
-		all = append(all, codeFile{link{name, page + "/" + escapePath(name)}, s.markdown.source(code, languageOf(name)).html})
+		all = append(all, codeFile{link{name, page + "/" + escapePath(name)}, s.text.source(code, languageOf(name)).html})
 	}
 	return all, called
 }

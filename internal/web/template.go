@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -38,8 +39,8 @@ type templateCard struct {
 	Launch            string // page of its form, "" where it cannot be launched
 }
 
-// listed asks for as many as a list of the API has at most.
-func listed(r *request) url.Values {
+// limited asks for as many as a list of the API has at most.
+func limited(r *request) url.Values {
 	q := url.Values{"limit": {strconv.Itoa(rowsPerPage)}}
 	if after := r.URL.Query().Get("after"); after != "" {
 		q.Set("after", after)
@@ -47,11 +48,12 @@ func listed(r *request) url.Values {
 	return q
 }
 
-func (s *server) templateList(r *request) (*page, error) {
-	if err := s.listInstances(r); err != nil {
-		return nil, err
-	}
-	doc, err := get[api.Templates](s, r, "templates", listed(r))
+// templates are the pages of what may be launched.
+type templates struct{ api *backend }
+
+// list is all that the caller may see.
+func (s *templates) list(r *request) (*page, error) {
+	doc, err := get[api.Templates](s.api, r, "templates", limited(r))
 	if err != nil {
 		return nil, err
 	}
@@ -170,17 +172,14 @@ type parameterRow struct {
 	Marks                      []mark
 }
 
-// templateIn reads the template that a path names.
-func (s *server) templateIn(r *request) (api.Template, error) {
-	if err := s.listInstances(r); err != nil {
-		return api.Template{}, err
-	}
+// in reads the template that a path names.
+func (s *templates) in(r *request) (api.Template, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
-	return get[api.Template](s, r, "templates/"+name, nil)
+	return get[api.Template](s.api, r, "templates/"+name, nil)
 }
 
-func (s *server) templateShow(r *request) (*page, error) {
-	t, err := s.templateIn(r)
+func (s *templates) show(r *request) (*page, error) {
+	t, err := s.in(r)
 	if err != nil {
 		return nil, err
 	}
@@ -278,4 +277,29 @@ func templateFacts(t api.Template) []fact {
 		add("How many", "one for each owner")
 	}
 	return all
+}
+
+// mayPause is the check of both forms: the caller may see the template.
+func (s *templates) mayPause(r *request) error {
+	_, err := s.in(r)
+	return err
+}
+
+// pause stops new instances of a template.
+func (s *templates) pause(r *request, f *form) (*answer, error) {
+	return s.turn(r, f, "pause", "It is paused: nothing new is launched from it.")
+}
+
+// resume allows them again.
+func (s *templates) resume(r *request, f *form) (*answer, error) {
+	return s.turn(r, f, "resume", "It can be launched again.")
+}
+
+func (s *templates) turn(r *request, f *form, word, text string) (*answer, error) {
+	name := r.PathValue("namespace") + "/" + r.PathValue("name")
+	_, err := ask[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
+	if err != nil {
+		return nil, err
+	}
+	return &answer{To: "admin/templates", Text: name + ": " + text}, nil
 }

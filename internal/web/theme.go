@@ -13,14 +13,14 @@ const themeAge = 365 * 24 * time.Hour
 
 // themeCookie is the cookie of it, as that of a session but for what it says; a
 // negative age takes it back.
-func (s *server) themeCookie(r *http.Request, value string, age time.Duration) *http.Cookie {
+func (s *site) themeCookie(r *http.Request, value string, age time.Duration) *http.Cookie {
 	if sessions := s.o.Kit.Guard.Sessions(); sessions != nil {
 		return sessions.Cookie(r, "theme", value, age)
 	}
 	return &http.Cookie{Name: "okara-theme", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(age / time.Second)}
 }
 
-func (s *server) theme(r *http.Request) string {
+func (s *site) theme(r *http.Request) string {
 	all := r.CookiesNamed(s.themeCookie(r, "", 0).Name)
 	if len(all) != 1 || all[0].Value != "light" && all[0].Value != "dark" {
 		return ""
@@ -29,11 +29,11 @@ func (s *server) theme(r *http.Request) string {
 }
 
 // setTheme keeps the choice and goes back to the page that it was made on.
-func (s *server) setTheme(r *request, f *form) (*answer, error) {
+func (s *site) setTheme(r *request, f *form) (*answer, error) {
 	value, age := f.Get("theme"), themeAge
 	if value != "light" && value != "dark" {
 		value, age = "", -time.Second
 	}
-	r.setCookie(s.themeCookie(r.Request, value, age))
+	r.SetCookie(s.themeCookie(r.Request, value, age))
 	return &answer{To: back(f.Get("return"))}, nil
 }

@@ -36,16 +36,16 @@ func told(text string) func(api.Instance, time.Time) string {
 	return func(api.Instance, time.Time) string { return text }
 }
 
-// verbs are all of them, by the name that the API and the address of the form have.
-func verbs() map[string]verb {
+// allVerbs are all of them, by the name that the API and the address of the form have.
+func allVerbs() map[string]verb {
 	return map[string]verb{
 		api.ActExtend: {
 			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, asks: extendAsks,
 			done: func(i api.Instance, now time.Time) string {
 				if p := i.Pending; p != nil && p.What == api.PendingExtend {
-					return "Somebody has to approve that it lives until " + clock(p.Until, now) + "."
+					return "Somebody has to approve that it lives until " + hourOf(p.Until, now) + "."
 				}
-				return "It lives until " + clock(i.ExpiresAt, now) + "."
+				return "It lives until " + hourOf(i.ExpiresAt, now) + "."
 			},
 		},
 		api.ActRetry: {
@@ -125,7 +125,7 @@ type verbBody struct {
 
 // verbCall is a request for the page of a verb, or of its form.
 type verbCall struct {
-	s *server
+	s *verbs
 	r *request
 	i api.Instance
 	verb
@@ -133,23 +133,29 @@ type verbCall struct {
 	body verbBody
 }
 
-// verbIn reads the instance and the verb that a path names.
-func (s *server) verbIn(r *request) (*verbCall, error) {
-	i, err := s.instanceIn(r)
+// verbs do something with instances.
+type verbs struct {
+	instances *instances
+	clock     clock
+}
+
+// in reads the instance and the verb that a path names.
+func (s *verbs) in(r *request) (*verbCall, error) {
+	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
 	}
 	c := &verbCall{s: s, r: r, i: i, name: r.PathValue("verb")}
 	var ok bool
-	if c.verb, ok = verbs()[c.name]; !ok {
+	if c.verb, ok = allVerbs()[c.name]; !ok {
 		return nil, notFound("there is no such page")
 	}
 	return c, nil
 }
 
 // verbForm is what its page begins with.
-func (s *server) verbForm(r *request) (*verbCall, error) {
-	c, err := s.verbIn(r)
+func (s *verbs) form(r *request) (*verbCall, error) {
+	c, err := s.in(r)
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +180,14 @@ func (s *server) verbForm(r *request) (*verbCall, error) {
 
 // look shows what waits for approval. A plan that cannot be seen whole is not approved.
 func (c *verbCall) look(p *api.Pending) (err error) {
-	c.body.Button, c.body.Seen, c.body.Pending = "Approve", c.i.Plan, c.s.pending(c.r, c.i)
+	c.body.Button, c.body.Seen, c.body.Pending = "Approve", c.i.Plan, pendingOf(c.i, c.s.clock)
 	if p.Run == 0 {
 		return nil
 	}
 	if c.i.Run != nil {
 		c.body.Changes = changesOf(c.i.Run.Counts)
 	}
-	if c.body.Plan, err = c.s.plan(c.r, c.i.ID, p.Run); err != nil {
+	if c.body.Plan, err = c.s.instances.api.plan(c.r, c.i.ID, p.Run); err != nil {
 		return err
 	}
 	if c.body.Plan == nil {
@@ -191,12 +197,12 @@ func (c *verbCall) look(p *api.Pending) (err error) {
 	return nil
 }
 
-func (s *server) verbShow(r *request) (*page, error) {
-	c, err := s.verbForm(r)
+func (s *verbs) show(r *request) (*page, error) {
+	c, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
-	return c.page(s.newKey()), nil
+	return c.page(s.clock.NewKey()), nil
 }
 
 func (c *verbCall) page(key string) *page {
@@ -210,10 +216,10 @@ func (c *verbCall) page(key string) *page {
 	}
 }
 
-// mayVerb is the check of a form: the caller may see the instance. What he may do
+// may is the check of a form: the caller may see the instance. What he may do
 // with it, the API says.
-func (s *server) mayVerb(r *request) error {
-	_, err := s.verbIn(r)
+func (s *verbs) may(r *request) error {
+	_, err := s.in(r)
 	return err
 }
 
@@ -238,23 +244,23 @@ func (c *verbCall) request(f *form) (asked, bool) {
 	return q, ok
 }
 
-// verb does it.
-func (s *server) verb(r *request, f *form) (*answer, error) {
-	c, err := s.verbForm(r)
+// do does it.
+func (s *verbs) do(r *request, f *form) (*answer, error) {
+	c, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
 	q, ok := c.request(f)
 	if !ok || c.body.Closed {
-		return &answer{Page: again(c.page(s.newKey()), http.StatusUnprocessableEntity)}, nil
+		return &answer{Page: again(c.page(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
-	after, err := ask[api.Instance](s, r, q)
+	after, err := ask[api.Instance](s.instances.api, r, q)
 	if err == nil {
 		to := instancePath(c.i.ID)
 		if c.name == api.ActTransfer { // it may be the caller's no more
 			to = "instances"
 		}
-		return &answer{To: to, Text: c.done(after, s.o.Now())}, nil
+		return &answer{To: to, Text: c.done(after, s.clock())}, nil
 	}
 	return c.refused(f, err)
 }
@@ -270,17 +276,9 @@ func (c *verbCall) refused(f *form, err error) (*answer, error) {
 	if !shown {
 		return nil, err
 	}
-	key := c.s.newKey()
+	key := c.s.clock.NewKey()
 	if c.body.Again {
 		key = f.Key // nobody knows whether it was done: the same key finds out
 	}
 	return &answer{Page: again(c.page(key), status)}, nil
-}
-
-// sentence begins a text with a capital letter.
-func sentence(text string) string {
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

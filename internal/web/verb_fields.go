@@ -85,7 +85,7 @@ func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
 		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
 	}
-	me, err := get[api.Me](c.s, c.r, "me", nil)
+	me, err := get[api.Me](c.s.instances.api, c.r, "me", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func updateFields(c *verbCall) ([]field, error) {
 
 // updatable is the schema of an instance's template, as far as values may change.
 func (c *verbCall) updatable() (parameters, []field, error) {
-	t, err := get[api.Template](c.s, c.r, "templates/"+c.i.Template, nil)
+	t, err := get[api.Template](c.s.instances.api, c.r, "templates/"+c.i.Template, nil)
 	if err != nil {
 		return parameters{}, nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -44,12 +43,19 @@ type versionRow struct {
 // maxTold bounds the manifests that one view of a list has read.
 const maxTold = 20
 
-// newVersions is a page of what is to be had, highest first. What nobody has read yet
+// versions are the lists of versions of modules and providers.
+type versions struct {
+	catalog *catalog.Catalog
+	counts  counts
+	clock   clock
+}
+
+// list is a page of what is to be had, highest first. What nobody has read yet
 // is read, a part of it each time: a list of a hundred versions is no hundred requests.
-func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) versionsBody {
+func (s *versions) list(r *request, l *catalog.Versions, it addr.Item) versionsBody {
 	item := itemPath(it)
-	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.o.Downloads != nil}
-	if r.publishes(it) {
+	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.counts.downloads != nil}
+	if r.Publishes(it) {
 		held, reasons := l.Held()
 		for i, v := range held[:min(len(held), rowsPerPage)] {
 			body.Held = append(body.Held, heldRow{link{v.String(), item + "/" + escapePath(v.String())}, reasons[i].Error()})
@@ -60,11 +66,11 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 	body.First++
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
-	s.o.Catalog.Tell(ctx, it, l, shown, maxTold)
-	month := s.monthByVersion(it)
+	s.catalog.Tell(ctx, it, l, shown, maxTold)
+	month := s.counts.byVersion(it)
 	latest, _ := l.Latest()
 	for _, v := range shown {
-		row := versionRow{link: link{v.String(), item + "/" + escapePath(v.String())}, Edition: v.Edition(), Deprecated: s.deprecation(l, v), Month: month[v.String()]}
+		row := versionRow{link: link{v.String(), item + "/" + escapePath(v.String())}, Edition: v.Edition(), Deprecated: deprecation(l, v), Month: month[v.String()]}
 		if v == latest {
 			row.Marks = append(row.Marks, mark{"latest", "good"})
 		}
@@ -72,10 +78,10 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 		if row.Deprecated != nil {
 			row.Marks = append(row.Marks, mark{"deprecated", "bad"})
 		}
-		if told, ok := s.o.Catalog.Told(it, v, l); ok {
+		if told, ok := s.catalog.Told(it, v, l); ok {
 			row.Digest, row.Size = told.Manifest.Digest.String(), told.Size
 			if at, err := time.Parse(time.RFC3339, told.Annotations[artifact.AnnCreated]); err == nil {
-				row.Time = s.when(at)
+				row.Time = s.clock.When(at)
 			}
 		} else {
 			body.Left++
@@ -104,12 +110,9 @@ func underTheirs(all []addr.Version) []addr.Version {
 	return sorted
 }
 
-// monthByVersion is how often each version was downloaded lately.
-func (s *server) monthByVersion(it addr.Item) map[string]int64 {
-	var stats downloads.Stats
-	if s.o.Downloads != nil {
-		stats = s.o.Downloads.Of(it.Kind, it.String())
-	}
+// byVersion is how often each version was downloaded lately.
+func (c counts) byVersion(it addr.Item) map[string]int64 {
+	stats := c.of(it)
 	by := make(map[string]int64, len(stats.Versions))
 	for _, p := range stats.Versions {
 		by[p.Name] = p.Month
@@ -117,14 +120,15 @@ func (s *server) monthByVersion(it addr.Item) map[string]int64 {
 	return by
 }
 
-func (s *server) moduleVersions(r *request) (*page, error) {
-	m, l, err := s.listedModule(r)
+// all lists the versions of a module.
+func (s *modules) all(r *request) (*page, error) {
+	m, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
 	item := itemPath(m.Item())
 	return &page{
-		Template: "versions.html", Title: "Versions of " + m.String(), Body: s.newVersions(r, l, m.Item()),
+		Template: "versions.html", Title: "Versions of " + m.String(), Body: s.versions.list(r, l, m.Item()),
 		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), item}},
 		Also:    []link{{"Compare versions", item + "/compare"}, {"Downloads", item + "/downloads"}},
 		Command: "okara list " + m.String(),

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"embed"
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+)
+
+// catalogOptions is what the pages of the catalog need. Catalog and Finder are required.
+type catalogOptions struct {
+	Catalog   *catalog.Catalog
+	Finder    *catalog.Finder
+	Downloads Downloads // nil: nobody counts
+	Archives  Archives  // of modules and providers; nil: no page shows what is in one
+	Hosts     hosts
+	Images    []string // hosts whose images READMEs show
+	Cold      *cold
+	Beside    []set // what they have for the first page, and for that of a module
+	Now       clock
+}
+
+//go:embed catalogpages/templates/*.html
+var catalogFiles embed.FS
+
+// newCatalog returns the pages of the catalog.
+func newCatalog(o catalogOptions) set {
+	text := newMarkdown(o.Now, o.Images)
+	counts := counts{o.Downloads}
+	search := &searches{catalog: o.Catalog, finder: o.Finder, counts: counts, clock: o.Now}
+	home := &homes{searches: search, beside: o.Beside, hosts: o.Hosts}
+	history := &versions{catalog: o.Catalog, counts: counts, clock: o.Now}
+	evidence := &evidences{catalog: o.Catalog, archives: o.Archives}
+	snippets := snippets{o.Catalog, o.Hosts}
+	m := &modules{
+		catalog: o.Catalog, text: text, files: newFiles(o.Archives, text, o.Cold, o.Now), versions: history, evidences: evidence, snippets: snippets,
+		requirements: requirements{o.Catalog, o.Hosts}, callers: callerSearch{search, o.Beside, o.Hosts}, hosts: o.Hosts,
+	}
+	p := &providers{catalog: o.Catalog, archives: o.Archives, text: text, versions: history, evidences: evidence, snippets: snippets, now: o.Now}
+	return set{
+		Templates: below(catalogFiles, "catalogpages"),
+		Menu:      func(*request) []entry { return []entry{{link: link{"Catalog", ""}}} },
+		Routes: func(r *routes) {
+			r.Show("GET /ui/{$}", list, home.show) // lists what may be read
+			r.Show("GET /ui/search", list, search.show)
+			r.Show("GET /ui/modules/{namespace}/{$}", list, search.namespace) // at least one module that may be read
+			r.Show("GET /ui/modules/{namespace}", list, search.namespace)
+			m.routes(r)
+			p.routes(r)
+		},
+	}
+}
+
+// routes are those of modules.
+func (m *modules) routes(r *routes) {
+	const at = "GET /ui/modules/{namespace}/{name}/{system}"
+	r.Show(at, moduleRead, m.show)
+	r.Show(at+"/{version}", moduleRead, m.show)
+	r.Show(at+"/{version}/{tab}", moduleRead, m.show)
+	r.Send(at+"/{version}/files/{path...}", moduleRead, m.file)
+	r.Show(at+"/{version}/submodules/{path...}", moduleRead, m.submodule)
+	r.Show(at+"/{version}/examples/{path...}", moduleRead, m.submodule)
+	r.Show(at+"/versions", moduleRead, m.all)
+	r.Show(at+"/downloads", moduleRead, m.downloads)
+	r.Show(at+"/compare", moduleRead, m.compare)
+}
+
+// routes are those of providers, and of mirrored ones.
+func (p *providers) routes(r *routes) {
+	for _, at := range []string{"GET /ui/providers/{namespace}/{type}", "GET /ui/mirror/{hostname}/{namespace}/{type}"} {
+		r.Show(at, providerRead, p.show)
+		r.Show(at+"/downloads", providerRead, p.downloads)
+		r.Show(at+"/{version}", providerRead, p.show)
+		r.Show(at+"/{version}/{tab}", providerRead, p.show)
+		r.Show(at+"/{version}/docs/{path...}", providerRead, p.show)
+	}
+}
+
+// file shows a file of a module, or with ?raw=1 sends the bytes of an image.
+func (m *modules) file(r *request, w http.ResponseWriter) error {
+	if r.URL.Query().Get("raw") != "" {
+		return m.image(r, w)
+	}
+	p, err := m.show(r)
+	if err != nil {
+		return err
+	}
+	return r.Answer(w, p)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"embed"
+	"fmt"
+	"net/http"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// instancesOptions is what the pages of templates and instances need.
+type instancesOptions struct {
+	API  http.Handler // all of /api/v1/, which the pages ask as who asks for them
+	Mine http.Handler // the same from what this replica knows, maybe a little late; nil: there is none
+	Now  clock
+}
+
+//go:embed instancepages/templates/*.html
+var instanceFiles embed.FS
+
+// newInstances returns the pages of templates and instances. The API says who may see
+// and do what; the check of a form is that the caller sees what the form is about.
+func newInstances(o instancesOptions) set {
+	api := &backend{o.API, o.Mine}
+	i := &instances{api: api, clock: o.Now}
+	t := &templates{api: api}
+	l := &launches{templates: t, clock: o.Now}
+	v := &verbs{instances: i, clock: o.Now}
+	re := &reveals{instances: i, clock: o.Now}
+	ru := &runs{instances: i, clock: o.Now}
+	a := &admins{api: api, clock: o.Now}
+	return set{Templates: below(instanceFiles, "instancepages"), Menu: api.menu, Home: i.home, Related: t.related, Routes: func(r *routes) {
+		r.Show("GET /ui/templates", listed, t.list)
+		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
+		r.Show("GET /ui/kinds/{name}", listed, t.kind)
+		r.Show("GET /ui/run/{namespace}/{name}", listed, l.show)
+		r.Post("POST /ui/run/{namespace}/{name}", sees(l.may), l.launch)
+		r.Show("GET /ui/instances", listed, i.list)
+		r.Show("GET /ui/instances/{id}", listed, i.show)
+		r.Show("GET /ui/instances/{id}/runs/{n}", listed, ru.show)
+		r.Show("GET /ui/instances/{id}/reveal", listed, re.show)
+		r.Post("POST /ui/instances/{id}/reveal", sees(re.may), re.reveal)
+		r.Show("GET /ui/instances/{id}/{verb}", listed, v.show)
+		r.Post("POST /ui/instances/{id}/{verb}", sees(v.may), v.do)
+		r.Show("GET /ui/approvals", listed, a.approvals)
+		r.Show("GET /ui/admin/instances", listed, a.instances)
+		r.Show("GET /ui/admin/templates", listed, a.templates)
+		r.Post("POST /ui/templates/{namespace}/{name}/pause", sees(t.mayPause), t.pause)
+		r.Post("POST /ui/templates/{namespace}/{name}/resume", sees(t.mayPause), t.resume)
+	}}
+}
+
+// listed is the right to lists of templates and instances, which the session of a portal
+// has as well.
+func listed(*request) (access.Right, error) {
+	return access.Right{Action: access.List, Kind: addr.KindInstance}, nil
+}
+
+// sees is the check of a form by what its caller sees.
+func sees(see check) check {
+	may := holds(listed)
+	return func(r *request) error {
+		if err := may(r); err != nil {
+			return err
+		}
+		return see(r)
+	}
+}
+
+// menu is what the caller may open.
+func (s *backend) menu(r *request) (all []entry) {
+	if admitted(r) {
+		all = append(all, entry{link: link{"Launch", "templates"}}, entry{link: link{"Instances", "instances"}, Count: s.quota(r)})
+	}
+	if mayInstances(r, access.Approve) {
+		all = append(all, entry{link: link{"Approvals", "approvals"}})
+	}
+	return all
+}
+
+// admitted reports whether there is something of instances for the caller.
+func admitted(r *request) bool {
+	return mayInstances(r, access.Use) || mayInstances(r, access.Read) ||
+		r.Grant.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere})
+}
+
+// mayInstances reports whether the caller has a right to instances of some template.
+func mayInstances(r *request, action access.Action) bool {
+	return r.Grant.May(access.Right{Action: action, Kind: addr.KindInstance, Address: access.Somewhere})
+}
+
+// quota is how many instances the caller has, and how many he may have; "": nobody
+// counts.
+func (s *backend) quota(r *request) string {
+	if s.mine == nil || !mayInstances(r, access.Use) {
+		return ""
+	}
+	me, err := ask[api.Me](s, r, asked{method: "GET", path: "me", mine: true})
+	switch {
+	case err != nil || me.Quota == nil:
+		return "" // the page says what it can without
+	case me.Quota.Limit > 0:
+		return fmt.Sprintf("%d of %d", me.Quota.Used, me.Quota.Limit)
+	case me.Quota.Used > 0:
+		return fmt.Sprint(me.Quota.Used)
+	}
+	return ""
+}

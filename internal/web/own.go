@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// ownBody are the instances of the caller that live.
+type ownBody struct {
+	Rows  []instanceRow // the newest
+	Total int
+}
+
+// ownShown is how many of them the first page names.
+const ownShown = 8
+
+// home is their section of the first page. It asks for what this replica knows: the rest
+// of the page waits for nobody.
+func (s *instances) home(r *request) (template.HTML, error) {
+	if s.api.mine == nil || !admitted(r) {
+		return "", nil
+	}
+	q := url.Values{"owner": {"mine"}, "phase": {"live"}, "limit": {strconv.Itoa(ownShown)}}
+	doc, err := ask[api.Instances](s.api, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
+	if err != nil {
+		return "", nil //nolint:nilerr // their own page says why
+	}
+	b := ownBody{Total: doc.Count}
+	for _, i := range doc.Instances {
+		b.Rows = append(b.Rows, instanceRowOf(i, s.clock()))
+	}
+	return r.Part("instances.html", "own", under{up(r.URL.Path), b})
+}
+
+// maxAsked bounds the lists of templates that one page asks for.
+const maxAsked = 10
+
+// related are the templates of a module, of those that the caller may see, as this
+// replica knows them.
+func (s *templates) related(r *request, m addr.Module) []link {
+	if s.api.mine == nil || !admitted(r) {
+		return nil
+	}
+	var all []link
+	q := url.Values{}
+	for range maxAsked {
+		doc, err := ask[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
+		if err != nil {
+			return all // their own page says why
+		}
+		for _, t := range doc.Templates {
+			if t.Module == m.String() && len(all) < rowsPerPage {
+				all = append(all, link{titleOf(t), "templates/" + escapePath(t.Name)})
+			}
+		}
+		if doc.Next == "" {
+			break
+		}
+		q.Set("after", doc.Next)
+	}
+	return all
+}
