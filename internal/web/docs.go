@@ -5,6 +5,7 @@ package web
 import (
 	"cmp"
 	"html/template"
+	"net/url"
 	"path"
 	"strings"
 
@@ -83,7 +84,7 @@ func docsGroups(docs *description.Docs, typ, base string, at description.Page, q
 	}
 	with := ""
 	if query != "" {
-		with = "?q=" + escapeQuery(query)
+		with = "?q=" + url.QueryEscape(query)
 	}
 	var all []docsGroup
 	for _, p := range docs.Pages {

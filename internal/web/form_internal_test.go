@@ -250,6 +250,15 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
+// TestPolicyOfNoPage wants no other host in the policy of what is no page.
+func TestPolicyOfNoPage(t *testing.T) {
+	w := httptest.NewRecorder()
+	secure(w.Header())
+	if got := w.Header().Get("Content-Security-Policy"); !strings.Contains(got, "img-src 'self';") {
+		t.Errorf("what is no page has %q", got)
+	}
+}
+
 // TestBack shows where a form or a login may lead: to a page of this server.
 func TestBack(t *testing.T) {
 	for _, c := range []struct{ path, want string }{

@@ -3,15 +3,9 @@
 package web
 
 import (
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // TestImageHosts is which patterns of hosts are taken.
@@ -89,34 +83,5 @@ func TestImagesOfHosts(t *testing.T) {
 	}
 	if got, want := strings.Join(hosts.Policy(), " "), "https://img.example.com https://*.cdn.example.com https://port.example.com:8443 https://default.example.com:443"; got != want {
 		t.Errorf("the policy has %q, want %q", got, want)
-	}
-}
-
-// TestContentPolicy wants the hosts in the policy of pages, errors included, and of
-// nothing else.
-func TestContentPolicy(t *testing.T) {
-	w := httptest.NewRecorder()
-	secure(w.Header())
-	if got := w.Header().Get("Content-Security-Policy"); !strings.Contains(got, "img-src 'self';") {
-		t.Errorf("what is no page has %q", got)
-	}
-	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.New(access.Options{Keyring: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := New(Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), ImageHosts: []string{"img.example.com"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, status := range map[string]int{"/ui/me": http.StatusOK, "/ui/none": http.StatusNotFound} {
-		w := httptest.NewRecorder()
-		pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if got := w.Header().Get("Content-Security-Policy"); w.Code != status || !strings.Contains(got, "img-src 'self' https://img.example.com; connect-src 'self'") {
-			t.Errorf("%s is %d with %q", path, w.Code, got)
-		}
 	}
 }

@@ -54,7 +54,7 @@ const maxQuery = 200
 // input is one variable.
 type input struct {
 	Name, Type, Description string
-	Text                    template.HTML // the description, once [markdown.describeAll] was asked for it
+	Text                    template.HTML // the description, once [modules.describe] was asked for it
 	Default                 string        // as JSON; "" if it is required
 	Required                bool
 	Sensitive, Deprecated   bool
@@ -69,7 +69,7 @@ type output struct {
 }
 
 // descriptions renders the descriptions of all inputs and outputs of a directory.
-func (m *markdown) describeAll(b *dirBody) {
+func (s *modules) describe(b *dirBody) {
 	var texts []string
 	var to []*template.HTML
 	add := func(text string, at *template.HTML) { texts, to = append(texts, text), append(to, at) }
@@ -82,7 +82,7 @@ func (m *markdown) describeAll(b *dirBody) {
 	for i := range b.Outputs {
 		add(b.Outputs[i].Description, &b.Outputs[i].Text)
 	}
-	for i, html := range m.descriptions(texts) {
+	for i, html := range s.text.descriptions(texts) {
 		*to[i] = html
 	}
 }

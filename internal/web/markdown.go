@@ -26,14 +26,15 @@ import (
 // Bounds of a text that somebody wrote. What is beyond them is shown as it was
 // written, or not at all.
 const (
-	maxSource  = 256 << 10              // bytes
-	maxLine    = 10000                  // bytes
-	maxNesting = 32                     // of quotes and lists
-	maxColored = 64 << 10               // bytes of one block of code
-	colorLine  = 2000                   // bytes: rules look at a line, and some look ahead in it
-	rendering  = 2                      // texts at a time
-	renderTime = 200 * time.Millisecond // for one, then it is shown as written
-	keptBytes  = 64 << 20               // of texts that were rendered
+	maxSource   = 256 << 10              // bytes
+	maxLine     = 10000                  // bytes
+	maxNesting  = 32                     // of quotes and lists
+	maxColored  = 64 << 10               // bytes of one block of code
+	colorLine   = 2000                   // bytes: rules look at a line, and some look ahead in it
+	rendering   = 2                      // texts at a time
+	renderTime  = 200 * time.Millisecond // for one, then it is shown as written
+	maxContents = 100                    // headings
+	keptBytes   = 64 << 20               // of texts that were rendered
 )
 
 // markdown renders what others wrote. It is safe for concurrent use.
@@ -249,7 +250,7 @@ func leveled(headings []*ast.Heading, src []byte) (contents []heading, anchors m
 			id = "md-" + string(b)
 			h.SetAttributeString("id", []byte(id))
 		}
-		if h.Level <= 3 && len(contents) < rowsPerPage {
+		if h.Level <= 3 && len(contents) < maxContents {
 			contents = append(contents, heading{h.Level, id, plain(h, src)})
 		}
 	}

@@ -3,6 +3,7 @@
 package web
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/net/html"
+
+	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // safeElements is what may be left of a text of others.
@@ -255,4 +258,16 @@ func FuzzMarkdown(f *testing.F) {
 		checkSafe(t, string(m.make(source, place{}).html))
 		checkSafe(t, string(m.describe(source)))
 	})
+}
+
+// TestTerraformDocs has the tables that terraform-docs writes into a README, which are
+// Markdown and HTML in turn, as they should look.
+func TestTerraformDocs(t *testing.T) {
+	source, err := os.ReadFile("testdata/terraform-docs.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := newMarkdown(time.Now, nil).render(string(source), place{})
+	checkSafe(t, string(doc.html))
+	webtest.Compare(t, "testdata/golden/terraform-docs.html", string(doc.html))
 }

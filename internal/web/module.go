@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -197,11 +198,11 @@ func (s *modules) show(r *request) (*page, error) {
 	case "inputs":
 		body.Inputs.cut(r)
 		body.Outputs = nil
-		s.text.describeAll(&body.dirBody)
+		s.describe(&body.dirBody)
 	case "outputs":
 		body.Inputs = inputs{}
 		body.cut(r)
-		s.text.describeAll(&body.dirBody)
+		s.describe(&body.dirBody)
 	case "resources":
 		body.cut(r)
 	case "dependencies":
@@ -321,7 +322,7 @@ func (s *versions) facts(annotations map[string]string, digest string, size int6
 	}
 	all = append(all, fact{Name: "Digest", Digest: digest})
 	if size > 0 {
-		all = append(all, fact{Name: "Archive", Text: sizeText(size)})
+		all = append(all, fact{Name: "Archive", Text: text.Size(size)})
 	}
 	return all
 }

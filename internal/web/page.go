@@ -114,15 +114,6 @@ func readSet(all map[string]*template.Template, frame *template.Template, files 
 	return nil
 }
 
-// below is a folder of embedded files.
-func below(files embed.FS, dir string) fs.FS {
-	f, err := fs.Sub(files, dir)
-	if err != nil {
-		return files
-	}
-	return f
-}
-
 // functions are what templates may call: none reads or asks anything.
 func functions() template.FuncMap {
 	return template.FuncMap{

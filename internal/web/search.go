@@ -4,6 +4,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -78,7 +79,7 @@ func namespaceHref(kind, namespace string) string {
 	if kind == addr.KindModule {
 		return "modules/" + escapePath(namespace)
 	}
-	return "search?kind=" + kind + "&namespace=" + escapeQuery(namespace)
+	return "search?kind=" + kind + "&namespace=" + url.QueryEscape(namespace)
 }
 
 // counts is how often things are downloaded.

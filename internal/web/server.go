@@ -4,6 +4,7 @@ package web
 
 import (
 	"embed"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -105,4 +106,13 @@ func administrators(text, path string) func(*request) []entry {
 		}
 		return []entry{{link: link{text, path}}}
 	}
+}
+
+// below is a folder of embedded files.
+func below(files embed.FS, dir string) fs.FS {
+	f, err := fs.Sub(files, dir)
+	if err != nil {
+		return files
+	}
+	return f
 }

@@ -96,7 +96,7 @@ func (b *resourcesBody) fill(r *request, p versionPlace, d *states.VersionView) 
 	b.Before, b.After = before, after
 	for _, res := range found[first:last] {
 		values, _ := d.Values(res.Address)
-		b.Rows = append(b.Rows, resourceRow{link{clip(text.Block(res.Address)), b.All + "?address=" + escapeQuery(res.Address)}, providerName(res.Provider), len(values)})
+		b.Rows = append(b.Rows, resourceRow{link{clip(text.Block(res.Address)), b.All + "?address=" + url.QueryEscape(res.Address)}, providerName(res.Provider), len(values)})
 	}
 }
 
@@ -143,7 +143,7 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
 		if one.Reveal != "" { // of one that is partly masked, the page of all of its values
-			row.Reveal, one.Text = p.at("resources")+"?address="+escapeQuery(res.Address), "(sensitive)"
+			row.Reveal, one.Text = p.at("resources")+"?address="+url.QueryEscape(res.Address), "(sensitive)"
 		}
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(one.Path, "value"), ".")+" = "+one.Text)
 	}

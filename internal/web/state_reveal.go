@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -85,7 +86,7 @@ func (s *stateReveals) masked(r *request, p versionPlace, address, path string) 
 	if !ok {
 		return nil, nil, notFound("version %d has no such value", p.n)
 	}
-	back := p.at("resources") + "?address=" + escapeQuery(address)
+	back := p.at("resources") + "?address=" + url.QueryEscape(address)
 	return &page{
 		Template: "state_reveal.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
 		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {text.Block(p.workspace), p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}, {clip(text.Block(address)), back}},

@@ -5,6 +5,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,7 +184,7 @@ func (s *stateVersions) describe(b *versionBody, p versionPlace, d *states.Versi
 		}
 	}
 	for key, n := range types {
-		row := typeRow{clip(text.Block(key[1])), p.at("resources") + "?q=" + escapeQuery(key[1]+"."), n}
+		row := typeRow{clip(text.Block(key[1])), p.at("resources") + "?q=" + url.QueryEscape(key[1]+"."), n}
 		if key[0] == states.ModeData {
 			b.Data = append(b.Data, row)
 		} else {
@@ -215,9 +216,9 @@ func versionFacts(now clock, v statebackend.Version, size int) []fact {
 	add("For", v.Why())
 	add("With", v.Tool)
 	if size > 0 {
-		add("State", sizeText(int64(size)))
+		add("State", text.Size(int64(size)))
 	}
-	add("Stored", sizeText(v.Size))
+	add("Stored", text.Size(v.Size))
 	if v.Encrypted {
 		add("Sealed for", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "keys that it does not name"))
 	}

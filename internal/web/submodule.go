@@ -53,7 +53,7 @@ func (s *modules) submodule(r *request) (*page, error) {
 	body.Inputs.Block = block(path.Base(at), source+"//"+at, constraint(x.v), body.Inputs.Required)
 	body.Inputs.cut(r)
 	body.cut(r)
-	s.text.describeAll(&body.dirBody)
+	s.describe(&body.dirBody)
 	s.read(r, body.Base, &body.dirBody, all[i])
 	if s.files.archives != nil {
 		body.Files = body.Base + "/files/" + escapePath(at)

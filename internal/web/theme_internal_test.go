@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -36,7 +37,7 @@ func TestThemeCookie(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pages, err := New(Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)})})
+			pages, err := newSite(siteOptions{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +49,7 @@ func TestThemeCookie(t *testing.T) {
 				return w.Header().Get("Set-Cookie")
 			}
 			look := func(cookies string) string {
-				r := httptest.NewRequest(http.MethodGet, "/ui/me", nil)
+				r := httptest.NewRequest(http.MethodGet, "/ui/none", nil)
 				r.Header.Set("Cookie", cookies)
 				w := httptest.NewRecorder()
 				pages.ServeHTTP(w, r)

@@ -48,10 +48,6 @@ type snippet struct {
 	Title, Note, Text string
 }
 
-func sizeText(n int64) string { return text.Size(n) }
-
-func escapeQuery(s string) string { return url.QueryEscape(s) }
-
 // maxShown is how much of a default or type a page shows, in bytes.
 const maxShown = 64 << 10
 

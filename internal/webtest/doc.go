@@ -2,5 +2,6 @@
 
 // Package webtest drives a real browser over pages under test: it follows every
 // link that they have, and looks at each page as people with and without eyes,
-// mouse and a wide screen would.
+// mouse and a wide screen would. What templates make is compared with files, without
+// one.
 package webtest

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// TestGoldenCatalog shows each page type; see [webtest.Golden].
+func TestGoldenCatalog(t *testing.T) {
+	files, err := readTemplates([]set{{Templates: below(catalogFiles, "catalogpages")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]webtest.Sheet{
+		"compare":   {Body: compareBody{}},
+		"downloads": {Body: downloadsBody{}},
+		"home":      {Body: homeBody{}},
+		"namespace": {Body: listBody{}},
+		"search":    {Body: listBody{}},
+		"submodule": {Body: submoduleBody{}},
+		"versions":  {Body: versionsBody{}},
+	}
+	for _, tab := range []string{"readme", "inputs", "outputs", "resources", "dependencies", "usage", "security", "files"} {
+		all["module-"+tab] = webtest.Sheet{Body: moduleBody{}, Set: func(b any) {
+			m := b.(*moduleBody)
+			if m.Tab = tab; len(m.Snippets) == 0 {
+				m.Snippets = []snippet{{}} // it has one always
+			}
+		}}
+	}
+	for _, tab := range []string{"platforms", "keys", "docs", "usage", "security"} {
+		all["provider-"+tab] = webtest.Sheet{Body: providerBody{}, Set: func(b any) { b.(*providerBody).Tab = tab }}
+	}
+	webtest.Golden(t, files, all, func(s webtest.Sheet, title, key string, body any) any {
+		return &page{Title: title, Key: key, Up: "./../", Body: body}
+	})
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// TestGoldenInstances shows each page type; see [webtest.Golden].
+func TestGoldenInstances(t *testing.T) {
+	files, err := readTemplates([]set{{Templates: below(instanceFiles, "instancepages")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webtest.Golden(t, files, map[string]webtest.Sheet{
+		"admin_templates": {Body: adminTemplatesBody{}},
+		"approvals":       {Body: approvalsBody{}},
+		"kind":            {Body: kindBody{}},
+		"instance":        {Body: instanceBody{}},
+		"instance_reveal": {Body: revealBody{}},
+		"instance_run":    {Body: runBody{}},
+		"instance_verb":   {Body: verbBody{}},
+		"instances":       {Body: instancesBody{}},
+		"template":        {Body: templateBody{}},
+		"templates":       {Body: templatesBody{}},
+		"instances-own":   {Body: ownBody{}, Part: "own"},
+		"run":             {Body: launchBody{}, Set: everyKind},
+		"run-closed":      {Body: launchBody{}},
+	}, func(s webtest.Sheet, title, key string, body any) any {
+		if s.Part != "" {
+			return under{"./../", body}
+		}
+		return &page{Title: title, Key: key, Up: "./../", Body: body}
+	})
+}
+
+// everyKind makes a form one with a field of each kind.
+func everyKind(b any) {
+	l := b.(*launchBody)
+	l.Closed = ""
+	if len(l.Asks) > 0 {
+		one := l.Asks[0]
+		l.Asks = nil
+		for _, one.Kind = range []string{kindText, kindNumber, kindSecret, kindCheck, kindChoose, kindArea, kindJSON} {
+			l.Asks = append(l.Asks, one)
+		}
+	}
+}

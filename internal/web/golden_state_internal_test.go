@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// TestGoldenStates shows each page type; see [webtest.Golden].
+func TestGoldenStates(t *testing.T) {
+	files, err := readTemplates([]set{{Templates: below(stateFiles, "statepages")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webtest.Golden(t, files, map[string]webtest.Sheet{
+		"state":           {Body: statesBody{}},
+		"state_diff":      {Body: diffBody{}},
+		"state_history":   {Body: historyBody{}},
+		"state_resources": {Body: resourcesBody{}},
+		"state_reveal":    {Body: stateRevealBody{}},
+		"state_version":   {Body: versionBody{}},
+		"states":          {Body: statesBody{}},
+	}, func(s webtest.Sheet, title, key string, body any) any {
+		return &page{Title: title, Key: key, Up: "./../", Body: body}
+	})
+}

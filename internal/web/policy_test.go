@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/web"
+)
+
+// TestContentPolicy wants the hosts in the policy of pages, errors included.
+func TestContentPolicy(t *testing.T) {
+	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{Keyring: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := web.New(web.Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), ImageHosts: []string{"img.example.com"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, status := range map[string]int{"/ui/me": http.StatusOK, "/ui/none": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if got := w.Header().Get("Content-Security-Policy"); w.Code != status || !strings.Contains(got, "img-src 'self' https://img.example.com; connect-src 'self'") {
+			t.Errorf("%s is %d with %q", path, w.Code, got)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webtest
+
+import (
+	"bytes"
+	gocmp "cmp"
+	"fmt"
+	"html/template"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+)
+
+// Sheet is a page type, or one form of it.
+type Sheet struct {
+	Body any       // the type of what it shows
+	Set  func(any) // makes a body, given as pointer, that of this form; nil: there is one
+	Part string    // that other pages show, instead of a page; "": it is one
+}
+
+// Shown is what a template gets for a sheet, with a body that is filled.
+type Shown func(s Sheet, title, key string, body any) any
+
+// hardText are texts that are hard to show: evil ends a string, an attribute, a script and
+// an address, turns the direction of writing, and ends with a long word; plain is as long
+// and means nothing.
+func hardText() (evil, plain, long string) {
+	long = strings.Repeat("long", 10<<10/4)
+	evil = "javascript:alert(1)//\"'></script><script>alert(1)</script>\u202e\u2066&amp;<b onclick=x>"
+	return evil + long, strings.Repeat("x", len(evil)) + long, long
+}
+
+// fill sets everything that a template can show: texts to what text says of a field,
+// numbers to 3, lists to so many. What is trusted stays what it is.
+func fill(v reflect.Value, name string, text func(string) string, most, deep int) {
+	if deep > 9 || !v.CanSet() && v.Kind() != reflect.Struct {
+		return
+	}
+	switch v.Type() {
+	case reflect.TypeFor[time.Time]():
+		v.Set(reflect.ValueOf(time.Date(2026, 11, 22, 12, 30, 0, 0, time.UTC)))
+		return
+	case reflect.TypeFor[template.HTML]():
+		v.SetString("<p>Of a sanitizer.</p>")
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text(name))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Uint64:
+		v.SetUint(3)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), name, text, most, deep+1)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), most, most))
+		for i := range most {
+			fill(v.Index(i), name, text, most, deep+1)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
+				fill(v.Field(i), f.Name, text, most, deep+1)
+			}
+		}
+	}
+}
+
+// render is the content of a page type with a body that is filled so; nil: it is empty.
+func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text func(string) string, most int) string {
+	t.Helper()
+	body := reflect.New(reflect.TypeOf(s.Body))
+	if text == nil {
+		text = func(string) string { return "" }
+	} else {
+		fill(body.Elem(), "Body", text, most, 0)
+	}
+	if s.Set != nil {
+		s.Set(body.Interface())
+	}
+	var b bytes.Buffer
+	if err := file.ExecuteTemplate(&b, gocmp.Or(s.Part, "content"), page(s, text("Title"), text("Key"), body.Elem().Interface())); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// shape is the elements of a page with the names of their attributes, in order, and
+// fails the test for one that acts.
+func shape(t *testing.T, text string) []string {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if n.Data == "wbr" { // where a long word may break
+			continue
+		}
+		var names strings.Builder
+		names.WriteString(n.Data)
+		for _, a := range n.Attr {
+			names.WriteString(" " + a.Key)
+			if at := strings.ToLower(strings.TrimSpace(a.Val)); (a.Key == "href" || a.Key == "src" || a.Key == "action") && strings.HasPrefix(at, "javascript:") || strings.HasPrefix(a.Key, "on") || a.Key == "style" {
+				t.Errorf("%s acts by %s=%.60q", n.Data, a.Key, a.Val)
+			}
+		}
+		if n.Data == "script" || n.Data == "style" {
+			t.Errorf("an element %s", n.Data)
+		}
+		all = append(all, names.String())
+	}
+	return all
+}
+
+// Golden renders each page type of all full, empty, and with data that wants to get out of
+// the page, and compares it with testdata/golden, which is written anew with
+// OKARA_UPDATE=1. What is hostile makes no other elements than what is not. Names are those
+// of templates, with the form of a page type after a dash.
+func Golden(t *testing.T, files map[string]*template.Template, all map[string]Sheet, page Shown) {
+	t.Helper()
+	for file, one := range files {
+		name := strings.TrimSuffix(file, ".html")
+		has := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { base, _, _ := strings.Cut(key, "-"); return base == name })
+		if one.Lookup("content") != nil && name != "layout" && name != "error" && !has { // those are the frame's
+			t.Errorf("no golden page of %s", file)
+		}
+	}
+	evilText, plainText, longWord := hardText()
+	for name, s := range all {
+		t.Run(name, func(t *testing.T) {
+			base, _, _ := strings.Cut(name, "-")
+			file := files[base+".html"]
+			full := s.render(t, file, page, func(field string) string { return "a " + field }, 2)
+			evil := s.render(t, file, page, func(string) string { return evilText }, 1)
+			plain := s.render(t, file, page, func(string) string { return plainText }, 1)
+			if diff := cmp.Diff(shape(t, plain), shape(t, evil)); diff != "" {
+				t.Errorf("what is hostile gets out of its place: %s", diff)
+			}
+			shape(t, full)
+			got := fmt.Sprintf("<!-- empty -->\n%s\n<!-- full -->\n%s\n<!-- hostile -->\n%s\n", s.render(t, file, page, nil, 0), full, strings.ReplaceAll(evil, longWord, "[long]"))
+			got = strings.NewReplacer("\u202e", "[U+202E]", "\u2066", "[U+2066]").Replace(got)
+			Compare(t, filepath.Join("testdata", "golden", name+".html"), got)
+		})
+	}
+}
+
+// Compare wants a text to be that of a file, which is written anew with OKARA_UPDATE=1.
+func Compare(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("OKARA_UPDATE") != "" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s is another (OKARA_UPDATE=1 writes it): %s", file, diff)
+	}
+}
