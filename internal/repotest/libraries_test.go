@@ -52,13 +52,13 @@ github.com/hashicorp/hcl/v2/hclwrite: the override file
 github.com/hashicorp/hcl/v2/json: files are parsed with bounds
 	internal/syntax
 github.com/alecthomas/chroma: colors in readmes, by rules of our own
-	internal/web
+	internal/web/markdown
 github.com/chromedp: a real browser
 	internal/webtest
 github.com/microcosm-cc/bluemonday: what a readme may be made of
-	internal/web
+	internal/web/markdown
 github.com/yuin/goldmark: Markdown
-	internal/web
+	internal/web/markdown
 github.com/hashicorp/terraform-config-inspect: module descriptions
 	internal/description
 github.com/klauspost/compress: deflate, gzip and zstd

@@ -163,6 +163,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/syntax
 	internal/trust
 	internal/web
+	internal/web/markdown
 	internal/upstream
 	internal/states
 	internal/text
@@ -335,10 +336,24 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/service
 	internal/signing
 	internal/trust
+	internal/web/markdown
+	internal/web/site
 	statebackend
 	internal/envelope
 	internal/states
 	internal/trail
+internal/web/site: the frame of all pages, and their words; it knows no set of pages
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/service
+	internal/states
+	internal/text
+	statebackend
+internal/web/markdown: texts of others in, HTML that does nothing out
+	internal/cache
+	internal/text
 internal/states: state files compared, states read to be looked at, and what helps against an error of theirs; who may see them is the caller's
 	oci
 	oci/artifact

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -28,7 +28,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
 	o.off = s.UI.off()
-	if err = web.CheckImageHosts(s.UI.ImageHosts); err != nil {
+	if err = markdown.CheckImageHosts(s.UI.ImageHosts); err != nil {
 		return o, settingError(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // approvalsBody is what waits for somebody who may approve.
@@ -25,7 +26,7 @@ type approvalsBody struct {
 type approvalRow struct {
 	instanceRow
 	By      string
-	Since   moment
+	Since   site.Moment
 	What    string // is asked for
 	Changes string
 	Look    string // page on which it is approved
@@ -34,11 +35,11 @@ type approvalRow struct {
 // admins are the pages of who approves, and of who runs the server.
 type admins struct {
 	api   *backend
-	clock clock
+	clock site.Clock
 }
 
 // approvals lists what waits for approval.
-func (s *admins) approvals(r *request) (*page, error) {
+func (s *admins) approvals(r *site.Request) (*site.Page, error) {
 	q := limited(r)
 	q.Set("phase", "approval")
 	doc, err := get[api.Instances](s.api, r, "instances", q)
@@ -62,11 +63,11 @@ func (s *admins) approvals(r *request) (*page, error) {
 	if doc.Next != "" {
 		body.Next = "?after=" + url.QueryEscape(doc.Next)
 	}
-	return &page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase approval", Body: body}, nil
+	return &site.Page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase approval", Body: body}, nil
 }
 
 // instances are those of everybody.
-func (s *admins) instances(r *request) (*page, error) {
+func (s *admins) instances(r *site.Request) (*site.Page, error) {
 	body := instancesBody{Admin: true}
 	doc, err := get[api.AdminInstances](s.api, r, "admin/instances", body.query(r))
 	if err != nil {
@@ -77,24 +78,24 @@ func (s *admins) instances(r *request) (*page, error) {
 	for _, phase := range slices.Sorted(maps.Keys(doc.Phases)) {
 		body.Counts = append(body.Counts, phaseCount{phaseMark(phase), doc.Phases[phase]})
 	}
-	return &page{Template: "instances.html", Title: "All instances", Key: s.clock.NewKey(), Command: "okara instance list", Also: adminPages(r), Body: body}, nil
+	return &site.Page{Template: "instances.html", Title: "All instances", Key: s.clock.NewKey(), Command: "okara instance list", Also: adminPages(r), Body: body}, nil
 }
 
 // adminPages are those for who runs the server; nil: the caller does not.
-func adminPages(r *request) []link {
+func adminPages(r *site.Request) []site.Link {
 	if !r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
 		return nil
 	}
-	return []link{{"All instances", "admin/instances"}, {"All templates", "admin/templates"}}
+	return []site.Link{{Text: "All instances", Href: "admin/instances"}, {Text: "All templates", Href: "admin/templates"}}
 }
 
 // adminTemplatesBody is every template as who runs the server sees it.
 type adminTemplatesBody struct{ Rows []adminTemplateRow }
 
 type adminTemplateRow struct {
-	link
+	site.Link
 	Name       string
-	Marks      []mark
+	Marks      []site.Mark
 	Live       int
 	Pool       string
 	Problem    string
@@ -108,7 +109,7 @@ type adminTemplateRow struct {
 }
 
 // templates are all of them, with what is wrong.
-func (s *admins) templates(r *request) (*page, error) {
+func (s *admins) templates(r *site.Request) (*site.Page, error) {
 	doc, err := get[api.AdminTemplates](s.api, r, "admin/templates", nil)
 	if err != nil {
 		return nil, err
@@ -117,12 +118,12 @@ func (s *admins) templates(r *request) (*page, error) {
 	for _, t := range doc.Templates {
 		body.Rows = append(body.Rows, s.templateRow(r, t))
 	}
-	return &page{Template: "admin_templates.html", Title: "All templates", Key: s.clock.NewKey(), Command: "okara template list", Body: body}, nil
+	return &site.Page{Template: "admin_templates.html", Title: "All templates", Key: s.clock.NewKey(), Command: "okara template list", Body: body}, nil
 }
 
-func (s *admins) templateRow(r *request, t api.AdminTemplate) adminTemplateRow {
+func (s *admins) templateRow(r *site.Request, t api.AdminTemplate) adminTemplateRow {
 	row := adminTemplateRow{
-		link: link{titleOf(t.Template), "templates/" + escapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: text.Block(t.Invalid), PausedBy: text.Block(t.PausedBy),
+		Link: site.Link{Text: titleOf(t.Template), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: text.Block(t.Invalid), PausedBy: text.Block(t.PausedBy),
 		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,
 	}
 	for _, f := range templateFacts(t.Template) {
@@ -131,7 +132,7 @@ func (s *admins) templateRow(r *request, t api.AdminTemplate) adminTemplateRow {
 		}
 	}
 	if t.Gone {
-		row.Marks = []mark{{"gone", "bad"}}
+		row.Marks = []site.Mark{{Text: "gone", Kind: "bad"}}
 	} else {
 		row.Marks = templateMarks(t.Template)
 	}
@@ -142,9 +143,9 @@ func (s *admins) templateRow(r *request, t api.AdminTemplate) adminTemplateRow {
 		row.BackoffEnd = t.Backoff
 	}
 	if !t.Gone && r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
-		row.Pause = "templates/" + escapePath(t.Name) + "/pause"
+		row.Pause = "templates/" + site.EscapePath(t.Name) + "/pause"
 		if row.Paused {
-			row.Pause = "templates/" + escapePath(t.Name) + "/resume"
+			row.Pause = "templates/" + site.EscapePath(t.Name) + "/resume"
 		}
 	}
 	for _, phase := range slices.Sorted(maps.Keys(t.Phases)) {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // The pages of templates and instances know what the API says and nothing else:
@@ -49,12 +50,12 @@ type backend struct {
 }
 
 // get reads what a path of the API names.
-func get[T any](s *backend, r *request, path string, query url.Values) (T, error) {
+func get[T any](s *backend, r *site.Request, path string, query url.Values) (T, error) {
 	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: query})
 }
 
 // ask asks the API, and reads its answer.
-func ask[T any](s *backend, r *request, q asked) (T, error) {
+func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
 	var v T
 	to := &memory{header: http.Header{}, left: maxAnswer}
 	err := s.send(r, q, "application/json", to)
@@ -65,12 +66,12 @@ func ask[T any](s *backend, r *request, q asked) (T, error) {
 }
 
 // text reads an answer that is no JSON into to.
-func (s *backend) text(r *request, path string, to io.Writer) error {
+func (s *backend) text(r *site.Request, path string, to io.Writer) error {
 	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &memory{header: http.Header{}, left: maxAnswer, text: to})
 }
 
 // send makes the request. A refusal is a [*refusedError].
-func (s *backend) send(r *request, q asked, accept string, to *memory) error {
+func (s *backend) send(r *site.Request, q asked, accept string, to *memory) error {
 	in := r.Clone(r.Context())
 	in.Method, in.Body, in.ContentLength, in.RequestURI = q.method, http.NoBody, 0, ""
 	in.URL = &url.URL{Path: "/api/v1/" + q.path, RawQuery: q.query.Encode()}

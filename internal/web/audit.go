@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // maxAltered bounds the alterations that a page shows.
@@ -21,7 +22,7 @@ const maxAltered = 20
 // auditBody is what was changed, or decided.
 type auditBody struct {
 	trailNote
-	Tabs      []tab
+	Tabs      []site.Tab
 	Decisions bool
 	Filtered  bool
 	Actor     string // of the filters, as the five below
@@ -29,16 +30,16 @@ type auditBody struct {
 	Action    string
 	Since     string
 	Until     string
-	Kinds     []choice
-	Results   []choice
-	Outcomes  []choice
+	Kinds     []site.Choice
+	Results   []site.Choice
+	Outcomes  []site.Choice
 	Rows      []auditRow
 	First     int // row, from 1 on
 	Last      int
 	Total     int
 	Before    string
 	After     string
-	Exports   []link // from this page
+	Exports   []site.Link // from this page
 }
 
 // trailNote is how far what is shown can be trusted.
@@ -54,7 +55,7 @@ type trailNote struct {
 }
 
 type auditRow struct {
-	At                     moment
+	At                     site.Moment
 	Who, By                string // by: how he proved it, and from where
 	Action, Kind           string
 	Bad                    string // denied, refused or failed
@@ -66,13 +67,13 @@ type auditRow struct {
 // audits shows what was changed, or decided.
 type audits struct {
 	trail *trail.Trail
-	clock clock
+	clock site.Clock
 }
 
-func (a *audits) routes(r *routes) { r.Show("GET /ui/audit", administer, a.show) }
+func (a *audits) routes(r *site.Routes) { r.Show("GET /ui/audit", site.Administer, a.show) }
 
 // show has what all replicas changed, or what this one decided.
-func (a *audits) show(r *request) (*page, error) {
+func (a *audits) show(r *site.Request) (*site.Page, error) {
 	v := r.URL.Query()
 	q, err := trail.ParseQuery(v)
 	if err != nil {
@@ -81,12 +82,12 @@ func (a *audits) show(r *request) (*page, error) {
 	found := a.trail.Find(r.Context(), q)
 	body := auditBody{
 		trailNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
-		Kinds: choose(auditKinds(), q.Kind), Total: found.Total,
+		Kinds: site.Choose(auditKinds(), q.Kind), Total: found.Total,
 	}
-	body.Results = choose([]choice{{Text: "Any result"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
-	body.Outcomes = choose(outcomes(q.Decisions), q.Outcome)
+	body.Results = site.Choose([]site.Choice{{Text: "Any result"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
+	body.Outcomes = site.Choose(outcomes(q.Decisions), q.Outcome)
 	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
-	first, last, before, after := cut(r, found.Total)
+	first, last, before, after := site.Cut(r, found.Total)
 	body.First, body.Last, body.Before, body.After = first+1, last, before, after
 	for _, e := range found.Entries {
 		body.Rows = append(body.Rows, a.row(e))
@@ -96,17 +97,17 @@ func (a *audits) show(r *request) (*page, error) {
 		maps.Copy(all, v)
 		all.Del("page")
 		all.Set("format", f.format)
-		body.Exports = append(body.Exports, link{f.text, "../api/v1/audit?" + all.Encode()})
+		body.Exports = append(body.Exports, site.Link{Text: f.text, Href: "../api/v1/audit?" + all.Encode()})
 	}
-	body.Tabs = []tab{
-		{link: link{"Changes", "audit"}, Count: -1, Here: !q.Decisions},
-		{link: link{"Decisions", "audit?what=" + trail.WhatDecisions}, Count: -1, Here: q.Decisions},
+	body.Tabs = []site.Tab{
+		{Link: site.Link{Text: "Changes", Href: "audit"}, Count: -1, Here: !q.Decisions},
+		{Link: site.Link{Text: "Decisions", Href: "audit?what=" + trail.WhatDecisions}, Count: -1, Here: q.Decisions},
 	}
 	command := "okara audit"
 	if q.Decisions {
 		command += " --decisions"
 	}
-	return &page{Template: "audit.html", Title: "Audit", Command: command, Body: body}, nil
+	return &site.Page{Template: "audit.html", Title: "Audit", Command: command, Body: body}, nil
 }
 
 func noteOf(v trail.View) trailNote {
@@ -145,23 +146,23 @@ func (a *audits) row(e *trail.Entry) auditRow {
 
 // outcomes are what may have come of changes, and of what changed nothing, which is
 // among the decisions.
-func outcomes(decisions bool) []choice {
-	all := []choice{{Text: "Any outcome"}}
+func outcomes(decisions bool) []site.Choice {
+	all := []site.Choice{{Text: "Any outcome"}}
 	of := []string{access.Done, access.Failed}
 	if decisions {
 		of = []string{access.Refused}
 	}
 	for _, o := range of {
-		all = append(all, choice{Value: o, Text: o})
+		all = append(all, site.Choice{Value: o, Text: o})
 	}
 	return all
 }
 
 // auditKinds are the kinds of things that records are about.
-func auditKinds() []choice {
-	all := []choice{{Text: "Any kind"}}
+func auditKinds() []site.Choice {
+	all := []site.Choice{{Text: "Any kind"}}
 	for _, kind := range []string{"module", "provider", "mirror", "state", "template", "instance", "depot", "audit"} {
-		all = append(all, choice{Value: kind, Text: kind})
+		all = append(all, site.Choice{Value: kind, Text: kind})
 	}
 	return all
 }

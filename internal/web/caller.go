@@ -8,26 +8,27 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // callers are the things here whose newest version calls a module.
 type callers struct {
 	Rows      []resultRow
-	Pages     pages
-	Templates []link // by which instances of it are launched
-	Reading   bool   // the catalog has not been read yet
+	Pages     site.Pages
+	Templates []site.Link // by which instances of it are launched
+	Reading   bool        // the catalog has not been read yet
 }
 
 // callerSearch finds who calls a module.
 type callerSearch struct {
 	searches *searches
-	beside   []set
-	hosts    hosts
+	beside   []site.Set
+	hosts    site.Hosts
 }
 
 // of finds those that the caller of the page may read, by kind and address. It asks the
 // search index, which has the module blocks of each root directory.
-func (s callerSearch) of(r *request, m addr.Module) callers {
+func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	var c callers
 	for _, set := range s.beside {
 		if set.Related != nil {
@@ -47,7 +48,7 @@ func (s callerSearch) of(r *request, m addr.Module) callers {
 			all = append(all, e)
 		}
 	}
-	all, c.Pages = onePage(r, "callers", all)
+	all, c.Pages = site.OnePage(r, "callers", all)
 	for _, e := range all {
 		c.Rows = append(c.Rows, s.searches.rowOf(e))
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // catalogOptions is what the pages of the catalog need. Catalog and Finder are required.
@@ -15,19 +17,19 @@ type catalogOptions struct {
 	Finder    *catalog.Finder
 	Downloads Downloads // nil: nobody counts
 	Archives  Archives  // of modules and providers; nil: no page shows what is in one
-	Hosts     hosts
+	Hosts     site.Hosts
 	Images    []string // hosts whose images READMEs show
-	Cold      *cold
-	Beside    []set // what they have for the first page, and for that of a module
-	Now       clock
+	Cold      *site.Cold
+	Beside    []site.Set // what they have for the first page, and for that of a module
+	Now       site.Clock
 }
 
 //go:embed catalogpages/templates/*.html
 var catalogFiles embed.FS
 
 // newCatalog returns the pages of the catalog.
-func newCatalog(o catalogOptions) set {
-	text := newMarkdown(o.Now, o.Images)
+func newCatalog(o catalogOptions) site.Set {
+	text := markdown.New(o.Now, o.Images)
 	counts := counts{o.Downloads}
 	search := &searches{catalog: o.Catalog, finder: o.Finder, counts: counts, clock: o.Now}
 	home := &homes{searches: search, beside: o.Beside, hosts: o.Hosts}
@@ -39,14 +41,14 @@ func newCatalog(o catalogOptions) set {
 		requirements: requirements{o.Catalog, o.Hosts}, callers: callerSearch{search, o.Beside, o.Hosts}, hosts: o.Hosts,
 	}
 	p := &providers{catalog: o.Catalog, archives: o.Archives, text: text, versions: history, evidences: evidence, snippets: snippets, now: o.Now}
-	return set{
+	return site.Set{
 		Templates: below(catalogFiles, "catalogpages"),
-		Menu:      func(*request) []entry { return []entry{{link: link{"Catalog", ""}}} },
-		Routes: func(r *routes) {
-			r.Show("GET /ui/{$}", list, home.show) // lists what may be read
-			r.Show("GET /ui/search", list, search.show)
-			r.Show("GET /ui/modules/{namespace}/{$}", list, search.namespace) // at least one module that may be read
-			r.Show("GET /ui/modules/{namespace}", list, search.namespace)
+		Menu:      func(*site.Request) []site.Entry { return []site.Entry{{Link: site.Link{Text: "Catalog"}}} },
+		Routes: func(r *site.Routes) {
+			r.Show("GET /ui/{$}", site.List, home.show) // lists what may be read
+			r.Show("GET /ui/search", site.List, search.show)
+			r.Show("GET /ui/modules/{namespace}/{$}", site.List, search.namespace) // at least one module that may be read
+			r.Show("GET /ui/modules/{namespace}", site.List, search.namespace)
 			m.routes(r)
 			p.routes(r)
 		},
@@ -54,7 +56,7 @@ func newCatalog(o catalogOptions) set {
 }
 
 // routes are those of modules.
-func (m *modules) routes(r *routes) {
+func (m *modules) routes(r *site.Routes) {
 	const at = "GET /ui/modules/{namespace}/{name}/{system}"
 	r.Show(at, moduleRead, m.show)
 	r.Show(at+"/{version}", moduleRead, m.show)
@@ -68,7 +70,7 @@ func (m *modules) routes(r *routes) {
 }
 
 // routes are those of providers, and of mirrored ones.
-func (p *providers) routes(r *routes) {
+func (p *providers) routes(r *site.Routes) {
 	for _, at := range []string{"GET /ui/providers/{namespace}/{type}", "GET /ui/mirror/{hostname}/{namespace}/{type}"} {
 		r.Show(at, providerRead, p.show)
 		r.Show(at+"/downloads", providerRead, p.downloads)
@@ -79,7 +81,7 @@ func (p *providers) routes(r *routes) {
 }
 
 // file shows a file of a module, or with ?raw=1 sends the bytes of an image.
-func (m *modules) file(r *request, w http.ResponseWriter) error {
+func (m *modules) file(r *site.Request, w http.ResponseWriter) error {
 	if r.URL.Query().Get("raw") != "" {
 		return m.image(r, w)
 	}

@@ -27,7 +27,7 @@ func TestColdRequests(t *testing.T) {
 		"/1.0.0/security": {list: 1, manifest: 5 + fallback, blob: 2, referrers: 1}, // nine: and two more reports, and the findings of the newest
 	} {
 		t.Run(path, func(t *testing.T) {
-			s := newSite(t, access.AnonymousRead()...)
+			s := New(t, access.AnonymousRead()...)
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `variable "cidr" { type = string }`, "README.md": "# A network\n"})
 			s.vouch(t, "net/vpc/aws", "1.0.0")
 			if _, err := s.protocols.Catalog().Published(t.Context()); err != nil {

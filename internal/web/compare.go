@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -18,7 +19,7 @@ type compareBody struct {
 	From, To string
 	Choices  []string
 	Rows     []difference
-	Pages    pages
+	Pages    site.Pages
 	Breaking int // of all
 }
 
@@ -31,16 +32,16 @@ type difference struct {
 }
 
 // compare sets two versions side by side, from their descriptions alone.
-func (s *modules) compare(r *request) (*page, error) {
+func (s *modules) compare(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
 	if len(l.Listed) == 0 {
-		return nil, notFound("no version of module %s is to be had: okara list %s shows what became of them", m, m)
+		return nil, site.NotFound("no version of module %s is to be had: okara list %s shows what became of them", m, m)
 	}
 	body := compareBody{Address: m.String()}
-	for _, v := range l.Listed[:min(len(l.Listed), rowsPerPage)] {
+	for _, v := range l.Listed[:min(len(l.Listed), site.RowsPerPage)] {
 		body.Choices = append(body.Choices, v.String())
 	}
 	from, to := r.URL.Query().Get("from"), r.URL.Query().Get("to")
@@ -63,18 +64,18 @@ func (s *modules) compare(r *request) (*page, error) {
 		}
 	}
 	body.From, body.To = from, to
-	body.Rows, body.Pages = onePage(r, "page", all)
-	return &page{
+	body.Rows, body.Pages = site.OnePage(r, "page", all)
+	return &site.Page{
 		Template: "compare.html", Title: "Compare versions", Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), itemPath(m.Item())}},
+		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: m.Namespace, Href: "modules/" + m.Namespace}, {Text: m.String(), Href: itemPath(m.Item())}},
 		Command: "okara show " + m.String() + "@" + to,
 	}, nil
 }
 
-func (s *modules) described(r *request, m addr.Module, version string) (artifact.DescribedModule, error) {
+func (s *modules) described(r *site.Request, m addr.Module, version string) (artifact.DescribedModule, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
-		return artifact.DescribedModule{}, notFound("%v", err)
+		return artifact.DescribedModule{}, site.NotFound("%v", err)
 	}
 	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
 	if err != nil {
@@ -101,8 +102,8 @@ func differences(a, b artifact.DescribedModule) []difference {
 }
 
 // Mark is the change, as good or bad as it is for what is called.
-func (d difference) Mark() mark {
-	return mark{d.Change, map[string]string{"added": "good", "removed": "bad", "changed": "plain"}[d.Change]}
+func (d difference) Mark() site.Mark {
+	return site.Mark{Text: d.Change, Kind: map[string]string{"added": "good", "removed": "bad", "changed": "plain"}[d.Change]}
 }
 
 // setDiff compares two sets of texts by name.
@@ -187,5 +188,5 @@ func oneLine(s string) string {
 			s = string(out)
 		}
 	}
-	return clip(strings.Join(strings.Fields(s), " "))
+	return site.Clip(strings.Join(strings.Fields(s), " "))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -23,7 +24,7 @@ type requirement struct {
 
 // here is a provider of this server that a requirement may mean.
 type here struct {
-	link             // to it, or to the version
+	site.Link        // to it, or to the version
 	Version   string // the highest that satisfies; "": none does
 	Satisfied bool
 }
@@ -34,12 +35,12 @@ func toolRegistries() []string { return []string{"registry.opentofu.org", "regis
 // requirements says what is here of the providers that modules require.
 type requirements struct {
 	catalog *catalog.Catalog
-	hosts   hosts
+	hosts   site.Hosts
 }
 
 // satisfied says which requirements this server can fulfil, as far as the caller
 // may know. What the lists of versions do not tell in time is left out.
-func (s requirements) satisfied(r *request, all []artifact.DescribedProvider) []requirement {
+func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvider) []requirement {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	index, err := s.catalog.Published(ctx)
@@ -70,7 +71,7 @@ func (s requirements) satisfied(r *request, all []artifact.DescribedProvider) []
 }
 
 // meant are the providers of this server that a source may mean.
-func (s requirements) meant(r *request, d artifact.DescribedProvider) []addr.Provider {
+func (s requirements) meant(r *site.Request, d artifact.DescribedProvider) []addr.Provider {
 	source := d.Source
 	if source == "" {
 		source = "hashicorp/" + d.Name
@@ -102,10 +103,10 @@ func (s requirements) hereOf(ctx context.Context, p addr.Provider, constraints [
 	if err != nil {
 		return here{}, false
 	}
-	h := here{link: link{p.String(), itemPath(p.Item())}}
+	h := here{Link: site.Link{Text: p.String(), Href: itemPath(p.Item())}}
 	if i := slices.IndexFunc(l.Listed, c.Allows); i >= 0 {
 		h.Version, h.Satisfied = l.Listed[i].String(), true
-		h.Href += "/" + escapePath(h.Version)
+		h.Href += "/" + site.EscapePath(h.Version)
 	} else if v, ok := l.Latest(); ok {
 		h.Version = v.String()
 	}

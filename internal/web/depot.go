@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -83,25 +84,25 @@ type Approved struct {
 type depotBody struct {
 	Runs      bool
 	Problem   string
-	Next      moment
+	Next      site.Moment
 	Due       string // until the next run, in words
-	Last      moment
+	Last      site.Moment
 	LastBad   string
 	Failures  []DepotFailure
 	More      int
-	Lock      *lockBody
-	Counts    []fact
+	Lock      *site.Lock
+	Counts    []site.Fact
 	Held      []depotHeldRow
-	HeldPages pages
+	HeldPages site.Pages
 	Rows      []depotRow
-	Pages     pages
+	Pages     site.Pages
 }
 
 // depotRow is an entry.
 type depotRow struct {
 	entryName
 	Constraint, Origin string
-	Marks              []mark
+	Marks              []site.Mark
 	Newest             string
 	Published          int
 }
@@ -110,50 +111,50 @@ type depotRow struct {
 type depotHeldRow struct {
 	entryName
 	Approval
-	Mark    mark
+	Mark    site.Mark
 	Reason  string
-	Since   moment
+	Since   site.Moment
 	Approve bool
 	Command string // "": none that a shell should get
 }
 
 // entryName is the name of an entry, with the page of what it is, if it is something.
 type entryName struct {
-	link
+	site.Link
 	Kind string
 }
 
 // depots shows what keeps the registry filled, and lets people help it.
 type depots struct {
 	depot Depot
-	hosts hosts
-	clock clock
+	hosts site.Hosts
+	clock site.Clock
 }
 
-func (d *depots) routes(r *routes) {
-	r.Show("GET /ui/depot", administer, d.show)
-	r.Post("POST /ui/depot/sync", holds(administer), d.sync)
-	r.Post("POST /ui/depot/approve", holds(administer), d.approve)
+func (d *depots) routes(r *site.Routes) {
+	r.Show("GET /ui/depot", site.Administer, d.show)
+	r.Post("POST /ui/depot/sync", site.Holds(site.Administer), d.sync)
+	r.Post("POST /ui/depot/approve", site.Holds(site.Administer), d.approve)
 }
 
 // show has what the depot keeps here.
-func (d *depots) show(r *request) (*page, error) {
+func (d *depots) show(r *site.Request) (*site.Page, error) {
 	v, err := d.depot.Depot(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	now := d.clock()
 	body := depotBody{
-		Runs: v.Runs, Problem: clip(text.Block(v.Problem)), Next: d.clock.When(v.Next), Last: d.clock.When(v.Last.Ended), LastBad: clip(text.Block(v.Last.Problem)), More: v.Last.More,
-		Lock: newLock(d.clock, v.Held, d.hosts.RegistryOf(r)+"/"+v.Lock, depotLock), Counts: depotCounts(v.Entries),
+		Runs: v.Runs, Problem: site.Clip(text.Block(v.Problem)), Next: d.clock.When(v.Next), Last: d.clock.When(v.Last.Ended), LastBad: site.Clip(text.Block(v.Last.Problem)), More: v.Last.More,
+		Lock: site.NewLock(d.clock, v.Held, d.hosts.RegistryOf(r)+"/"+v.Lock, depotLock), Counts: depotCounts(v.Entries),
 	}
 	if v.Next.After(now) {
-		body.Due = "in " + span(v.Next.Sub(now).Round(time.Minute))
+		body.Due = "in " + site.Span(v.Next.Sub(now).Round(time.Minute))
 	}
 	for _, f := range v.Last.Failures {
-		body.Failures = append(body.Failures, DepotFailure{text.Block(f.Entry), text.Block(f.Version), clip(text.Block(f.Reason))})
+		body.Failures = append(body.Failures, DepotFailure{text.Block(f.Entry), text.Block(f.Version), site.Clip(text.Block(f.Reason))})
 	}
-	body.HeldPages = pagesOf(r, "held", len(v.Versions))
+	body.HeldPages = site.PagesOf(r, "held", len(v.Versions))
 	for _, held := range v.Versions[body.HeldPages.First:body.HeldPages.Last] {
 		row := d.heldRow(held)
 		if !slices.ContainsFunc(v.Entries, func(e DepotEntry) bool { return e.Name == held.Entry && e.Published > 0 }) {
@@ -161,34 +162,34 @@ func (d *depots) show(r *request) (*page, error) {
 		}
 		body.Held = append(body.Held, row)
 	}
-	body.Pages = pagesOf(r, "page", len(v.Entries))
+	body.Pages = site.PagesOf(r, "page", len(v.Entries))
 	for _, e := range v.Entries[body.Pages.First:body.Pages.Last] {
 		body.Rows = append(body.Rows, depotRowOf(v, e))
 	}
-	return &page{Template: "depot.html", Title: "Depot", Key: d.clock.NewKey(), Command: "okara depot status --registry " + d.hosts.RegistryOf(r), Body: body}, nil
+	return &site.Page{Template: "depot.html", Title: "Depot", Key: d.clock.NewKey(), Command: "okara depot status --registry " + d.hosts.RegistryOf(r), Body: body}, nil
 }
 
 // depotLock is the workspace whose lock a run holds.
 const depotLock = "depot"
 
 // depotCounts are the versions of all entries by what is with them.
-func depotCounts(all []DepotEntry) []fact {
+func depotCounts(all []DepotEntry) []site.Fact {
 	var n [4]int
 	for _, e := range all {
 		for i, more := range []int{e.Published, e.Waiting, e.Blocked, e.Drifted} {
 			n[i] += more
 		}
 	}
-	facts := []fact{{Name: "Entries", Text: fmt.Sprint(len(all))}}
+	facts := []site.Fact{{Name: "Entries", Text: fmt.Sprint(len(all))}}
 	for i, name := range []string{"Published", "Waiting", "Blocked", "Drifted"} {
-		facts = append(facts, fact{Name: name, Text: fmt.Sprint(n[i])})
+		facts = append(facts, site.Fact{Name: name, Text: fmt.Sprint(n[i])})
 	}
 	return facts
 }
 
 func depotRowOf(v DepotView, e DepotEntry) depotRow {
 	row := depotRow{
-		entryName: nameOfEntry(e.Name), Constraint: clip(text.Block(e.Constraint)), Origin: clip(text.Block(e.Origin)), Newest: text.Block(e.Newest), Published: e.Published,
+		entryName: nameOfEntry(e.Name), Constraint: site.Clip(text.Block(e.Constraint)), Origin: site.Clip(text.Block(e.Origin)), Newest: text.Block(e.Newest), Published: e.Published,
 	}
 	if e.Published == 0 { // there is no page of it yet
 		row.Href = ""
@@ -199,20 +200,20 @@ func depotRowOf(v DepotView, e DepotEntry) depotRow {
 		kind string
 	}{{e.Waiting, "waiting", "warn"}, {e.Blocked, "blocked", "bad"}, {e.Drifted, "drifted", "bad"}} {
 		if c.n > 0 {
-			row.Marks = append(row.Marks, mark{fmt.Sprintf("%d %s", c.n, c.word), c.kind})
+			row.Marks = append(row.Marks, site.Mark{Text: fmt.Sprintf("%d %s", c.n, c.word), Kind: c.kind})
 		}
 	}
 	if v.Runs && v.Problem == "" && !e.Declared {
-		row.Marks = append(row.Marks, mark{"not in the file", "plain"})
+		row.Marks = append(row.Marks, site.Mark{Text: "not in the file", Kind: "plain"})
 	}
 	return row
 }
 
 func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 	row := depotHeldRow{
-		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: clip(text.Block(v.Reason)), Since: d.clock.When(v.Since), Mark: mark{text.Block(v.State), "bad"},
+		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: site.Clip(text.Block(v.Reason)), Since: d.clock.When(v.Since), Mark: site.Mark{Text: text.Block(v.State), Kind: "bad"},
 	}
-	row.Version, row.Digest = text.Block(v.Version), clip(text.Block(v.Digest))
+	row.Version, row.Digest = text.Block(v.Version), site.Clip(text.Block(v.Digest))
 	_, _, ok := v.Approval.Item()
 	switch {
 	case v.State == "drift":
@@ -229,30 +230,30 @@ func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 func nameOfEntry(name string) entryName {
 	it, ok := parseEntry(name)
 	if !ok {
-		return entryName{link: link{Text: clip(text.Block(name))}}
+		return entryName{Link: site.Link{Text: site.Clip(text.Block(name))}}
 	}
 	path := "modules/"
 	if it.Kind == addr.KindMirror {
 		path = "mirror/"
 	}
-	return entryName{link{it.String(), path + escapePath(it.String())}, it.Kind}
+	return entryName{site.Link{Text: it.String(), Href: path + site.EscapePath(it.String())}, it.Kind}
 }
 
 // sync asks for a run now.
-func (d *depots) sync(r *request, _ *form) (*answer, error) {
+func (d *depots) sync(r *site.Request, _ *site.Form) (*site.Answer, error) {
 	if !d.depot.Sync() {
-		return &answer{To: "depot", Text: "This replica runs no depot file, so nothing was begun.", Bad: true}, nil
+		return &site.Answer{To: "depot", Text: "This replica runs no depot file, so nothing was begun.", Bad: true}, nil
 	}
 	r.Grant.Record(depotLock, access.Change{Action: "sync", Status: 303})
-	return &answer{To: "depot", Text: "Sync requested. It starts when the current run ends."}, nil
+	return &site.Answer{To: "depot", Text: "Sync requested. It starts when the current run ends."}, nil
 }
 
 // approve publishes what waits, as it was seen.
-func (d *depots) approve(r *request, f *form) (*answer, error) {
+func (d *depots) approve(r *site.Request, f *site.Form) (*site.Answer, error) {
 	a := Approval{f.Get("entry"), f.Get("version"), f.Get("digest")}
 	it, v, ok := a.Item()
 	if !ok {
-		return nil, badForm("the form names no version: send it from its page")
+		return nil, site.BadForm("the form names no version: send it from its page")
 	}
 	done, err := d.depot.Approve(r.Context(), a)
 	if err != nil {
@@ -260,7 +261,7 @@ func (d *depots) approve(r *request, f *form) (*answer, error) {
 	}
 	what := it.String() + " " + v.String()
 	if done.Before {
-		return &answer{To: "depot", Text: what + " was published already."}, nil
+		return &site.Answer{To: "depot", Text: what + " was published already."}, nil
 	}
 	r.Grant.Record(it.String(), access.Change{Action: access.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
 	var words strings.Builder
@@ -269,9 +270,9 @@ func (d *depots) approve(r *request, f *form) (*answer, error) {
 		words.WriteString(" A run is under way, so it may be listed as waiting until the next one.")
 	}
 	for _, w := range done.Warnings {
-		words.WriteString(" " + sentence(text.Block(w)) + ".")
+		words.WriteString(" " + site.Sentence(text.Block(w)) + ".")
 	}
-	return &answer{To: "depot", Text: words.String()}, nil
+	return &site.Answer{To: "depot", Text: words.String()}, nil
 }
 
 // Item reads the name of the entry and the version; false: no depot writes such a

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package web is the pages below /ui/: what people would rather look at than
+// Package web puts the pages below /ui/ together: what people would rather look at than
 // read. They are documents, made on the server, and work without script.
+//
+// Package site is the frame around all of them, which takes sets of pages; packages
+// beside it are the sets. Here are those of who runs the server, and the login.
 //
 // # Rules
 //
-//   - A page shows what the API answers, to whom the API answers it: each asks
-//     [access.Guard] first and reads through [catalog.Catalog]. What somebody may
-//     not read is neither listed nor counted.
-//   - GET changes nothing. A form that changes something comes from a page of this
-//     server and carries the key of that page: sent twice, it is done once.
-//   - A page is rendered as a whole before its status is written, so that half a
-//     page with 200 cannot be.
-//   - Nothing leaves for another host. The policy of each page forbids it, and
-//     names no source but the server itself: no inline script, no inline style. Only
-//     images may come from hosts that who runs the server names.
+//   - A page shows what the API answers, to whom the API answers it: the right is asked
+//     of [access.Guard] first, and a page reads through [catalog.Catalog]. What somebody
+//     may not read is neither listed nor counted.
 //   - A warm page costs no request to the registry.
 //
 // # Templates and instances
@@ -28,21 +24,12 @@
 //
 // # Content of others
 //
-// A README is Markdown with HTML in it, from whoever published the module. It goes
-// through goldmark, then through a policy of bluemonday that lets elements of text
-// through and nothing that acts: see [policy]. What a hole in both would let
-// through, the Content-Security-Policy stops. Rendering is bounded in size, depth
-// and time, and done once for each text. Everything else from outside is text,
+// Package markdown makes what others wrote safe. Everything else from outside is text,
 // which html/template escapes where it stands.
-//
-// # Links
-//
-// All links are relative, so that pages work behind a proxy with a path of its own.
 //
 // # Alternatives considered
 //
 // A client-side framework: the pages are documents, and would need a build and a
 // second language. htmx: 50 KB for partial updates that no page needs, and some of
-// its attributes want a looser policy. Rendering Markdown when it is published: the
-// rules of what is safe change, and then all that is stored is old.
+// its attributes want a looser policy.
 package web

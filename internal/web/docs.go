@@ -12,6 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // docsBody is one page of the documentation of a provider, and the way to all.
@@ -22,7 +24,7 @@ type docsBody struct {
 	Title    string
 	Sort     string // what kind of page it is
 	Text     template.HTML
-	Contents []heading
+	Contents []markdown.Heading
 	Cut      bool
 	Problem  string // why there is none
 }
@@ -31,17 +33,17 @@ type docsBody struct {
 type docsGroup struct {
 	Title string
 	Open  bool // the page that is shown is in it
-	Rows  []tab
+	Rows  []site.Tab
 }
 
 // docs fills in the page at a path, or the first. Base is the page of the version.
-func (s *providers) docs(r *request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
+func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
 	docs, err := s.catalog.Docs(r.Context(), pv)
 	switch {
 	case err != nil:
 		return docsBody{}, err
 	case docs == nil || docs.Broken == nil && len(docs.Pages) == 0:
-		return docsBody{}, notFound("this version has no documentation")
+		return docsBody{}, site.NotFound("this version has no documentation")
 	case docs.Broken != nil:
 		return docsBody{Problem: docs.Broken.Error()}, nil
 	}
@@ -50,22 +52,22 @@ func (s *providers) docs(r *request, pv *catalog.ProviderVersion, typ, base, at 
 		p, ok = docs.Page(at)
 	}
 	if !ok {
-		return docsBody{}, notFound("the documentation has no page %q", at)
+		return docsBody{}, site.NotFound("the documentation has no page %q", at)
 	}
-	root := up(r.URL.Path) + base + "/docs/"
-	doc := s.text.render(p.Text, place{key: root + path.Dir(p.Path), dir: path.Dir(p.Path), file: func(name string, image bool) string {
+	root := site.Up(r.URL.Path) + base + "/docs/"
+	doc := s.text.Render(p.Text, markdown.Place{Key: root + path.Dir(p.Path), Dir: path.Dir(p.Path), File: func(name string, image bool) string {
 		for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md", ".html"} {
 			name = strings.TrimSuffix(name, ending)
 		}
 		if _, ok := docs.Page(name); !ok || image {
 			return "" // images are not among the pages
 		}
-		return root + escapePath(name)
+		return root + site.EscapePath(name)
 	}})
 	query := text.Clip(r.URL.Query().Get("q"), maxQuery)
 	return docsBody{
 		Groups: docsGroups(docs.Docs, typ, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, typ), Sort: string(p.Kind),
-		Text: doc.html, Contents: doc.headings, Cut: p.Cut || doc.cut,
+		Text: doc.HTML, Contents: doc.Headings, Cut: p.Cut || doc.Cut,
 	}, nil
 }
 
@@ -102,7 +104,7 @@ func docsGroups(docs *description.Docs, typ, base string, at description.Page, q
 		g := &all[len(all)-1]
 		here := p.Path == at.Path
 		g.Open = g.Open || here || query != ""
-		g.Rows = append(g.Rows, tab{link: link{name, base + "/docs/" + escapePath(p.Path) + with}, Here: here})
+		g.Rows = append(g.Rows, site.Tab{Link: site.Link{Text: name, Href: base + "/docs/" + site.EscapePath(p.Path) + with}, Here: here})
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // Doctor says how this replica is, from what its process knows already. Only for what
@@ -36,14 +37,14 @@ const (
 	Act                 // something does not work, or soon will not
 )
 
-func (v Verdict) mark() mark {
+func (v Verdict) mark() site.Mark {
 	switch v {
 	case Fine:
-		return mark{"fine", "good"}
+		return site.Mark{Text: "fine", Kind: "good"}
 	case Look:
-		return mark{"look", "warn"}
+		return site.Mark{Text: "look", Kind: "warn"}
 	}
-	return mark{"act", "bad"}
+	return site.Mark{Text: "act", Kind: "bad"}
 }
 
 // maxFindings bounds the lines, the worst of them: each key of a signer is one.
@@ -57,7 +58,7 @@ type doctorBody struct {
 }
 
 type doctorRow struct {
-	Mark                      mark
+	Mark                      site.Mark
 	About, State, Meaning, Do string
 }
 
@@ -67,17 +68,17 @@ type doctors struct {
 	now    func() time.Time
 }
 
-func (d *doctors) routes(r *routes) { r.Show("GET /ui/doctor", administer, d.show) }
+func (d *doctors) routes(r *site.Routes) { r.Show("GET /ui/doctor", site.Administer, d.show) }
 
 // show has the worst first.
-func (d *doctors) show(r *request) (*page, error) {
+func (d *doctors) show(r *site.Request) (*site.Page, error) {
 	all := slices.Clone(d.doctor.Findings(r.Context(), d.now()))
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
 	body := doctorBody{Summary: summary(all), More: max(0, len(all)-maxFindings)}
 	for _, f := range all[:min(len(all), maxFindings)] {
 		body.Rows = append(body.Rows, doctorRow{f.Verdict.mark(), text.Block(f.About), text.Block(f.State), text.Block(f.Meaning), text.Block(f.Do)})
 	}
-	return &page{Template: "doctor.html", Title: "Doctor", Body: body}, nil
+	return &site.Page{Template: "doctor.html", Title: "Doctor", Body: body}, nil
 }
 
 // summary is what there is to do, in one sentence.
@@ -96,5 +97,5 @@ func summary(all []Finding) string {
 	case bad == 1:
 		return "1 line needs you."
 	}
-	return plural(bad, "line") + " need you."
+	return site.Plural(bad, "line") + " need you."
 }

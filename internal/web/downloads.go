@@ -9,6 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // downloadsBody is how often a module or provider was fetched.
@@ -28,7 +29,7 @@ type dayRow struct {
 }
 
 type downloadRow struct {
-	link
+	site.Link
 	Month, Total int64
 }
 
@@ -44,7 +45,7 @@ func toolName(tool string) string {
 }
 
 // downloads shows how often a module was fetched.
-func (s *modules) downloads(r *request) (*page, error) {
+func (s *modules) downloads(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (s *modules) downloads(r *request) (*page, error) {
 }
 
 // downloads shows how often a provider was fetched.
-func (s *providers) downloads(r *request) (*page, error) {
+func (s *providers) downloads(r *site.Request) (*site.Page, error) {
 	p, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (s *providers) downloads(r *request) (*page, error) {
 }
 
 // downloads is the page of what has versions l.
-func (s *versions) downloads(it addr.Item, l *catalog.Versions) *page {
+func (s *versions) downloads(it addr.Item, l *catalog.Versions) *site.Page {
 	stats := s.counts.of(it)
 	item := itemPath(it)
 	body := downloadsBody{
@@ -78,16 +79,16 @@ func (s *versions) downloads(it addr.Item, l *catalog.Versions) *page {
 		listed[v.String()] = true
 	}
 	for _, p := range stats.Versions {
-		if listed[p.Name] && len(body.Versions) < rowsPerPage {
-			body.Versions = append(body.Versions, downloadRow{link{p.Name, item + "/" + escapePath(p.Name)}, p.Month, p.Total})
+		if listed[p.Name] && len(body.Versions) < site.RowsPerPage {
+			body.Versions = append(body.Versions, downloadRow{site.Link{Text: p.Name, Href: item + "/" + site.EscapePath(p.Name)}, p.Month, p.Total})
 		}
 	}
 	for _, p := range stats.Tools {
-		body.Tools = append(body.Tools, downloadRow{link{Text: toolName(p.Name)}, p.Month, p.Total})
+		body.Tools = append(body.Tools, downloadRow{site.Link{Text: toolName(p.Name)}, p.Month, p.Total})
 	}
-	return &page{
+	return &site.Page{
 		Template: "downloads.html", Title: "Downloads of " + it.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {namespaceOf(it), namespacePath(it)}, {it.String(), item}},
+		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: namespaceOf(it), Href: namespacePath(it)}, {Text: it.String(), Href: item}},
 		Command: "GET api/v1/search?q=" + it.String(),
 	}
 }

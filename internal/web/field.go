@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // field is one value that a form asks for.
@@ -22,7 +23,7 @@ type field struct {
 	Help     []string
 	Kind     string // text, number, secret, check, choose, area or json
 	Value    string
-	Options  []choice
+	Options  []site.Choice
 	Required bool
 	Linked   bool   // the value came from a link that somebody made
 	Error    string // "": nothing is wrong
@@ -174,16 +175,16 @@ func (p property) sample() string {
 }
 
 // options are what may be chosen; blank adds that nothing was chosen yet.
-func (p property) options(blank bool) []choice {
-	var all []choice
+func (p property) options(blank bool) []site.Choice {
+	var all []site.Choice
 	if blank {
-		all = append(all, choice{"", "Choose", false})
+		all = append(all, site.Choice{Text: "Choose"})
 	}
 	if len(p.Enum) == 0 {
-		return append(all, choice{"true", "yes", false}, choice{"false", "no", false})
+		return append(all, site.Choice{Value: "true", Text: "yes"}, site.Choice{Value: "false", Text: "no"})
 	}
 	for _, value := range p.Enum {
-		all = append(all, choice{p.shown(value), text.Block(p.shown(value)), false})
+		all = append(all, site.Choice{Value: p.shown(value), Text: text.Block(p.shown(value))})
 	}
 	return all
 }
@@ -195,7 +196,7 @@ func (p property) shown(value json.RawMessage) string {
 		return text
 	}
 	if p.kind() == kindJSON {
-		return indented(value)
+		return site.Indented(value)
 	}
 	return string(value)
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -46,13 +48,13 @@ const (
 // files looks into the archives of modules, without unpacking them.
 type files struct {
 	archives Archives // nil: there are none
-	text     *markdown
-	cold     *cold
+	text     *markdown.Renderer
+	cold     *site.Cold
 	lists    *cache.Cache[[]archive.File] // archiveKey
 	read     *cache.Cache[[]byte]         // archiveKey and path
 }
 
-func newFiles(archives Archives, text *markdown, c *cold, now func() time.Time) *files {
+func newFiles(archives Archives, text *markdown.Renderer, c *site.Cold, now func() time.Time) *files {
 	size := func(list []archive.File) int {
 		n := 64
 		for _, f := range list {
@@ -75,7 +77,7 @@ func archiveKey(mv *catalog.ModuleVersion) string {
 }
 
 // list returns the files of an archive, by path.
-func (f *files) list(r *request, mv *catalog.ModuleVersion) (list []archive.File, err error) {
+func (f *files) list(r *site.Request, mv *catalog.ModuleVersion) (list []archive.File, err error) {
 	if list, ok := f.lists.Peek(archiveKey(mv)); ok {
 		return list, nil
 	}
@@ -90,7 +92,7 @@ func (f *files) list(r *request, mv *catalog.ModuleVersion) (list []archive.File
 }
 
 // file returns one file of an archive.
-func (f *files) file(r *request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
+func (f *files) file(r *site.Request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
 	key := archiveKey(mv) + "/" + name
 	if b, ok := f.read.Peek(key); ok {
 		return b, nil
@@ -106,11 +108,11 @@ func (f *files) file(r *request, mv *catalog.ModuleVersion, name string) (b []by
 }
 
 // open has look see an archive, if there is a place for one more.
-func (f *files) open(r *request, mv *catalog.ModuleVersion, look func(io.ReaderAt) error) error {
+func (f *files) open(r *site.Request, mv *catalog.ModuleVersion, look func(io.ReaderAt) error) error {
 	if mv.Zip.Size > maxArchive {
 		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
 	}
-	return f.cold.do(r.Grant.Caller, func() error {
+	return f.cold.Do(r.Grant.Caller, func() error {
 		z, done, err := f.archives.OpenArchive(r.Context(), mv.Repository, *mv.Zip)
 		if err != nil {
 			return err
@@ -123,9 +125,9 @@ func (f *files) open(r *request, mv *catalog.ModuleVersion, look func(io.ReaderA
 // filesBody is a directory of an archive, or one file of it.
 type filesBody struct {
 	Path    string
-	Parents []link // of what is shown, from the root on
+	Parents []site.Link // of what is shown, from the root on
 	Rows    []fileRow
-	Pages   pages
+	Pages   site.Pages
 	Total   int // files in the archive
 	Bytes   int64
 	Problem string // why the archive is not shown
@@ -139,7 +141,7 @@ type filesBody struct {
 
 // fileRow is an entry of a directory.
 type fileRow struct {
-	link
+	site.Link
 	Dir   bool
 	Files int // below a directory
 	Size  int64
@@ -147,7 +149,7 @@ type fileRow struct {
 }
 
 // page is what the files page shows at a path of the archive.
-func (f *files) page(r *request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
+func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
 	body := filesBody{Path: at}
 	list, err := f.list(r, mv)
 	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
@@ -166,9 +168,9 @@ func (f *files) page(r *request, mv *catalog.ModuleVersion, base, at string) (fi
 	}
 	rows := directory(list, base, at)
 	if len(rows) == 0 && at != "" {
-		return body, notFound("the module has no file %q", at)
+		return body, site.NotFound("the module has no file %q", at)
 	}
-	body.Rows, body.Pages = onePage(r, "page", rows)
+	body.Rows, body.Pages = site.OnePage(r, "page", rows)
 	return body, nil
 }
 
@@ -185,26 +187,26 @@ func directory(list []archive.File, base, at string) []fileRow {
 			continue
 		}
 		name, _, deeper := strings.Cut(below, "/")
-		href := base + "/files/" + escapePath(prefix+name)
+		href := base + "/files/" + site.EscapePath(prefix+name)
 		switch n := len(dirs); {
 		case !deeper:
-			rows = append(rows, fileRow{link: link{name, href}, Size: f.Size, Exec: f.Exec})
+			rows = append(rows, fileRow{Link: site.Link{Text: name, Href: href}, Size: f.Size, Exec: f.Exec})
 		case n > 0 && dirs[n-1].Text == name:
 			dirs[n-1].Files++
 			dirs[n-1].Size += f.Size
 		default:
-			dirs = append(dirs, fileRow{link: link{name, href}, Dir: true, Files: 1, Size: f.Size})
+			dirs = append(dirs, fileRow{Link: site.Link{Text: name, Href: href}, Dir: true, Files: 1, Size: f.Size})
 		}
 	}
 	return slices.Concat(dirs, rows)
 }
 
 // parents are the directories above a path.
-func parents(base, at string) []link {
-	all := []link{{"All files", base + "/files"}}
+func parents(base, at string) []site.Link {
+	all := []site.Link{{Text: "All files", Href: base + "/files"}}
 	for i, c := range at {
 		if c == '/' {
-			all = append(all, link{path.Base(at[:i]), base + "/files/" + escapePath(at[:i])})
+			all = append(all, site.Link{Text: path.Base(at[:i]), Href: base + "/files/" + site.EscapePath(at[:i])})
 		}
 	}
 	return all
@@ -222,7 +224,7 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 		if _, ok := slices.BinarySearchFunc(list, name, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); known && !ok || !fs.ValidPath(name) {
 			return ""
 		}
-		href := base + "/files/" + escapePath(name)
+		href := base + "/files/" + site.EscapePath(name)
 		if line > 0 {
 			href += "#L" + strconv.Itoa(line)
 		}
@@ -231,10 +233,10 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 }
 
 // one fills in a file: its text, or its image, or why it is not shown.
-func (f *files) one(r *request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
+func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
 	body.Name, body.Size = path.Base(of.Path), of.Size
 	if imageType(of.Path) != "" && of.Size <= maxImage {
-		body.Image = base + "/files/" + escapePath(of.Path) + "?raw=1"
+		body.Image = base + "/files/" + site.EscapePath(of.Path) + "?raw=1"
 		return nil
 	}
 	if of.Size > maxText {
@@ -249,8 +251,8 @@ func (f *files) one(r *request, mv *catalog.ModuleVersion, base string, of archi
 	if err != nil {
 		return err
 	}
-	if isText(string(b)) {
-		body.Text = f.text.code(string(b), languageOf(of.Path)).html
+	if site.IsText(string(b)) {
+		body.Text = f.text.Code(string(b), markdown.LanguageOf(of.Path)).HTML
 	}
 	return nil
 }
@@ -273,18 +275,18 @@ func imageType(name string) string {
 }
 
 // image sends the bytes of an image of a module.
-func (s *modules) image(r *request, w http.ResponseWriter) error {
+func (s *modules) image(r *site.Request, w http.ResponseWriter) error {
 	x, err := s.versionIn(r)
 	if err != nil {
 		return err
 	}
 	name := r.PathValue("path")
 	if s.files.archives == nil {
-		return notFound("the module has no image %q", name)
+		return site.NotFound("the module has no image %q", name)
 	}
 	b, err := s.files.file(r, x.mv, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
-		return notFound("the module has no image %q", name)
+		return site.NotFound("the module has no image %q", name)
 	}
 	if err != nil {
 		return err
@@ -297,11 +299,11 @@ func (s *modules) image(r *request, w http.ResponseWriter) error {
 func sendImage(w http.ResponseWriter, r *http.Request, name string, b []byte) error {
 	kind := imageType(name)
 	if found := http.DetectContentType(b); kind == "" || kind != "image/svg+xml" && found != kind || kind == "image/svg+xml" && !utf8.Valid(b) {
-		return notFound("the module has no image %q", name)
+		return site.NotFound("the module has no image %q", name)
 	}
 	sum := sha256.Sum256(b)
 	h := w.Header()
-	secure(h)
+	site.Secure(h)
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", kind)

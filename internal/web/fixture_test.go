@@ -45,8 +45,8 @@ type site struct {
 // clock stands still, so that a page is the same each time.
 func clock() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 
-// newSite starts it for callers with the rights of anonymous.
-func newSite(t testing.TB, anonymous ...access.Scope) *site {
+// New starts it for callers with the rights of anonymous.
+func New(t testing.TB, anonymous ...access.Scope) *site {
 	t.Helper()
 	return newSiteThat(t, nil, anonymous...)
 }

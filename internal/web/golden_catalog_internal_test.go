@@ -5,12 +5,13 @@ package web
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestGoldenCatalog shows each page type; see [webtest.Golden].
 func TestGoldenCatalog(t *testing.T) {
-	files, err := readTemplates([]set{{Templates: below(catalogFiles, "catalogpages")}})
+	files, err := site.ReadTemplates([]site.Set{{Templates: below(catalogFiles, "catalogpages")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestGoldenCatalog(t *testing.T) {
 		all["module-"+tab] = webtest.Sheet{Body: moduleBody{}, Set: func(b any) {
 			m := b.(*moduleBody)
 			if m.Tab = tab; len(m.Snippets) == 0 {
-				m.Snippets = []snippet{{}} // it has one always
+				m.Snippets = []site.Snippet{{}} // it has one always
 			}
 		}}
 	}
@@ -35,6 +36,6 @@ func TestGoldenCatalog(t *testing.T) {
 		all["provider-"+tab] = webtest.Sheet{Body: providerBody{}, Set: func(b any) { b.(*providerBody).Tab = tab }}
 	}
 	webtest.Golden(t, files, all, func(s webtest.Sheet, title, key string, body any) any {
-		return &page{Title: title, Key: key, Up: "./../", Body: body}
+		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})
 }

@@ -5,12 +5,13 @@ package web
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestGoldenInstances shows each page type; see [webtest.Golden].
 func TestGoldenInstances(t *testing.T) {
-	files, err := readTemplates([]set{{Templates: below(instanceFiles, "instancepages")}})
+	files, err := site.ReadTemplates([]site.Set{{Templates: below(instanceFiles, "instancepages")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +31,9 @@ func TestGoldenInstances(t *testing.T) {
 		"run-closed":      {Body: launchBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		if s.Part != "" {
-			return under{"./../", body}
+			return site.Under{Up: "./../", Of: body}
 		}
-		return &page{Title: title, Key: key, Up: "./../", Body: body}
+		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})
 }
 

@@ -5,12 +5,13 @@ package web
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestGolden shows each page type; see [webtest.Golden].
 func TestGolden(t *testing.T) {
-	files, err := readTemplates([]set{{Templates: templateFiles}})
+	files, err := site.ReadTemplates([]site.Set{{Templates: templateFiles}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,6 +24,6 @@ func TestGolden(t *testing.T) {
 		"login-token": {Body: loginBody{}, Set: func(b any) { b.(*loginBody).Issuer = "" }},
 		"me":          {Body: meBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
-		return &page{Title: title, Key: key, Up: "./../", Body: body}
+		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})
 }

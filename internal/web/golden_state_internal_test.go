@@ -5,12 +5,13 @@ package web
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestGoldenStates shows each page type; see [webtest.Golden].
 func TestGoldenStates(t *testing.T) {
-	files, err := readTemplates([]set{{Templates: below(stateFiles, "statepages")}})
+	files, err := site.ReadTemplates([]site.Set{{Templates: below(stateFiles, "statepages")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,6 +24,6 @@ func TestGoldenStates(t *testing.T) {
 		"state_version":   {Body: versionBody{}},
 		"states":          {Body: statesBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
-		return &page{Title: title, Key: key, Up: "./../", Body: body}
+		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // newestShown is how many publications the first page names.
@@ -33,18 +34,18 @@ type group struct {
 }
 
 type groupRow struct {
-	link
+	site.Link
 	Count int
 }
 
 // homes is the first page.
 type homes struct {
 	searches *searches
-	beside   []set
-	hosts    hosts
+	beside   []site.Set
+	hosts    site.Hosts
 }
 
-func (h *homes) show(r *request) (*page, error) {
+func (h *homes) show(r *site.Request) (*site.Page, error) {
 	v, complete, err := h.searches.view(r)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func (h *homes) show(r *request) (*page, error) {
 	for _, e := range o.newest {
 		body.Newest = append(body.Newest, h.searches.rowOf(e))
 	}
-	return &page{Template: "home.html", Title: "Catalog", Command: "okara list", Body: body}, nil
+	return &site.Page{Template: "home.html", Title: "Catalog", Command: "okara list", Body: body}, nil
 }
 
 // overview is what the first page makes of all that somebody may read.
@@ -78,12 +79,12 @@ type overview struct {
 
 // overviewOf makes it once for a view, which is that of a set of rights for half a
 // minute: there may be hundreds of namespaces.
-func overviewOf(r *request, v *catalog.View) (*overview, error) {
+func overviewOf(r *site.Request, v *catalog.View) (*overview, error) {
 	const form = "overview"
 	if o, ok := v.Derived.Load(form); ok {
 		return o.(*overview), nil
 	}
-	all, err := r.Part("home.html", "groups", under{up("/ui/"), groups(v)})
+	all, err := r.Part("home.html", "groups", site.Under{Up: site.Up("/ui/"), Of: groups(v)})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func groups(v *catalog.View) []group {
 				continue
 			}
 			g.Total += n
-			g.Rows = append(g.Rows, groupRow{link{of[1], namespaceHref(g.Kind, of[1])}, n})
+			g.Rows = append(g.Rows, groupRow{site.Link{Text: of[1], Href: namespaceHref(g.Kind, of[1])}, n})
 		}
 		slices.SortFunc(g.Rows, func(a, b groupRow) int { return cmp.Compare(a.Text, b.Text) })
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -32,7 +33,7 @@ func (in inputs) Searched() bool { return in.All > manyInputs }
 const manyInputs = 30
 
 // cut leaves those that fit the query of a request, and of them one page.
-func (in *inputs) cut(r *request) {
+func (in *inputs) cut(r *site.Request) {
 	in.All, in.Query = len(in.Required)+len(in.Optional), text.Clip(r.URL.Query().Get("q"), maxQuery)
 	words := strings.Fields(strings.ToLower(in.Query))
 	other := func(i input) bool {
@@ -43,8 +44,8 @@ func (in *inputs) cut(r *request) {
 		in.Required, in.Optional = slices.DeleteFunc(in.Required, other), slices.DeleteFunc(in.Optional, other)
 	}
 	in.Total = len(in.Required) + len(in.Optional)
-	in.First, in.Last, in.Before, in.After = cut(r, in.Total)
-	in.Required, in.Optional = between(in.Required, in.Optional, in.First, in.Last)
+	in.First, in.Last, in.Before, in.After = site.Cut(r, in.Total)
+	in.Required, in.Optional = site.Between(in.Required, in.Optional, in.First, in.Last)
 	in.First++
 }
 
@@ -82,7 +83,7 @@ func (s *modules) describe(b *dirBody) {
 	for i := range b.Outputs {
 		add(b.Outputs[i].Description, &b.Outputs[i].Text)
 	}
-	for i, html := range s.text.descriptions(texts) {
+	for i, html := range s.text.Descriptions(texts) {
 		*to[i] = html
 	}
 }
@@ -109,7 +110,7 @@ func newInputs(d artifact.DescribedModule) inputs {
 	for _, name := range d.InputOrder {
 		p := schema.Properties[name]
 		in := input{
-			Name: name, Type: text.Clip(p.Type, maxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
+			Name: name, Type: text.Clip(p.Type, site.MaxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
 			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
 			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types has null in it
 		}
@@ -117,7 +118,7 @@ func newInputs(d artifact.DescribedModule) inputs {
 			all.Required = append(all.Required, in)
 			continue
 		}
-		in.Default = indented(p.Default)
+		in.Default = site.Indented(p.Default)
 		all.Optional = append(all.Optional, in)
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // instancesBody is a list of instances.
@@ -22,7 +23,7 @@ type instancesBody struct {
 	Total              int
 	Used, Limit        int // of the caller's own
 	Shared             int // of the caller's groups
-	Owners, Phases     []choice
+	Owners, Phases     []site.Choice
 	Template           string
 	Next               string // link to the rest, "" for none
 	Filtered           bool
@@ -32,15 +33,15 @@ type instancesBody struct {
 }
 
 type phaseCount struct {
-	mark
+	site.Mark
 	Count int
 }
 
 // instanceRow is an instance among others.
 type instanceRow struct {
-	link
+	site.Link
 	ID, Template, Owner string
-	Marks               []mark
+	Marks               []site.Mark
 	Left                *remaining
 	Open                string // URL of what was made, "" for none
 	Extend, Destroy     string // forms, "" where there is nothing to extend or destroy
@@ -49,22 +50,22 @@ type instanceRow struct {
 func instancePath(id string) string { return "instances/" + url.PathEscape(id) }
 
 // filters of the list, with their words.
-func ownerChoices() []choice {
-	return []choice{{"mine", "mine and my groups'", false}, {"me", "mine alone", false}, {"", "all that I may see", false}}
+func ownerChoices() []site.Choice {
+	return []site.Choice{{Value: "mine", Text: "mine and my groups'"}, {Value: "me", Text: "mine alone"}, {Text: "all that I may see"}}
 }
 
-func phaseChoices() []choice {
-	return []choice{
-		{"live", "what lives", false}, {"ready", "ready", false}, {"provisioning,updating,destroying", "at work", false},
-		{"approval", "waits for approval", false}, {"failed,destroy_failed", "failed", false}, {"", "everything", false},
+func phaseChoices() []site.Choice {
+	return []site.Choice{
+		{Value: "live", Text: "what lives"}, {Value: "ready", Text: "ready"}, {Value: "provisioning,updating,destroying", Text: "at work"},
+		{Value: "approval", Text: "waits for approval"}, {Value: "failed,destroy_failed", Text: "failed"}, {Text: "everything"},
 	}
 }
 
 // query is what a list asks the API for: the filters of the page, or what it shows
 // if nobody filtered.
-func (b *instancesBody) query(r *request) url.Values {
+func (b *instancesBody) query(r *site.Request) url.Values {
 	q, out := r.URL.Query(), limited(r)
-	pick := func(name string, all []choice) []choice {
+	pick := func(name string, all []site.Choice) []site.Choice {
 		value := all[0].Value
 		if q.Has(name) {
 			value, b.Filtered = q.Get(name), true
@@ -89,7 +90,7 @@ func (b *instancesBody) query(r *request) url.Values {
 }
 
 // take puts an answer of the API into the rows.
-func (b *instancesBody) take(r *request, doc api.Instances, now time.Time) {
+func (b *instancesBody) take(r *site.Request, doc api.Instances, now time.Time) {
 	b.Total, b.Used, b.Limit, b.Shared = doc.Count, doc.Used, doc.Limit, doc.Shared
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, now))
@@ -103,8 +104,8 @@ func (b *instancesBody) take(r *request, doc api.Instances, now time.Time) {
 
 func instanceRowOf(i api.Instance, now time.Time) instanceRow {
 	row := instanceRow{
-		link: link{nameOfInstance(i), instancePath(i.ID)}, ID: i.ID, Template: i.Template, Owner: ownerName(i.Owner),
-		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Left: timeLeft(i, now),
+		Link: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, ID: i.ID, Template: i.Template, Owner: ownerName(i.Owner),
+		Marks: append([]site.Mark{phaseMark(i.Phase)}, conditions(i)...), Left: timeLeft(i, now),
 	}
 	if i.Connection != nil && i.Phase == string(lifecycle.Ready) {
 		row.Open = i.Connection.URL
@@ -134,11 +135,11 @@ func nameOfInstance(i api.Instance) string {
 // instances are the pages of what was launched.
 type instances struct {
 	api   *backend
-	clock clock
+	clock site.Clock
 }
 
 // list is those that the caller may see.
-func (s *instances) list(r *request) (*page, error) {
+func (s *instances) list(r *site.Request) (*site.Page, error) {
 	var body instancesBody
 	doc, err := get[api.Instances](s.api, r, "instances", body.query(r))
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *instances) list(r *request) (*page, error) {
 	if !body.Filtered && body.Total == 0 {
 		body.NoneYet = "You have none."
 	}
-	return &page{Template: "instances.html", Title: "Instances", Key: s.clock.NewKey(), Command: "okara instance list --owner mine", Also: adminPages(r), Body: body}, nil
+	return &site.Page{Template: "instances.html", Title: "Instances", Key: s.clock.NewKey(), Command: "okara instance list --owner mine", Also: adminPages(r), Body: body}, nil
 }
 
 // instanceBody is one instance.
@@ -156,8 +157,8 @@ type instanceBody struct {
 	Doc        api.Instance
 	Name       string
 	Base       string // page of the instance, below Up
-	Template   link
-	Marks      []mark
+	Template   site.Link
+	Marks      []site.Mark
 	Next       []string
 	Left       *remaining
 	Cost       string
@@ -165,7 +166,7 @@ type instanceBody struct {
 	Message    string // how to reach what was made
 	Reason     string
 	Buttons    []button
-	Facts      []fact
+	Facts      []site.Fact
 	Outputs    []value
 	Parameters []value
 	Runs       []runRow
@@ -199,11 +200,11 @@ type eventRow struct {
 }
 
 // in reads the instance that a path names.
-func (s *instances) in(r *request) (api.Instance, error) {
+func (s *instances) in(r *site.Request) (api.Instance, error) {
 	return get[api.Instance](s.api, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
 }
 
-func (s *instances) show(r *request) (*page, error) {
+func (s *instances) show(r *site.Request) (*site.Page, error) {
 	i, err := s.in(r)
 	if err != nil {
 		return nil, err
@@ -223,8 +224,8 @@ func (s *instances) show(r *request) (*page, error) {
 	}
 	body.Watch = i.Run != nil && i.Phase != string(lifecycle.Planned)
 	body.Still = r.URL.Query().Has("still")
-	return &page{
-		Template: "instance.html", Title: body.Name, Key: s.clock.NewKey(), Crumbs: []link{{"Instances", "instances"}}, Command: "okara instance show " + i.ID,
+	return &site.Page{
+		Template: "instance.html", Title: body.Name, Key: s.clock.NewKey(), Crumbs: []site.Link{{Text: "Instances", Href: "instances"}}, Command: "okara instance show " + i.ID,
 		Refresh: body.Watch && !body.Still, Body: body,
 	}, nil
 }
@@ -236,10 +237,10 @@ func readsLogs(i api.Instance) bool {
 
 // templateLink is the name of a template, with its page where there is one that the
 // caller may see: an instance outlives its template, and who approves it may not use it.
-func (s *instances) templateLink(r *request, name string) link {
-	l := link{Text: name}
-	if _, err := get[api.Template](s.api, r, "templates/"+escapePath(name), nil); err == nil {
-		l.Href = "templates/" + escapePath(name)
+func (s *instances) templateLink(r *site.Request, name string) site.Link {
+	l := site.Link{Text: name}
+	if _, err := get[api.Template](s.api, r, "templates/"+site.EscapePath(name), nil); err == nil {
+		l.Href = "templates/" + site.EscapePath(name)
 	}
 	return l
 }
@@ -248,21 +249,21 @@ func (s *instances) templateLink(r *request, name string) link {
 func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
-		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
+		Marks: append([]site.Mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
 	}
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) {
 		b.Open, b.Message = c.URL, text.Block(c.Message)
 	}
-	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.clock.When(i.CreatedAt)}}
-	b.Facts = append(b.Facts, fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
+	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.clock.When(i.CreatedAt)}}
+	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
 	if i.Source.Digest != "" {
-		b.Facts = append(b.Facts, fact{Name: "Digest", Digest: i.Source.Digest})
+		b.Facts = append(b.Facts, site.Fact{Name: "Digest", Digest: i.Source.Digest})
 	}
 	if b.Cost != "" {
-		b.Facts = append(b.Facts, fact{Name: "Costs", Text: b.Cost})
+		b.Facts = append(b.Facts, site.Fact{Name: "Costs", Text: b.Cost})
 	}
 	if i.ExtendsMax > 0 {
-		b.Facts = append(b.Facts, fact{Name: "Extended", Text: fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax)})
+		b.Facts = append(b.Facts, site.Fact{Name: "Extended", Text: fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax)})
 	}
 	b.Outputs, b.Parameters = valuesOf(i.Outputs), valuesOf(i.Parameters)
 	for n := range b.Outputs {
@@ -285,7 +286,7 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 func valuesOf(all map[string]json.RawMessage) []value {
 	var rows []value
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		row := value{Name: name, Text: indented(all[name])}
+		row := value{Name: name, Text: site.Indented(all[name])}
 		var words string
 		if json.Unmarshal(all[name], &words) == nil {
 			row.Text, row.Masked = words, words == api.Masked
@@ -306,7 +307,7 @@ func buttons(i api.Instance) []button {
 		}
 		text := v.button
 		if name == api.ActExtend && i.ExtendBy > 0 {
-			text += " by " + span(time.Duration(i.ExtendBy))
+			text += " by " + site.Span(time.Duration(i.ExtendBy))
 		}
 		kind := v.kind
 		if v.ask {

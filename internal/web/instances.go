@@ -10,13 +10,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // instancesOptions is what the pages of templates and instances need.
 type instancesOptions struct {
 	API  http.Handler // all of /api/v1/, which the pages ask as who asks for them
 	Mine http.Handler // the same from what this replica knows, maybe a little late; nil: there is none
-	Now  clock
+	Now  site.Clock
 }
 
 //go:embed instancepages/templates/*.html
@@ -24,7 +25,7 @@ var instanceFiles embed.FS
 
 // newInstances returns the pages of templates and instances. The API says who may see
 // and do what; the check of a form is that the caller sees what the form is about.
-func newInstances(o instancesOptions) set {
+func newInstances(o instancesOptions) site.Set {
 	api := &backend{o.API, o.Mine}
 	i := &instances{api: api, clock: o.Now}
 	t := &templates{api: api}
@@ -33,7 +34,7 @@ func newInstances(o instancesOptions) set {
 	re := &reveals{instances: i, clock: o.Now}
 	ru := &runs{instances: i, clock: o.Now}
 	a := &admins{api: api, clock: o.Now}
-	return set{Templates: below(instanceFiles, "instancepages"), Menu: api.menu, Home: i.home, Related: t.related, Routes: func(r *routes) {
+	return site.Set{Templates: below(instanceFiles, "instancepages"), Menu: api.menu, Home: i.home, Related: t.related, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listed, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
 		r.Show("GET /ui/kinds/{name}", listed, t.kind)
@@ -56,14 +57,14 @@ func newInstances(o instancesOptions) set {
 
 // listed is the right to lists of templates and instances, which the session of a portal
 // has as well.
-func listed(*request) (access.Right, error) {
+func listed(*site.Request) (access.Right, error) {
 	return access.Right{Action: access.List, Kind: addr.KindInstance}, nil
 }
 
 // sees is the check of a form by what its caller sees.
-func sees(see check) check {
-	may := holds(listed)
-	return func(r *request) error {
+func sees(see site.Check) site.Check {
+	may := site.Holds(listed)
+	return func(r *site.Request) error {
 		if err := may(r); err != nil {
 			return err
 		}
@@ -72,30 +73,30 @@ func sees(see check) check {
 }
 
 // menu is what the caller may open.
-func (s *backend) menu(r *request) (all []entry) {
+func (s *backend) menu(r *site.Request) (all []site.Entry) {
 	if admitted(r) {
-		all = append(all, entry{link: link{"Launch", "templates"}}, entry{link: link{"Instances", "instances"}, Count: s.quota(r)})
+		all = append(all, site.Entry{Link: site.Link{Text: "Launch", Href: "templates"}}, site.Entry{Link: site.Link{Text: "Instances", Href: "instances"}, Count: s.quota(r)})
 	}
 	if mayInstances(r, access.Approve) {
-		all = append(all, entry{link: link{"Approvals", "approvals"}})
+		all = append(all, site.Entry{Link: site.Link{Text: "Approvals", Href: "approvals"}})
 	}
 	return all
 }
 
 // admitted reports whether there is something of instances for the caller.
-func admitted(r *request) bool {
+func admitted(r *site.Request) bool {
 	return mayInstances(r, access.Use) || mayInstances(r, access.Read) ||
 		r.Grant.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere})
 }
 
 // mayInstances reports whether the caller has a right to instances of some template.
-func mayInstances(r *request, action access.Action) bool {
+func mayInstances(r *site.Request, action access.Action) bool {
 	return r.Grant.May(access.Right{Action: action, Kind: addr.KindInstance, Address: access.Somewhere})
 }
 
 // quota is how many instances the caller has, and how many he may have; "": nobody
 // counts.
-func (s *backend) quota(r *request) string {
+func (s *backend) quota(r *site.Request) string {
 	if s.mine == nil || !mayInstances(r, access.Use) {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 // copies its snippet and compares two. The same goes without script, but to copy.
 func TestKeyboardCatalog(t *testing.T) {
 	b := webtest.New(t)
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.full(t)
 	for name, look := range map[string]webtest.Look{"script": {Width: 1280, Theme: "light", Script: true}, "no script": {Width: 375, Theme: "dark"}} {
 		t.Run(name, func(t *testing.T) {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // kindBody is a kind of the cluster, whose objects people write themselves.
 type kindBody struct {
 	templateCard
 	Invalid string
-	Lines   []fact
+	Lines   []site.Fact
 	Example string // in YAML; "": there is none yet
 	Explain string // command
 }
@@ -22,29 +23,29 @@ type kindBody struct {
 // kindCard is a kind among the templates. Nobody launches it here.
 func kindCard(k api.Kind) templateCard {
 	c := templateCard{
-		link: link{cmp.Or(text.Block(k.Title), text.Block(k.Kind)), "kinds/" + escapePath(k.Name)}, Name: text.Block(k.Kind), Description: text.Block(k.Description),
-		Marks: []mark{{"kind of the cluster", "plain"}}, Facts: []string{strings.TrimSpace(text.Block(k.Module + " " + k.Version))},
+		Link: site.Link{Text: cmp.Or(text.Block(k.Title), text.Block(k.Kind)), Href: "kinds/" + site.EscapePath(k.Name)}, Name: text.Block(k.Kind), Description: text.Block(k.Description),
+		Marks: []site.Mark{{Text: "kind of the cluster", Kind: "plain"}}, Facts: []string{strings.TrimSpace(text.Block(k.Module + " " + k.Version))},
 	}
 	if k.Invalid != "" {
-		c.Marks = append(c.Marks, mark{"cannot be made", "bad"})
+		c.Marks = append(c.Marks, site.Mark{Text: "cannot be made", Kind: "bad"})
 	}
 	return c
 }
 
 // kind shows a kind of the cluster.
-func (s *templates) kind(r *request) (*page, error) {
-	k, err := get[api.Kind](s.api, r, "kinds/"+escapePath(r.PathValue("name")), nil)
+func (s *templates) kind(r *site.Request) (*site.Page, error) {
+	k, err := get[api.Kind](s.api, r, "kinds/"+site.EscapePath(r.PathValue("name")), nil)
 	if err != nil {
 		return nil, err
 	}
 	body := kindBody{
 		templateCard: kindCard(k), Invalid: text.Block(k.Invalid), Example: text.Block(k.Example), Explain: "kubectl explain " + k.Name + ".spec",
-		Lines: []fact{{Name: "Kind", Text: text.Block(k.Kind)}, {Name: "API version", Text: text.Block(k.APIVersion)}, {Name: "Module", Text: strings.TrimSpace(text.Block(k.Module + " " + k.Version))}},
+		Lines: []site.Fact{{Name: "Kind", Text: text.Block(k.Kind)}, {Name: "API version", Text: text.Block(k.APIVersion)}, {Name: "Module", Text: strings.TrimSpace(text.Block(k.Module + " " + k.Version))}},
 	}
 	if len(k.Tags) > 0 {
-		body.Lines = append(body.Lines, fact{Name: "Tags", Text: text.Block(strings.Join(k.Tags, ", "))})
+		body.Lines = append(body.Lines, site.Fact{Name: "Tags", Text: text.Block(strings.Join(k.Tags, ", "))})
 	}
-	return &page{
-		Template: "kind.html", Title: body.Text, Crumbs: []link{{"Launch", "templates"}}, Command: "kubectl get " + k.Name, Body: body,
+	return &site.Page{
+		Template: "kind.html", Title: body.Text, Crumbs: []site.Link{{Text: "Launch", Href: "templates"}}, Command: "kubectl get " + k.Name, Body: body,
 	}, nil
 }

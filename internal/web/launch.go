@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // launchBody is the form that launches a template.
@@ -76,11 +77,11 @@ func (b *formBody) summary(fields []field) {
 // launches are the forms that launch templates.
 type launches struct {
 	templates *templates
-	clock     clock
+	clock     site.Clock
 }
 
 // form is what a page of the form begins with.
-func (s *launches) form(r *request) (launchBody, parameters, error) {
+func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	t, err := s.templates.in(r)
 	if err != nil {
 		return launchBody{}, parameters{}, err
@@ -102,9 +103,9 @@ func (s *launches) form(r *request) (launchBody, parameters, error) {
 	}
 	body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"What you call it; up to 64 characters."}})
 	if len(t.Owners) > 1 {
-		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []choice{{"", "Choose", true}}}
+		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []site.Choice{{Text: "Choose", Chosen: true}}}
 		for _, o := range t.Owners {
-			owner.Options = append(owner.Options, choice{o.Kind + ":" + o.ID, ownerName(&o), false})
+			owner.Options = append(owner.Options, site.Choice{Value: o.Kind + ":" + o.ID, Text: ownerName(&o)})
 		}
 		body.Extra = append(body.Extra, owner)
 	}
@@ -118,10 +119,10 @@ func (s *launches) form(r *request) (launchBody, parameters, error) {
 	if len(t.Versions) > 1 {
 		version := field{
 			Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-			Help: []string{"What is asked for here is what the newest asks for."}, Options: []choice{{"", "the newest that the template takes", true}},
+			Help: []string{"What is asked for here is what the newest asks for."}, Options: []site.Choice{{Text: "the newest that the template takes", Chosen: true}},
 		}
 		for _, v := range t.Versions {
-			version.Options = append(version.Options, choice{text.Block(v), text.Block(v), false})
+			version.Options = append(version.Options, site.Choice{Value: text.Block(v), Text: text.Block(v)})
 		}
 		body.Extra = append(body.Extra, version)
 	}
@@ -132,7 +133,7 @@ func (s *launches) form(r *request) (launchBody, parameters, error) {
 	return body, p, nil
 }
 
-func (s *launches) show(r *request) (*page, error) {
+func (s *launches) show(r *site.Request) (*site.Page, error) {
 	body, p, err := s.form(r)
 	if err != nil {
 		return nil, err
@@ -141,22 +142,22 @@ func (s *launches) show(r *request) (*page, error) {
 	return launchPage(body, s.clock.NewKey()), nil
 }
 
-func launchPage(body launchBody, key string) *page {
-	return &page{
+func launchPage(body launchBody, key string) *site.Page {
+	return &site.Page{
 		Template: "run.html", Title: "Launch " + body.Text, Key: key, Body: body, NoStore: true,
-		Crumbs: []link{{"Launch", "templates"}, {body.Text, body.Href}}, Command: "okara instance create " + body.Name,
+		Crumbs: []site.Link{{Text: "Launch", Href: "templates"}, {Text: body.Text, Href: body.Href}}, Command: "okara instance create " + body.Name,
 	}
 }
 
 // may is the check of the form: the caller may see the template. Whether he may
 // launch it, the API says.
-func (s *launches) may(r *request) error {
+func (s *launches) may(r *site.Request) error {
 	_, err := s.templates.in(r)
 	return err
 }
 
 // launch sends the form to the API.
-func (s *launches) launch(r *request, f *form) (*answer, error) {
+func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	body, p, err := s.form(r)
 	if err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func (s *launches) launch(r *request, f *form) (*answer, error) {
 	all := slices.Concat(body.Extra, body.Asks)
 	if !ok {
 		body.summary(all)
-		return &answer{Page: again(launchPage(body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: again(launchPage(body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	made, err := ask[api.Instance](s.templates.api, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
 	if err != nil {
@@ -190,13 +191,13 @@ func (s *launches) launch(r *request, f *form) (*answer, error) {
 		if !body.Again {
 			key = s.clock.NewKey()
 		}
-		return &answer{Page: again(launchPage(body, key), status)}, nil
+		return &site.Answer{Page: again(launchPage(body, key), status)}, nil
 	}
-	return &answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
+	return &site.Answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
 }
 
 // again is a page of a form that was not done.
-func again(p *page, status int) *page {
+func again(p *site.Page, status int) *site.Page {
 	p.Status, p.Title = status, "Not done: "+p.Title
 	return p
 }

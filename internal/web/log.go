@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // logBody is the log of a run: its end as text, and where what follows comes from.
@@ -32,7 +33,7 @@ type Progress struct {
 const logTail = 64 << 10
 
 // log reads the log of a run; nil: there is none here.
-func (s *backend) log(r *request, id string, u api.Run) (*logBody, error) {
+func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
 	b := &logBody{Run: u.N, Source: "../api/v1/" + path, Live: u.Result == ""}
 	to := &tailWriter{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // maxLogins bounds the logins with a token, a minute and address.
@@ -28,24 +29,24 @@ type logins struct {
 	kit   *service.Kit
 	guard *access.Guard
 	rate  *service.Rate // of who brings a token, by address
-	hosts hosts
+	hosts site.Hosts
 }
 
 func newLogins(o Options) *logins {
 	return &logins{kit: o.Kit, guard: o.Kit.Guard, rate: service.NewRate(maxLogins, o.Now), hosts: hostsOf(o)}
 }
 
-func (l *logins) routes(r *routes) {
+func (l *logins) routes(r *site.Routes) {
 	r.Raw("GET /ui/login", l.show)
 	r.Form("POST /ui/login", l.may, l.logIn) // ten times a minute
 	r.Raw("GET /login/callback", l.callback) // whom the issuer sends back
-	r.Form("POST /ui/logout", anybody, l.logOut)
+	r.Form("POST /ui/logout", site.Anybody, l.logOut)
 	r.Open("GET /ui/me", l.me)
 }
 
 // show sends a browser to the issuer, or shows the form for a token. With ?stay it
 // waits to be told, as after a logout: the issuer may know the browser still.
-func (l *logins) show(r *request, w http.ResponseWriter) error {
+func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
 	if l.guard.LoginWay() != access.ByIssuer || r.URL.Query().Has("stay") {
 		return r.Answer(w, l.page(to, ""))
@@ -55,7 +56,7 @@ func (l *logins) show(r *request, w http.ResponseWriter) error {
 		return err
 	}
 	r.SetCookie(cookie)
-	secure(w.Header())
+	site.Secure(w.Header())
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Location", at.String())
@@ -63,7 +64,7 @@ func (l *logins) show(r *request, w http.ResponseWriter) error {
 	return nil
 }
 
-func (l *logins) page(to, wrong string) *page {
+func (l *logins) page(to, wrong string) *site.Page {
 	body := loginBody{Return: "/ui/" + to, Wrong: wrong}
 	switch l.guard.LoginWay() {
 	case access.ByIssuer:
@@ -71,11 +72,11 @@ func (l *logins) page(to, wrong string) *page {
 	case access.ByToken:
 		body.Token = true
 	}
-	return &page{Template: "login.html", Title: "Log in", NoStore: true, Body: body}
+	return &site.Page{Template: "login.html", Title: "Log in", NoStore: true, Body: body}
 }
 
 // may bounds how fast tokens can be tried.
-func (l *logins) may(r *request) error {
+func (l *logins) may(r *site.Request) error {
 	wait, ok := l.rate.Take(l.kit.Client(r.Request).String())
 	if ok {
 		return nil
@@ -85,38 +86,38 @@ func (l *logins) may(r *request) error {
 }
 
 // logIn begins the session of who has a token.
-func (l *logins) logIn(r *request, f *form) (*answer, error) {
-	to := back(f.Get("return"))
+func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
+	to := site.Back(f.Get("return"))
 	in, err := l.guard.TokenLogin(r.Request, strings.TrimSpace(f.Get("token")))
 	if status, text, ok := service.Own(err); ok && status == http.StatusUnauthorized {
 		p := l.page(to, text)
 		p.Status = http.StatusUnauthorized
 		r.Reply.Set("WWW-Authenticate", access.Challenge(r.Request))
-		return &answer{Page: p}, nil
+		return &site.Answer{Page: p}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	begun(r, in)
-	return &answer{To: to}, nil
+	return &site.Answer{To: to}, nil
 }
 
 // callback is where the issuer sends a browser back to.
-func (l *logins) callback(r *request, w http.ResponseWriter) error {
+func (l *logins) callback(r *site.Request, w http.ResponseWriter) error {
 	in, err := l.guard.BrowserCallback(r.Request)
 	if err != nil {
 		return err
 	}
 	begun(r, in)
-	secure(w.Header())
+	site.Secure(w.Header())
 	w.Header().Set("Referrer-Policy", "no-referrer") // the address has the code of the issuer in it
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", up(r.URL.Path)+back(in.Back))
+	w.Header().Set("Location", site.Up(r.URL.Path)+site.Back(in.Back))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-func begun(r *request, in access.LoggedIn) {
+func begun(r *site.Request, in access.LoggedIn) {
 	r.Grant = access.Grant{Caller: in.Caller}
 	for _, c := range in.Cookies {
 		r.SetCookie(c)
@@ -124,10 +125,10 @@ func begun(r *request, in access.LoggedIn) {
 }
 
 // logOut makes the browser forget its session.
-func (l *logins) logOut(r *request, _ *form) (*answer, error) {
+func (l *logins) logOut(r *site.Request, _ *site.Form) (*site.Answer, error) {
 	for _, c := range l.guard.LogOut(r.Request) {
 		r.SetCookie(c)
 	}
 	r.Grant = access.Grant{}
-	return &answer{To: "login?stay", Text: "You are logged out in this browser."}, nil
+	return &site.Answer{To: "login?stay", Text: "You are logged out in this browser."}, nil
 }

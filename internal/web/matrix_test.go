@@ -153,7 +153,7 @@ func TestMatrix(t *testing.T) {
 // TestBudget holds what pages cost: requests to the registry, warm and cold, and
 // bytes, with full pages; and that a warm page does without the registry.
 func TestBudget(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.full(t)
 	const modules = 300 // pages are cut at 100 rows
 	catalog, err := s.client.Repo(s.layout.CatalogRepo())
@@ -203,7 +203,7 @@ func TestBudget(t *testing.T) {
 // TestDownloadsPage shows what was fetched: only versions that exist, and neither
 // questions nor parts.
 func TestDownloadsPage(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.full(t)
 	for _, what := range []artifact.Counted{
 		{Kind: "module", Address: "net/vpc/aws", Version: "1.10.0", Tool: "opentofu"}, {Kind: "module", Address: "net/vpc/aws", Version: "1.10.0", Tool: "<b>evil"},

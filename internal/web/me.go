@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // meBody says who the server takes the caller for.
@@ -27,7 +28,7 @@ type meBody struct {
 var tokenVariable = strings.NewReplacer(".", "_", "-", "__")
 
 // me answers most questions about a 403. Whatever it shows is of the caller himself.
-func (l *logins) me(r *request) (*page, error) {
+func (l *logins) me(r *site.Request) (*site.Page, error) {
 	c, err := l.guard.Who(r.Request)
 	if err != nil {
 		return nil, err
@@ -52,5 +53,5 @@ func (l *logins) me(r *request) (*page, error) {
 	case "pass-through":
 		body.Known = "a credential of the registry, which decides itself"
 	}
-	return &page{Template: "me.html", Title: "Me", Body: body}, nil
+	return &site.Page{Template: "me.html", Title: "Me", Body: body}, nil
 }

@@ -13,7 +13,7 @@ import (
 // TestOptional lists an input as required exactly if it has no default, whatever its
 // default is, and the parts of an object that may be left out as its type has them.
 func TestOptional(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `
 variable "of_nothing" {}
 variable "of_null_allowed" {
@@ -56,7 +56,7 @@ variable "with_object" {
 
 // TestSubmodules shows a submodule, and an example without a README.
 func TestSubmodules(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{
 		"main.tf": "", "modules/outer/main.tf": `variable "outside" {}`,
 		"examples/bare/main.tf": `module "x" { source = "../.." }`,

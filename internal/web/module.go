@@ -15,6 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -26,19 +28,19 @@ type moduleBody struct {
 	Base       string // the page of this version, below Up
 	Item       string // the page of the module, below Up
 	Tab        string
-	Tabs       []tab
-	Marks      []mark
+	Tabs       []site.Tab
+	Marks      []site.Mark
 	Deprecated *notice
-	Facts      []fact
+	Facts      []site.Fact
 	Choices    []choices
 	Problems   []artifact.DescribedProblem
 	vouched
 	dirBody
-	Submodules, Examples []link
-	Snippets             []snippet
+	Submodules, Examples []site.Link
+	Snippets             []site.Snippet
 	Described            bool // by okara, when it was published
 	Requirements         []requirement
-	RequirementPages     pages
+	RequirementPages     site.Pages
 	Callers              callers
 	Security             securityBody
 	Files                filesBody
@@ -48,7 +50,7 @@ type moduleBody struct {
 type dirBody struct {
 	Path     string
 	Readme   template.HTML
-	Contents []heading
+	Contents []markdown.Heading
 	Cut      bool // the readme goes on
 	Inputs   inputs
 	Outputs  []output
@@ -57,13 +59,13 @@ type dirBody struct {
 	Tool     []string // versions of the tool that it works with
 	Calls    []call
 
-	OutputPages, ResourcePages, CallPages pages // of a page that has cut them
+	OutputPages, ResourcePages, CallPages site.Pages // of a page that has cut them
 }
 
 // notice is what whoever published wants to be known.
 type notice struct {
 	Message     string
-	Replacement link
+	Replacement site.Link
 }
 
 // resources are those of one type.
@@ -89,16 +91,16 @@ type call struct {
 }
 
 // moduleIn reads the address of a module.
-func moduleIn(r *request) (addr.Module, error) {
+func moduleIn(r *site.Request) (addr.Module, error) {
 	m, err := addr.ParseModule(r.PathValue("namespace") + "/" + r.PathValue("name") + "/" + r.PathValue("system"))
 	if err != nil {
-		return m, notFound("%v", err)
+		return m, site.NotFound("%v", err)
 	}
 	return m, nil
 }
 
 // moduleRead is the right to the module that a path names.
-func moduleRead(r *request) (access.Right, error) {
+func moduleRead(r *site.Request) (access.Right, error) {
 	m, err := moduleIn(r)
 	return access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}, err
 }
@@ -106,18 +108,18 @@ func moduleRead(r *request) (access.Right, error) {
 // modules are the pages of modules.
 type modules struct {
 	catalog      *catalog.Catalog
-	text         *markdown
+	text         *markdown.Renderer
 	files        *files
 	versions     *versions
 	evidences    *evidences
 	snippets     snippets
 	requirements requirements
 	callers      callerSearch
-	hosts        hosts
+	hosts        site.Hosts
 }
 
 // listed is the module of a path with its versions.
-func (s *modules) listed(r *request) (addr.Module, *catalog.Versions, error) {
+func (s *modules) listed(r *site.Request) (addr.Module, *catalog.Versions, error) {
 	m, err := moduleIn(r)
 	if err != nil {
 		return m, nil, err
@@ -140,14 +142,14 @@ type found struct {
 }
 
 // versionIn finds it.
-func (s *modules) versionIn(r *request) (x found, err error) {
+func (s *modules) versionIn(r *site.Request) (x found, err error) {
 	if x.m, err = moduleIn(r); err != nil {
 		return x, err
 	}
 	if text := r.PathValue("version"); text == "" {
 		x.list, x.v, x.mv, err = s.catalog.LatestModule(r.Context(), x.m)
 	} else if x.v, err = addr.ParseVersion(text); err != nil {
-		return x, notFound("%v", err)
+		return x, site.NotFound("%v", err)
 	} else if x.list, err = s.catalog.Module(r.Context(), x.m); err == nil {
 		var no *catalog.RefusedError
 		x.mv, no, err = s.catalog.HeldModule(r.Context(), x.m, x.v)
@@ -167,16 +169,16 @@ func (s *modules) versionIn(r *request) (x found, err error) {
 // gone is the answer to what is not to be had.
 func gone(err error, kind, what string) error {
 	if no, ok := errors.AsType[*catalog.RefusedError](err); ok {
-		return notFound("%s %s: %v", kind, what, no)
+		return site.NotFound("%s %s: %v", kind, what, no)
 	}
 	if errors.Is(err, oci.ErrNotFound) {
-		return notFound("there is no %s %s, or not this version of it", kind, what)
+		return site.NotFound("there is no %s %s, or not this version of it", kind, what)
 	}
 	return err
 }
 
 // show is a version of a module, by tab.
-func (s *modules) show(r *request) (*page, error) {
+func (s *modules) show(r *site.Request) (*site.Page, error) {
 	x, err := s.versionIn(r)
 	if err != nil {
 		return nil, err
@@ -186,8 +188,8 @@ func (s *modules) show(r *request) (*page, error) {
 	if r.PathValue("path") != "" {
 		body.Tab = "files"
 	}
-	if !slices.ContainsFunc(body.Tabs, func(t tab) bool { return t.Text == tabText(body.Tab) }) {
-		return nil, notFound("a module has no page %q", body.Tab)
+	if !slices.ContainsFunc(body.Tabs, func(t site.Tab) bool { return t.Text == tabText(body.Tab) }) {
+		return nil, site.NotFound("a module has no page %q", body.Tab)
 	}
 	for i := range body.Tabs {
 		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
@@ -208,7 +210,7 @@ func (s *modules) show(r *request) (*page, error) {
 	case "dependencies":
 		body.cut(r)
 		var required []artifact.DescribedProvider
-		required, body.RequirementPages = onePage(r, "providers", x.d.Root.RequiredProviders)
+		required, body.RequirementPages = site.OnePage(r, "providers", x.d.Root.RequiredProviders)
 		body.Requirements = s.requirements.satisfied(r, required)
 		body.Callers = s.callers.of(r, x.m)
 	case "security":
@@ -219,10 +221,10 @@ func (s *modules) show(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{
+	return &site.Page{
 		Template: "module.html", Title: x.m.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}},
-		Also:    []link{{"All versions", body.Item + "/versions"}, {"Compare versions", body.Item + "/compare"}, {"Downloads", body.Item + "/downloads"}},
+		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: x.m.Namespace, Href: "modules/" + x.m.Namespace}},
+		Also:    []site.Link{{Text: "All versions", Href: body.Item + "/versions"}, {Text: "Compare versions", Href: body.Item + "/compare"}, {Text: "Downloads", Href: body.Item + "/downloads"}},
 		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),
 	}, nil
 }
@@ -241,11 +243,11 @@ func commandFor(tab, version string) string {
 func tabText(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // body is what all pages of a version show.
-func (s *modules) body(r *request, x found) moduleBody {
+func (s *modules) body(r *site.Request, x found) moduleBody {
 	m, v, l, mv, d := x.m, x.v, x.list, x.mv, x.d
 	item := itemPath(m.Item())
 	b := moduleBody{
-		Address: m.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()), Problems: d.Diagnostics,
+		Address: m.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()), Problems: d.Diagnostics,
 		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.vouch(r, m.Item(), v, mv.Manifest, l),
 	}
 	b.Refused = x.refused
@@ -253,23 +255,23 @@ func (s *modules) body(r *request, x found) moduleBody {
 	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
 	b.Facts = s.versions.facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
-		licence := fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
+		licence := site.Fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
 		if s.files.archives != nil {
-			licence.Here = b.Base + "/files/" + escapePath(d.License.Path)
+			licence.Here = b.Base + "/files/" + site.EscapePath(d.License.Path)
 		}
 		b.Facts = append(b.Facts, licence)
 	}
 	b.Deprecated = deprecation(l, v)
 	if b.Deprecated != nil {
-		b.Marks = append(b.Marks, mark{"deprecated", "bad"})
+		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 	}
 	b.Marks = append(b.Marks, slices.Concat(b.vouched.marks(), versionMarks(v))...)
 	b.Choices = newChoices(l, item, b.Version)
 	for _, sub := range d.Submodules {
-		b.Submodules = append(b.Submodules, link{sub.Path, b.Base + "/submodules/" + escapePath(sub.Path)})
+		b.Submodules = append(b.Submodules, site.Link{Text: sub.Path, Href: b.Base + "/submodules/" + site.EscapePath(sub.Path)})
 	}
 	for _, e := range d.Examples {
-		b.Examples = append(b.Examples, link{e.Path, b.Base + "/examples/" + escapePath(e.Path)})
+		b.Examples = append(b.Examples, site.Link{Text: e.Path, Href: b.Base + "/examples/" + site.EscapePath(e.Path)})
 	}
 	n := d.Root
 	add := func(name string, count int) {
@@ -277,7 +279,7 @@ func (s *modules) body(r *request, x found) moduleBody {
 		if name == "readme" {
 			href = b.Base
 		}
-		b.Tabs = append(b.Tabs, tab{link: link{tabText(name), href}, Count: count})
+		b.Tabs = append(b.Tabs, site.Tab{Link: site.Link{Text: tabText(name), Href: href}, Count: count})
 	}
 	add("readme", -1)
 	add("inputs", len(n.InputOrder))
@@ -293,36 +295,36 @@ func (s *modules) body(r *request, x found) moduleBody {
 }
 
 // versionMarks say what kind of version it is.
-func versionMarks(v addr.Version) []mark {
+func versionMarks(v addr.Version) []site.Mark {
 	switch {
 	case v.Edition():
-		return []mark{{"edition", "plain"}}
+		return []site.Mark{{Text: "edition", Kind: "plain"}}
 	case v.Prerelease():
-		return []mark{{"pre-release", "plain"}}
+		return []site.Mark{{Text: "pre-release", Kind: "plain"}}
 	}
 	return nil
 }
 
 // facts are what the manifest of a version says.
-func (s *versions) facts(annotations map[string]string, digest string, size int64) []fact {
-	published := fact{Name: "Published", Text: "time not recorded"}
+func (s *versions) facts(annotations map[string]string, digest string, size int64) []site.Fact {
+	published := site.Fact{Name: "Published", Text: "time not recorded"}
 	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
 		published.When = s.clock.When(at)
 	}
-	all := []fact{published}
+	all := []site.Fact{published}
 	if src := annotations[artifact.AnnSource]; src != "" {
-		f := fact{Name: "Source", Text: strings.TrimPrefix(strings.TrimPrefix(src, "https://"), "http://")}
+		f := site.Fact{Name: "Source", Text: strings.TrimPrefix(strings.TrimPrefix(src, "https://"), "http://")}
 		if strings.HasPrefix(src, "https://") || strings.HasPrefix(src, "http://") {
 			f.Href = src
 		}
 		all = append(all, f)
 	}
 	if rev := annotations[artifact.AnnRevision]; rev != "" {
-		all = append(all, fact{Name: "Revision", Digest: rev})
+		all = append(all, site.Fact{Name: "Revision", Digest: rev})
 	}
-	all = append(all, fact{Name: "Digest", Digest: digest})
+	all = append(all, site.Fact{Name: "Digest", Digest: digest})
 	if size > 0 {
-		all = append(all, fact{Name: "Archive", Text: text.Size(size)})
+		all = append(all, site.Fact{Name: "Archive", Text: text.Size(size)})
 	}
 	return all
 }
@@ -335,7 +337,7 @@ func deprecation(l *catalog.Versions, v addr.Version) *notice {
 	}
 	n := &notice{Message: e.Message}
 	if it, err := addr.ParseItem(e.Replacement); err == nil {
-		n.Replacement = link{e.Replacement, itemPath(it)}
+		n.Replacement = site.Link{Text: e.Replacement, Href: itemPath(it)}
 	} else {
 		n.Replacement.Text = e.Replacement
 	}
@@ -345,7 +347,7 @@ func deprecation(l *catalog.Versions, v addr.Version) *notice {
 // choices are versions of one sort to choose from, highest first.
 type choices struct {
 	Title string
-	Rows  []tab
+	Rows  []site.Tab
 	More  int
 }
 
@@ -360,17 +362,17 @@ func newChoices(l *catalog.Versions, item, at string) []choices {
 		case v.Prerelease():
 			c = &by[1]
 		}
-		if len(c.Rows) == rowsPerPage {
+		if len(c.Rows) == site.RowsPerPage {
 			c.More++
 			continue
 		}
-		c.Rows = append(c.Rows, tab{link: link{v.String(), item + "/" + escapePath(v.String())}, Here: v.String() == at})
+		c.Rows = append(c.Rows, site.Tab{Link: site.Link{Text: v.String(), Href: item + "/" + site.EscapePath(v.String())}, Here: v.String() == at})
 	}
 	return slices.DeleteFunc(by, func(c choices) bool { return len(c.Rows) == 0 })
 }
 
 // dir is what a description says of a directory.
-func (s *modules) dir(r *request, d artifact.DescribedModule) dirBody {
+func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 	b := dirBody{Path: d.Path, Inputs: newInputs(d), Tool: d.RequiredVersion}
 	for _, o := range d.Outputs {
 		b.Outputs = append(b.Outputs, output{DescribedOutput: o})
@@ -384,7 +386,7 @@ func (s *modules) dir(r *request, d artifact.DescribedModule) dirBody {
 			order = append(order, key)
 		}
 		of := types[key]
-		if of.Count++; of.Count <= rowsPerPage {
+		if of.Count++; of.Count <= site.RowsPerPage {
 			of.Names = append(of.Names, res.Name)
 		}
 	}
@@ -402,16 +404,16 @@ func (s *modules) dir(r *request, d artifact.DescribedModule) dirBody {
 }
 
 // cut leaves a page each of the outputs, resources and module blocks.
-func (b *dirBody) cut(r *request) {
-	b.Outputs, b.OutputPages = onePage(r, "outputs", b.Outputs)
-	b.ResourcePages = pagesOf(r, "resources", len(b.Managed)+len(b.Data))
-	b.Managed, b.Data = between(b.Managed, b.Data, b.ResourcePages.First, b.ResourcePages.Last)
-	b.Calls, b.CallPages = onePage(r, "calls", b.Calls)
+func (b *dirBody) cut(r *site.Request) {
+	b.Outputs, b.OutputPages = site.OnePage(r, "outputs", b.Outputs)
+	b.ResourcePages = site.PagesOf(r, "resources", len(b.Managed)+len(b.Data))
+	b.Managed, b.Data = site.Between(b.Managed, b.Data, b.ResourcePages.First, b.ResourcePages.Last)
+	b.Calls, b.CallPages = site.OnePage(r, "calls", b.Calls)
 }
 
 // callPath is the page of a module that another one calls: "" if it is not of
 // this server, or not the caller's to read.
-func (s *modules) callPath(r *request, source string) string {
+func (s *modules) callPath(r *site.Request, source string) string {
 	address, ok := strings.CutPrefix(source, s.hosts.Of(r)+"/")
 	if !ok {
 		return ""
@@ -425,24 +427,24 @@ func (s *modules) callPath(r *request, source string) string {
 }
 
 // read renders the readme of a directory.
-func (s *modules) read(r *request, base string, b *dirBody, d artifact.DescribedModule) {
+func (s *modules) read(r *site.Request, base string, b *dirBody, d artifact.DescribedModule) {
 	if d.Readme == nil || d.Readme.Text == "" {
 		return
 	}
-	doc := s.text.render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
-	b.Readme, b.Contents, b.Cut = doc.html, doc.headings, d.Readme.Truncated || doc.cut
+	doc := s.text.Render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
+	b.Readme, b.Contents, b.Cut = doc.HTML, doc.Headings, d.Readme.Truncated || doc.Cut
 }
 
 // inArchive is the place of a text in a directory of a module.
-func (s *modules) inArchive(r *request, base, dir string) place {
+func (s *modules) inArchive(r *site.Request, base, dir string) markdown.Place {
 	if s.files.archives == nil {
-		return place{}
+		return markdown.Place{}
 	}
-	root := up(r.URL.Path) + base + "/files/"
-	return place{key: root + dir, dir: dir, file: func(name string, image bool) string {
+	root := site.Up(r.URL.Path) + base + "/files/"
+	return markdown.Place{Key: root + dir, Dir: dir, File: func(name string, image bool) string {
 		if image {
-			return root + escapePath(name) + "?raw=1"
+			return root + site.EscapePath(name) + "?raw=1"
 		}
-		return root + escapePath(name)
+		return root + site.EscapePath(name)
 	}}
 }

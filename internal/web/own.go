@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // ownBody are the instances of the caller that live.
@@ -23,7 +24,7 @@ const ownShown = 8
 
 // home is their section of the first page. It asks for what this replica knows: the rest
 // of the page waits for nobody.
-func (s *instances) home(r *request) (template.HTML, error) {
+func (s *instances) home(r *site.Request) (template.HTML, error) {
 	if s.api.mine == nil || !admitted(r) {
 		return "", nil
 	}
@@ -36,7 +37,7 @@ func (s *instances) home(r *request) (template.HTML, error) {
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, s.clock()))
 	}
-	return r.Part("instances.html", "own", under{up(r.URL.Path), b})
+	return r.Part("instances.html", "own", site.Under{Up: site.Up(r.URL.Path), Of: b})
 }
 
 // maxAsked bounds the lists of templates that one page asks for.
@@ -44,11 +45,11 @@ const maxAsked = 10
 
 // related are the templates of a module, of those that the caller may see, as this
 // replica knows them.
-func (s *templates) related(r *request, m addr.Module) []link {
+func (s *templates) related(r *site.Request, m addr.Module) []site.Link {
 	if s.api.mine == nil || !admitted(r) {
 		return nil
 	}
-	var all []link
+	var all []site.Link
 	q := url.Values{}
 	for range maxAsked {
 		doc, err := ask[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
@@ -56,8 +57,8 @@ func (s *templates) related(r *request, m addr.Module) []link {
 			return all // their own page says why
 		}
 		for _, t := range doc.Templates {
-			if t.Module == m.String() && len(all) < rowsPerPage {
-				all = append(all, link{titleOf(t), "templates/" + escapePath(t.Name)})
+			if t.Module == m.String() && len(all) < site.RowsPerPage {
+				all = append(all, site.Link{Text: titleOf(t), Href: "templates/" + site.EscapePath(t.Name)})
 			}
 		}
 		if doc.Next == "" {

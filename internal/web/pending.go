@@ -10,14 +10,15 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // pendingBody is what waits for approval, with all that an approval binds.
 type pendingBody struct {
 	What    string
-	Facts   []fact
+	Facts   []site.Fact
 	Values  []valueChange
-	Compare *link // the two versions of the module side by side; nil: it is the same
+	Compare *site.Link // the two versions of the module side by side; nil: it is the same
 }
 
 // valueChange is a parameter as it is and as it would be.
@@ -42,12 +43,12 @@ func wantedWords(what string) string {
 	return "a launch"
 }
 
-func pendingOf(i api.Instance, now clock) *pendingBody {
+func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	p := i.Pending
 	b := &pendingBody{What: wantedWords(p.What)}
 	add := func(name, words string) {
 		if words != "" {
-			b.Facts = append(b.Facts, fact{Name: name, Text: text.Block(words)})
+			b.Facts = append(b.Facts, site.Fact{Name: name, Text: text.Block(words)})
 		}
 	}
 	add("Asked for", b.What)
@@ -55,7 +56,7 @@ func pendingOf(i api.Instance, now clock) *pendingBody {
 	if p.First != nil {
 		add("First asked for by", personName(p.First))
 	}
-	b.Facts = append(b.Facts, fact{Name: "When", When: now.When(p.At)})
+	b.Facts = append(b.Facts, site.Fact{Name: "When", When: now.When(p.At)})
 	add("Reason", p.Reason)
 	add("Owner", ownerName(i.Owner))
 	add("Template", i.Template)
@@ -63,7 +64,7 @@ func pendingOf(i api.Instance, now clock) *pendingBody {
 		add("Template changes", p.TemplateWas+" → "+p.Template)
 	}
 	if p.TTL > 0 {
-		add("Lifetime", span(time.Duration(p.TTL)))
+		add("Lifetime", site.Span(time.Duration(p.TTL)))
 	}
 	if !p.Until.IsZero() {
 		at := now()
@@ -79,15 +80,15 @@ func pendingOf(i api.Instance, now clock) *pendingBody {
 // sources are version and digest of the module as they are and as they would be.
 func (b *pendingBody) sources(p *api.Pending) {
 	is := p.Source
-	b.Facts = append(b.Facts, fact{Name: "Module", Text: text.Block(strings.TrimSpace(is.Module + " " + is.Version))}, fact{Name: "Digest", Digest: is.Digest})
+	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: text.Block(strings.TrimSpace(is.Module + " " + is.Version))}, site.Fact{Name: "Digest", Digest: is.Digest})
 	was := p.Was
 	if was == nil || was.Digest == is.Digest {
 		return
 	}
-	b.Facts = append(b.Facts, fact{Name: "Module until now", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, fact{Name: "Digest until now", Digest: was.Digest})
+	b.Facts = append(b.Facts, site.Fact{Name: "Module until now", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, site.Fact{Name: "Digest until now", Digest: was.Digest})
 	if was.Module == is.Module && is.Module != "" {
 		q := url.Values{"from": {was.Version}, "to": {is.Version}}
-		b.Compare = &link{"Compare version " + text.Block(was.Version) + " with " + text.Block(is.Version), "modules/" + escapePath(is.Module) + "/compare?" + q.Encode()}
+		b.Compare = &site.Link{Text: "Compare version " + text.Block(was.Version) + " with " + text.Block(is.Version), Href: "modules/" + site.EscapePath(is.Module) + "/compare?" + q.Encode()}
 	}
 }
 
@@ -103,7 +104,7 @@ func valueChangeOf(v api.ValueChange) valueChange {
 	show := func(raw json.RawMessage) string {
 		var words string
 		if json.Unmarshal(raw, &words) != nil {
-			return text.Block(indented(raw))
+			return text.Block(site.Indented(raw))
 		}
 		row.Masked = row.Masked || words == api.Masked
 		return text.Block(words)

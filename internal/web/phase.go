@@ -9,50 +9,51 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // phaseMark is the phase of an instance in words, and how good that is.
-func phaseMark(phase string) mark {
-	m, ok := map[lifecycle.Phase]mark{
-		lifecycle.Requested:     {"waits for approval", "warn"},
-		lifecycle.Planned:       {"plan waits for approval", "warn"},
-		lifecycle.Provisioning:  {"being made", "busy"},
-		lifecycle.Updating:      {"being changed", "busy"},
-		lifecycle.Available:     {"ready in the pool", "plain"},
-		lifecycle.Ready:         {"ready", "good"},
-		lifecycle.Failed:        {"failed", "bad"},
-		lifecycle.Destroying:    {"being destroyed", "busy"},
-		lifecycle.DestroyFailed: {"could not be destroyed", "bad"},
-		lifecycle.Destroyed:     {"destroyed", "plain"},
-		lifecycle.Orphaned:      {"left to people", "warn"},
-		lifecycle.Rejected:      {"rejected", "plain"},
+func phaseMark(phase string) site.Mark {
+	m, ok := map[lifecycle.Phase]site.Mark{
+		lifecycle.Requested:     {Text: "waits for approval", Kind: "warn"},
+		lifecycle.Planned:       {Text: "plan waits for approval", Kind: "warn"},
+		lifecycle.Provisioning:  {Text: "being made", Kind: "busy"},
+		lifecycle.Updating:      {Text: "being changed", Kind: "busy"},
+		lifecycle.Available:     {Text: "ready in the pool", Kind: "plain"},
+		lifecycle.Ready:         {Text: "ready", Kind: "good"},
+		lifecycle.Failed:        {Text: "failed", Kind: "bad"},
+		lifecycle.Destroying:    {Text: "being destroyed", Kind: "busy"},
+		lifecycle.DestroyFailed: {Text: "could not be destroyed", Kind: "bad"},
+		lifecycle.Destroyed:     {Text: "destroyed", Kind: "plain"},
+		lifecycle.Orphaned:      {Text: "left to people", Kind: "warn"},
+		lifecycle.Rejected:      {Text: "rejected", Kind: "plain"},
 	}[lifecycle.Phase(phase)]
 	if !ok {
-		return mark{text.Block(phase), "plain"}
+		return site.Mark{Text: text.Block(phase), Kind: "plain"}
 	}
 	return m
 }
 
 // conditions are the marks of what is true of an instance beside its phase.
-func conditions(i api.Instance) []mark {
-	var all []mark
+func conditions(i api.Instance) []site.Mark {
+	var all []site.Mark
 	for _, c := range i.Conditions {
 		switch c.Type {
 		case lifecycle.Drifted:
-			all = append(all, mark{"differs from its plan", "warn"})
+			all = append(all, site.Mark{Text: "differs from its plan", Kind: "warn"})
 		case lifecycle.UpdateAvailable:
-			all = append(all, mark{"update available", "plain"})
+			all = append(all, site.Mark{Text: "update available", Kind: "plain"})
 		case lifecycle.ExpiredProtected:
-			all = append(all, mark{"beyond its end", "warn"})
+			all = append(all, site.Mark{Text: "beyond its end", Kind: "warn"})
 		case lifecycle.ExpiresSoon:
-			all = append(all, mark{"ends soon", "warn"})
+			all = append(all, site.Mark{Text: "ends soon", Kind: "warn"})
 		}
 	}
 	if i.Pending != nil && i.Phase != string(lifecycle.Requested) && i.Phase != string(lifecycle.Planned) {
-		all = append(all, mark{"change waits for approval", "warn"})
+		all = append(all, site.Mark{Text: "change waits for approval", Kind: "warn"})
 	}
 	if i.Protected != "" {
-		all = append(all, mark{"protected", "plain"})
+		all = append(all, site.Mark{Text: "protected", Kind: "plain"})
 	}
 	return all
 }
@@ -72,7 +73,7 @@ func timeLeft(i api.Instance, now time.Time) *remaining {
 		return nil
 	}
 	d := max(i.ExpiresAt.Sub(now), 0)
-	return &remaining{span(d), i.ExpiresAt, hourOf(i.ExpiresAt, now), int64(d / time.Second)}
+	return &remaining{site.Span(d), i.ExpiresAt, hourOf(i.ExpiresAt, now), int64(d / time.Second)}
 }
 
 // hourOf is a time of today or of another day.

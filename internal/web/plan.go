@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // planBody is a plan as a page shows it: whole, or not at all.
@@ -23,7 +24,7 @@ type planBody struct {
 type planPiece struct{ Kind, Text string }
 
 // plan reads the plan of a run; nil: there is none, or not for the caller.
-func (s *backend) plan(r *request, id string, n int) (*planBody, error) {
+func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
 	to := &wholeWriter{most: api.MaxPlan}
 	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
 	if no, ok := errors.AsType[*refusedError](err); ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -36,10 +37,10 @@ func (s *providers) packages(b *providerBody, pv *catalog.ProviderVersion) {
 	}
 	name := pv.Meta.ShasumsName
 	if len(pv.Meta.ShasumsBytes) > 0 && s.archives != nil {
-		b.Files = append(b.Files, link{name, file(pv.Meta.Shasums.Digest.Encoded(), name)})
+		b.Files = append(b.Files, site.Link{Text: name, Href: file(pv.Meta.Shasums.Digest.Encoded(), name)})
 	}
 	if len(pv.Meta.SignatureBytes) > 0 && s.archives != nil {
-		b.Files = append(b.Files, link{name + ".sig", file(pv.Meta.Signature.Digest.Encoded(), name+".sig")})
+		b.Files = append(b.Files, site.Link{Text: name + ".sig", Href: file(pv.Meta.Signature.Digest.Encoded(), name+".sig")})
 	}
 	sums, err := signing.ParseSums(pv.Meta.ShasumsBytes)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *providers) packages(b *providerBody, pv *catalog.ProviderVersion) {
 type keyRow struct {
 	signing.PublicKey
 	Signed bool // a signature over SHA256SUMS is by it
-	Marks  []mark
+	Marks  []site.Mark
 }
 
 // expiresSoon is how long before its end a key is warned about.
@@ -74,16 +75,16 @@ func (s *providers) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings [
 		row := keyRow{PublicKey: k, Signed: err == nil}
 		switch {
 		case k.Revoked:
-			row.Marks = append(row.Marks, mark{"revoked", "bad"})
+			row.Marks = append(row.Marks, site.Mark{Text: "revoked", Kind: "bad"})
 		case k.Expired(now):
-			row.Marks = append(row.Marks, mark{"expired", "bad"})
+			row.Marks = append(row.Marks, site.Mark{Text: "expired", Kind: "bad"})
 			warnings = append(warnings, fmt.Sprintf("Key %s expired on %s: OpenTofu warns, or refuses if it is told to.", k.ID, k.Expires.Format(time.DateOnly)))
 		case !k.Expires.IsZero() && k.Expires.Sub(now) < expiresSoon:
-			row.Marks = append(row.Marks, mark{"expires soon", "bad"})
+			row.Marks = append(row.Marks, site.Mark{Text: "expires soon", Kind: "bad"})
 			warnings = append(warnings, fmt.Sprintf("Key %s expires on %s.", k.ID, k.Expires.Format(time.DateOnly)))
 		}
 		if row.Signed {
-			row.Marks = append(row.Marks, mark{"signed this version", "good"})
+			row.Marks = append(row.Marks, site.Mark{Text: "signed this version", Kind: "good"})
 		}
 		rows = append(rows, row)
 	}

@@ -24,6 +24,9 @@ func TestContentPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := web.New(web.Options{ImageHosts: []string{"*"}}); err == nil {
+		t.Error("the pages take images from everywhere")
+	}
 	pages, err := web.New(web.Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), ImageHosts: []string{"img.example.com"}})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -19,14 +21,14 @@ type providerBody struct {
 	Address, Version string
 	Base, Item       string
 	Tab              string
-	Tabs             []tab
-	Marks            []mark
+	Tabs             []site.Tab
+	Marks            []site.Mark
 	Deprecated       *notice
-	Facts            []fact
+	Facts            []site.Fact
 	Choices          []choices
 	Platforms        []platformRow
 	Keys             []keyRow
-	Files            []link // SHA256SUMS and its signature, below the root of the server
+	Files            []site.Link // SHA256SUMS and its signature, below the root of the server
 	Docs             docsBody
 	Security         securityBody
 	Mirrored         string   // from where, "" of one that is published here
@@ -34,13 +36,13 @@ type providerBody struct {
 	Warnings         []string
 	vouched
 	Protocols []string
-	Snippets  []snippet
+	Snippets  []site.Snippet
 	Versions  versionsBody // filled on their own page
 	Problem   string       // why the tools cannot install it through the registry protocol
 }
 
 // providerRead is the right to the provider that a path names.
-func providerRead(r *request) (access.Right, error) {
+func providerRead(r *site.Request) (access.Right, error) {
 	kind := access.Kind(addr.KindProvider)
 	if r.PathValue("hostname") != "" {
 		kind = addr.KindMirror
@@ -53,13 +55,13 @@ func providerRead(r *request) (access.Right, error) {
 }
 
 // providerIn reads the address of a provider, which it returns as it is written too.
-func providerIn(r *request) (p addr.Provider, address string, err error) {
+func providerIn(r *site.Request) (p addr.Provider, address string, err error) {
 	address = r.PathValue("namespace") + "/" + r.PathValue("type")
 	if host := r.PathValue("hostname"); host != "" {
 		address = host + "/" + address
 	}
 	if p, err = addr.ParseProvider(address); err != nil {
-		return p, address, notFound("%v", err)
+		return p, address, site.NotFound("%v", err)
 	}
 	return p, address, nil
 }
@@ -68,7 +70,7 @@ func providerIn(r *request) (p addr.Provider, address string, err error) {
 type providers struct {
 	catalog   *catalog.Catalog
 	archives  Archives // nil: there are none
-	text      *markdown
+	text      *markdown.Renderer
 	versions  *versions
 	evidences *evidences
 	snippets  snippets
@@ -76,7 +78,7 @@ type providers struct {
 }
 
 // listed is the provider of a path with its versions.
-func (s *providers) listed(r *request) (addr.Provider, *catalog.Versions, error) {
+func (s *providers) listed(r *site.Request) (addr.Provider, *catalog.Versions, error) {
 	p, _, err := providerIn(r)
 	if err != nil {
 		return p, nil, err
@@ -89,7 +91,7 @@ func (s *providers) listed(r *request) (addr.Provider, *catalog.Versions, error)
 }
 
 // show is a version of a provider, by tab.
-func (s *providers) show(r *request) (*page, error) {
+func (s *providers) show(r *site.Request) (*site.Page, error) {
 	p, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
@@ -98,10 +100,10 @@ func (s *providers) show(r *request) (*page, error) {
 	v, ok := l.Latest()
 	if text := r.PathValue("version"); text != "" && text != "versions" {
 		if v, err = addr.ParseVersion(text); err != nil {
-			return nil, notFound("%v", err)
+			return nil, site.NotFound("%v", err)
 		}
 	} else if !ok {
-		return nil, notFound("provider %s has no version that is to be had", p)
+		return nil, site.NotFound("provider %s has no version that is to be had", p)
 	}
 	pv, no, err := s.catalog.HeldProvider(r.Context(), p, v)
 	if no != nil && (err != nil || !r.Publishes(it)) {
@@ -113,7 +115,7 @@ func (s *providers) show(r *request) (*page, error) {
 	body := s.body(r, p, v, l, pv)
 	if no != nil {
 		body.Refused = no.Error()
-		body.Marks = append(body.Marks, mark{"not served", "bad"})
+		body.Marks = append(body.Marks, site.Mark{Text: "not served", Kind: "bad"})
 	}
 	body.Tab = cmp.Or(r.PathValue("tab"), "platforms")
 	if r.PathValue("version") == "versions" {
@@ -122,8 +124,8 @@ func (s *providers) show(r *request) (*page, error) {
 	if strings.Contains(r.Pattern, "/docs/") {
 		body.Tab = "docs"
 	}
-	if !slices.ContainsFunc(body.Tabs, func(t tab) bool { return t.Text == tabText(body.Tab) }) {
-		return nil, notFound("a provider has no page %q, or this version has not", body.Tab)
+	if !slices.ContainsFunc(body.Tabs, func(t site.Tab) bool { return t.Text == tabText(body.Tab) }) {
+		return nil, site.NotFound("a provider has no page %q, or this version has not", body.Tab)
 	}
 	for i := range body.Tabs {
 		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
@@ -139,18 +141,18 @@ func (s *providers) show(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{
+	return &site.Page{
 		Template: "provider.html", Title: p.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {namespaceOf(it), namespacePath(it)}},
+		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: namespaceOf(it), Href: namespacePath(it)}},
 		Command: commandFor(body.Tab, p.String()+"@"+v.String()),
 	}, nil
 }
 
 // body is what all pages of a version show.
-func (s *providers) body(r *request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
+func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
 	item := itemPath(p.Item())
 	b := providerBody{
-		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()),
+		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()),
 		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: deprecation(l, v),
 		Mirrored: p.Hostname, vouched: s.evidences.vouch(r, p.Item(), v, pv.Index, l),
 	}
@@ -163,26 +165,26 @@ func (s *providers) body(r *request, p addr.Provider, v addr.Version, l *catalog
 	}
 	b.Facts = s.versions.facts(pv.Annotations, pv.Index.Digest.String(), size)
 	if len(pv.Protocols) > 0 {
-		b.Facts = append(b.Facts, fact{Name: "Protocols", Text: strings.Join(pv.Protocols, ", ")})
+		b.Facts = append(b.Facts, site.Fact{Name: "Protocols", Text: strings.Join(pv.Protocols, ", ")})
 	}
 	switch pv.Signature {
 	case artifact.SignatureVerified:
-		b.Marks = append(b.Marks, mark{"checksums signed", "good"})
+		b.Marks = append(b.Marks, site.Mark{Text: "checksums signed", Kind: "good"})
 	case artifact.SignatureNone:
-		b.Marks = append(b.Marks, mark{"origin signs nothing", "plain"})
+		b.Marks = append(b.Marks, site.Mark{Text: "origin signs nothing", Kind: "plain"})
 	}
 	if err := pv.Installable(p); err != nil {
 		b.Problem = err.Error()
 	}
 	if b.Deprecated != nil {
-		b.Marks = append(b.Marks, mark{"deprecated", "bad"})
+		b.Marks = append(b.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 	}
 	b.Marks = append(b.Marks, slices.Concat(b.vouched.marks(), versionMarks(v))...)
 	if p.Hostname != "" {
-		b.Marks = append(b.Marks, mark{"mirrored", "plain"})
+		b.Marks = append(b.Marks, site.Mark{Text: "mirrored", Kind: "plain"})
 	}
 	add := func(name, href string, count int) {
-		b.Tabs = append(b.Tabs, tab{link: link{tabText(name), href}, Count: count})
+		b.Tabs = append(b.Tabs, site.Tab{Link: site.Link{Text: tabText(name), Href: href}, Count: count})
 	}
 	add("platforms", b.Base, len(b.Platforms))
 	add("keys", b.Base+"/keys", len(b.Keys))

@@ -25,7 +25,7 @@ func TestReadmeOffline(t *testing.T) {
 		panic(http.ErrAbortHandler) // the network is cut
 	}))
 	defer forge.Close()
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	tree := fstest.MapFS{}
 	for name, text := range map[string]string{
 		"main.tf":        "module \"x\" {\n  source = \"git::" + forge.URL + "/net/labels.git\"\n}\n",
@@ -60,7 +60,7 @@ func TestReadmeOffline(t *testing.T) {
 // their marks were not bounded. They are shown, other pages answer meanwhile, and a
 // plain text that came in between is rendered when there is a place again.
 func TestReadmeBusy(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	line := strings.Repeat("*a_", 600) + "\n"
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	for _, name := range names {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // revealBody is the page that asks whether to show a sensitive output, and the one
 // that shows it.
 type revealBody struct {
-	Instance link
+	Instance site.Link
 	Name     string
 	Value    string
 	Shown    bool
@@ -23,37 +24,37 @@ type revealBody struct {
 // reveals show a sensitive output, once asked for it.
 type reveals struct {
 	instances *instances
-	clock     clock
+	clock     site.Clock
 }
 
-func (s *reveals) page(i api.Instance, name string) *page {
-	b := revealBody{Instance: link{nameOfInstance(i), instancePath(i.ID)}, Name: text.Block(name)}
-	return &page{
+func (s *reveals) page(i api.Instance, name string) *site.Page {
+	b := revealBody{Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Name: text.Block(name)}
+	return &site.Page{
 		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
-		Crumbs: []link{{"Instances", "instances"}, b.Instance}, Command: "okara instance outputs " + i.ID + " NAME --reveal",
+		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, b.Instance}, Command: "okara instance outputs " + i.ID + " NAME --reveal",
 	}
 }
 
-func (s *reveals) show(r *request) (*page, error) {
+func (s *reveals) show(r *site.Request) (*site.Page, error) {
 	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
 	}
 	name := r.URL.Query().Get("name")
 	if _, ok := i.Outputs[name]; !ok {
-		return nil, notFound("there is no such output")
+		return nil, site.NotFound("there is no such output")
 	}
 	return s.page(i, name), nil
 }
 
 // may is the check of the form: the caller may see the instance.
-func (s *reveals) may(r *request) error {
+func (s *reveals) may(r *site.Request) error {
 	_, err := s.instances.in(r)
 	return err
 }
 
 // reveal shows one value, once; the API records it.
-func (s *reveals) reveal(r *request, f *form) (*answer, error) {
+func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
@@ -66,5 +67,5 @@ func (s *reveals) reveal(r *request, f *form) (*answer, error) {
 	b := p.Body.(revealBody)
 	b.Value, b.Shown = valuesOf(map[string]json.RawMessage{one.Name: one.Value})[0].Text, true
 	p.Title, p.Body = b.Name, b
-	return &answer{Page: p}, nil
+	return &site.Answer{Page: p}, nil
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // runRow is a run among others.
 type runRow struct {
-	link
+	site.Link
 	N       int
 	Kind    string
-	Result  mark
+	Result  site.Mark
 	By      string
-	Queued  moment
+	Queued  site.Moment
 	Took    string
 	Changes string
 	Error   string
@@ -36,8 +37,8 @@ func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 
 func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
-		link: link{fmt.Sprintf("Run %d", u.N), fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
-		Result: resultOf(i, u), By: personName(u.By), Queued: seenAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: text.Block(u.Error),
+		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
+		Result: resultOf(i, u), By: personName(u.By), Queued: site.MomentAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: text.Block(u.Error),
 	}
 	switch {
 	case u.StartedAt.IsZero():
@@ -54,7 +55,7 @@ func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", d/time.Second)
 	}
-	return span(d)
+	return site.Span(d)
 }
 
 func kindOfRun(kind string) string {
@@ -72,23 +73,23 @@ func kindOfRun(kind string) string {
 }
 
 // resultOf is how a run ended, or what it does.
-func resultOf(i api.Instance, u api.Run) mark {
+func resultOf(i api.Instance, u api.Run) site.Mark {
 	switch u.Result {
 	case lifecycle.Done:
-		return mark{"done", "good"}
+		return site.Mark{Text: "done", Kind: "good"}
 	case lifecycle.Cancelled:
-		return mark{"cancelled", "plain"}
+		return site.Mark{Text: "cancelled", Kind: "plain"}
 	case "":
 	default:
-		return mark{text.Block(u.Result), "bad"}
+		return site.Mark{Text: text.Block(u.Result), Kind: "bad"}
 	}
 	switch {
 	case i.Phase == string(lifecycle.Planned):
-		return mark{"plan waits for approval", "warn"}
+		return site.Mark{Text: "plan waits for approval", Kind: "warn"}
 	case u.StartedAt.IsZero():
-		return mark{"waits", "plain"}
+		return site.Mark{Text: "waits", Kind: "plain"}
 	}
-	return mark{"at work", "busy"}
+	return site.Mark{Text: "at work", Kind: "busy"}
 }
 
 // changesOf is what a run changes, or changed; "": nobody knows yet.
@@ -106,9 +107,9 @@ func changesOf(c *api.Counts) string {
 // runBody is one run of an instance.
 type runBody struct {
 	runRow
-	Instance link
+	Instance site.Link
 	Attempt  int
-	Facts    []fact
+	Facts    []site.Fact
 	Log      *logBody
 	Plan     *planBody // nil: there is none
 	Next     []string
@@ -119,11 +120,11 @@ type runBody struct {
 // runs are the pages of runs.
 type runs struct {
 	instances *instances
-	clock     clock
+	clock     site.Clock
 }
 
 // show is one of them.
-func (s *runs) show(r *request) (*page, error) {
+func (s *runs) show(r *site.Request) (*site.Page, error) {
 	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
@@ -133,24 +134,24 @@ func (s *runs) show(r *request) (*page, error) {
 		return nil, err
 	}
 	now := s.clock()
-	body := runBody{runRow: runRowOf(i, u, now), Instance: link{nameOfInstance(i), instancePath(i.ID)}, Attempt: u.Attempt, Watch: u.Result == "", Still: r.URL.Query().Has("still")}
+	body := runBody{runRow: runRowOf(i, u, now), Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Attempt: u.Attempt, Watch: u.Result == "", Still: r.URL.Query().Has("still")}
 	if i.Run != nil && i.Run.N == u.N {
 		body.Next = nextSteps(i, now)
 	}
-	body.Facts = []fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.clock.When(u.QueuedAt)}}
-	for _, f := range []fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
+	body.Facts = []site.Fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.clock.When(u.QueuedAt)}}
+	for _, f := range []site.Fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
 		if f.Text != "" {
 			body.Facts = append(body.Facts, f)
 		}
 	}
 	if u.Approved != nil {
-		body.Facts = append(body.Facts, fact{Name: "Approved by", Text: personName(u.Approved)})
+		body.Facts = append(body.Facts, site.Fact{Name: "Approved by", Text: personName(u.Approved)})
 	}
 	if reason := text.Block(u.Reason); reason != "" {
-		body.Facts = append(body.Facts, fact{Name: "Reason", Text: reason})
+		body.Facts = append(body.Facts, site.Fact{Name: "Reason", Text: reason})
 	}
 	if u.Attempt > 1 {
-		body.Facts = append(body.Facts, fact{Name: "Attempt", Text: fmt.Sprint(u.Attempt)})
+		body.Facts = append(body.Facts, site.Fact{Name: "Attempt", Text: fmt.Sprint(u.Attempt)})
 	}
 	if readsLogs(i) {
 		if body.Log, err = s.instances.api.log(r, i.ID, u); err != nil {
@@ -162,9 +163,9 @@ func (s *runs) show(r *request) (*page, error) {
 			return nil, err
 		}
 	}
-	return &page{
+	return &site.Page{
 		Template: "instance_run.html", Title: body.Text + " of " + body.Instance.Text, Body: body,
-		Crumbs: []link{{"Instances", "instances"}, body.Instance}, Command: fmt.Sprintf("okara instance logs %s --run %d", i.ID, u.N),
+		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, body.Instance}, Command: fmt.Sprintf("okara instance logs %s --run %d", i.ID, u.N),
 		Refresh: body.Watch && !body.Still,
 	}, nil
 }

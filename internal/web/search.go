@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // Downloads says how often something was fetched.
@@ -25,11 +26,11 @@ type searches struct {
 	catalog *catalog.Catalog
 	finder  *catalog.Finder
 	counts  counts
-	clock   clock
+	clock   site.Clock
 }
 
 // view is what the caller may read, if he may anything.
-func (s *searches) view(r *request) (v *catalog.View, complete bool, err error) {
+func (s *searches) view(r *site.Request) (v *catalog.View, complete bool, err error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, false, err
 	}
@@ -41,7 +42,7 @@ func (s *searches) view(r *request) (v *catalog.View, complete bool, err error) 
 type readingBody struct{ Read, All int }
 
 // reading is nil where the catalog was read.
-func (s *searches) reading(r *request, complete bool) *readingBody {
+func (s *searches) reading(r *site.Request, complete bool) *readingBody {
 	switch p := s.catalog.Progress(); {
 	case complete:
 		return nil
@@ -57,13 +58,13 @@ func itemPath(it addr.Item) string { return entryPath(it.Kind, it.String()) }
 func entryPath(kind, address string) string {
 	switch kind {
 	case addr.KindModule:
-		return "modules/" + escapePath(address)
+		return "modules/" + site.EscapePath(address)
 	case addr.KindMirror:
-		return "mirror/" + escapePath(address)
+		return "mirror/" + site.EscapePath(address)
 	case addr.KindTemplate:
-		return "templates/" + escapePath(address)
+		return "templates/" + site.EscapePath(address)
 	}
-	return "providers/" + escapePath(address)
+	return "providers/" + site.EscapePath(address)
 }
 
 // namespaceOf is what an item is listed under.
@@ -77,7 +78,7 @@ func namespacePath(it addr.Item) string { return namespaceHref(it.Kind, namespac
 
 func namespaceHref(kind, namespace string) string {
 	if kind == addr.KindModule {
-		return "modules/" + escapePath(namespace)
+		return "modules/" + site.EscapePath(namespace)
 	}
 	return "search?kind=" + kind + "&namespace=" + url.QueryEscape(namespace)
 }
@@ -103,34 +104,34 @@ func (c counts) of(it addr.Item) (stats downloads.Stats) {
 
 // resultRow is an entry in a list.
 type resultRow struct {
-	link
+	site.Link
 	Kind        string
 	Description string
 	Version     string
-	Time        moment
-	Marks       []mark
+	Time        site.Moment
+	Marks       []site.Mark
 	Downloads   int64 // of 30 days
 }
 
 func (s *searches) rowOf(e *catalog.Entry) resultRow {
 	row := resultRow{
-		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
+		Link: site.Link{Text: e.Address, Href: entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
 		Downloads: s.counts.month(e.Kind, e.Address),
 	}
 	if e.Deprecated {
-		row.Marks = append(row.Marks, mark{"deprecated", "bad"})
+		row.Marks = append(row.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 	}
 	if e.Signed {
-		row.Marks = append(row.Marks, mark{"signed", "good"})
+		row.Marks = append(row.Marks, site.Mark{Text: "signed", Kind: "good"})
 	}
 	switch e.Scan {
 	case "":
 	case catalog.ScanClean:
-		row.Marks = append(row.Marks, mark{"scanned", "good"})
+		row.Marks = append(row.Marks, site.Mark{Text: "scanned", Kind: "good"})
 	case catalog.ScanCritical, catalog.ScanHigh:
-		row.Marks = append(row.Marks, mark{e.Scan + " findings", "bad"})
+		row.Marks = append(row.Marks, site.Mark{Text: e.Scan + " findings", Kind: "bad"})
 	default:
-		row.Marks = append(row.Marks, mark{e.Scan + " findings", "plain"})
+		row.Marks = append(row.Marks, site.Mark{Text: e.Scan + " findings", Kind: "plain"})
 	}
 	return row
 }
@@ -142,14 +143,14 @@ type listBody struct {
 	Total, First, Last int
 	Before, After      string // links to the pages beside, "" for none
 	Near               []resultRow
-	Kinds              []choice
-	Scans, Sorts       []choice
+	Kinds              []site.Choice
+	Scans, Sorts       []site.Choice
 	Reading            *readingBody // the catalog has not been read yet; nil: it has
 	Wider              string       // the same in all namespaces and systems; "": it is
 }
 
 // queryIn reads what is looked for.
-func queryIn(r *request) (catalog.Query, error) {
+func queryIn(r *site.Request) (catalog.Query, error) {
 	q, err := catalog.ParseQuery(r.URL.Query())
 	if err != nil {
 		return q, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
@@ -157,7 +158,7 @@ func queryIn(r *request) (catalog.Query, error) {
 	return q, nil
 }
 
-func (s *searches) show(r *request) (*page, error) {
+func (s *searches) show(r *site.Request) (*site.Page, error) {
 	v, complete, err := s.view(r)
 	if err != nil {
 		return nil, err
@@ -168,15 +169,15 @@ func (s *searches) show(r *request) (*page, error) {
 	}
 	body := listBody{
 		Query: q, Reading: s.reading(r, complete),
-		Kinds: choose([]choice{
+		Kinds: site.Choose([]site.Choice{
 			{Text: "Everything"}, {Value: addr.KindModule, Text: "Modules"}, {Value: addr.KindProvider, Text: "Providers"},
 			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
 		}, q.Kind),
-		Scans: choose([]choice{
+		Scans: site.Choose([]site.Choice{
 			{Text: "Any scan"}, {Value: catalog.ScanLow, Text: "No findings"}, {Value: catalog.ScanMedium, Text: "None of medium or worse"},
 			{Value: catalog.ScanHigh, Text: "None of high or worse"}, {Value: catalog.ScanCritical, Text: "None that is critical"},
 		}, q.Scan),
-		Sorts: choose([]choice{
+		Sorts: site.Choose([]site.Choice{
 			{Text: "Best first"}, {Value: catalog.ByName, Text: "By name"}, {Value: catalog.ByNewest, Text: "Newest first"}, {Value: catalog.ByDownloads, Text: "Most downloads first"},
 		}, q.Sort),
 	}
@@ -193,11 +194,11 @@ func (s *searches) show(r *request) (*page, error) {
 			body.Near = append(body.Near, s.rowOf(e))
 		}
 	}
-	return &page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list --server", Body: body}, nil
+	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list --server", Body: body}, nil
 }
 
 // fill cuts the rows of this page out of a list.
-func (s *searches) fill(r *request, b *listBody, found []*catalog.Entry) {
+func (s *searches) fill(r *site.Request, b *listBody, found []*catalog.Entry) {
 	b.Total, b.First = len(found), (b.Page-1)*catalog.PageSize
 	b.Last = min(b.First+catalog.PageSize, b.Total)
 	for _, e := range found[min(b.First, b.Total):b.Last] {
@@ -217,7 +218,7 @@ func (s *searches) fill(r *request, b *listBody, found []*catalog.Entry) {
 	b.First++
 }
 
-func (s *searches) namespace(r *request) (*page, error) {
+func (s *searches) namespace(r *site.Request) (*site.Page, error) {
 	v, complete, err := s.view(r)
 	if err != nil {
 		return nil, err
@@ -230,8 +231,8 @@ func (s *searches) namespace(r *request) (*page, error) {
 	body := listBody{Query: catalog.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
 	found := v.Search(body.Query, s.counts.month)
 	if len(found) == 0 && complete {
-		return nil, notFound("there is no module in %s", name)
+		return nil, site.NotFound("there is no module in %s", name)
 	}
 	s.fill(r, &body, found)
-	return &page{Template: "namespace.html", Title: name, Crumbs: []link{{"Catalog", ""}}, Command: "okara list", Body: body}, nil
+	return &site.Page{Template: "namespace.html", Title: name, Crumbs: []site.Link{{Text: "Catalog"}}, Command: "okara list", Body: body}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -40,7 +41,7 @@ type evidences struct {
 // vouch looks for the evidence, but waits for it no longer than a part may take. All
 // of it is looked for on the page about it, which its tab names; the head of the
 // others says less.
-func (s *evidences) vouch(r *request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
+func (s *evidences) vouch(r *site.Request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	look := s.catalog.Brief
@@ -56,10 +57,10 @@ func (s *evidences) vouch(r *request, it addr.Item, v addr.Version, manifest oci
 }
 
 // marks are the words about it.
-func (v vouched) marks() []mark {
-	var all []mark
+func (v vouched) marks() []site.Mark {
+	var all []site.Mark
 	if v.Refused != "" {
-		all = append(all, mark{"not served", "bad"})
+		all = append(all, site.Mark{Text: "not served", Kind: "bad"})
 	}
 	if v.evidence == nil {
 		return all
@@ -69,14 +70,14 @@ func (v vouched) marks() []mark {
 	}
 	switch i := by(trust.Trusted); {
 	case i >= 0:
-		all = append(all, mark{"verified, signed by " + shortKey(v.evidence.Signatures[i]), "good"})
+		all = append(all, site.Mark{Text: "verified, signed by " + shortKey(v.evidence.Signatures[i]), Kind: "good"})
 	case by(trust.Consistent) >= 0:
-		all = append(all, mark{"signed by " + shortKey(v.evidence.Signatures[by(trust.Consistent)]), "plain"})
+		all = append(all, site.Mark{Text: "signed by " + shortKey(v.evidence.Signatures[by(trust.Consistent)]), Kind: "plain"})
 	case by(trust.NotChecked) >= 0 || v.evidence.Bundles > 0:
-		all = append(all, mark{"signed, not checked", "plain"})
+		all = append(all, site.Mark{Text: "signed, not checked", Kind: "plain"})
 	}
 	if by(trust.Invalid) >= 0 {
-		all = append(all, mark{"invalid signature", "bad"})
+		all = append(all, site.Mark{Text: "invalid signature", Kind: "bad"})
 	}
 	if report, ok := v.evidence.Scan(); ok {
 		kind := "good"
@@ -85,7 +86,7 @@ func (v vouched) marks() []mark {
 		} else if report.Scan.Medium+report.Scan.Low > 0 {
 			kind = "plain"
 		}
-		all = append(all, mark{fmt.Sprintf("scan %d critical, %d high", report.Scan.Critical, report.Scan.High), kind})
+		all = append(all, site.Mark{Text: fmt.Sprintf("scan %d critical, %d high", report.Scan.Critical, report.Scan.High), Kind: kind})
 	}
 	return all
 }
@@ -112,7 +113,7 @@ type securityBody struct {
 
 type signatureRow struct {
 	trust.Signature
-	Mark mark
+	Mark site.Mark
 }
 
 // reportRow is a document about a version.
@@ -138,7 +139,7 @@ type scanBody struct {
 }
 
 type levelChoice struct {
-	link
+	site.Link
 	Count int
 	Mark  string
 	Here  bool
@@ -153,14 +154,14 @@ type findingRow struct {
 
 // page fills in the page. Page is its own address, and files that of a file
 // of the version, nil if there are none.
-func (s *evidences) page(r *request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
+func (s *evidences) page(r *site.Request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
 	if v.evidence == nil {
 		return securityBody{Unknown: true}, nil
 	}
 	body := securityBody{Bundles: v.evidence.Bundles, More: v.evidence.More}
 	for _, sig := range v.evidence.Signatures {
 		kind := map[string]string{trust.Trusted: "good", trust.Invalid: "bad"}[sig.Result]
-		body.Signatures = append(body.Signatures, signatureRow{sig, mark{sig.Result, cmp.Or(kind, "plain")}})
+		body.Signatures = append(body.Signatures, signatureRow{sig, site.Mark{Text: sig.Result, Kind: cmp.Or(kind, "plain")}})
 	}
 	newest, scanned := v.evidence.Scan()
 	for _, report := range v.evidence.Reports {
@@ -177,7 +178,7 @@ func (s *evidences) page(r *request, repository string, v vouched, page string, 
 	}
 	body.Scan = &scanBody{reportRow: s.report(repository, newest), Level: r.URL.Query().Get("level")}
 	if scan.CheckLevel(body.Scan.Level) != nil {
-		return body, notFound("there is no level %q of findings", body.Scan.Level)
+		return body, site.NotFound("there is no level %q of findings", body.Scan.Level)
 	}
 	found, err := s.catalog.Findings(r.Context(), repository, newest)
 	switch {
@@ -194,7 +195,7 @@ func (s *evidences) page(r *request, repository string, v vouched, page string, 
 }
 
 // fill chooses the findings of this page.
-func (b *scanBody) fill(r *request, found *catalog.Findings, page string, files func(path string, line int) string) {
+func (b *scanBody) fill(r *site.Request, found *catalog.Findings, page string, files func(path string, line int) string) {
 	c := found.Counts
 	total := c.Critical + c.High + c.Medium + c.Low
 	b.Hidden = total - len(found.All)
@@ -203,7 +204,7 @@ func (b *scanBody) fill(r *request, found *catalog.Findings, page string, files 
 		if level != "" {
 			href += "?level=" + level
 		}
-		b.Levels = append(b.Levels, levelChoice{link{text, href}, n, mark, level == b.Level})
+		b.Levels = append(b.Levels, levelChoice{site.Link{Text: text, Href: href}, n, mark, level == b.Level})
 	}
 	choose("", "all", "plain", total)
 	for _, l := range []struct {
@@ -215,11 +216,11 @@ func (b *scanBody) fill(r *request, found *catalog.Findings, page string, files 
 	shown := slices.DeleteFunc(slices.Clone(found.All), func(f scan.Finding) bool { return b.Level != "" && f.Level != b.Level })
 	b.Found = len(shown)
 	n, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if last := max(0, len(shown)-1)/rowsPerPage + 1; err != nil || n < 1 || n > last {
+	if last := max(0, len(shown)-1)/site.RowsPerPage + 1; err != nil || n < 1 || n > last {
 		n = 1
 	}
-	first := (n - 1) * rowsPerPage
-	for _, f := range shown[first:min(first+rowsPerPage, len(shown))] {
+	first := (n - 1) * site.RowsPerPage
+	for _, f := range shown[first:min(first+site.RowsPerPage, len(shown))] {
 		row := findingRow{Finding: f, Mark: levelMark(f.Level), Host: followed(f.Link)}
 		if f.File != "" && files != nil {
 			row.Href = files(f.File, f.Line)
@@ -236,7 +237,7 @@ func (b *scanBody) fill(r *request, found *catalog.Findings, page string, files 
 	if n > 1 {
 		b.Before = other(n - 1)
 	}
-	if first+rowsPerPage < len(shown) {
+	if first+site.RowsPerPage < len(shown) {
 		b.After = other(n + 1)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // Options is what the pages need. Kit, Catalog and Finder are required.
@@ -54,24 +56,24 @@ func New(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if err := CheckImageHosts(o.ImageHosts); err != nil {
+	if err := markdown.CheckImageHosts(o.ImageHosts); err != nil {
 		return nil, err
 	}
-	return newSite(siteOptions{
-		Kit: o.Kit, Sets: sets(o), Version: o.Version, Replica: o.Replica, Search: !o.Off.Catalog, Images: imageHosts(o.ImageHosts).Policy(), Now: o.Now,
+	return site.New(site.Options{
+		Kit: o.Kit, Sets: sets(o), Version: o.Version, Replica: o.Replica, Search: !o.Off.Catalog, Images: markdown.ImageHosts(o.ImageHosts).Policy(), Now: o.Now,
 	})
 }
 
 // sets are those that are there and not off, in the order of the menu.
-func sets(o Options) []set {
-	cold := &cold{}
-	var inst []set
+func sets(o Options) []site.Set {
+	cold := &site.Cold{}
+	var inst []site.Set
 	if o.Instances != nil && !o.Off.Instances {
 		inst = append(inst, newInstances(instancesOptions{API: o.Instances, Mine: o.Mine, Now: o.Now}))
 	}
-	var all []set
+	var all []site.Set
 	if o.Off.Catalog {
-		all = append(all, set{Routes: func(r *routes) { r.Show("GET /ui/{$}", list, first) }})
+		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, first) }})
 	} else {
 		all = append(all, newCatalog(catalogOptions{
 			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Cold: cold, Beside: inst, Now: o.Now,
@@ -83,28 +85,28 @@ func sets(o Options) []set {
 	all = append(all, inst...)
 	if o.Depot != nil && !o.Off.Depot {
 		d := &depots{depot: o.Depot, hosts: hostsOf(o), clock: o.Now}
-		all = append(all, set{Menu: administrators("Depot", "depot"), Routes: d.routes})
+		all = append(all, site.Set{Menu: administrators("Depot", "depot"), Routes: d.routes})
 	}
 	if o.Doctor != nil && !o.Off.Doctor {
 		d := &doctors{doctor: o.Doctor, now: o.Now}
-		all = append(all, set{Menu: administrators("Doctor", "doctor"), Routes: d.routes})
+		all = append(all, site.Set{Menu: administrators("Doctor", "doctor"), Routes: d.routes})
 	}
 	if o.Audit != nil && !o.Off.Audit {
 		a := &audits{trail: o.Audit, clock: o.Now}
-		all = append(all, set{Menu: administrators("Audit", "audit"), Routes: a.routes})
+		all = append(all, site.Set{Menu: administrators("Audit", "audit"), Routes: a.routes})
 	}
-	return append(all, set{Templates: templateFiles, Routes: newLogins(o).routes})
+	return append(all, site.Set{Templates: templateFiles, Routes: newLogins(o).routes})
 }
 
-func hostsOf(o Options) hosts { return hosts{o.Hostname, o.Registry} }
+func hostsOf(o Options) site.Hosts { return site.Hosts{Server: o.Hostname, Registry: o.Registry} }
 
 // administrators is an entry of the menu for who runs the server.
-func administrators(text, path string) func(*request) []entry {
-	return func(r *request) []entry {
+func administrators(text, path string) func(*site.Request) []site.Entry {
+	return func(r *site.Request) []site.Entry {
 		if !r.Grant.May(access.Server()) {
 			return nil
 		}
-		return []entry{{link: link{text, path}}}
+		return []site.Entry{{Link: site.Link{Text: text, Href: path}}}
 	}
 }
 

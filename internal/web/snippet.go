@@ -8,6 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // constraint allows what is compatible with a version.
@@ -22,14 +23,14 @@ func constraint(v addr.Version) string {
 // snippets are the ways to use what is here.
 type snippets struct {
 	catalog *catalog.Catalog
-	hosts   hosts
+	hosts   site.Hosts
 }
 
 // module are the ways to use a version of a module.
-func (s snippets) module(r *request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []snippet {
+func (s snippets) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []site.Snippet {
 	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
 	digest := mv.Manifest.Digest.String()
-	return []snippet{
+	return []site.Snippet{
 		{
 			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
 			Text: block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), nil),
@@ -65,32 +66,32 @@ func constraintRange(v addr.Version) string {
 }
 
 // provider are the ways to use a version of a provider.
-func (s snippets) provider(r *request, p addr.Provider, v addr.Version, by vouched) []snippet {
+func (s snippets) provider(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Snippet {
 	source := s.hosts.Of(r) + "/" + p.String()
 	if p.Hostname != "" {
 		source = p.String()
 	}
-	all := []snippet{{
+	all := []site.Snippet{{
 		Title: "Require it", Note: "In the root module.",
 		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + quoted(source) + "\n      version = " + quoted(constraint(v)) + "\n    }\n  }\n}\n",
 	}}
 	if p.Hostname != "" {
-		all = append(all, snippet{
+		all = append(all, site.Snippet{
 			Title: "Install it from here, with its signatures", Note: "This writes the configuration that has the tools check the keys of its publisher, as its own registry would.",
 			Text: "okara cli-config https://" + s.hosts.Of(r) + " --origin " + p.Hostname + "\n",
-		}, snippet{
+		}, site.Snippet{
 			Title: "Install it from here, as a mirror", Note: "In the CLI configuration; okara cli-config writes all of it.",
 			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.hosts.Of(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
 		})
 	}
 	all = append(all, s.ociMirror(r, p))
 	return append(all,
-		snippet{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine adds its own.", Text: "okara lock\n"},
+		site.Snippet{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine adds its own.", Text: "okara lock\n"},
 		verifySnippet(p.String()+"@"+v.String(), by))
 }
 
 // ociMirror has OpenTofu install providers from the registry, with no server between.
-func (s snippets) ociMirror(r *request, p addr.Provider) snippet {
+func (s snippets) ociMirror(r *site.Request, p addr.Provider) site.Snippet {
 	host := s.hosts.Of(r)
 	path := "/" + p.Namespace + "/" + p.Type
 	if p.Hostname != "" {
@@ -102,7 +103,7 @@ func (s snippets) ociMirror(r *request, p addr.Provider) snippet {
 	if !strings.HasSuffix(repository, path) { // a layout that orders the parts in its own way
 		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
 	}
-	return snippet{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
+	return site.Snippet{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
 }
 
 // literal is a text in quotes in which ${ } stay what they are.
@@ -110,8 +111,8 @@ func literal(s string) string { return `"` + s + `"` }
 
 // verifySnippet proves who made a version, with the key that signed it as far as
 // that is known.
-func verifySnippet(version string, by vouched) snippet {
-	one := snippet{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
+func verifySnippet(version string, by vouched) site.Snippet {
+	one := site.Snippet{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
 	if by.evidence == nil {
 		return one
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -40,10 +41,10 @@ type statesBody struct {
 
 // stateRow is a state, or one of its workspaces.
 type stateRow struct {
-	link
+	site.Link
 	Count   int // of workspaces; -1: not known yet
 	Version int64
-	Written moment
+	Written site.Moment
 	Holders []holder
 	Problem string
 }
@@ -54,22 +55,22 @@ type holder struct{ Workspace, Who string }
 // statesOptions is what the pages of states need.
 type statesOptions struct {
 	States *states.States
-	Hosts  hosts
-	Cold   *cold
-	Now    clock
+	Hosts  site.Hosts
+	Cold   *site.Cold
+	Now    site.Clock
 }
 
 //go:embed statepages/templates/*.html
 var stateFiles embed.FS
 
 // newStates returns the pages of states.
-func newStates(o statesOptions) set {
+func newStates(o statesOptions) site.Set {
 	seen := visibility{o.States}
 	lists := &stateLists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now}
 	versions := &stateVersions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now}
 	reveals := &stateReveals{versions: versions, clock: o.Now}
-	return set{Templates: below(stateFiles, "statepages"), Menu: stateMenu, Routes: func(r *routes) {
-		r.Show("GET /ui/states", list, lists.all) // lists what may be read
+	return site.Set{Templates: below(stateFiles, "statepages"), Menu: stateMenu, Routes: func(r *site.Routes) {
+		r.Show("GET /ui/states", site.List, lists.all) // lists what may be read
 		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
 		r.Show("GET /ui/states/{name}/{workspace}", seen.one, versions.show)
 		r.Show("GET /ui/states/{name}/{workspace}/history", seen.one, versions.history)
@@ -77,16 +78,16 @@ func newStates(o statesOptions) set {
 		r.Show("GET /ui/states/{name}/{workspace}/{n}", seen.one, versions.show)
 		r.Show("GET /ui/states/{name}/{workspace}/{n}/resources", seen.one, versions.resources)
 		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.one, reveals.show)
-		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", holds(seen.one), reveals.reveal)
+		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", site.Holds(seen.one), reveals.reveal)
 	}}
 }
 
 // stateMenu has the states for who may read any.
-func stateMenu(r *request) []entry {
+func stateMenu(r *site.Request) []site.Entry {
 	if !r.Grant.May(anyState()) {
 		return nil
 	}
-	return []entry{{link: link{"States", "states"}}}
+	return []site.Entry{{Link: site.Link{Text: "States", Href: "states"}}}
 }
 
 // visibility says what of the states a caller may see.
@@ -103,17 +104,17 @@ func (v visibility) readAny(name string) access.Right {
 }
 
 // one is the right to the workspace that a path names.
-func (v visibility) one(r *request) (access.Right, error) {
+func (v visibility) one(r *site.Request) (access.Right, error) {
 	return v.read(r.PathValue("name"), r.PathValue("workspace")), nil
 }
 
 // some is that to anything of the state that a path names.
-func (v visibility) some(r *request) (access.Right, error) {
+func (v visibility) some(r *site.Request) (access.Right, error) {
 	return v.readAny(r.PathValue("name")), nil
 }
 
 // of are the workspaces of a state that the caller may read.
-func (v visibility) of(r *request, name string, sum *states.Summary) *states.Summary {
+func (v visibility) of(r *site.Request, name string, sum *states.Summary) *states.Summary {
 	if sum == nil || r.Grant.May(v.read(name, "")) {
 		return sum
 	}
@@ -127,12 +128,12 @@ func (v visibility) of(r *request, name string, sum *states.Summary) *states.Sum
 type stateLists struct {
 	states     *states.States
 	visibility visibility
-	hosts      hosts
-	clock      clock
+	hosts      site.Hosts
+	clock      site.Clock
 }
 
 // all lists the states that the caller may read.
-func (s *stateLists) all(r *request) (*page, error) {
+func (s *stateLists) all(r *site.Request) (*site.Page, error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, err
 	}
@@ -149,14 +150,14 @@ func (s *stateLists) all(r *request) (*page, error) {
 	names, body.Unread = s.listable(r, names)
 	body.Total = len(names)
 	var first, last int
-	first, last, body.Before, body.After = cut(r, len(names))
+	first, last, body.Before, body.After = site.Cut(r, len(names))
 	body.Rows = s.rows(r, names[first:last])
 	for _, row := range body.Rows {
 		if row.Count < 0 && row.Problem == "" {
 			body.Left++
 		}
 	}
-	return &page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Body: body}, nil
+	return &site.Page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Body: body}, nil
 }
 
 // anyState is the right to anything of any state.
@@ -167,7 +168,7 @@ func anyState() access.Right {
 // listable are the states of which the caller may read something. Of one with some
 // workspaces that he may read, were they there, he is told if they are; unread says
 // that not all were looked at, and not how many.
-func (s *stateLists) listable(r *request, names []string) (all []string, unread bool) {
+func (s *stateLists) listable(r *site.Request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
 	var partly []string
 	for i, name := range names {
@@ -193,7 +194,7 @@ func (s *stateLists) listable(r *request, names []string) (all []string, unread 
 
 // summaries reads several states at once, each as the caller may see it, as far as
 // that is done in time.
-func (s *stateLists) summaries(r *request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
+func (s *stateLists) summaries(r *site.Request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
 	var g errgroup.Group
@@ -216,7 +217,7 @@ func (s *stateLists) summaries(r *request, names []string, each func(i int, name
 }
 
 // rows asks for several states at once, and leaves out what is not there in time.
-func (s *stateLists) rows(r *request, names []string) []stateRow {
+func (s *stateLists) rows(r *site.Request, names []string) []stateRow {
 	rows := make([]stateRow, len(names))
 	s.summaries(r, names, func(i int, name string, sum *states.Summary, err error) {
 		rows[i] = s.row(name, sum)
@@ -229,7 +230,7 @@ func (s *stateLists) rows(r *request, names []string) []stateRow {
 
 // row is what is known of a state; nil: nothing yet.
 func (s *stateLists) row(name string, sum *states.Summary) stateRow {
-	row := stateRow{link: link{name, statePath(name)}, Count: -1}
+	row := stateRow{Link: site.Link{Text: name, Href: statePath(name)}, Count: -1}
 	if sum == nil {
 		return row
 	}
@@ -242,7 +243,7 @@ func (s *stateLists) row(name string, sum *states.Summary) stateRow {
 	}
 	row.Written = s.clock.When(last)
 	for _, h := range sum.Locks {
-		row.Holders = append(row.Holders, holder{text.Block(h.Workspace), whoHolds(h)})
+		row.Holders = append(row.Holders, holder{text.Block(h.Workspace), site.WhoHolds(h)})
 	}
 	return row
 }
@@ -250,15 +251,15 @@ func (s *stateLists) row(name string, sum *states.Summary) stateRow {
 // statePath is the page of a state, or of one of its workspaces, below Up.
 func statePath(name string, more ...string) string {
 	var path strings.Builder
-	path.WriteString("states/" + escapePath(name))
+	path.WriteString("states/" + site.EscapePath(name))
 	for _, m := range more {
-		path.WriteString("/" + escapePath(m))
+		path.WriteString("/" + site.EscapePath(m))
 	}
 	return path.String()
 }
 
 // workspaces lists those of a state.
-func (s *stateLists) workspaces(r *request) (*page, error) {
+func (s *stateLists) workspaces(r *site.Request) (*site.Page, error) {
 	name := r.PathValue("name")
 	sum, err := s.states.Summary(r.Context(), name)
 	sum = s.visibility.of(r, name, sum)
@@ -277,11 +278,11 @@ func (s *stateLists) workspaces(r *request) (*page, error) {
 	}
 	var first, last int
 	body.Total = len(heads)
-	first, last, body.Before, body.After = cut(r, len(heads))
+	first, last, body.Before, body.After = site.Cut(r, len(heads))
 	for _, h := range heads[first:last] {
-		row := stateRow{link: link{text.Block(h.Workspace), statePath(name, h.Workspace)}, Version: h.N, Written: s.clock.When(h.Created)}
+		row := stateRow{Link: site.Link{Text: text.Block(h.Workspace), Href: statePath(name, h.Workspace)}, Version: h.N, Written: s.clock.When(h.Created)}
 		if held := sum.Held(h.Workspace); held != nil {
-			row.Holders = []holder{{Who: whoHolds(*held)}}
+			row.Holders = []holder{{Who: site.WhoHolds(*held)}}
 		}
 		body.Rows = append(body.Rows, row)
 	}
@@ -289,8 +290,8 @@ func (s *stateLists) workspaces(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{
-		Template: "state.html", Title: name, Body: body, Crumbs: []link{{"States", "states"}},
+	return &site.Page{
+		Template: "state.html", Title: name, Body: body, Crumbs: []site.Link{{Text: "States", Href: "states"}},
 		Command: "okara state list " + states.ShellQuote(s.hosts.RegistryOf(r)+"/"+repository),
 	}, nil
 }
@@ -298,7 +299,7 @@ func (s *stateLists) workspaces(r *request) (*page, error) {
 // noState is the answer to a state, a workspace or a version that is not there.
 func noState(err error, what string) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		return notFound("there is no state %s that this server knows", text.Block(what))
+		return site.NotFound("there is no state %s that this server knows", text.Block(what))
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -19,7 +20,7 @@ const historyRows = 50
 // historyBody are the versions of a workspace, newest first.
 type historyBody struct {
 	Name, Workspace string
-	Tabs            []tab
+	Tabs            []site.Tab
 	Rows            []historyRow
 	Total           int
 	Jumps           bool   // a lock was taken over
@@ -28,17 +29,17 @@ type historyBody struct {
 }
 
 type historyRow struct {
-	link
-	Written        moment
+	site.Link
+	Written        site.Moment
 	Serial         uint64
 	Stored         int64
 	Who, Why, Tool string
-	Marks          []mark
+	Marks          []site.Mark
 	Compare        string // with the version before, below Up
 }
 
 // history lists the versions of a workspace.
-func (s *stateVersions) history(r *request) (*page, error) {
+func (s *stateVersions) history(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
@@ -73,19 +74,19 @@ func (s *stateVersions) history(r *request) (*page, error) {
 	if last < len(p.Numbers) {
 		body.Older = fmt.Sprintf("?before=%d", p.Numbers[last-1])
 	}
-	return &page{
+	return &site.Page{
 		Template: "state_history.html", Title: "History of " + body.Workspace, Body: body, Command: p.command("history"),
-		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {body.Workspace, p.path()}},
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.path()}},
 	}, nil
 }
 
 // takenOver marks the first version after a lock was taken from who held it.
-func takenOver() mark { return mark{"taken over", "bad"} }
+func takenOver() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"} }
 
 func (s *stateVersions) historyRow(p versionPlace, v statebackend.Version) historyRow {
 	row := historyRow{
-		link: link{strconv.FormatInt(v.N, 10), p.path(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
-		Who: clip(text.Block(v.Who)), Why: clip(text.Block(v.Why())), Tool: clip(text.Block(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
+		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.path(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
+		Who: site.Clip(text.Block(v.Who)), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
 	}
 	old := p.before(v.N)
 	if old > 0 {
@@ -128,13 +129,13 @@ type diffValue struct {
 }
 
 // diff compares two versions as okara state diff does.
-func (s *stateVersions) diff(r *request) (*page, error) {
+func (s *stateVersions) diff(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.Numbers) == 0 {
-		return nil, notFound("workspace %s has no version yet", text.Block(p.workspace))
+		return nil, site.NotFound("workspace %s has no version yet", text.Block(p.workspace))
 	}
 	body := diffBody{Name: p.name, Workspace: text.Block(p.workspace), To: p.Numbers[0], From: p.Numbers[min(1, len(p.Numbers)-1)]}
 	for name, n := range map[string]*int64{"from": &body.From, "to": &body.To} {
@@ -144,17 +145,17 @@ func (s *stateVersions) diff(r *request) (*page, error) {
 			}
 		}
 	}
-	body.Choices = p.Numbers[:min(len(p.Numbers), rowsPerPage)]
-	if err := s.cold.do(r.Grant.Caller, func() error { return s.compare(r, p, &body) }); err != nil {
+	body.Choices = p.Numbers[:min(len(p.Numbers), site.RowsPerPage)]
+	if err := s.cold.Do(r.Grant.Caller, func() error { return s.compare(r, p, &body) }); err != nil {
 		return nil, noState(err, p.name)
 	}
-	return &page{
+	return &site.Page{
 		Template: "state_diff.html", Title: "Compare versions", Body: body, Command: p.command("diff", fmt.Sprint(body.From), fmt.Sprint(body.To)),
-		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {body.Workspace, p.path()}},
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.path()}},
 	}, nil
 }
 
-func (s *stateVersions) compare(r *request, p versionPlace, b *diffBody) error {
+func (s *stateVersions) compare(r *site.Request, p versionPlace, b *diffBody) error {
 	var docs [2]*states.Document
 	for i, n := range []int64{b.From, b.To} {
 		d, err := s.states.Document(r.Context(), p.name, p.workspace, n)
@@ -177,7 +178,7 @@ func (s *stateVersions) compare(r *request, p versionPlace, b *diffBody) error {
 func (b *diffBody) fill(changes []states.Change) {
 	left := maxChanges
 	for _, c := range changes {
-		row := diffRow{Address: clip(text.Block(c.Address))}
+		row := diffRow{Address: site.Clip(text.Block(c.Address))}
 		switch c.Action {
 		case states.Add:
 			row.Sign, row.Action, b.Added = "+", "added", b.Added+1
@@ -194,7 +195,7 @@ func (b *diffBody) fill(changes []states.Change) {
 		row.More = len(c.Attributes) - n
 		left -= n
 		for _, at := range c.Attributes[:n] {
-			v := diffValue{Path: clip(text.Block(at.Path)), Sensitive: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
+			v := diffValue{Path: site.Clip(text.Block(at.Path)), Sensitive: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
 			v.Before, _ = cutValue(valueText(at.Before))
 			v.After, _ = cutValue(valueText(at.After))
 			row.Values = append(row.Values, v)

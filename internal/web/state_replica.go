@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // maxReplicas bounds those of a workspace that a page shows.
@@ -16,7 +17,7 @@ const maxReplicas = 20
 
 // replicaRow is a copy of a workspace, as far as it came.
 type replicaRow struct {
-	link
+	site.Link
 	N       int64  // its newest version; 0: none
 	Lag     string // "": it was not read in time
 	Behind  bool
@@ -31,7 +32,7 @@ type replicasBody struct {
 	More    int  // that are not shown
 }
 
-func (s *stateVersions) replicas(r *request, p versionPlace) (b replicasBody) {
+func (s *stateVersions) replicas(r *site.Request, p versionPlace) (b replicasBody) {
 	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
 	marked, whole := s.states.Marked(ctx)
@@ -47,7 +48,7 @@ func (s *stateVersions) replicas(r *request, p versionPlace) (b replicasBody) {
 			b.More++
 			continue
 		}
-		row := replicaRow{link: link{m.State, statePath(m.State, p.workspace)}, Command: copyCommand(s.hosts.RegistryOf(r), p.Repository, m.Repository, p.workspace)}
+		row := replicaRow{Link: site.Link{Text: m.State, Href: statePath(m.State, p.workspace)}, Command: copyCommand(s.hosts.RegistryOf(r), p.Repository, m.Repository, p.workspace)}
 		if there, err := s.states.Numbers(ctx, m.State, p.workspace); err == nil {
 			if len(there) > 0 {
 				row.N = there[0]
@@ -65,7 +66,7 @@ func lag(source []int64, n int64) (text string, behind bool) {
 	if missing == 0 {
 		return "up to date", false
 	}
-	return plural(missing, "version") + " behind", true
+	return site.Plural(missing, "version") + " behind", true
 }
 
 func copyCommand(registry, from, to, workspace string) string {
@@ -76,10 +77,10 @@ func copyCommand(registry, from, to, workspace string) string {
 }
 
 // replicaMarks say of a version which copies stand at it.
-func replicaMarks(rows []replicaRow, n int64) (all []mark) {
+func replicaMarks(rows []replicaRow, n int64) (all []site.Mark) {
 	for _, row := range rows {
 		if row.N == n {
-			all = append(all, mark{"newest in " + row.Text, "plain"})
+			all = append(all, site.Mark{Text: "newest in " + row.Text, Kind: "plain"})
 		}
 	}
 	return all
@@ -87,7 +88,7 @@ func replicaMarks(rows []replicaRow, n int64) (all []mark) {
 
 // replicaOf describes whose copy a workspace is; nil: it is none. How far it is
 // behind is known where the original is here as well and the caller may read it.
-func (s *stateVersions) replicaOf(r *request, p versionPlace) *replicaBody {
+func (s *stateVersions) replicaOf(r *site.Request, p versionPlace) *replicaBody {
 	if p.Replica == nil {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (s *stateVersions) replicaOf(r *request, p versionPlace) *replicaBody {
 type replicaBody struct {
 	Source   string
 	Original string // its page, below Up; "": it is not here
-	Since    moment
+	Since    site.Moment
 	Lag      string // "": it is not known here
 	Behind   bool
 	Command  string // that asks the original

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // maxAttributes bounds the values of one resource on a page.
@@ -19,7 +20,7 @@ const maxAttributes = 500
 type resourcesBody struct {
 	Name, Workspace string
 	N               int64
-	Tabs            []tab
+	Tabs            []site.Tab
 	Why             string
 	Query           string // part of the address
 	Rows            []resourceRow
@@ -30,7 +31,7 @@ type resourcesBody struct {
 }
 
 type resourceRow struct {
-	link
+	site.Link
 	Provider string
 	Values   int
 }
@@ -38,7 +39,7 @@ type resourceRow struct {
 // resourceBody is one resource.
 type resourceBody struct {
 	Address string
-	Facts   []fact
+	Facts   []site.Fact
 	Values  []valueRow
 	More    int // values that are not shown
 }
@@ -51,7 +52,7 @@ type valueRow struct {
 }
 
 // resources lists those of a version, or shows the values of one.
-func (s *stateVersions) resources(r *request) (*page, error) {
+func (s *stateVersions) resources(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
@@ -62,20 +63,20 @@ func (s *stateVersions) resources(r *request) (*page, error) {
 	}
 	body := resourcesBody{
 		Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Tabs: stateTabs(p, d, "resources"), Why: d.Why,
-		Query: clip(r.URL.Query().Get("q")), All: p.at("resources"),
+		Query: site.Clip(r.URL.Query().Get("q")), All: p.at("resources"),
 	}
-	pg := &page{
+	pg := &site.Page{
 		Template: "state_resources.html", Title: "Resources", Command: p.command("pull", fmt.Sprint(p.n)),
-		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {body.Workspace, p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}},
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: body.Workspace, Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}},
 	}
 	switch address := r.URL.Query().Get("address"); {
 	case d.Document == nil:
 	case address != "":
 		if body.One = oneResource(p, d, address); body.One == nil {
-			return nil, notFound("version %d has no resource %s", p.n, clip(text.Block(address)))
+			return nil, site.NotFound("version %d has no resource %s", p.n, site.Clip(text.Block(address)))
 		}
 		pg.Title = body.One.Address
-		pg.Crumbs = append(pg.Crumbs, link{"Resources", body.All})
+		pg.Crumbs = append(pg.Crumbs, site.Link{Text: "Resources", Href: body.All})
 	default:
 		body.fill(r, p, d)
 	}
@@ -84,7 +85,7 @@ func (s *stateVersions) resources(r *request) (*page, error) {
 }
 
 // fill cuts the rows of this page out of the resources that the query is part of.
-func (b *resourcesBody) fill(r *request, p versionPlace, d *states.VersionView) {
+func (b *resourcesBody) fill(r *site.Request, p versionPlace, d *states.VersionView) {
 	var found []states.Resource
 	for _, res := range d.Resources() {
 		if res.Mode != states.ModeOutput && strings.Contains(res.Address, b.Query) {
@@ -92,11 +93,11 @@ func (b *resourcesBody) fill(r *request, p versionPlace, d *states.VersionView) 
 		}
 	}
 	b.Total = len(found)
-	first, last, before, after := cut(r, len(found))
+	first, last, before, after := site.Cut(r, len(found))
 	b.Before, b.After = before, after
 	for _, res := range found[first:last] {
 		values, _ := d.Values(res.Address)
-		b.Rows = append(b.Rows, resourceRow{link{clip(text.Block(res.Address)), b.All + "?address=" + url.QueryEscape(res.Address)}, providerName(res.Provider), len(values)})
+		b.Rows = append(b.Rows, resourceRow{site.Link{Text: site.Clip(text.Block(res.Address)), Href: b.All + "?address=" + url.QueryEscape(res.Address)}, providerName(res.Provider), len(values)})
 	}
 }
 
@@ -105,7 +106,7 @@ func providerName(written string) string {
 	if _, rest, ok := strings.Cut(written, `provider["`); ok {
 		written, _, _ = strings.Cut(rest, `"]`)
 	}
-	return clip(text.Block(written))
+	return site.Clip(text.Block(written))
 }
 
 // oneResource are the values of a resource or an output; nil if there is none.
@@ -114,12 +115,12 @@ func oneResource(p versionPlace, d *states.VersionView, address string) *resourc
 	if !ok {
 		return nil
 	}
-	b := &resourceBody{Address: clip(text.Block(address))}
+	b := &resourceBody{Address: site.Clip(text.Block(address))}
 	for _, res := range d.Resources() {
 		if res.Address == address && res.Mode != states.ModeOutput {
-			b.Facts = []fact{{Name: "Type", Text: clip(text.Block(res.Type))}, {Name: "Provider", Text: providerName(res.Provider)}}
+			b.Facts = []site.Fact{{Name: "Type", Text: site.Clip(text.Block(res.Type))}, {Name: "Provider", Text: providerName(res.Provider)}}
 			if res.Module != "" {
-				b.Facts = append(b.Facts, fact{Name: "Module", Text: clip(text.Block(res.Module))})
+				b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: site.Clip(text.Block(res.Module))})
 			}
 		}
 	}
@@ -135,11 +136,11 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 	values, _ := d.Values(res.Address)
 	if len(values) == 1 && values[0].Path == "value" {
 		row := newValue(p, res.Address, values[0])
-		row.Path = clip(text.Block(res.Name))
+		row.Path = site.Clip(text.Block(res.Name))
 		return row
 	}
 	lines := make([]string, 0, len(values))
-	row := valueRow{Path: clip(text.Block(res.Name))}
+	row := valueRow{Path: site.Clip(text.Block(res.Name))}
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
 		if one.Reveal != "" { // of one that is partly masked, the page of all of its values
@@ -155,7 +156,7 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 }
 
 func newValue(p versionPlace, address string, v states.Value) valueRow {
-	row := valueRow{Path: clip(text.Block(v.Path))}
+	row := valueRow{Path: site.Clip(text.Block(v.Path))}
 	if v.Sensitive {
 		q := url.Values{"address": {address}, "path": {v.Path}}
 		row.Reveal = p.at("reveal") + "?" + q.Encode()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // maxRevealed bounds a value that is shown whole.
@@ -32,11 +33,11 @@ type hiddenField struct{ Name, Value string }
 // stateReveals show a masked value, once asked for it.
 type stateReveals struct {
 	versions *stateVersions
-	clock    clock
+	clock    site.Clock
 }
 
 // show asks whether to show a masked value, and says what that leaves behind.
-func (s *stateReveals) show(r *request) (*page, error) {
+func (s *stateReveals) show(r *site.Request) (*site.Page, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (s *stateReveals) show(r *request) (*page, error) {
 }
 
 // reveal shows one masked value, and records that, without the value.
-func (s *stateReveals) reveal(r *request, f *form) (*answer, error) {
+func (s *stateReveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
@@ -67,13 +68,13 @@ func (s *stateReveals) reveal(r *request, f *form) (*answer, error) {
 	pg.Body, pg.Key = body, ""
 	r.Grant.Record(s.versions.visibility.read(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
-		Detail: clip(text.Block(address + " " + path)),
+		Detail: site.Clip(text.Block(address + " " + path)),
 	})
-	return &answer{Page: pg}, nil
+	return &site.Answer{Page: pg}, nil
 }
 
 // masked is the page of a value, without it, and the value.
-func (s *stateReveals) masked(r *request, p versionPlace, address, path string) (*page, json.RawMessage, error) {
+func (s *stateReveals) masked(r *site.Request, p versionPlace, address, path string) (*site.Page, json.RawMessage, error) {
 	d, err := s.versions.document(r, p, p.n)
 	if err != nil {
 		return nil, nil, noState(err, p.name)
@@ -84,12 +85,12 @@ func (s *stateReveals) masked(r *request, p versionPlace, address, path string) 
 		raw, ok = d.Reveal(address, path)
 	}
 	if !ok {
-		return nil, nil, notFound("version %d has no such value", p.n)
+		return nil, nil, site.NotFound("version %d has no such value", p.n)
 	}
 	back := p.at("resources") + "?address=" + url.QueryEscape(address)
-	return &page{
+	return &site.Page{
 		Template: "state_reveal.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
-		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {text.Block(p.workspace), p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}, {clip(text.Block(address)), back}},
-		Body:   stateRevealBody{Address: clip(text.Block(address)), Path: clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: text.Block(p.workspace), Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}, {Text: site.Clip(text.Block(address)), Href: back}},
+		Body:   stateRevealBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -28,14 +29,14 @@ type versionPlace struct {
 type stateVersions struct {
 	states     *states.States
 	visibility visibility
-	hosts      hosts
-	cold       *cold
-	clock      clock
+	hosts      site.Hosts
+	cold       *site.Cold
+	clock      site.Clock
 }
 
 // at reads the path of a page, and finds what is there. Without a number it is the
 // newest version.
-func (s *stateVersions) at(r *request) (p versionPlace, err error) {
+func (s *stateVersions) at(r *site.Request) (p versionPlace, err error) {
 	p.name, p.workspace = r.PathValue("name"), r.PathValue("workspace")
 	if p.Workspace, err = s.states.Workspace(r.Context(), p.name, p.workspace); err != nil {
 		return p, noState(err, p.name+", workspace "+p.workspace)
@@ -56,7 +57,7 @@ func (s *stateVersions) at(r *request) (p versionPlace, err error) {
 func (p versionPlace) number(shown string) (int64, error) {
 	n, err := strconv.ParseInt(shown, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != shown || !slices.Contains(p.Numbers, n) {
-		return 0, notFound("workspace %s has no version %s", text.Block(p.workspace), clip(text.Block(shown)))
+		return 0, site.NotFound("workspace %s has no version %s", text.Block(p.workspace), site.Clip(text.Block(shown)))
 	}
 	return n, nil
 }
@@ -89,7 +90,7 @@ func (p versionPlace) before(n int64) int64 {
 }
 
 // document reads the version, in a place for cold work if nobody did before.
-func (s *stateVersions) document(r *request, p versionPlace, n int64) (d *states.VersionView, err error) {
+func (s *stateVersions) document(r *site.Request, p versionPlace, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)
 		return err
@@ -97,7 +98,7 @@ func (s *stateVersions) document(r *request, p versionPlace, n int64) (d *states
 	if s.states.Has(p.name, p.workspace, n) {
 		return d, read()
 	}
-	return d, s.cold.do(r.Grant.Caller, read)
+	return d, s.cold.Do(r.Grant.Caller, read)
 }
 
 // versionBody is a version of a state, or the workspace by its newest one.
@@ -105,10 +106,10 @@ type versionBody struct {
 	Name, Workspace string
 	N               int64
 	Newest          bool
-	Marks           []mark
-	Facts           []fact
-	Tabs            []tab
-	Lock            *lockBody
+	Marks           []site.Mark
+	Facts           []site.Fact
+	Tabs            []site.Tab
+	Lock            *site.Lock
 	Replica         *replicaBody
 	Why             string // why nothing of it is shown
 	Outputs         []valueRow
@@ -116,7 +117,7 @@ type versionBody struct {
 	Managed, Data   []typeRow
 	Compare         string // with the version before, below Up
 	Current         string // the newest version, below Up
-	Commands        []snippet
+	Commands        []site.Snippet
 }
 
 // typeRow is how many resources of a type there are.
@@ -126,23 +127,23 @@ type typeRow struct {
 }
 
 // show is the newest version of a workspace and who holds its lock, or any other one.
-func (s *stateVersions) show(r *request) (*page, error) {
+func (s *stateVersions) show(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}
 	body := versionBody{Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Newest: len(p.Numbers) == 0 || p.n == p.Numbers[0]}
 	if body.Newest {
-		body.Lock = newLock(s.clock, p.Held, p.repository, p.workspace)
+		body.Lock = site.NewLock(s.clock, p.Held, p.repository, p.workspace)
 		body.Replica = s.replicaOf(r, p)
 	}
-	pg := &page{
+	pg := &site.Page{
 		Template: "state_version.html", Title: body.Workspace,
-		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}}, Command: p.command("show"),
+		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}}, Command: p.command("show"),
 	}
 	if r.PathValue("n") != "" {
 		pg.Title = fmt.Sprintf("Version %d", p.n)
-		pg.Crumbs = append(pg.Crumbs, link{body.Workspace, p.path()})
+		pg.Crumbs = append(pg.Crumbs, site.Link{Text: body.Workspace, Href: p.path()})
 	}
 	if p.n > 0 {
 		d, err := s.document(r, p, p.n)
@@ -177,14 +178,14 @@ func (s *stateVersions) describe(b *versionBody, p versionPlace, d *states.Versi
 			types[[2]string{res.Mode, res.Type}]++
 			continue
 		}
-		if len(b.Outputs) < rowsPerPage {
+		if len(b.Outputs) < site.RowsPerPage {
 			b.Outputs = append(b.Outputs, outputRow(p, d, res))
 		} else {
 			b.More++
 		}
 	}
 	for key, n := range types {
-		row := typeRow{clip(text.Block(key[1])), p.at("resources") + "?q=" + url.QueryEscape(key[1]+"."), n}
+		row := typeRow{site.Clip(text.Block(key[1])), p.at("resources") + "?q=" + url.QueryEscape(key[1]+"."), n}
 		if key[0] == states.ModeData {
 			b.Data = append(b.Data, row)
 		} else {
@@ -197,19 +198,19 @@ func (s *stateVersions) describe(b *versionBody, p versionPlace, d *states.Versi
 // mostFirst are the types with the most resources first.
 func mostFirst(rows []typeRow) []typeRow {
 	slices.SortFunc(rows, func(a, b typeRow) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Type, b.Type)) })
-	return rows[:min(len(rows), rowsPerPage)]
+	return rows[:min(len(rows), site.RowsPerPage)]
 }
 
 // versionFacts are what the manifest of a version says, and how large the state is.
-func versionFacts(now clock, v statebackend.Version, size int) []fact {
-	all := []fact{
+func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact {
+	all := []site.Fact{
 		{Name: "Version", Text: strconv.FormatInt(v.N, 10)},
 		{Name: "Written", When: now.When(v.Created)},
 		{Name: "Serial", Text: strconv.FormatUint(v.Serial, 10)},
 	}
 	add := func(name, shown string) {
 		if shown != "" {
-			all = append(all, fact{Name: name, Text: clip(text.Block(shown))})
+			all = append(all, site.Fact{Name: name, Text: site.Clip(text.Block(shown))})
 		}
 	}
 	add("By", v.Who)
@@ -223,31 +224,31 @@ func versionFacts(now clock, v statebackend.Version, size int) []fact {
 		add("Sealed for", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "keys that it does not name"))
 	}
 	add("Lineage", v.Lineage)
-	return append(all, fact{Name: "Digest", Digest: v.Digest})
+	return append(all, site.Fact{Name: "Digest", Digest: v.Digest})
 }
 
 // stateMarks are words about a version.
-func stateMarks(v statebackend.Version, newest bool) []mark {
-	var all []mark
+func stateMarks(v statebackend.Version, newest bool) []site.Mark {
+	var all []site.Mark
 	if newest {
-		all = append(all, mark{"current", "good"})
+		all = append(all, site.Mark{Text: "current", Kind: "good"})
 	}
 	switch {
 	case v.Deleted:
-		all = append(all, mark{"deleted", "bad"})
+		all = append(all, site.Mark{Text: "deleted", Kind: "bad"})
 	case v.Empty:
-		all = append(all, mark{"no state", "plain"})
+		all = append(all, site.Mark{Text: "no state", Kind: "plain"})
 	}
 	if v.Encrypted {
-		all = append(all, mark{"sealed", "plain"})
+		all = append(all, site.Mark{Text: "sealed", Kind: "plain"})
 	}
 	return all
 }
 
 // stateTabs are the pages of a version; those of a version that is not looked into
 // are fewer.
-func stateTabs(p versionPlace, d *states.VersionView, here string) []tab {
-	tabs := []tab{{link{"State", p.at()}, -1, here == "state"}}
+func stateTabs(p versionPlace, d *states.VersionView, here string) []site.Tab {
+	tabs := []site.Tab{{Link: site.Link{Text: "State", Href: p.at()}, Count: -1, Here: here == "state"}}
 	if p.n == p.Numbers[0] {
 		tabs[0].Href = p.path()
 	}
@@ -258,23 +259,23 @@ func stateTabs(p versionPlace, d *states.VersionView, here string) []tab {
 				n++
 			}
 		}
-		tabs = append(tabs, tab{link{"Resources", p.at("resources")}, n, here == "resources"})
+		tabs = append(tabs, site.Tab{Link: site.Link{Text: "Resources", Href: p.at("resources")}, Count: n, Here: here == "resources"})
 	}
-	return append(tabs, tab{link{"History", p.path("history")}, len(p.Numbers), here == "history"})
+	return append(tabs, site.Tab{Link: site.Link{Text: "History", Href: p.path("history")}, Count: len(p.Numbers), Here: here == "history"})
 }
 
 // commands are what the pages do not do themselves: they write no state.
-func commands(p versionPlace, v statebackend.Version) []snippet {
+func commands(p versionPlace, v statebackend.Version) []site.Snippet {
 	n := strconv.FormatInt(p.n, 10)
 	if p.command("pull") == "" {
 		return nil
 	}
-	all := []snippet{{Title: "Download this version", Text: p.command("pull", n, "-o", "terraform.tfstate")}}
+	all := []site.Snippet{{Title: "Download this version", Text: p.command("pull", n, "-o", "terraform.tfstate")}}
 	if p.n != p.Numbers[0] && !v.Empty {
-		all = append(all, snippet{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
+		all = append(all, site.Snippet{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
 	}
 	if p.n == p.Numbers[0] {
-		all = append(all, snippet{Title: "Put another state in its place", Note: "After you have changed what you downloaded, with a higher serial.", Text: p.command("push", "terraform.tfstate")})
+		all = append(all, site.Snippet{Title: "Put another state in its place", Note: "After you have changed what you downloaded, with a higher serial.", Text: p.command("push", "terraform.tfstate")})
 	}
 	return all
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/markdown"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -26,7 +28,7 @@ type submoduleBody struct {
 
 // codeFile is a file as a page shows it.
 type codeFile struct {
-	link
+	site.Link
 	Code template.HTML
 }
 
@@ -36,7 +38,7 @@ const (
 	maxCode      = 64 << 10 // bytes of a file
 )
 
-func (s *modules) submodule(r *request) (*page, error) {
+func (s *modules) submodule(r *site.Request) (*site.Page, error) {
 	x, err := s.versionIn(r)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func (s *modules) submodule(r *request) (*page, error) {
 	all := slices.Concat(x.d.Submodules, x.d.Examples)
 	i := slices.IndexFunc(all, func(d artifact.DescribedModule) bool { return d.Path == at })
 	if i < 0 {
-		return nil, notFound("module %s %s has no directory %q with configuration", x.m, x.v, at)
+		return nil, site.NotFound("module %s %s has no directory %q with configuration", x.m, x.v, at)
 	}
 	body := submoduleBody{moduleBody: s.body(r, x), Example: i >= len(x.d.Submodules)}
 	body.dirBody = s.dir(r, all[i])
@@ -56,21 +58,21 @@ func (s *modules) submodule(r *request) (*page, error) {
 	s.describe(&body.dirBody)
 	s.read(r, body.Base, &body.dirBody, all[i])
 	if s.files.archives != nil {
-		body.Files = body.Base + "/files/" + escapePath(at)
+		body.Files = body.Base + "/files/" + site.EscapePath(at)
 	}
 	if body.Example && s.files.archives != nil {
 		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, constraint(x.v)})
 	}
-	return &page{
+	return &site.Page{
 		Template: "submodule.html", Title: at, Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}, {x.m.String() + " " + x.v.String(), body.Base}},
+		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: x.m.Namespace, Href: "modules/" + x.m.Namespace}, {Text: x.m.String() + " " + x.v.String(), Href: body.Base}},
 		Command: "okara show " + x.m.String() + "@" + x.v.String(),
 	}, nil
 }
 
 // exampleCode is the configuration in a directory of the archive, with main.tf first,
 // as far as it is there in time: the page is of use without, and has a link to it.
-func (s *modules) exampleCode(r *request, mv *catalog.ModuleVersion, page, dir string, to callable) (all []codeFile, called bool) {
+func (s *modules) exampleCode(r *site.Request, mv *catalog.ModuleVersion, page, dir string, to callable) (all []codeFile, called bool) {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
 	soon := *r
@@ -88,12 +90,12 @@ func (s *modules) exampleCode(r *request, mv *catalog.ModuleVersion, page, dir s
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
 	for _, name := range names[:min(len(names), maxCodeFiles)] {
 		b, err := s.files.file(&soon, mv, dir+"/"+name)
-		if err != nil || !isText(string(b)) {
+		if err != nil || !site.IsText(string(b)) {
 			continue
 		}
 		code := to.called(string(b), dir)
 		called = called || code != string(b)
-		all = append(all, codeFile{link{name, page + "/" + escapePath(name)}, s.text.source(code, languageOf(name)).html})
+		all = append(all, codeFile{site.Link{Text: name, Href: page + "/" + site.EscapePath(name)}, s.text.Source(code, markdown.LanguageOf(name)).HTML})
 	}
 	return all, called
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // templatesBody is what may be launched.
@@ -32,16 +33,16 @@ type templateGroup struct {
 
 // templateCard is a template among others.
 type templateCard struct {
-	link
+	site.Link
 	Name, Description string
-	Marks             []mark
+	Marks             []site.Mark
 	Facts             []string
 	Launch            string // page of its form, "" where it cannot be launched
 }
 
 // limited asks for as many as a list of the API has at most.
-func limited(r *request) url.Values {
-	q := url.Values{"limit": {strconv.Itoa(rowsPerPage)}}
+func limited(r *site.Request) url.Values {
+	q := url.Values{"limit": {strconv.Itoa(site.RowsPerPage)}}
 	if after := r.URL.Query().Get("after"); after != "" {
 		q.Set("after", after)
 	}
@@ -52,7 +53,7 @@ func limited(r *request) url.Values {
 type templates struct{ api *backend }
 
 // list is all that the caller may see.
-func (s *templates) list(r *request) (*page, error) {
+func (s *templates) list(r *site.Request) (*site.Page, error) {
 	doc, err := get[api.Templates](s.api, r, "templates", limited(r))
 	if err != nil {
 		return nil, err
@@ -86,12 +87,12 @@ func (s *templates) list(r *request) (*page, error) {
 		}
 		body.Groups = append(body.Groups, *rest)
 	}
-	return &page{Template: "templates.html", Title: "Launch", Command: "okara template list", Body: body}, nil
+	return &site.Page{Template: "templates.html", Title: "Launch", Command: "okara template list", Body: body}, nil
 }
 
 func cardOf(t api.Template) templateCard {
 	c := templateCard{
-		link: link{titleOf(t), "templates/" + escapePath(t.Name)}, Name: t.Name, Description: text.Block(t.Description), Marks: templateMarks(t), Facts: terms(t),
+		Link: site.Link{Text: titleOf(t), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Description: text.Block(t.Description), Marks: templateMarks(t), Facts: terms(t),
 	}
 	if launchable(t) {
 		c.Launch = runPath(t.Name)
@@ -101,7 +102,7 @@ func cardOf(t api.Template) templateCard {
 
 func titleOf(t api.Template) string { return cmp.Or(text.Block(t.Title), t.Name) }
 
-func runPath(template string) string { return "run/" + escapePath(template) }
+func runPath(template string) string { return "run/" + site.EscapePath(template) }
 
 // launchable reports whether the caller may launch a template, and it can be now.
 func launchable(t api.Template) bool {
@@ -109,27 +110,27 @@ func launchable(t api.Template) bool {
 }
 
 // templateMarks are what keeps somebody from launching a template, or waits for him.
-func templateMarks(t api.Template) []mark {
-	var all []mark
+func templateMarks(t api.Template) []site.Mark {
+	var all []site.Mark
 	switch {
 	case t.Invalid != "":
-		all = append(all, mark{"cannot be launched", "bad"})
+		all = append(all, site.Mark{Text: "cannot be launched", Kind: "bad"})
 	case t.Paused != "":
-		all = append(all, mark{"paused", "warn"})
+		all = append(all, site.Mark{Text: "paused", Kind: "warn"})
 	case !t.Enabled:
-		all = append(all, mark{"switched off", "plain"})
+		all = append(all, site.Mark{Text: "switched off", Kind: "plain"})
 	}
 	switch t.Approval {
 	case "request":
-		all = append(all, mark{"needs approval", "plain"})
+		all = append(all, site.Mark{Text: "needs approval", Kind: "plain"})
 	case "plan":
-		all = append(all, mark{"plan needs approval", "plain"})
+		all = append(all, site.Mark{Text: "plan needs approval", Kind: "plain"})
 	}
 	if t.Pool != nil {
 		if t.Pool.Available > 0 {
-			all = append(all, mark{fmt.Sprintf("%d ready at once", t.Pool.Available), "good"})
+			all = append(all, site.Mark{Text: fmt.Sprintf("%d ready at once", t.Pool.Available), Kind: "good"})
 		} else {
-			all = append(all, mark{"pool is empty", "plain"})
+			all = append(all, site.Mark{Text: "pool is empty", Kind: "plain"})
 		}
 	}
 	return all
@@ -139,7 +140,7 @@ func templateMarks(t api.Template) []mark {
 func terms(t api.Template) []string {
 	var all []string
 	if t.TTL != nil && t.TTL.Default > 0 {
-		all = append(all, "lives "+span(time.Duration(t.TTL.Default)))
+		all = append(all, "lives "+site.Span(time.Duration(t.TTL.Default)))
 	} else {
 		all = append(all, "no end")
 	}
@@ -155,7 +156,7 @@ func terms(t api.Template) []string {
 // templateBody is one template.
 type templateBody struct {
 	templateCard
-	Lines      []fact
+	Lines      []site.Fact
 	Parameters []parameterRow
 	Outputs    []string
 	Paused     string
@@ -169,16 +170,16 @@ type templateBody struct {
 type parameterRow struct {
 	Name, Label, Type, Default string
 	Help                       []string
-	Marks                      []mark
+	Marks                      []site.Mark
 }
 
 // in reads the template that a path names.
-func (s *templates) in(r *request) (api.Template, error) {
+func (s *templates) in(r *site.Request) (api.Template, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
 	return get[api.Template](s.api, r, "templates/"+name, nil)
 }
 
-func (s *templates) show(r *request) (*page, error) {
+func (s *templates) show(r *site.Request) (*site.Page, error) {
 	t, err := s.in(r)
 	if err != nil {
 		return nil, err
@@ -197,7 +198,7 @@ func (s *templates) show(r *request) (*page, error) {
 		body.Parameters = append(body.Parameters, rowFor(p, name))
 		if value := p.field(name).Value; one.Link && !one.Sensitive && one.kind() != kindJSON && len(fill) < 3 {
 			fill.Set(prefix+name, value)
-			if word, ok := shellWord(name + "=" + value); ok {
+			if word, ok := site.ShellWord(name + "=" + value); ok {
 				body.CLI += " -p " + word
 			}
 		}
@@ -205,8 +206,8 @@ func (s *templates) show(r *request) (*page, error) {
 	if body.Launch != "" && len(fill) > 0 {
 		body.Share = body.Launch + "?" + fill.Encode()
 	}
-	return &page{
-		Template: "template.html", Title: titleOf(t), Crumbs: []link{{"Launch", "templates"}}, Command: "okara template show " + t.Name, Body: body,
+	return &site.Page{
+		Template: "template.html", Title: titleOf(t), Crumbs: []site.Link{{Text: "Launch", Href: "templates"}}, Command: "okara template show " + t.Name, Body: body,
 	}, nil
 }
 
@@ -218,37 +219,37 @@ func rowFor(p parameters, name string) parameterRow {
 	}
 	switch {
 	case slices.Contains(p.Required, name):
-		row.Marks = append(row.Marks, mark{"required", "plain"})
+		row.Marks = append(row.Marks, site.Mark{Text: "required", Kind: "plain"})
 	case !one.Sensitive && len(one.Default) > 0:
 		row.Default = text.Block(one.shown(one.Default))
 	}
 	if one.Sensitive {
-		row.Marks = append(row.Marks, mark{"sensitive", "plain"})
+		row.Marks = append(row.Marks, site.Mark{Text: "sensitive", Kind: "plain"})
 	}
 	if one.Update {
-		row.Marks = append(row.Marks, mark{"may change later", "plain"})
+		row.Marks = append(row.Marks, site.Mark{Text: "may change later", Kind: "plain"})
 	}
 	return row
 }
 
 // templateFacts are the terms of a template, one by one.
-func templateFacts(t api.Template) []fact {
-	all := []fact{{Name: "Template", Text: t.Name}, {Name: "Module", Text: strings.TrimSpace(t.Module + " " + t.Version)}}
+func templateFacts(t api.Template) []site.Fact {
+	all := []site.Fact{{Name: "Template", Text: t.Name}, {Name: "Module", Text: strings.TrimSpace(t.Module + " " + t.Version)}}
 	add := func(name, text string) {
 		if text != "" {
-			all = append(all, fact{Name: name, Text: text})
+			all = append(all, site.Fact{Name: name, Text: text})
 		}
 	}
 	switch l := t.TTL; {
 	case l == nil:
 		add("Lifetime", "no end")
 	default:
-		add("Lifetime", span(time.Duration(l.Default)))
+		add("Lifetime", site.Span(time.Duration(l.Default)))
 		if l.Max > 0 {
-			add("At most", span(time.Duration(l.Max)))
+			add("At most", site.Span(time.Duration(l.Max)))
 		}
 		if l.Extends > 0 {
-			add("Extend", fmt.Sprintf("%d times by %s", l.Extends, span(time.Duration(l.Extend))))
+			add("Extend", fmt.Sprintf("%d times by %s", l.Extends, site.Span(time.Duration(l.Extend))))
 		}
 		if l.OnExpire == "keep" {
 			add("At its end", "left to people")
@@ -280,26 +281,26 @@ func templateFacts(t api.Template) []fact {
 }
 
 // mayPause is the check of both forms: the caller may see the template.
-func (s *templates) mayPause(r *request) error {
+func (s *templates) mayPause(r *site.Request) error {
 	_, err := s.in(r)
 	return err
 }
 
 // pause stops new instances of a template.
-func (s *templates) pause(r *request, f *form) (*answer, error) {
+func (s *templates) pause(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return s.turn(r, f, "pause", "It is paused: nothing new is launched from it.")
 }
 
 // resume allows them again.
-func (s *templates) resume(r *request, f *form) (*answer, error) {
+func (s *templates) resume(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return s.turn(r, f, "resume", "It can be launched again.")
 }
 
-func (s *templates) turn(r *request, f *form, word, text string) (*answer, error) {
+func (s *templates) turn(r *site.Request, f *site.Form, word, text string) (*site.Answer, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
 	_, err := ask[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
 	if err != nil {
 		return nil, err
 	}
-	return &answer{To: "admin/templates", Text: name + ": " + text}, nil
+	return &site.Answer{To: "admin/templates", Text: name + ": " + text}, nil
 }

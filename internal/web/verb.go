@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // verb is something to do with an instance: a button on its page, or a page of its
@@ -22,8 +23,8 @@ type verb struct {
 	typed  bool   // it cannot be undone: the name has to be typed
 	title  string // of the page
 	say    func(api.Instance) []string
-	fields func(*verbCall) ([]field, error)   // nil: none
-	asks   func(*verbCall, *form) (any, bool) // of the request; nil: none. False: a field is wrong
+	fields func(*verbCall) ([]field, error)        // nil: none
+	asks   func(*verbCall, *site.Form) (any, bool) // of the request; nil: none. False: a field is wrong
 	done   func(after api.Instance, now time.Time) string
 }
 
@@ -105,10 +106,10 @@ func destroySays(i api.Instance) []string {
 // verbBody is the page of a verb.
 type verbBody struct {
 	formBody
-	Instance   link
+	Instance   site.Link
 	Title      string
 	ID         string
-	Marks      []mark
+	Marks      []site.Mark
 	Say        []string
 	Fields     []field
 	Button     string
@@ -126,7 +127,7 @@ type verbBody struct {
 // verbCall is a request for the page of a verb, or of its form.
 type verbCall struct {
 	s *verbs
-	r *request
+	r *site.Request
 	i api.Instance
 	verb
 	name string
@@ -136,11 +137,11 @@ type verbCall struct {
 // verbs do something with instances.
 type verbs struct {
 	instances *instances
-	clock     clock
+	clock     site.Clock
 }
 
 // in reads the instance and the verb that a path names.
-func (s *verbs) in(r *request) (*verbCall, error) {
+func (s *verbs) in(r *site.Request) (*verbCall, error) {
 	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
@@ -148,20 +149,20 @@ func (s *verbs) in(r *request) (*verbCall, error) {
 	c := &verbCall{s: s, r: r, i: i, name: r.PathValue("verb")}
 	var ok bool
 	if c.verb, ok = allVerbs()[c.name]; !ok {
-		return nil, notFound("there is no such page")
+		return nil, site.NotFound("there is no such page")
 	}
 	return c, nil
 }
 
 // verbForm is what its page begins with.
-func (s *verbs) form(r *request) (*verbCall, error) {
+func (s *verbs) form(r *site.Request) (*verbCall, error) {
 	c, err := s.in(r)
 	if err != nil {
 		return nil, err
 	}
 	i := c.i
 	c.body = verbBody{
-		Instance: link{nameOfInstance(i), instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []mark{phaseMark(i.Phase)}, Say: c.say(i), Button: c.button, Kind: c.kind,
+		Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []site.Mark{phaseMark(i.Phase)}, Say: c.say(i), Button: c.button, Kind: c.kind,
 		Impossible: !slices.Contains(i.Actions, c.name),
 	}
 	if c.typed {
@@ -197,7 +198,7 @@ func (c *verbCall) look(p *api.Pending) (err error) {
 	return nil
 }
 
-func (s *verbs) show(r *request) (*page, error) {
+func (s *verbs) show(r *site.Request) (*site.Page, error) {
 	c, err := s.form(r)
 	if err != nil {
 		return nil, err
@@ -205,26 +206,26 @@ func (s *verbs) show(r *request) (*page, error) {
 	return c.page(s.clock.NewKey()), nil
 }
 
-func (c *verbCall) page(key string) *page {
+func (c *verbCall) page(key string) *site.Page {
 	command := "okara instance " + c.name + " " + c.i.ID
 	if c.name == api.ActRename {
 		command = "okara instance update " + c.i.ID + " --name NAME"
 	}
-	return &page{
+	return &site.Page{
 		Template: "instance_verb.html", Title: c.title, Key: key, NoStore: true, Body: c.body, Command: command,
-		Crumbs: []link{{"Instances", "instances"}, c.body.Instance},
+		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, c.body.Instance},
 	}
 }
 
 // may is the check of a form: the caller may see the instance. What he may do
 // with it, the API says.
-func (s *verbs) may(r *request) error {
+func (s *verbs) may(r *site.Request) error {
 	_, err := s.in(r)
 	return err
 }
 
 // request is what the form asks the API for; false: a field is wrong.
-func (c *verbCall) request(f *form) (asked, bool) {
+func (c *verbCall) request(f *site.Form) (asked, bool) {
 	at := "instances/" + c.i.ID
 	q, ok := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}, true
 	switch c.name {
@@ -245,14 +246,14 @@ func (c *verbCall) request(f *form) (asked, bool) {
 }
 
 // do does it.
-func (s *verbs) do(r *request, f *form) (*answer, error) {
+func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	c, err := s.form(r)
 	if err != nil {
 		return nil, err
 	}
 	q, ok := c.request(f)
 	if !ok || c.body.Closed {
-		return &answer{Page: again(c.page(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
+		return &site.Answer{Page: again(c.page(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
 	after, err := ask[api.Instance](s.instances.api, r, q)
 	if err == nil {
@@ -260,17 +261,17 @@ func (s *verbs) do(r *request, f *form) (*answer, error) {
 		if c.name == api.ActTransfer { // it may be the caller's no more
 			to = "instances"
 		}
-		return &answer{To: to, Text: c.done(after, s.clock())}, nil
+		return &site.Answer{To: to, Text: c.done(after, s.clock())}, nil
 	}
 	return c.refused(f, err)
 }
 
 // refused shows what the API did not do: beside the fields that it blames, or on the
 // page of the instance.
-func (c *verbCall) refused(f *form, err error) (*answer, error) {
+func (c *verbCall) refused(f *site.Form, err error) (*site.Answer, error) {
 	no, ok := errors.AsType[*refusedError](err)
 	if ok && no.status < 500 && len(no.doc.Fields) == 0 && no.status != http.StatusNotFound && no.status != http.StatusUnauthorized {
-		return &answer{To: instancePath(c.i.ID), Text: sentence(no.Error()), Bad: true}, nil
+		return &site.Answer{To: instancePath(c.i.ID), Text: site.Sentence(no.Error()), Bad: true}, nil
 	}
 	status, shown := c.body.wrong(c.body.Fields, err)
 	if !shown {
@@ -280,5 +281,5 @@ func (c *verbCall) refused(f *form, err error) (*answer, error) {
 	if c.body.Again {
 		key = f.Key // nobody knows whether it was done: the same key finds out
 	}
-	return &answer{Page: again(c.page(key), status)}, nil
+	return &site.Answer{Page: again(c.page(key), status)}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 func extendSays(i api.Instance) []string {
@@ -25,7 +26,7 @@ func extendFields(c *verbCall) ([]field, error) {
 	return []field{{Name: "by", ID: "by", Label: "By", Kind: kindText, Help: []string{"Such as 30m or 2h; empty means " + c.i.ExtendBy.String() + "."}}}, nil
 }
 
-func extendAsks(c *verbCall, f *form) (any, bool) {
+func extendAsks(c *verbCall, f *site.Form) (any, bool) {
 	body := api.Extend{}
 	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(text)
@@ -43,7 +44,7 @@ func renameFields(c *verbCall) ([]field, error) {
 	return []field{{Name: "name", ID: "name", Label: "Name", Kind: kindText, Value: text.Block(c.i.Name), Help: []string{"Up to 64 characters; empty for none."}}}, nil
 }
 
-func renameAsks(c *verbCall, f *form) (any, bool) {
+func renameAsks(c *verbCall, f *site.Form) (any, bool) {
 	name := strings.TrimSpace(f.Get("name"))
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(name)
@@ -55,7 +56,7 @@ func reasonFields(*verbCall) ([]field, error) {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Others read it."}}}, nil
 }
 
-func reasonAsks(c *verbCall, f *form) (any, bool) {
+func reasonAsks(c *verbCall, f *site.Form) (any, bool) {
 	reason := strings.TrimSpace(f.Get("reason"))
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(reason)
@@ -75,7 +76,7 @@ func approveSays(i api.Instance) []string {
 	return []string{"Exactly this runs. If it has changed since you looked, it is refused."}
 }
 
-func approveAsks(_ *verbCall, f *form) (any, bool) {
+func approveAsks(_ *verbCall, f *site.Form) (any, bool) {
 	return api.Approve{Plan: f.Get("plan")}, true
 }
 
@@ -89,14 +90,14 @@ func transferFields(c *verbCall) ([]field, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Required: true, Options: []choice{{"", "Choose", true}, {"user:" + me.Subject, "myself", false}}}
+	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Required: true, Options: []site.Choice{{Text: "Choose", Chosen: true}, {Value: "user:" + me.Subject, Text: "myself"}}}
 	for _, g := range me.Groups {
-		f.Options = append(f.Options, choice{"group:" + g, "group " + text.Block(g), false})
+		f.Options = append(f.Options, site.Choice{Value: "group:" + g, Text: "group " + text.Block(g)})
 	}
 	return []field{f}, nil
 }
 
-func transferAsks(c *verbCall, f *form) (any, bool) {
+func transferAsks(c *verbCall, f *site.Form) (any, bool) {
 	to := strings.TrimSpace(f.Get("to"))
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(to)
@@ -136,7 +137,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	}
 	version := field{
 		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-		Options: []choice{{"", "as it is: " + text.Block(c.i.Source.Version), true}, {"newest", "the newest that the template takes", false}},
+		Options: []site.Choice{{Text: "as it is: " + text.Block(c.i.Source.Version), Chosen: true}, {Value: "newest", Text: "the newest that the template takes"}},
 	}
 	return p, append(append(fields, version), reasonField(t.Approval)...), nil
 }
@@ -149,7 +150,7 @@ func reasonField(approval string) []field {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For who approves it; may be empty."}}}
 }
 
-func updateAsks(c *verbCall, f *form) (any, bool) {
+func updateAsks(c *verbCall, f *site.Form) (any, bool) {
 	p, fields, err := c.updatable()
 	if err != nil { // it was there a moment ago: the API says what became of it
 		return api.Update{Version: f.Get("version")}, true

@@ -26,7 +26,7 @@ func TestYanked(t *testing.T) {
 		sees   bool
 	}{"reader": {access.AnonymousRead(), false}, "publisher": {access.AnonymousAll(), true}} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, c.rights...)
+			s := New(t, c.rights...)
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 			s.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": ""})
 			m := depottest.MustModule(t, "net/vpc/aws", "1.1.0")
@@ -49,7 +49,7 @@ func TestYanked(t *testing.T) {
 
 // TestCompareNothing wants a module without a version to be had to be told so.
 func TestCompareNothing(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 	if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "it loses routes"}); err != nil {
@@ -89,7 +89,7 @@ func TestRequired(t *testing.T) {
 
 // TestSatisfied wants of each provider what is here and what the caller may read.
 func TestSatisfied(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.provider(t, "1.2.3")
 	s.module(t, "net/a/x", "1.0.0", map[string]string{"main.tf": `terraform {
   required_providers {
@@ -104,7 +104,7 @@ func TestSatisfied(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	hidden := newSite(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "**"})
+	hidden := New(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "**"})
 	hidden.provider(t, "1.2.3")
 	hidden.module(t, "net/a/x", "1.0.0", map[string]string{"main.tf": "terraform {\n  required_providers { dns = { source = \"okara.example.com/acme/dns\" } }\n}"})
 	if _, body := hidden.get(t, "/ui/modules/net/a/x/1.0.0/dependencies"); !strings.Contains(body, "not here") || strings.Contains(body, "1.2.3\"") {
@@ -114,7 +114,7 @@ func TestSatisfied(t *testing.T) {
 
 // TestImage wants the bytes of an image, and that nothing acts in them.
 func TestImage(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.full(t)
 	for file, kind := range map[string]string{"dot.png": "image/png", "net.svg": "image/svg+xml"} {
 		resp, err := s.Client().Get(s.URL + "/ui/modules/net/vpc/aws/1.10.0/files/docs/" + file + "?raw=1")
@@ -132,7 +132,7 @@ func TestImage(t *testing.T) {
 // TestCold counts what the first look at a module asks the registry: its list,
 // manifest and description, and who vouches for it.
 func TestCold(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	s.count.Take()
 	s.get(t, "/ui/modules/net/vpc/aws")
@@ -143,7 +143,7 @@ func TestCold(t *testing.T) {
 
 // TestDownload follows the link to a document about a version.
 func TestDownload(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	s.full(t)
 	page := "/ui/modules/net/vpc/aws/1.10.0/security"
 	_, body := s.get(t, page)
@@ -166,7 +166,7 @@ func TestDownload(t *testing.T) {
 // TestVersionsTold wants the list of versions to say of each what its manifest tells, to
 // have no more read at once than one view may, and to ask nothing once all is known.
 func TestVersionsTold(t *testing.T) {
-	s := newSite(t, access.AnonymousRead()...)
+	s := New(t, access.AnonymousRead()...)
 	for i := range 23 {
 		s.described(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i), time.Duration(i)*24*time.Hour, map[string]string{"main.tf": ""})
 	}

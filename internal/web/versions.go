@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -25,19 +26,19 @@ type versionsBody struct {
 }
 
 type heldRow struct {
-	link
+	site.Link
 	Reason string
 }
 
 type versionRow struct {
-	link
-	Marks      []mark
+	site.Link
+	Marks      []site.Mark
 	Deprecated *notice
-	Edition    bool   // of the version above it
-	Time       moment // zero: nobody recorded it
-	Digest     string // "": the version was not read yet
-	Size       int64  // of its archives, 0 if nobody says
-	Month      int64  // downloads in 30 days
+	Edition    bool        // of the version above it
+	Time       site.Moment // zero: nobody recorded it
+	Digest     string      // "": the version was not read yet
+	Size       int64       // of its archives, 0 if nobody says
+	Month      int64       // downloads in 30 days
 }
 
 // maxTold bounds the manifests that one view of a list has read.
@@ -47,21 +48,21 @@ const maxTold = 20
 type versions struct {
 	catalog *catalog.Catalog
 	counts  counts
-	clock   clock
+	clock   site.Clock
 }
 
 // list is a page of what is to be had, highest first. What nobody has read yet
 // is read, a part of it each time: a list of a hundred versions is no hundred requests.
-func (s *versions) list(r *request, l *catalog.Versions, it addr.Item) versionsBody {
+func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) versionsBody {
 	item := itemPath(it)
 	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.counts.downloads != nil}
 	if r.Publishes(it) {
 		held, reasons := l.Held()
-		for i, v := range held[:min(len(held), rowsPerPage)] {
-			body.Held = append(body.Held, heldRow{link{v.String(), item + "/" + escapePath(v.String())}, reasons[i].Error()})
+		for i, v := range held[:min(len(held), site.RowsPerPage)] {
+			body.Held = append(body.Held, heldRow{site.Link{Text: v.String(), Href: item + "/" + site.EscapePath(v.String())}, reasons[i].Error()})
 		}
 	}
-	body.First, body.Last, body.Before, body.After = cut(r, body.Total)
+	body.First, body.Last, body.Before, body.After = site.Cut(r, body.Total)
 	shown := underTheirs(l.Listed)[body.First:body.Last]
 	body.First++
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
@@ -70,13 +71,13 @@ func (s *versions) list(r *request, l *catalog.Versions, it addr.Item) versionsB
 	month := s.counts.byVersion(it)
 	latest, _ := l.Latest()
 	for _, v := range shown {
-		row := versionRow{link: link{v.String(), item + "/" + escapePath(v.String())}, Edition: v.Edition(), Deprecated: deprecation(l, v), Month: month[v.String()]}
+		row := versionRow{Link: site.Link{Text: v.String(), Href: item + "/" + site.EscapePath(v.String())}, Edition: v.Edition(), Deprecated: deprecation(l, v), Month: month[v.String()]}
 		if v == latest {
-			row.Marks = append(row.Marks, mark{"latest", "good"})
+			row.Marks = append(row.Marks, site.Mark{Text: "latest", Kind: "good"})
 		}
 		row.Marks = append(row.Marks, versionMarks(v)...)
 		if row.Deprecated != nil {
-			row.Marks = append(row.Marks, mark{"deprecated", "bad"})
+			row.Marks = append(row.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 		}
 		if told, ok := s.catalog.Told(it, v, l); ok {
 			row.Digest, row.Size = told.Manifest.Digest.String(), told.Size
@@ -121,16 +122,16 @@ func (c counts) byVersion(it addr.Item) map[string]int64 {
 }
 
 // all lists the versions of a module.
-func (s *modules) all(r *request) (*page, error) {
+func (s *modules) all(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listed(r)
 	if err != nil {
 		return nil, err
 	}
 	item := itemPath(m.Item())
-	return &page{
+	return &site.Page{
 		Template: "versions.html", Title: "Versions of " + m.String(), Body: s.versions.list(r, l, m.Item()),
-		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), item}},
-		Also:    []link{{"Compare versions", item + "/compare"}, {"Downloads", item + "/downloads"}},
+		Crumbs:  []site.Link{{Text: "Catalog"}, {Text: m.Namespace, Href: "modules/" + m.Namespace}, {Text: m.String(), Href: item}},
+		Also:    []site.Link{{Text: "Compare versions", Href: item + "/compare"}, {Text: "Downloads", Href: item + "/downloads"}},
 		Command: "okara list " + m.String(),
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -138,9 +139,11 @@ func shape(t *testing.T, text string) []string {
 // Golden renders each page type of all full, empty, and with data that wants to get out of
 // the page, and compares it with testdata/golden, which is written anew with
 // OKARA_UPDATE=1. What is hostile makes no other elements than what is not. Names are those
-// of templates, with the form of a page type after a dash.
+// of templates, with the form of a page type after a dash. The files below templates have
+// nothing in them that the policy of content forbids.
 func Golden(t *testing.T, files map[string]*template.Template, all map[string]Sheet, page Shown) {
 	t.Helper()
+	checkFiles(t)
 	for file, one := range files {
 		name := strings.TrimSuffix(file, ".html")
 		has := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { base, _, _ := strings.Cut(key, "-"); return base == name })
@@ -164,6 +167,25 @@ func Golden(t *testing.T, files map[string]*template.Template, all map[string]Sh
 			got = strings.NewReplacer("\u202e", "[U+202E]", "\u2066", "[U+2066]").Replace(got)
 			Compare(t, filepath.Join("testdata", "golden", name+".html"), got)
 		})
+	}
+}
+
+// checkFiles looks for styles, scripts and other hosts in the files below templates.
+func checkFiles(t *testing.T) {
+	t.Helper()
+	bad := regexp.MustCompile(`(?i)\sstyle=|\son[a-z]+=|javascript:|https?://|<style|<script>`)
+	names, err := filepath.Glob("templates/*.html")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no templates: %v", err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := bad.Find(b); found != nil {
+			t.Errorf("%s: %q", name, found)
+		}
 	}
 }
 

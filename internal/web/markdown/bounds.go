@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown
+
+import (
+	"bytes"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// Bounds of what takes goldmark more than the length of a text: what opens something
+// looks for its end in the whole paragraph, and each mark of emphasis for its partner
+// among all before it; a table has a cell wherever a row has none.
+const (
+	maxMarks  = 1000   // of each kind in a paragraph; what comes after them is text
+	maxFilled = 10_000 // cells of a text that no row has; what comes after is no table
+	maxEscape = 2_000  // pipes with a backslash in a paragraph that could be a table
+)
+
+// counted lets a parser of inlines see so many of its characters in each paragraph.
+type counted struct {
+	parser.InlineParser
+	key  parser.ContextKey
+	most int
+}
+
+// met is how many there were in a paragraph.
+type met struct {
+	in ast.Node
+	n  int
+}
+
+func newCounted(p parser.InlineParser) counted {
+	return counted{p, parser.NewContextKey(), maxMarks}
+}
+
+// Parse implements parser.InlineParser.
+func (c counted) Parse(in ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	m, ok := pc.Get(c.key).(*met)
+	if !ok || m.in != in {
+		m = &met{in: in}
+		pc.Set(c.key, m)
+	}
+	if m.n++; m.n > c.most {
+		return nil // the next parser may have it, or it is text
+	}
+	return c.InlineParser.Parse(in, block, pc)
+}
+
+// CloseBlock implements parser.CloseBlocker.
+func (c counted) CloseBlock(in ast.Node, block text.Reader, pc parser.Context) {
+	if p, ok := c.InlineParser.(parser.CloseBlocker); ok {
+		p.CloseBlock(in, block, pc)
+	}
+}
+
+// inlineParsers are those of goldmark, counted.
+func inlineParsers(all []util.PrioritizedValue) []util.PrioritizedValue {
+	for i, v := range all {
+		if p, ok := v.Value.(parser.InlineParser); ok {
+			all[i].Value = newCounted(p)
+		}
+	}
+	return all
+}
+
+// boundedParser is the parser of goldmark, bounded.
+func boundedParser() parser.Parser {
+	return parser.NewParser(
+		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithInlineParsers(inlineParsers(parser.DefaultInlineParsers())...),
+		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+		parser.WithAutoHeadingID(),
+	)
+}
+
+// github is Markdown as GitHub reads it, bounded.
+type github struct{}
+
+// Extend implements goldmark.Extender.
+func (github) Extend(m goldmark.Markdown) {
+	strike{}.Extend(m)
+	extension.Linkify.Extend(m)
+	extension.TaskList.Extend(m)
+	m.Parser().AddOptions(
+		parser.WithParagraphTransformers(util.Prioritized(smallTables{extension.NewTableParagraphTransformer(), parser.NewContextKey()}, 200)),
+		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
+	)
+	m.Renderer().AddOptions(renderer.WithNodeRenderers(
+		util.Prioritized(tasks{}, 400), // before that of the extension
+		util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500),
+	))
+}
+
+// tasks renders the boxes of a list of tasks, with a name for who does not see them.
+type tasks struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (tasks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(extast.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		box := `<input type="checkbox" disabled="" aria-label="to do"> `
+		if n.(*extast.TaskCheckBox).IsChecked {
+			box = `<input type="checkbox" disabled="" checked="" aria-label="done"> `
+		}
+		if entering {
+			_, _ = w.WriteString(box) // to memory
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// strike is text that is struck through.
+type strike struct{}
+
+// Extend implements goldmark.Extender.
+func (strike) Extend(m goldmark.Markdown) {
+	m.Parser().AddOptions(parser.WithInlineParsers(util.Prioritized(newCounted(extension.NewStrikethroughParser()), 500)))
+	m.Renderer().AddOptions(renderer.WithNodeRenderers(util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)))
+}
+
+// smallTables leaves a paragraph alone that would be a table of far more cells than
+// its text has.
+type smallTables struct {
+	parser.ParagraphTransformer
+	filled parser.ContextKey
+}
+
+// Transform implements parser.ParagraphTransformer.
+func (s smallTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
+	lines, src := p.Lines(), reader.Source()
+	columns, escaped, pipes := 0, 0, 0
+	for i := range lines.Len() {
+		at := lines.At(i)
+		line := at.Value(src)
+		n := bytes.Count(line, []byte{'|'})
+		pipes += n
+		escaped += bytes.Count(line, []byte(`\|`))
+		if len(bytes.Trim(line, "|:- \t\n")) == 0 { // it could be the one below the header
+			columns = max(columns, n+1)
+		}
+	}
+	if columns == 0 {
+		return
+	}
+	filled, _ := pc.Get(s.filled).(int)
+	filled += max(0, columns*lines.Len()-pipes)
+	if filled > maxFilled || escaped > maxEscape {
+		return
+	}
+	pc.Set(s.filled, filled)
+	s.ParagraphTransformer.Transform(p, reader, pc)
+}

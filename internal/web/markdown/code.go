@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown
+
+import (
+	"html"
+	"html/template"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/alecthomas/chroma/v2"
+	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
+)
+
+// codeRenderer colors blocks of code in a language of this field.
+type codeRenderer struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (c *codeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindFencedCodeBlock, c.block)
+}
+
+func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	f, ok := n.(*ast.FencedCodeBlock)
+	if !ok {
+		return ast.WalkContinue, nil
+	}
+	var b strings.Builder
+	for i := range f.Lines().Len() {
+		line := f.Lines().At(i)
+		b.Write(line.Value(src))
+	}
+	if by := lexerOf(string(f.Language(src)), b.String()); by != nil && color(w, by, b.String()) == nil {
+		return ast.WalkSkipChildren, nil
+	}
+	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
+	return ast.WalkSkipChildren, err
+}
+
+// lexerOf is the lexer for a block of code, nil for one that is shown plain.
+func lexerOf(language, code string) chroma.Lexer {
+	if len(code) > maxColored || longLine(code, colorLine) {
+		return nil
+	}
+	switch language {
+	case "hcl", "terraform", "tf", "tofu":
+		return lexer("hcl")
+	case "json", "yaml", "diff":
+		return lexer(language)
+	case "sh", "bash", "shell", "console":
+		return lexer("sh")
+	}
+	return nil
+}
+
+func longLine(text string, most int) bool {
+	for line := range strings.SplitSeq(text, "\n") {
+		if len(line) > most {
+			return true
+		}
+	}
+	return false
+}
+
+func color(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) error {
+	tokens, err := by.Tokenise(nil, code)
+	if err != nil {
+		return err
+	}
+	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, chroma.MustNewStyle("classes", nil), tokens) // colors are in app.css
+}
+
+// colored is code in the colors of its language. What has none is plain.
+func colored(code, language string) Rendered {
+	var b strings.Builder
+	if by := lexerOf(language, code); by == nil || color(&b, by, code) != nil {
+		return asWritten(code)
+	}
+	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
+}
+
+// numbered is a file with lines that have addresses, #L1 and so on. One that is too
+// large for that is plain.
+func numbered(code, language string) Rendered {
+	if len(code) > maxColored || longLine(code, colorLine) {
+		return asWritten(code)
+	}
+	by := lexerOf(language, code)
+	if by == nil {
+		by = lexer("")
+	}
+	var b strings.Builder
+	if color(&b, by, code, chromahtml.WithLineNumbers(true), chromahtml.WithLinkableLineNumbers(true, "L")) != nil {
+		return asWritten(code)
+	}
+	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
+}
+
+// LanguageOf is what a file is written in, by its name; "" if nothing colors it.
+func LanguageOf(name string) string {
+	switch path.Ext(name) {
+	case ".tf", ".tofu", ".hcl", ".tfvars":
+		return "hcl"
+	case ".json":
+		return "json"
+	case ".yaml", ".yml":
+		return "yaml"
+	case ".sh":
+		return "sh"
+	case ".diff", ".patch":
+		return "diff"
+	}
+	return ""
+}
+
+// The languages that are colored, by rules of our own: the library's hundreds of
+// languages and styles would be read at each start of each command. A rule looks at
+// one line, so that none takes time out of proportion.
+
+// lexer is the one of a language; "" is plain text. It is made for each text: pages are kept.
+func lexer(language string) chroma.Lexer {
+	rules := plainRules
+	switch language {
+	case "hcl":
+		rules = hclRules
+	case "json":
+		rules = jsonRules
+	case "yaml":
+		rules = yamlRules
+	case "diff":
+		rules = diffRules
+	case "sh":
+		rules = shellRules
+	}
+	return chroma.MustNewLexer(&chroma.Config{Name: language}, rules)
+}
+
+func rule(pattern string, t chroma.Emitter, then ...chroma.Mutator) chroma.Rule {
+	r := chroma.Rule{Pattern: pattern, Type: t}
+	if len(then) > 0 {
+		r.Mutator = then[0]
+	}
+	return r
+}
+
+func plainRules() chroma.Rules {
+	return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}}
+}
+
+// hclRules color what OpenTofu and Terraform read
+// (https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md).
+func hclRules() chroma.Rules {
+	return chroma.Rules{
+		"root": {
+			rule(`\s+`, chroma.TextWhitespace),
+			rule(`(#|//).*`, chroma.CommentSingle),
+			rule(`/\*`, chroma.CommentMultiline, chroma.Push("comment")),
+			rule(`<<-?[A-Za-z_][\w-]*\n`, chroma.LiteralStringHeredoc, chroma.Push("heredoc")),
+			rule(`"`, chroma.LiteralString, chroma.Push("string")),
+			rule(`(true|false|null)\b`, chroma.KeywordConstant),
+			rule(`\d+(\.\d+)?([eE][+-]?\d+)?`, chroma.LiteralNumber),
+			rule(`(for|in|if)\b(?=\s)`, chroma.Keyword),
+			rule(`[A-Za-z_][\w-]*(?=[ \t]*("|\{))`, chroma.KeywordDeclaration),
+			rule(`[A-Za-z_][\w-]*(?=[ \t]*=[^=>])`, chroma.NameAttribute),
+			rule(`[A-Za-z_][\w-]*(?=\()`, chroma.NameBuiltin),
+			rule(`[A-Za-z_][\w-]*`, chroma.Name),
+			rule(`[-+*/%!<>=&|?:]+`, chroma.Operator),
+			rule(`\}`, chroma.Punctuation, chroma.Pop(1)),
+			rule(`\{`, chroma.Punctuation, chroma.Push("root")),
+			rule(`.`, chroma.Punctuation),
+		},
+		"comment": {rule(`\*/`, chroma.CommentMultiline, chroma.Pop(1)), rule(`[^*]+|\*`, chroma.CommentMultiline)},
+		// The word that ends a text is in capitals, by convention.
+		"heredoc": {
+			rule(`[ \t]*[A-Z][A-Z0-9_]*(?=\n|\z)`, chroma.LiteralStringHeredoc, chroma.Pop(1)),
+			rule(`.+\n?|\n`, chroma.LiteralStringHeredoc),
+		},
+		"string": {
+			rule(`[$%]\{`, chroma.LiteralStringInterpol, chroma.Push("root")),
+			rule(`"|\n`, chroma.LiteralString, chroma.Pop(1)),
+			rule(`\\.|[^"\\$%\n]+|.`, chroma.LiteralString),
+		},
+	}
+}
+
+func jsonRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`\s+`, chroma.TextWhitespace),
+		rule(`"(\\.|[^"\\\n])*"(?=[ \t]*:)`, chroma.NameTag),
+		rule(`"(\\.|[^"\\\n])*"?`, chroma.LiteralString),
+		rule(`(true|false|null)\b`, chroma.KeywordConstant),
+		rule(`-?\d+(\.\d+)?([eE][+-]?\d+)?`, chroma.LiteralNumber),
+		rule(`.`, chroma.Punctuation),
+	}}
+}
+
+func yamlRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`\s+`, chroma.TextWhitespace),
+		rule(`#.*`, chroma.Comment),
+		rule(`---|\.\.\.`, chroma.Punctuation),
+		rule(`[\w./-]+(?=:(\s|\z))`, chroma.NameTag),
+		rule(`"(\\.|[^"\\\n])*"?|'[^'\n]*'?`, chroma.LiteralString),
+		rule(`(true|false|null|yes|no)(?=\s|\z)`, chroma.KeywordConstant),
+		rule(`-?\d+(\.\d+)?(?=\s|\z|,)`, chroma.LiteralNumber),
+		rule(`[\[\]{},:&*!|>?-]`, chroma.Punctuation),
+		rule(`[^\s#"'\[\]{},:&*!|>?-]+|.`, chroma.Text),
+	}}
+}
+
+func diffRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`(diff|index|---|\+\+\+).*\n?`, chroma.GenericHeading),
+		rule(`@@.*\n?`, chroma.GenericSubheading),
+		rule(`\+.*\n?`, chroma.GenericInserted),
+		rule(`-.*\n?`, chroma.GenericDeleted),
+		rule(`.+\n?|\n`, chroma.Text),
+	}}
+}
+
+func shellRules() chroma.Rules {
+	return chroma.Rules{"root": {
+		rule(`\s+`, chroma.TextWhitespace),
+		rule(`#.*`, chroma.Comment),
+		rule(`"(\\.|[^"\\])*"?|'[^']*'?`, chroma.LiteralString),
+		rule(`\$(\{[^}\n]*\}?|\w+|.)`, chroma.NameVariable),
+		rule(`(if|then|elif|else|fi|for|in|do|done|while|until|case|esac|function)(?=[\s;]|\z)`, chroma.Keyword),
+		rule(`(cd|echo|exec|exit|export|read|set|source|test|trap|unset)(?=\s|\z)`, chroma.NameBuiltin),
+		rule(`[\w./:@%+~-]+`, chroma.Text),
+		rule(`[|&;<>()={}\[\]!*?]`, chroma.Operator),
+		rule(`.`, chroma.Text),
+	}}
+}

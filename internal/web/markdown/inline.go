@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown
+
+import (
+	"bytes"
+	"html"
+	"html/template"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	gmtext "github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// maxInline bounds one description, in bytes; a longer one is text.
+const maxInline = 8 << 10
+
+// newInline reads what descriptions are written in: paragraphs with marks, links and
+// code. HTML in them is text, since <name> mostly stands for a name there.
+func newInline() goldmark.Markdown {
+	return goldmark.New(
+		goldmark.WithParser(parser.NewParser(
+			parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1000)),
+			parser.WithInlineParsers(inlineParsers([]util.PrioritizedValue{
+				util.Prioritized(parser.NewCodeSpanParser(), 100),
+				util.Prioritized(parser.NewLinkParser(), 200),
+				util.Prioritized(parser.NewAutoLinkParser(), 300),
+				util.Prioritized(parser.NewEmphasisParser(), 500),
+			})...),
+		)),
+		goldmark.WithExtensions(strike{}, extension.Linkify),
+	)
+}
+
+// Descriptions returns texts that each describe one thing as HTML, rendered at once and
+// kept together: they are those of one page.
+func (m *Renderer) Descriptions(texts []string) []template.HTML {
+	var all strings.Builder
+	for _, t := range texts {
+		all.WriteString(strconv.Itoa(len(t)) + " " + t)
+	}
+	plain := func() Rendered {
+		var r Rendered
+		for _, t := range texts {
+			r.parts = append(r.parts, escaped(t))
+		}
+		return r
+	}
+	if all.Len() > maxSource {
+		return plain().parts
+	}
+	return m.once(all.String(), "descriptions", plain, func() Rendered {
+		var r Rendered
+		for _, t := range texts {
+			r.parts = append(r.parts, m.describe(t))
+		}
+		return r
+	}).parts
+}
+
+// describe renders one of them.
+func (m *Renderer) describe(source string) template.HTML {
+	if len(source) > maxInline || !strings.ContainsAny(source, "`*_~[:@\\&\n") {
+		return escaped(source)
+	}
+	src := []byte(text.Block(strings.TrimSpace(source)))
+	doc := m.inline.Parser().Parse(gmtext.NewReader(src))
+	var b bytes.Buffer
+	if m.inline.Renderer().Render(&b, src, doc) != nil {
+		return escaped(source)
+	}
+	safe := bytes.TrimSpace(m.policy.SanitizeBytes(relink(b.Bytes(), Place{}, nil, nil)))
+	if doc.ChildCount() == 1 {
+		safe = bytes.TrimSuffix(bytes.TrimPrefix(safe, []byte("<p>")), []byte("</p>"))
+	}
+	safe = bytes.ReplaceAll(safe, []byte("</p>\n<p>"), []byte("</p><p>")) // line breaks are shown
+	return template.HTML(safe)                                            // sanitized
+}
+
+// escaped is a text as it was written.
+func escaped(source string) template.HTML {
+	return template.HTML(html.EscapeString(text.Block(strings.TrimSpace(source))))
+}

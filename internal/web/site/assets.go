@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+//go:embed assets/app.css assets/app.js assets/icon.svg
+var assetFiles embed.FS
+
+// assetNames are the addresses of the assets below /ui/, which change with their
+// content.
+type assetNames struct{ CSS, JS, Icon string }
+
+type assetFile struct {
+	contentType   string
+	plain, zipped []byte
+}
+
+type assetSet struct {
+	names assetNames
+	files map[string]assetFile // HASH/NAME
+}
+
+func newAssets() (assetSet, error) {
+	set := assetSet{files: map[string]assetFile{}}
+	for _, a := range []struct {
+		file, contentType string
+		name              *string
+	}{
+		{"app.css", "text/css; charset=utf-8", &set.names.CSS},
+		{"app.js", "text/javascript; charset=utf-8", &set.names.JS},
+		{"icon.svg", "image/svg+xml", &set.names.Icon},
+	} {
+		b, err := assetFiles.ReadFile("assets/" + a.file)
+		if err != nil {
+			return set, err
+		}
+		zipped, err := zip(b)
+		if err != nil {
+			return set, err
+		}
+		sum := sha256.Sum256(b)
+		path := hex.EncodeToString(sum[:8]) + "/" + a.file
+		set.files[path], *a.name = assetFile{a.contentType, b, zipped}, "assets/"+path
+	}
+	return set, nil
+}
+
+func zip(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
+// asset sends a file that may be kept for ever, since its address names its
+// content.
+func (s *site) asset(w http.ResponseWriter, r *http.Request) error {
+	f, ok := s.assets.files[r.PathValue("hash")+"/"+r.PathValue("file")]
+	if !ok {
+		return NotFound("there is no such file")
+	}
+	h := w.Header()
+	h.Set("Content-Type", f.contentType)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // of what is opened alone
+	body := f.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = f.zipped
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // the browser is gone; there is nobody to tell
+	return nil
+}

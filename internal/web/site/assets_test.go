@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site_test
+
+import (
+	"os"
+	"testing"
+)
+
+// TestAssets bounds what each browser loads.
+func TestAssets(t *testing.T) {
+	for file, most := range map[string]int64{"assets/app.css": 24 << 10, "assets/app.js": 12 << 10} {
+		if info, err := os.Stat(file); err != nil || info.Size() > most {
+			t.Errorf("%s: %v, more than %d bytes", file, err, most)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// TestCold takes places until there are none: two for each caller, eight for all.
+func TestCold(t *testing.T) {
+	var c Cold
+	var nest func(callers []access.Caller) error
+	nest = func(callers []access.Caller) error { // each works while all before it do
+		if len(callers) == 0 {
+			return nil
+		}
+		return c.Do(callers[0], func() error { return nest(callers[1:]) })
+	}
+	many := func(n int) (all []access.Caller) {
+		for i := range n {
+			all = append(all, access.Caller{Mode: "static", Subject: strconv.Itoa(i / coldEach)})
+		}
+		return all
+	}
+	anonymous := access.Caller{Mode: "anonymous"}
+	for _, tt := range []struct {
+		name    string
+		callers []access.Caller
+		ok      bool
+	}{
+		{"all places", many(coldPlaces), true},
+		{"one more", many(coldPlaces + 1), false},
+		{"two of one", []access.Caller{anonymous, anonymous}, true},
+		{"three of one", []access.Caller{anonymous, anonymous, anonymous}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := nest(tt.callers)
+			if e, _ := errors.AsType[*service.Error](err); (err == nil) != tt.ok || err != nil && e.Status != http.StatusServiceUnavailable {
+				t.Error(err)
+			}
+			if c.taken != 0 || len(c.by) != 0 {
+				t.Errorf("%d places are not left, of %v", c.taken, c.by)
+			}
+		})
+	}
+}

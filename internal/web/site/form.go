@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+const (
+	maxForm   = 256 << 10 // bytes of a form
+	smallForm = 16 << 10  // of one that anybody may send
+	maxFields = 500
+
+	keyAge   = time.Hour       // how long a page may be looked at before its form is sent
+	keySkew  = 5 * time.Minute // between the replica that made a page and the one that gets its form
+	keyField = "key"
+)
+
+// Form is what somebody sent with a page. Fields are valid UTF-8 without NUL.
+type Form struct {
+	url.Values
+	// Key is the same each time that one page is sent, and of no other page: what it
+	// asks for is done once. Only forms of act have one.
+	Key string
+}
+
+// Answer is what a form leads to: a page below /ui/ with a message, or a page at once,
+// for what no other request may show or for what is wrong with the fields.
+type Answer struct {
+	To   string // below /ui/, with its query
+	Text string // "": no message
+	Bad  bool   // the message is about something that was not done
+
+	Page *Page // instead of To; it is never kept by a browser
+}
+
+// Do is what a form does.
+type Do func(*Request, *Form) (*Answer, error)
+
+// Check decides who may send a form; it has only the path and the query to go by.
+type Check func(*Request) error
+
+// Anybody is the check of forms that need none.
+func Anybody(*Request) error { return nil }
+
+// act is the handler of a form that changes something: it must come from a page of
+// this server, from somebody who may, and carry the key of that page.
+func (s *site) act(may Check, f Do) http.Handler {
+	return s.form(maxForm, may, func(r *Request, in *Form) (*Answer, error) {
+		if err := in.takeKey(s.o.Now()); err != nil {
+			return nil, err
+		}
+		return f(r, in)
+	})
+}
+
+// form is the handler of any form. Where it comes from and who may send it is decided
+// before a byte of it is read.
+func (s *site) form(most int, may Check, f Do) http.Handler {
+	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
+		if err := s.cross.Check(hr); err != nil {
+			return &service.Error{Status: http.StatusForbidden, Text: "the form comes from another site"}
+		}
+		r := s.request(w, hr)
+		if err := may(r); err != nil {
+			return err
+		}
+		in, err := s.readForm(r, most)
+		if err != nil {
+			return err
+		}
+		a, err := f(r, in)
+		if err != nil {
+			return err
+		}
+		if a.Page != nil {
+			a.Page.NoStore = true
+			return s.write(w, r, a.Page)
+		}
+		if a.Text != "" {
+			s.leave(r, message{Text: a.Text, Bad: a.Bad})
+		}
+		Secure(w.Header())
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Location", Up(r.URL.Path)+a.To)
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	})
+}
+
+// readForm reads the body of a form of at most so many bytes.
+func (s *site) readForm(r *Request, most int) (*Form, error) {
+	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this wants a form: application/x-www-form-urlencoded"}
+	}
+	if r.ContentLength > int64(most) {
+		return nil, formTooLarge(most)
+	}
+	if err := s.o.Kit.OpenBody(r.Request); err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, BadForm("the form broke off")
+	case len(b) > most:
+		return nil, formTooLarge(most)
+	}
+	return parseForm(string(b))
+}
+
+// parseForm reads the fields of a form.
+func parseForm(body string) (*Form, error) {
+	if strings.Count(body, "&") >= maxFields {
+		return nil, BadForm("the form has more than %d fields", maxFields)
+	}
+	values, err := url.ParseQuery(body)
+	if err != nil {
+		return nil, BadForm("the form cannot be read")
+	}
+	for name, all := range values {
+		if !IsText(name) || slices.ContainsFunc(all, func(v string) bool { return !IsText(v) }) {
+			return nil, BadForm("a field of the form is not text")
+		}
+	}
+	return &Form{Values: values}, nil
+}
+
+func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+func BadForm(format string, args ...any) error {
+	return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
+}
+
+func formTooLarge(most int) error {
+	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form is larger than %d KiB", most>>10)}
+}
+
+// NewKey is the key of the forms of one page: when it was made, and what no other
+// page has. The template part "key" is its field.
+func (c Clock) NewKey() string {
+	return strconv.FormatInt(c().Unix(), 36) + "-" + rand.Text()
+}
+
+// takeKey takes the key out of the fields. A page that was looked at for too long
+// may show what is no longer so, and its key is no longer remembered.
+func (f *Form) takeKey(now time.Time) error {
+	keys := f.Values[keyField]
+	f.Del(keyField)
+	if len(keys) != 1 {
+		return BadForm("the form has no key: send it from its page")
+	}
+	made, random, ok := strings.Cut(keys[0], "-")
+	seconds, err := strconv.ParseInt(made, 36, 64)
+	if !ok || err != nil || len(random) != len(rand.Text()) || strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+		return BadForm("the key of the form is none: send it from its page")
+	}
+	age := now.Sub(time.Unix(seconds, 0))
+	if age > keyAge || age < -keySkew {
+		return &service.Error{Status: http.StatusConflict, Text: "this page is older than an hour: open it again, look at what it shows now, and send it then"}
+	}
+	f.Key = keys[0]
+	return nil
+}

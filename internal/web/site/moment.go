@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Moment is a time with how long ago that is, in words.
+type Moment struct {
+	time.Time
+	Ago string
+}
+
+// MomentAt is that of a time as seen at now.
+func MomentAt(t, now time.Time) Moment {
+	if t.IsZero() {
+		return Moment{}
+	}
+	return Moment{t, ago(now.Sub(t))}
+}
+
+// ago says how long ago something was, in the largest unit that fits.
+func ago(d time.Duration) string {
+	if d < time.Minute {
+		return "just now"
+	}
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{365 * 24 * time.Hour, "year"}, {30 * 24 * time.Hour, "month"}, {24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if n := int(d / unit.length); n > 0 {
+			return Plural(n, unit.name) + " ago"
+		}
+	}
+	return ""
+}
+
+// Plural is a number of things.
+func Plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Span is a time in words, in its two largest units.
+func Span(d time.Duration) string {
+	day := 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < day:
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+	}
+	return two(d/day, "d", d%day/time.Hour, "h")
+}
+
+func two(a time.Duration, unit string, b time.Duration, smaller string) string {
+	text := strconv.FormatInt(int64(a), 10) + " " + unit
+	if b > 0 {
+		text += " " + strconv.FormatInt(int64(b), 10) + " " + smaller
+	}
+	return text
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// Back makes a way back of the path of a page, /ui/…, that came with a request: what
+// is below /ui/, with its query, or "" for what is no page of this server. A browser
+// takes a backslash for a slash, drops tabs and line feeds, and takes %2e for a dot.
+func Back(path string) string {
+	rest, ok := strings.CutPrefix(path, "/ui/")
+	if !ok || len(path) > maxReturn || strings.ContainsFunc(path, func(c rune) bool { return c == '\\' || unicode.IsControl(c) || c == unicode.ReplacementChar }) {
+		return ""
+	}
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || u.User != nil {
+		return ""
+	}
+	for _, c := range u.Path {
+		if c == '\\' || unicode.IsControl(c) {
+			return ""
+		}
+	}
+	for segment := range strings.SplitSeq(strings.TrimSuffix(u.Path[len("/ui/"):], "/"), "/") {
+		if segment == "." || segment == ".." || segment == "" && rest != "" && u.Path != "/ui/" {
+			return ""
+		}
+	}
+	to := strings.TrimPrefix(u.EscapedPath(), "/ui/")
+	if u.RawQuery != "" {
+		to += "?" + u.RawQuery
+	}
+	return to
+}
+
+// maxReturn bounds the address of a page to return to.
+const maxReturn = 2 << 10

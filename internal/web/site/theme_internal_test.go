@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// TestThemeCookie wants the choice kept in a cookie like that of a session, for this
+// server alone, shown by the next page, and taken back.
+func TestThemeCookie(t *testing.T) {
+	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		sessions *access.Sessions
+		cookie   string // before its value
+		with     string // after it
+	}{
+		{"TLS", &access.Sessions{Keyring: keys}, "__Host-okara-theme=", "; Path=/; Max-Age=31536000; HttpOnly; Secure; SameSite=Lax"},
+		{"below a path", &access.Sessions{Keyring: keys, Path: "/okara"}, "__Secure-okara-theme=", "; Path=/okara/; Max-Age=31536000; HttpOnly; Secure; SameSite=Lax"},
+		{"loopback", &access.Sessions{Keyring: keys, Plain: true}, "okara-theme=", "; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"},
+		{"nobody logs in", nil, "okara-theme=", "; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			guard, err := access.New(access.Options{Keyring: keys, Sessions: c.sessions})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages, err := New(Options{Kit: service.New(service.Options{Guard: guard, Logger: slog.New(slog.DiscardHandler)}), Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			choose := func(theme string) string {
+				r := httptest.NewRequest(http.MethodPost, "/ui/theme", strings.NewReader("theme="+theme+"&return=/ui/me"))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				w := httptest.NewRecorder()
+				pages.ServeHTTP(w, r)
+				return w.Header().Get("Set-Cookie")
+			}
+			look := func(cookies string) string {
+				r := httptest.NewRequest(http.MethodGet, "/ui/none", nil)
+				r.Header.Set("Cookie", cookies)
+				w := httptest.NewRecorder()
+				pages.ServeHTTP(w, r)
+				return w.Body.String()
+			}
+			if got := choose("dark"); got != c.cookie+"dark"+c.with {
+				t.Errorf("dark is kept as %q", got)
+			}
+			for _, theme := range []string{"", "purple"} {
+				if got := choose(theme); !strings.HasPrefix(got, c.cookie+";") || !strings.Contains(got, "Max-Age=0") {
+					t.Errorf("%q is kept as %q", theme, got)
+				}
+			}
+			if !strings.Contains(look(c.cookie+"dark"), `data-theme="dark"`) {
+				t.Error("the next page is not dark")
+			}
+			for _, cookies := range []string{c.cookie + "dark; " + c.cookie + "light", c.cookie + `"><script>`, "okara=dark"} {
+				if strings.Contains(look(cookies), "data-theme") {
+					t.Errorf("%s is a theme", cookies)
+				}
+			}
+		})
+	}
+}

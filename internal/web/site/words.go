@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// Tab is a part of a page with an address of its own.
+type Tab struct {
+	Link
+	Count int // -1: nothing to count
+	Here  bool
+}
+
+// Mark is a word about a thing, and how good that is.
+type Mark struct{ Text, Kind string } // good, bad, plain
+
+// Fact is one line about a thing.
+type Fact struct {
+	Name, Text, Href string
+	Here             string // like Href, below Up
+	When             Moment // shown to the minute, with how long ago it was
+	Digest           string
+}
+
+// Choice is an option of a form.
+type Choice struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// Choose marks the choice of a value.
+func Choose(all []Choice, value string) []Choice {
+	for i := range all {
+		all[i].Chosen = all[i].Value == value
+	}
+	return all
+}
+
+// Snippet is a text to copy.
+type Snippet struct {
+	Title, Note, Text string
+}
+
+// MaxShown is how much of a default or type a page shows, in bytes.
+const MaxShown = 64 << 10
+
+// Indented is JSON as people read it; what is absent is null.
+func Indented(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	if len(raw) < 60 {
+		return string(raw)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return text.Clip(string(raw), MaxShown)
+	}
+	return text.Clip(b.String(), MaxShown)
+}
+
+// Sentence begins a text with a capital letter.
+func Sentence(text string) string {
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// EscapePath escapes each segment of a path.
+func EscapePath(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return strings.Join(segments, "/")
+}
+
+// ShellWord is a text as one word of a POSIX shell; false: it has what no line to
+// copy should have.
+func ShellWord(s string) (string, bool) {
+	if text.Block(s) != s || strings.ContainsAny(s, "\n\t") {
+		return "", false
+	}
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@,+") == "" {
+		return s, true
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
+}
+
+// Clip is a text that fits a cell.
+func Clip(s string) string { return text.Clip(s, 200) }
