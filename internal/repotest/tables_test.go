@@ -338,8 +338,8 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/trust
 	internal/web/markdown
 	internal/web/site
+	internal/web/statepages
 	statebackend
-	internal/envelope
 	internal/states
 	internal/trail
 internal/web/site: the frame of all pages, and their words; it knows no set of pages
@@ -350,6 +350,16 @@ internal/web/site: the frame of all pages, and their words; it knows no set of p
 	internal/service
 	internal/states
 	internal/text
+	statebackend
+internal/web/statepages: pages of states over what is known of them, which comes in
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/envelope
+	internal/states
+	internal/text
+	internal/web/site
 	statebackend
 internal/web/markdown: texts of others in, HTML that does nothing out
 	internal/cache

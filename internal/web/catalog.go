@@ -24,7 +24,7 @@ type catalogOptions struct {
 	Now       site.Clock
 }
 
-//go:embed catalogpages/templates/*.html
+//go:embed templates/*.html
 var catalogFiles embed.FS
 
 // newCatalog returns the pages of the catalog.
@@ -42,7 +42,7 @@ func newCatalog(o catalogOptions) site.Set {
 	}
 	p := &providers{catalog: o.Catalog, archives: o.Archives, text: text, versions: history, evidences: evidence, snippets: snippets, now: o.Now}
 	return site.Set{
-		Templates: below(catalogFiles, "catalogpages"),
+		Templates: catalogFiles,
 		Menu:      func(*site.Request) []site.Entry { return []site.Entry{{Link: site.Link{Text: "Catalog"}}} },
 		Routes: func(r *site.Routes) {
 			r.Show("GET /ui/{$}", site.List, home.show) // lists what may be read

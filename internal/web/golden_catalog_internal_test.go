@@ -11,7 +11,7 @@ import (
 
 // TestGoldenCatalog shows each page type; see [webtest.Golden].
 func TestGoldenCatalog(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: below(catalogFiles, "catalogpages")}})
+	files, err := site.ReadTemplates([]site.Set{{Templates: catalogFiles}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
+	"github.com/seed-141914ff/okara/internal/web/statepages"
 )
 
 // Options is what the pages need. Kit, Catalog and Finder are required.
@@ -80,7 +81,7 @@ func sets(o Options) []site.Set {
 		}))
 	}
 	if o.States != nil && !o.Off.States {
-		all = append(all, newStates(statesOptions{States: o.States, Hosts: hostsOf(o), Cold: cold, Now: o.Now}))
+		all = append(all, statepages.New(statepages.Options{States: o.States, Hosts: hostsOf(o), Cold: cold, Now: o.Now}))
 	}
 	all = append(all, inst...)
 	if o.Depot != nil && !o.Off.Depot {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"encoding/json"
@@ -52,7 +52,7 @@ type valueRow struct {
 }
 
 // resources lists those of a version, or shows the values of one.
-func (s *stateVersions) resources(r *site.Request) (*site.Page, error) {
+func (s *versions) resources(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *stateVersions) resources(r *site.Request) (*site.Page, error) {
 		return nil, noState(err, p.name)
 	}
 	body := resourcesBody{
-		Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Tabs: stateTabs(p, d, "resources"), Why: d.Why,
+		Name: p.name, Workspace: text.Block(p.workspace), N: p.n, Tabs: tabs(p, d, "resources"), Why: d.Why,
 		Query: site.Clip(r.URL.Query().Get("q")), All: p.at("resources"),
 	}
 	pg := &site.Page{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	stateWait     = 2 * time.Second // for the parts of a list
-	stateParallel = 8
+	wait     = 2 * time.Second // for the parts of a list
+	parallel = 8
 )
 
 // statesBody are the states that the caller may read.
@@ -52,24 +52,24 @@ type stateRow struct {
 // holder is who holds a lock.
 type holder struct{ Workspace, Who string }
 
-// statesOptions is what the pages of states need.
-type statesOptions struct {
+// Options is what the pages of states need.
+type Options struct {
 	States *states.States
 	Hosts  site.Hosts
 	Cold   *site.Cold
 	Now    site.Clock
 }
 
-//go:embed statepages/templates/*.html
-var stateFiles embed.FS
+//go:embed templates/*.html
+var files embed.FS
 
-// newStates returns the pages of states.
-func newStates(o statesOptions) site.Set {
+// New returns the pages of states.
+func New(o Options) site.Set {
 	seen := visibility{o.States}
-	lists := &stateLists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now}
-	versions := &stateVersions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now}
-	reveals := &stateReveals{versions: versions, clock: o.Now}
-	return site.Set{Templates: below(stateFiles, "statepages"), Menu: stateMenu, Routes: func(r *site.Routes) {
+	lists := &lists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now}
+	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now}
+	reveals := &reveals{versions: versions, clock: o.Now}
+	return site.Set{Templates: files, Menu: menu, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/states", site.List, lists.all) // lists what may be read
 		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
 		r.Show("GET /ui/states/{name}/{workspace}", seen.one, versions.show)
@@ -82,8 +82,8 @@ func newStates(o statesOptions) site.Set {
 	}}
 }
 
-// stateMenu has the states for who may read any.
-func stateMenu(r *site.Request) []site.Entry {
+// menu has the states for who may read any.
+func menu(r *site.Request) []site.Entry {
 	if !r.Grant.May(anyState()) {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (v visibility) of(r *site.Request, name string, sum *states.Summary) *state
 	}
 }
 
-// stateLists are the lists of states and of their workspaces.
-type stateLists struct {
+// lists are the lists of states and of their workspaces.
+type lists struct {
 	states     *states.States
 	visibility visibility
 	hosts      site.Hosts
@@ -133,12 +133,12 @@ type stateLists struct {
 }
 
 // all lists the states that the caller may read.
-func (s *stateLists) all(r *site.Request) (*site.Page, error) {
+func (s *lists) all(r *site.Request) (*site.Page, error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, err
 	}
 	body := statesBody{Any: r.Grant.May(anyState()), Address: "https://" + s.hosts.Of(r)}
-	wait, cancel := context.WithTimeout(r.Context(), stateWait)
+	wait, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	names, err := s.states.Names(wait)
 	switch {
@@ -168,7 +168,7 @@ func anyState() access.Right {
 // listable are the states of which the caller may read something. Of one with some
 // workspaces that he may read, were they there, he is told if they are; unread says
 // that not all were looked at, and not how many.
-func (s *stateLists) listable(r *site.Request, names []string) (all []string, unread bool) {
+func (s *lists) listable(r *site.Request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
 	var partly []string
 	for i, name := range names {
@@ -176,7 +176,7 @@ func (s *stateLists) listable(r *site.Request, names []string) (all []string, un
 			partly = append(partly, name)
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	known, left := s.states.Glance(ctx, partly)
 	some := map[string]bool{}
@@ -194,11 +194,11 @@ func (s *stateLists) listable(r *site.Request, names []string) (all []string, un
 
 // summaries reads several states at once, each as the caller may see it, as far as
 // that is done in time.
-func (s *stateLists) summaries(r *site.Request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
+func (s *lists) summaries(r *site.Request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	var g errgroup.Group
-	g.SetLimit(stateParallel)
+	g.SetLimit(parallel)
 	for i, name := range names {
 		g.Go(func() error {
 			if ctx.Err() != nil { // it would be asked for all the same
@@ -217,7 +217,7 @@ func (s *stateLists) summaries(r *site.Request, names []string, each func(i int,
 }
 
 // rows asks for several states at once, and leaves out what is not there in time.
-func (s *stateLists) rows(r *site.Request, names []string) []stateRow {
+func (s *lists) rows(r *site.Request, names []string) []stateRow {
 	rows := make([]stateRow, len(names))
 	s.summaries(r, names, func(i int, name string, sum *states.Summary, err error) {
 		rows[i] = s.row(name, sum)
@@ -229,7 +229,7 @@ func (s *stateLists) rows(r *site.Request, names []string) []stateRow {
 }
 
 // row is what is known of a state; nil: nothing yet.
-func (s *stateLists) row(name string, sum *states.Summary) stateRow {
+func (s *lists) row(name string, sum *states.Summary) stateRow {
 	row := stateRow{Link: site.Link{Text: name, Href: statePath(name)}, Count: -1}
 	if sum == nil {
 		return row
@@ -259,7 +259,7 @@ func statePath(name string, more ...string) string {
 }
 
 // workspaces lists those of a state.
-func (s *stateLists) workspaces(r *site.Request) (*site.Page, error) {
+func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	name := r.PathValue("name")
 	sum, err := s.states.Summary(r.Context(), name)
 	sum = s.visibility.of(r, name, sum)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type replicasBody struct {
 	More    int  // that are not shown
 }
 
-func (s *stateVersions) replicas(r *site.Request, p versionPlace) (b replicasBody) {
-	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
+func (s *versions) replicas(r *site.Request, p versionPlace) (b replicasBody) {
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	marked, whole := s.states.Marked(ctx)
 	b.Reading = !whole
@@ -88,7 +88,7 @@ func replicaMarks(rows []replicaRow, n int64) (all []site.Mark) {
 
 // replicaOf describes whose copy a workspace is; nil: it is none. How far it is
 // behind is known where the original is here as well and the caller may read it.
-func (s *stateVersions) replicaOf(r *site.Request, p versionPlace) *replicaBody {
+func (s *versions) replicaOf(r *site.Request, p versionPlace) *replicaBody {
 	if p.Replica == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (s *stateVersions) replicaOf(r *site.Request, p versionPlace) *replicaBody 
 	if !ok || name == p.name || !r.Grant.May(s.visibility.read(name, p.workspace)) {
 		return b
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	source, err := s.states.Numbers(ctx, name, p.workspace)
 	if err == nil && len(source) > 0 && len(p.Numbers) > 0 {

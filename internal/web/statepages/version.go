@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"cmp"
@@ -25,8 +25,8 @@ type versionPlace struct {
 	repository      string
 }
 
-// stateVersions are the pages of one workspace and its versions.
-type stateVersions struct {
+// versions are the pages of one workspace and its versions.
+type versions struct {
 	states     *states.States
 	visibility visibility
 	hosts      site.Hosts
@@ -36,7 +36,7 @@ type stateVersions struct {
 
 // at reads the path of a page, and finds what is there. Without a number it is the
 // newest version.
-func (s *stateVersions) at(r *site.Request) (p versionPlace, err error) {
+func (s *versions) at(r *site.Request) (p versionPlace, err error) {
 	p.name, p.workspace = r.PathValue("name"), r.PathValue("workspace")
 	if p.Workspace, err = s.states.Workspace(r.Context(), p.name, p.workspace); err != nil {
 		return p, noState(err, p.name+", workspace "+p.workspace)
@@ -90,7 +90,7 @@ func (p versionPlace) before(n int64) int64 {
 }
 
 // document reads the version, in a place for cold work if nobody did before.
-func (s *stateVersions) document(r *site.Request, p versionPlace, n int64) (d *states.VersionView, err error) {
+func (s *versions) document(r *site.Request, p versionPlace, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)
 		return err
@@ -127,7 +127,7 @@ type typeRow struct {
 }
 
 // show is the newest version of a workspace and who holds its lock, or any other one.
-func (s *stateVersions) show(r *site.Request) (*site.Page, error) {
+func (s *versions) show(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
@@ -157,11 +157,11 @@ func (s *stateVersions) show(r *site.Request) (*site.Page, error) {
 }
 
 // describe fills in what is known of a version.
-func (s *stateVersions) describe(b *versionBody, p versionPlace, d *states.VersionView) {
+func (s *versions) describe(b *versionBody, p versionPlace, d *states.VersionView) {
 	v := d.Version
 	b.Facts, b.Why = versionFacts(s.clock, v, d.Bytes), d.Why
-	b.Marks = stateMarks(v, b.Newest)
-	b.Tabs = stateTabs(p, d, "state")
+	b.Marks = marksOf(v, b.Newest)
+	b.Tabs = tabs(p, d, "state")
 	if !b.Newest {
 		b.Current = p.path()
 	}
@@ -227,8 +227,8 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 	return append(all, site.Fact{Name: "Digest", Digest: v.Digest})
 }
 
-// stateMarks are words about a version.
-func stateMarks(v statebackend.Version, newest bool) []site.Mark {
+// marksOf are words about a version.
+func marksOf(v statebackend.Version, newest bool) []site.Mark {
 	var all []site.Mark
 	if newest {
 		all = append(all, site.Mark{Text: "current", Kind: "good"})
@@ -245,9 +245,9 @@ func stateMarks(v statebackend.Version, newest bool) []site.Mark {
 	return all
 }
 
-// stateTabs are the pages of a version; those of a version that is not looked into
+// tabs are the pages of a version; those of a version that is not looked into
 // are fewer.
-func stateTabs(p versionPlace, d *states.VersionView, here string) []site.Tab {
+func tabs(p versionPlace, d *states.VersionView, here string) []site.Tab {
 	tabs := []site.Tab{{Link: site.Link{Text: "State", Href: p.at()}, Count: -1, Here: here == "state"}}
 	if p.n == p.Numbers[0] {
 		tabs[0].Href = p.path()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 // maxRevealed bounds a value that is shown whole.
 const maxRevealed = 64 << 10
 
-// stateRevealBody is one masked value: before it is shown, and then with it.
-type stateRevealBody struct {
+// revealBody is one masked value: before it is shown, and then with it.
+type revealBody struct {
 	Address, Path string
 	Fields        []hiddenField // of the form
 	Shown         bool
@@ -30,14 +30,14 @@ type stateRevealBody struct {
 // hiddenField is a hidden field of a form.
 type hiddenField struct{ Name, Value string }
 
-// stateReveals show a masked value, once asked for it.
-type stateReveals struct {
-	versions *stateVersions
+// reveals show a masked value, once asked for it.
+type reveals struct {
+	versions *versions
 	clock    site.Clock
 }
 
 // show asks whether to show a masked value, and says what that leaves behind.
-func (s *stateReveals) show(r *site.Request) (*site.Page, error) {
+func (s *reveals) show(r *site.Request) (*site.Page, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *stateReveals) show(r *site.Request) (*site.Page, error) {
 }
 
 // reveal shows one masked value, and records that, without the value.
-func (s *stateReveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
+func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *stateReveals) reveal(r *site.Request, f *site.Form) (*site.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	body := pg.Body.(stateRevealBody)
+	body := pg.Body.(revealBody)
 	body.Shown = true
 	words := string(raw)
 	if json.Unmarshal(raw, &words) != nil {
@@ -74,7 +74,7 @@ func (s *stateReveals) reveal(r *site.Request, f *site.Form) (*site.Answer, erro
 }
 
 // masked is the page of a value, without it, and the value.
-func (s *stateReveals) masked(r *site.Request, p versionPlace, address, path string) (*site.Page, json.RawMessage, error) {
+func (s *reveals) masked(r *site.Request, p versionPlace, address, path string) (*site.Page, json.RawMessage, error) {
 	d, err := s.versions.document(r, p, p.n)
 	if err != nil {
 		return nil, nil, noState(err, p.name)
@@ -91,6 +91,6 @@ func (s *stateReveals) masked(r *site.Request, p versionPlace, address, path str
 	return &site.Page{
 		Template: "state_reveal.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
 		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: text.Block(p.workspace), Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}, {Text: site.Clip(text.Block(address)), Href: back}},
-		Body:   stateRevealBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
+		Body:   revealBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil
 }

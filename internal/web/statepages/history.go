@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"fmt"
@@ -39,14 +39,14 @@ type historyRow struct {
 }
 
 // history lists the versions of a workspace.
-func (s *stateVersions) history(r *site.Request) (*site.Page, error) {
+func (s *versions) history(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
 	}
 	body := historyBody{Name: p.name, Workspace: text.Block(p.workspace), Total: len(p.Numbers)}
 	if len(p.Numbers) > 0 {
-		body.Tabs = stateTabs(p, &states.VersionView{}, "history")
+		body.Tabs = tabs(p, &states.VersionView{}, "history")
 	}
 	first := 0
 	if before, err := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64); err == nil {
@@ -83,10 +83,10 @@ func (s *stateVersions) history(r *site.Request) (*site.Page, error) {
 // takenOver marks the first version after a lock was taken from who held it.
 func takenOver() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"} }
 
-func (s *stateVersions) historyRow(p versionPlace, v statebackend.Version) historyRow {
+func (s *versions) historyRow(p versionPlace, v statebackend.Version) historyRow {
 	row := historyRow{
 		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.path(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
-		Who: site.Clip(text.Block(v.Who)), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
+		Who: site.Clip(text.Block(v.Who)), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: marksOf(v, v.N == p.Numbers[0]),
 	}
 	old := p.before(v.N)
 	if old > 0 {
@@ -129,7 +129,7 @@ type diffValue struct {
 }
 
 // diff compares two versions as okara state diff does.
-func (s *stateVersions) diff(r *site.Request) (*site.Page, error) {
+func (s *versions) diff(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *stateVersions) diff(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-func (s *stateVersions) compare(r *site.Request, p versionPlace, b *diffBody) error {
+func (s *versions) compare(r *site.Request, p versionPlace, b *diffBody) error {
 	var docs [2]*states.Document
 	for i, n := range []int64{b.From, b.To} {
 		d, err := s.states.Document(r.Context(), p.name, p.workspace, n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package statepages
 
 import (
 	"testing"
@@ -9,9 +9,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestGoldenStates shows each page type; see [webtest.Golden].
-func TestGoldenStates(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: below(stateFiles, "statepages")}})
+// TestGolden shows each page type; see [webtest.Golden].
+func TestGolden(t *testing.T) {
+	files, err := site.ReadTemplates([]site.Set{{Templates: files}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func TestGoldenStates(t *testing.T) {
 		"state_diff":      {Body: diffBody{}},
 		"state_history":   {Body: historyBody{}},
 		"state_resources": {Body: resourcesBody{}},
-		"state_reveal":    {Body: stateRevealBody{}},
+		"state_reveal":    {Body: revealBody{}},
 		"state_version":   {Body: versionBody{}},
 		"states":          {Body: statesBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
