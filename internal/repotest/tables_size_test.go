@@ -28,7 +28,6 @@ internal/server files 44: small files to be joined with their neighbours, or par
 internal/server.Front 36: to be parted by concern
 internal/server.Settings 58: to be parted by concern
 internal/supply names 100: parts to be moved to where they are used
-internal/web files 43: parts to be moved out
 oci.Repo 49: to be parted by concern
 oci/artifact files 27: a kind a file
 oci/artifact names 314: parts to be moved to where they are used

@@ -320,22 +320,14 @@ internal/workspaceclient: it asks a front-end for workspaces; how one is reached
 	oci
 	internal/client
 internal/web: the pages show what the catalog has, and what the API of instances answers, to whom the guard lets; they know no registry and no other server
-	oci
-	oci/artifact
 	internal/access
 	internal/addr
-	internal/archive
-	internal/cache
 	internal/catalog
 	instances/lifecycle
 	instances/api
-	internal/downloads
-	internal/description
-	internal/text
-	internal/scan
 	internal/service
-	internal/signing
-	internal/trust
+	internal/text
+	internal/web/catalogpages
 	internal/web/markdown
 	internal/web/site
 	internal/web/statepages
@@ -351,6 +343,23 @@ internal/web/site: the frame of all pages, and their words; it knows no set of p
 	internal/states
 	internal/text
 	statebackend
+internal/web/catalogpages: pages of what the catalog has; what else belongs on them comes in with its set of pages
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/archive
+	internal/cache
+	internal/catalog
+	internal/description
+	internal/downloads
+	internal/scan
+	internal/service
+	internal/signing
+	internal/text
+	internal/trust
+	internal/web/markdown
+	internal/web/site
 internal/web/statepages: pages of states over what is known of them, which comes in
 	oci
 	oci/artifact

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/web/catalogpages"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/internal/web/statepages"
@@ -23,14 +24,14 @@ type Options struct {
 	Kit       *service.Kit
 	Catalog   *catalog.Catalog
 	Finder    *catalog.Finder
-	Downloads Downloads      // nil: nobody counts
-	Off       Parts          // of them
-	States    *states.States // nil: no page shows a state
-	Archives  Archives       // of modules and providers; nil: no page shows what is in one
-	Registry  string         // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
-	Hostname  string         // by which clients call this server; "": the host that the browser used
-	Version   string         // of okara
-	Replica   string         // that answers, by the name of its machine; "": no page names it
+	Downloads catalogpages.Downloads // nil: nobody counts
+	Off       Parts                  // of them
+	States    *states.States         // nil: no page shows a state
+	Archives  catalogpages.Archives  // of modules and providers; nil: no page shows what is in one
+	Registry  string                 // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
+	Hostname  string                 // by which clients call this server; "": the host that the browser used
+	Version   string                 // of okara
+	Replica   string                 // that answers, by the name of its machine; "": no page names it
 	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string
@@ -76,7 +77,7 @@ func sets(o Options) []site.Set {
 	if o.Off.Catalog {
 		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, first) }})
 	} else {
-		all = append(all, newCatalog(catalogOptions{
+		all = append(all, catalogpages.New(catalogpages.Options{
 			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Cold: cold, Beside: inst, Now: o.Now,
 		}))
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package catalogpages
 
 import (
 	"testing"
@@ -9,9 +9,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestGoldenCatalog shows each page type; see [webtest.Golden].
-func TestGoldenCatalog(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: catalogFiles}})
+// TestGolden shows each page type; see [webtest.Golden].
+func TestGolden(t *testing.T) {
+	files, err := site.ReadTemplates([]site.Set{{Templates: templates}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package catalogpages
 
 import (
 	"embed"
@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// catalogOptions is what the pages of the catalog need. Catalog and Finder are required.
-type catalogOptions struct {
+// Options is what the pages of the catalog need. Catalog and Finder are required.
+type Options struct {
 	Catalog   *catalog.Catalog
 	Finder    *catalog.Finder
 	Downloads Downloads // nil: nobody counts
@@ -25,10 +25,10 @@ type catalogOptions struct {
 }
 
 //go:embed templates/*.html
-var catalogFiles embed.FS
+var templates embed.FS
 
-// newCatalog returns the pages of the catalog.
-func newCatalog(o catalogOptions) site.Set {
+// New returns the pages of the catalog.
+func New(o Options) site.Set {
 	text := markdown.New(o.Now, o.Images)
 	counts := counts{o.Downloads}
 	search := &searches{catalog: o.Catalog, finder: o.Finder, counts: counts, clock: o.Now}
@@ -42,7 +42,7 @@ func newCatalog(o catalogOptions) site.Set {
 	}
 	p := &providers{catalog: o.Catalog, archives: o.Archives, text: text, versions: history, evidences: evidence, snippets: snippets, now: o.Now}
 	return site.Set{
-		Templates: catalogFiles,
+		Templates: templates,
 		Menu:      func(*site.Request) []site.Entry { return []site.Entry{{Link: site.Link{Text: "Catalog"}}} },
 		Routes: func(r *site.Routes) {
 			r.Show("GET /ui/{$}", site.List, home.show) // lists what may be read
