@@ -66,6 +66,7 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/httpserve
 	instances/lifecycle
 	internal/netaddr
+	instances/pages
 	instances/portal
 	internal/service
 	internal/syntax

@@ -154,6 +154,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	instances/lifecycle
 	internal/jobs
 	instances/ledger
+	instances/pages
 	internal/netaddr
 	instances/portal
 	instances/run
@@ -310,6 +311,14 @@ instances/portal: the API of instances over a store that is passed in
 	instances/run
 	internal/service
 	internal/states
+instances/pages: pages of templates and instances, which show what the API answers to who asks
+	instances/api
+	instances/lifecycle
+	internal/access
+	internal/addr
+	internal/service
+	internal/text
+	internal/web/site
 instances/api: leaf: what the API of instances says
 instances/portalclient: it asks a front-end for instances; how one is reached is publishclient's
 	oci
@@ -319,21 +328,19 @@ instances/portalclient: it asks a front-end for instances; how one is reached is
 internal/workspaceclient: it asks a front-end for workspaces; how one is reached is publishclient's
 	oci
 	internal/client
-internal/web: the pages show what the catalog has, and what the API of instances answers, to whom the guard lets; they know no registry and no other server
+internal/web: it puts the pages together, and has those of who runs the server; other sets come in as values; it knows no registry and no other server
 	internal/access
 	internal/addr
 	internal/catalog
-	instances/lifecycle
-	instances/api
 	internal/service
+	internal/states
 	internal/text
+	internal/trail
 	internal/web/catalogpages
 	internal/web/markdown
 	internal/web/site
 	internal/web/statepages
 	statebackend
-	internal/states
-	internal/trail
 internal/web/site: the frame of all pages, and their words; it knows no set of pages
 	oci
 	oci/artifact

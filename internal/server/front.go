@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -161,10 +162,14 @@ func newFront(o Options) (*Front, error) {
 				return nil, err
 			}
 		}
-		f.pages, err = web.New(web.Options{
+		shown := web.Options{
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: machine(),
-			Instances: f.portal, Mine: own, Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts,
-		})
+			Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts,
+		}
+		if f.portal != nil {
+			shown.Instances = pages.New(pages.Options{API: f.portal, Mine: own})
+		}
+		f.pages, err = web.New(shown)
 	}
 	return f, err
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -114,7 +115,7 @@ func (w *whole) start(t *testing.T) {
 	}
 	pages, err := web.New(web.Options{
 		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
-		States: states, Doctor: w, Audit: w.trail, Depot: &w.depots, Instances: w.api.API, Mine: w.api.API, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
+		States: states, Doctor: w, Audit: w.trail, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,15 +13,6 @@
 //     may not read is neither listed nor counted.
 //   - A warm page costs no request to the registry.
 //
-// # Templates and instances
-//
-// Their pages ask the API of instances, in this process and as who asks for the page,
-// and know nothing else of them. What somebody may see and do, what is masked and how
-// a refusal is worded is so decided once, in package portal; where another replica
-// leads, it is the request to the API that is handed on. Forwarding whole pages lost:
-// a replica of another version has other assets, and seals its messages with keys that
-// this one may not have.
-//
 // # Content of others
 //
 // Package markdown makes what others wrote safe. Everything else from outside is text,

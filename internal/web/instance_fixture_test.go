@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -39,7 +40,7 @@ func newDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *desk {
 	there := catalog.New(catalog.Options{Client: mustClient(t, empty, oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}})
 	pages, err := web.New(web.Options{
 		Kit: d.Kit, Catalog: there, Finder: catalog.NewFinder(there, true),
-		Hostname: "okara.example.com", Version: "1.2.3", Now: d.Store.Now, Instances: d.API, Mine: d.API,
+		Hostname: "okara.example.com", Version: "1.2.3", Now: d.Store.Now, Instances: pages.New(pages.Options{API: d.API, Mine: d.API, Now: d.Store.Now}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -90,14 +91,18 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 		t.Fatal(err)
 	}
 	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
-	pages, err := web.New(web.Options{
+	shown := web.Options{
 		Kit:     service.New(service.Options{Guard: guard, Logger: o.Logger}),
-		Catalog: there, Finder: catalog.NewFinder(there, false), Version: "1.2.3", Now: o.Now, Instances: api,
-	})
+		Catalog: there, Finder: catalog.NewFinder(there, false), Version: "1.2.3", Now: o.Now,
+	}
+	if api != nil {
+		shown.Instances = pages.New(pages.Options{API: api, Now: o.Now})
+	}
+	all, err := web.New(shown)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Config.Handler = http.StripPrefix(base, pages)
+	h.Config.Handler = http.StripPrefix(base, all)
 	h.URL = "" // which Start sets
 	h.Start()
 	t.Cleanup(h.Close)

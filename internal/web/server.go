@@ -4,7 +4,6 @@ package web
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"time"
 
@@ -35,15 +34,11 @@ type Options struct {
 	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string
-	// Instances is the API of templates and instances, all of /api/v1/, which their
-	// pages ask as who asks them; nil: there are no such pages. Mine answers the same
-	// from what this replica knows, maybe a little late, for the counter on all pages;
-	// nil: there is none.
-	Instances, Mine http.Handler
-	Doctor          Doctor       // of this replica; nil: no page shows how it is
-	Audit           *trail.Trail // of all replicas; nil: no page shows who changed what
-	Depot           Depot        // nil: no page shows what keeps the registry filled
-	Now             func() time.Time
+	Instances  site.Set     // pages of templates and instances; none is the zero value
+	Doctor     Doctor       // of this replica; nil: no page shows how it is
+	Audit      *trail.Trail // of all replicas; nil: no page shows who changed what
+	Depot      Depot        // nil: no page shows what keeps the registry filled
+	Now        func() time.Time
 }
 
 // Parts are those of the pages that can be off: then they are not found, and the menu
@@ -69,22 +64,21 @@ func New(o Options) (http.Handler, error) {
 // sets are those that are there and not off, in the order of the menu.
 func sets(o Options) []site.Set {
 	cold := &site.Cold{}
-	var inst []site.Set
-	if o.Instances != nil && !o.Off.Instances {
-		inst = append(inst, newInstances(instancesOptions{API: o.Instances, Mine: o.Mine, Now: o.Now}))
+	if o.Off.Instances {
+		o.Instances = site.Set{}
 	}
 	var all []site.Set
 	if o.Off.Catalog {
 		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, first) }})
 	} else {
 		all = append(all, catalogpages.New(catalogpages.Options{
-			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Cold: cold, Beside: inst, Now: o.Now,
+			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Cold: cold, Beside: o.Instances, Now: o.Now,
 		}))
 	}
 	if o.States != nil && !o.Off.States {
 		all = append(all, statepages.New(statepages.Options{States: o.States, Hosts: hostsOf(o), Cold: cold, Now: o.Now}))
 	}
-	all = append(all, inst...)
+	all = append(all, o.Instances)
 	if o.Depot != nil && !o.Off.Depot {
 		d := &depots{depot: o.Depot, hosts: hostsOf(o), clock: o.Now}
 		all = append(all, site.Set{Menu: administrators("Depot", "depot"), Routes: d.routes})
@@ -110,13 +104,4 @@ func administrators(text, path string) func(*site.Request) []site.Entry {
 		}
 		return []site.Entry{{Link: site.Link{Text: text, Href: path}}}
 	}
-}
-
-// below is a folder of embedded files.
-func below(files embed.FS, dir string) fs.FS {
-	f, err := fs.Sub(files, dir)
-	if err != nil {
-		return files
-	}
-	return f
 }

@@ -22,7 +22,7 @@ type callers struct {
 // callerSearch finds who calls a module.
 type callerSearch struct {
 	searches *searches
-	beside   []site.Set
+	beside   site.Set
 	hosts    site.Hosts
 }
 
@@ -30,10 +30,8 @@ type callerSearch struct {
 // search index, which has the module blocks of each root directory.
 func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	var c callers
-	for _, set := range s.beside {
-		if set.Related != nil {
-			c.Templates = append(c.Templates, set.Related(r, m)...)
-		}
+	if s.beside.Related != nil {
+		c.Templates = s.beside.Related(r, m)
 	}
 	v, complete, err := s.searches.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 	if err != nil {

@@ -17,9 +17,9 @@ const newestShown = 8
 
 // home says what is here.
 type homeBody struct {
-	Groups    template.HTML   // of everything that may be read, by kind
-	Newest    []resultRow     // publications
-	Own       []template.HTML // sections of other sets of pages
+	Groups    template.HTML // of everything that may be read, by kind
+	Newest    []resultRow   // publications
+	Own       template.HTML // section of another set of pages
 	Empty     bool
 	Reading   *readingBody // the catalog has not been read yet; nil: it has
 	Anonymous bool         // the caller brought no token
@@ -41,7 +41,7 @@ type groupRow struct {
 // homes is the first page.
 type homes struct {
 	searches *searches
-	beside   []site.Set
+	beside   site.Set
 	hosts    site.Hosts
 }
 
@@ -55,15 +55,10 @@ func (h *homes) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: h.searches.reading(r, complete), Anonymous: r.Grant.Mode == "anonymous", Host: h.hosts.Of(r)}
-	for _, set := range h.beside {
-		if set.Home == nil {
-			continue
-		}
-		section, err := set.Home(r)
-		if err != nil {
+	if h.beside.Home != nil {
+		if body.Own, err = h.beside.Home(r); err != nil {
 			return nil, err
 		}
-		body.Own = append(body.Own, section)
 	}
 	for _, e := range o.newest {
 		body.Newest = append(body.Newest, h.searches.rowOf(e))

@@ -20,7 +20,7 @@ type Options struct {
 	Hosts     site.Hosts
 	Images    []string // hosts whose images READMEs show
 	Cold      *site.Cold
-	Beside    []site.Set // what they have for the first page, and for that of a module
+	Beside    site.Set // what it has for the first page, and for that of a module
 	Now       site.Clock
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -172,7 +173,7 @@ func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Ha
 	none := catalog.New(catalog.Options{Client: nowhere, Layout: addr.Layout{}})
 	return web.New(web.Options{
 		Kit: kit, Catalog: none, Finder: catalog.NewFinder(none, true), Hostname: s.Hostname, Version: p.o.Version,
-		Off: web.Parts{Catalog: true, States: true, Depot: true, Doctor: true, Audit: true}, Instances: api, Mine: api,
+		Off: web.Parts{Catalog: true, States: true, Depot: true, Doctor: true, Audit: true}, Instances: pages.New(pages.Options{API: api, Mine: api}),
 	})
 }
 

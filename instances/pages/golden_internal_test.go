@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package pages
 
 import (
 	"testing"
@@ -9,9 +9,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestGoldenInstances shows each page type; see [webtest.Golden].
-func TestGoldenInstances(t *testing.T) {
-	files, err := site.ReadTemplates([]site.Set{{Templates: below(instanceFiles, "instancepages")}})
+// TestGolden shows each page type; see [webtest.Golden].
+func TestGolden(t *testing.T) {
+	files, err := site.ReadTemplates([]site.Set{{Templates: files}})
 	if err != nil {
 		t.Fatal(err)
 	}

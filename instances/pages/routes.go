@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package pages
 
 import (
 	"embed"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/access"
@@ -13,19 +14,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// instancesOptions is what the pages of templates and instances need.
-type instancesOptions struct {
+// Options is what the pages of templates and instances need.
+type Options struct {
 	API  http.Handler // all of /api/v1/, which the pages ask as who asks for them
 	Mine http.Handler // the same from what this replica knows, maybe a little late; nil: there is none
-	Now  site.Clock
+	Now  site.Clock   // nil: time.Now
 }
 
-//go:embed instancepages/templates/*.html
-var instanceFiles embed.FS
+//go:embed templates/*.html
+var files embed.FS
 
-// newInstances returns the pages of templates and instances. The API says who may see
+// New returns the pages of templates and instances. The API says who may see
 // and do what; the check of a form is that the caller sees what the form is about.
-func newInstances(o instancesOptions) site.Set {
+func New(o Options) site.Set {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	api := &backend{o.API, o.Mine}
 	i := &instances{api: api, clock: o.Now}
 	t := &templates{api: api}
@@ -34,7 +38,7 @@ func newInstances(o instancesOptions) site.Set {
 	re := &reveals{instances: i, clock: o.Now}
 	ru := &runs{instances: i, clock: o.Now}
 	a := &admins{api: api, clock: o.Now}
-	return site.Set{Templates: below(instanceFiles, "instancepages"), Menu: api.menu, Home: i.home, Related: t.related, Routes: func(r *site.Routes) {
+	return site.Set{Templates: files, Menu: api.menu, Home: i.home, Related: t.related, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listed, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
 		r.Show("GET /ui/kinds/{name}", listed, t.kind)

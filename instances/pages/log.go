@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web
+package pages
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 // Messages of the tool, whose words are those of its -json output
 // (https://opentofu.org/docs/internals/machine-readable-ui/). A log is anybody's
 // text: who prints the same words moves a bar and nothing else. The script in
-// assets/app.js reads the same.
+// web/site/assets/app.js reads the same.
 var (
 	planned  = regexp.MustCompile(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
 	finished = regexp.MustCompile(`: (?:Creation|Modifications|Destruction) complete`)

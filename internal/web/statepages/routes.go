@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statepages
+
+import (
+	"embed"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/web/site"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Options is what the pages of states need.
+type Options struct {
+	States *states.States
+	Hosts  site.Hosts
+	Cold   *site.Cold
+	Now    site.Clock
+}
+
+//go:embed templates/*.html
+var files embed.FS
+
+// New returns the pages of states.
+func New(o Options) site.Set {
+	seen := visibility{o.States}
+	lists := &lists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now}
+	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now}
+	reveals := &reveals{versions: versions, clock: o.Now}
+	return site.Set{Templates: files, Menu: menu, Routes: func(r *site.Routes) {
+		r.Show("GET /ui/states", site.List, lists.all) // lists what may be read
+		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
+		r.Show("GET /ui/states/{name}/{workspace}", seen.one, versions.show)
+		r.Show("GET /ui/states/{name}/{workspace}/history", seen.one, versions.history)
+		r.Show("GET /ui/states/{name}/{workspace}/diff", seen.one, versions.diff)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}", seen.one, versions.show)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/resources", seen.one, versions.resources)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.one, reveals.show)
+		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", site.Holds(seen.one), reveals.reveal)
+	}}
+}
+
+// menu has the states for who may read any.
+func menu(r *site.Request) []site.Entry {
+	if !r.Grant.May(anyState()) {
+		return nil
+	}
+	return []site.Entry{{Link: site.Link{Text: "States", Href: "states"}}}
+}
+
+// visibility says what of the states a caller may see.
+type visibility struct{ states *states.States }
+
+// read is the right to a workspace of a state, "" for all of them.
+func (v visibility) read(name, workspace string) access.Right {
+	return access.StateRight(v.states.Layout(), access.Read, name, workspace)
+}
+
+// readAny is the right to some workspace of a state.
+func (v visibility) readAny(name string) access.Right {
+	return access.AnyStateRight(v.states.Layout(), access.Read, name)
+}
+
+// one is the right to the workspace that a path names.
+func (v visibility) one(r *site.Request) (access.Right, error) {
+	return v.read(r.PathValue("name"), r.PathValue("workspace")), nil
+}
+
+// some is that to anything of the state that a path names.
+func (v visibility) some(r *site.Request) (access.Right, error) {
+	return v.readAny(r.PathValue("name")), nil
+}
+
+// of are the workspaces of a state that the caller may read.
+func (v visibility) of(r *site.Request, name string, sum *states.Summary) *states.Summary {
+	if sum == nil || r.Grant.May(v.read(name, "")) {
+		return sum
+	}
+	return &states.Summary{
+		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.Grant.May(v.read(name, h.Workspace)) }),
+		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.Grant.May(v.read(name, h.Workspace)) }),
+	}
+}
+
+// anyState is the right to anything of any state.
+func anyState() access.Right {
+	return access.Right{Action: access.Read, Kind: addr.KindState, Address: access.Somewhere}
+}
