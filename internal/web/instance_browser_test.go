@@ -15,6 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
+// personal is the token of who launches.
+const personal = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
+
 // TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log
 // to its end, extends and destroys: by keyboard alone, with script and without.
 func TestBrowserLaunch(t *testing.T) {
@@ -22,12 +25,12 @@ func TestBrowserLaunch(t *testing.T) {
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d := newDesk(t, func(_ *portal.Options, p *access.Policy) {
-				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(annaToken)), Scopes: portaltest.Rule(t, "use", "use:instance:lab/*").Allow}}
+				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: portaltest.Rule(t, "use", "use:instance:lab/*").Allow}}
 			})
 			tab := b.Tab(t, d.pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script})
 			tab.Wait("A token of this server")
 			tab.To("Token")
-			tab.Press(annaToken)
+			tab.Press(personal)
 			tab.Enter()
 			tab.Wait("Somebody made the link")
 			tab.To("Name")

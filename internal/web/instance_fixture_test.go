@@ -37,7 +37,11 @@ func newDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *desk {
 	t.Helper()
 	d := &desk{Server: portaltest.NewServer(t, change), who: map[string]string{"": ""}}
 	empty := ocitest.New(t, ocitest.Quirks{})
-	there := catalog.New(catalog.Options{Client: mustClient(t, empty, oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}})
+	client, err := oci.New(empty, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
 	pages, err := web.New(web.Options{
 		Kit: d.Kit, Catalog: there, Finder: catalog.NewFinder(there, true),
 		Hostname: "okara.example.com", Version: "1.2.3", Now: d.Store.Now, Instances: pages.New(pages.Options{API: d.API, Mine: d.API, Now: d.Store.Now}),
@@ -107,16 +111,25 @@ func (d *desk) want(t *testing.T, status int, who, path string, form url.Values)
 	return got
 }
 
-var keyOf = regexp.MustCompile(`name="key" value="([^"]+)"`)
+var keyField = regexp.MustCompile(`name="key" value="([^"]+)"`)
+
+// keyOf is the key of the form on a page; "": it has none.
+func keyOf(body string) string {
+	m := keyField.FindStringSubmatch(body)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
 
 // fill opens the page of a form, and returns its fields with some of them filled.
 func (d *desk) fill(t *testing.T, who, path string, fields ...string) url.Values {
 	t.Helper()
-	m := keyOf.FindStringSubmatch(d.want(t, 200, who, path, nil).body)
-	if m == nil {
+	key := keyOf(d.want(t, 200, who, path, nil).body)
+	if key == "" {
 		t.Fatalf("%s: %s has no form", who, path)
 	}
-	form := url.Values{"key": {m[1]}}
+	form := url.Values{"key": {key}}
 	for i := 0; i+1 < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
 	}
@@ -210,6 +223,23 @@ template "lab/pool" {
 }
 `
 
+// keyed has a parameter of each kind of field.
+const keyed = `
+template "lab/keys" {
+  module { address = "net/vpc/aws" }
+  parameter "ssh_key" {}
+  parameter "open_key" { link = true }
+  parameter "zone" {}
+  parameter "count" {
+    title   = "Number"
+    maximum = 5
+  }
+  parameter "tags" {}
+  parameter "enabled" {}
+  parameter "maybe" {}
+}
+`
+
 // shop is templates as a platform team would write them, and one of somebody who
 // means no good.
 const shop = network + keyed + `
@@ -268,4 +298,16 @@ func (d *desk) full(t *testing.T) map[string]string {
 	d.Results.Append("Initializing provider plugins...\nPlan: 4 to add, 0 to change, 0 to destroy.\naws_vpc.main: Creating...\naws_vpc.main: Creation complete after 3s [id=vpc-0a1]\naws_subnet.a: Creating...\naws_subnet.a: Creation complete after 1s [id=subnet-77]\naws_db_instance.main: Creating...\naws_db_instance.main: Still creating... [10s elapsed]\n\x1b[31mred\x1b[0m\r \u202eevent: end\n\n</pre><script>alert(1)</script>\n")
 	d.Store.Pass(7 * time.Minute)
 	return id
+}
+
+// wants fetches a page and looks for what it must say.
+func (d *desk) wants(t *testing.T, who, path string, texts ...string) string {
+	t.Helper()
+	body := d.want(t, 200, who, path, nil).body
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			t.Errorf("%s: %s does not say %q:\n%s", who, path, text, body[strings.Index(body, "<main"):])
+		}
+	}
+	return body
 }

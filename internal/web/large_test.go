@@ -53,7 +53,7 @@ func TestLarge(t *testing.T) {
 // has 20 of them.
 func TestLargeInstances(t *testing.T) {
 	d := newDesk(t, nil)
-	d.many(t)
+	many(t, d)
 	d.who["person"] = d.Issuer.Token(t, "person 7", "use")
 	before := d.Store.Commits()
 	for who, path := range map[string]string{"person": "instances", "admin": "admin/instances"} {

@@ -167,7 +167,7 @@ func warmPages() map[string]string {
 // instances.
 func BenchmarkInstances(b *testing.B) {
 	d := newDesk(b, nil)
-	d.many(b)
+	many(b, d)
 	own := d.Issuer.Token(b, "person 7", "use")
 	if got := strings.Count(fetch(b, d.pages, own, "instances"), `/extend"`); got == 0 {
 		b.Fatal("the list is empty")
@@ -182,7 +182,7 @@ func BenchmarkInstances(b *testing.B) {
 }
 
 // many makes the instances of 50 people.
-func (d *desk) many(b testing.TB) {
+func many(b testing.TB, d *desk) {
 	b.Helper()
 	e, ok := d.Catalog.Current("lab/vpc")
 	if !ok {
