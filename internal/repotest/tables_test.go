@@ -398,6 +398,7 @@ internal/depottest: test package
 	*
 instances/portaltest: test package
 	*
+	internal/ocitest
 internal/mutant: it runs tests without a guard of theirs; it knows no package
 internal/repotest: it reads the tree, not the code
 internal/conformance: a test module: other people's registries and clients on our packages

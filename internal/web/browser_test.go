@@ -16,7 +16,7 @@ import (
 // put there who wants to get out of a page.
 func newBusy(t *testing.T) *whole {
 	t.Helper()
-	w := newWholeOf(t, shop, map[string][]string{
+	w := newWholeOf(t, portaltest.Shop, map[string][]string{
 		reader:    {"read:module:team/**", "read:state:shop", "use:instance:lab/*"},
 		publisher: {"publish:module:net/vpc/*", "read:provider:**", "approve:instance:lab/*"},
 		wrong:     {"read:module:elsewhere/**", "read:state:elsewhere", "use:instance:elsewhere/*"},
@@ -27,8 +27,8 @@ func newBusy(t *testing.T) *whole {
 	w.mirror(t)
 	w.shop(t)
 	w.depots.fill(w.now)
-	d := &desk{Server: w.api, who: map[string]string{"anna": callerToken(reader), "ben": w.api.Issuer.Token(t, "ben", "use", "team-b")}}
-	d.full(t)
+	d := &portaltest.Desk{Server: w.api, Who: map[string]string{"anna": callerToken(reader), "ben": w.api.Issuer.Token(t, "ben", "use", "team-b")}}
+	d.Full(t)
 	w.start(t)
 	return w
 }

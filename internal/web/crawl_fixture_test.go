@@ -130,8 +130,8 @@ func (w *whole) start(t *testing.T) {
 // launch makes an instance and has it ready.
 func (w *whole) launch(t *testing.T, template, name string) {
 	t.Helper()
-	d := &desk{Server: w.api, who: map[string]string{owner: callerToken(owner)}}
-	d.ready(t, d.launch(t, owner, `{"template":"`+template+`","name":"`+name+`"}`))
+	d := &portaltest.Desk{Server: w.api, Who: map[string]string{owner: callerToken(owner)}}
+	d.Ready(t, d.Launch(t, owner, `{"template":"`+template+`","name":"`+name+`"}`))
 }
 
 // open publishes what somebody beside the admin may see.

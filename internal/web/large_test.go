@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -52,14 +53,14 @@ func TestLarge(t *testing.T) {
 // TestLargeInstances is the same of who looks at all of 1,000 instances, and of who
 // has 20 of them.
 func TestLargeInstances(t *testing.T) {
-	d := newDesk(t, nil)
+	d := portaltest.NewDesk(t, nil)
 	many(t, d)
-	d.who["person"] = d.Issuer.Token(t, "person 7", "use")
+	d.Who["person"] = d.Issuer.Token(t, "person 7", "use")
 	before := d.Store.Commits()
 	for who, path := range map[string]string{"person": "instances", "admin": "admin/instances"} {
-		reply := d.ask(t, who, path, nil)
-		if reply.status != http.StatusOK || !strings.Contains(reply.body, `href="`) || zipped(t, reply.body) > pageBytes {
-			t.Errorf("%s: status %d, %d bytes", path, reply.status, zipped(t, reply.body))
+		reply := d.Visit(t, who, path, nil)
+		if reply.Status != http.StatusOK || !strings.Contains(reply.Body, `href="`) || zipped(t, reply.Body) > pageBytes {
+			t.Errorf("%s: status %d, %d bytes", path, reply.Status, zipped(t, reply.Body))
 		}
 	}
 	if n := d.Store.Commits() - before; n > 0 {

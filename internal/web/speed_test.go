@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -166,15 +167,15 @@ func warmPages() map[string]string {
 // BenchmarkInstances is the same of the list of somebody who has 20 of 1,000
 // instances.
 func BenchmarkInstances(b *testing.B) {
-	d := newDesk(b, nil)
+	d := portaltest.NewDesk(b, nil)
 	many(b, d)
 	own := d.Issuer.Token(b, "person 7", "use")
-	if got := strings.Count(fetch(b, d.pages, own, "instances"), `/extend"`); got == 0 {
+	if got := strings.Count(fetch(b, d.Pages, own, "instances"), `/extend"`); got == 0 {
 		b.Fatal("the list is empty")
 	}
 	before := d.Store.Commits()
 	for b.Loop() {
-		volley(b, d.pages, own, "instances")
+		volley(b, d.Pages, own, "instances")
 	}
 	if n := d.Store.Commits() - before; n > 0 {
 		b.Errorf("%d commits", n)
@@ -182,7 +183,7 @@ func BenchmarkInstances(b *testing.B) {
 }
 
 // many makes the instances of 50 people.
-func many(b testing.TB, d *desk) {
+func many(b testing.TB, d *portaltest.Desk) {
 	b.Helper()
 	e, ok := d.Catalog.Current("lab/vpc")
 	if !ok {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web_test
+package pages_test
 
 import (
 	"errors"
@@ -20,8 +20,10 @@ import (
 // name of what is not his to see, a refusal is the same whether it is there or not,
 // and looking changes nothing.
 func TestInstanceRights(t *testing.T) {
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop+hidden) })
-	id := d.full(t)
+	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) {
+		o.Catalog = portaltest.NewCatalog(t, portaltest.Shop+hidden)
+	})
+	id := d.Full(t)
 	before := d.Store.Commits()
 	for _, c := range []struct {
 		who    string
@@ -44,24 +46,24 @@ func TestInstanceRights(t *testing.T) {
 				pages = pages[:5]
 			}
 			for _, path := range pages {
-				got := d.ask(t, c.who, path, nil)
-				if got.status != c.status {
-					t.Errorf("%s: %d, want %d", path, got.status, c.status)
+				got := d.Visit(t, c.who, path, nil)
+				if got.Status != c.status {
+					t.Errorf("%s: %d, want %d", path, got.Status, c.status)
 				}
 				if c.status != 200 {
-					none := d.ask(t, c.who, strings.Replace(path, id["ready"], "aaaaaaaaaa", 1), nil)
-					if a, b := plainBody(got.body, id["ready"]), plainBody(none.body, "aaaaaaaaaa"); a != b || none.status != got.status {
+					none := d.Visit(t, c.who, strings.Replace(path, id["ready"], "aaaaaaaaaa", 1), nil)
+					if a, b := plainBody(got.Body, id["ready"]), plainBody(none.Body, "aaaaaaaaaa"); a != b || none.Status != got.Status {
 						t.Errorf("%s tells that it is there:\n%s\n%s", path, a, b)
 					}
 				}
 			}
 			for _, path := range []string{"admin/instances", "admin/templates"} {
-				if got := d.ask(t, c.who, path, nil); got.status != c.admin {
-					t.Errorf("%s: %d, want %d", path, got.status, c.admin)
+				if got := d.Visit(t, c.who, path, nil); got.Status != c.admin {
+					t.Errorf("%s: %d, want %d", path, got.Status, c.admin)
 				}
 			}
 			for _, path := range []string{"", "templates", "instances", "instances?owner=", "instances?owner=me", "approvals", "me", "templates/shut/vault", "run/shut/vault", "search?q=vault"} {
-				body := d.ask(t, c.who, path, nil).body
+				body := d.Visit(t, c.who, path, nil).Body
 				if path != "templates/shut/vault" && path != "run/shut/vault" && strings.Contains(body, "vault") && c.who != "admin" && !strings.HasPrefix(path, "search") {
 					t.Errorf("%s names a template that is not the caller's to see", path)
 				}
@@ -75,7 +77,7 @@ func TestInstanceRights(t *testing.T) {
 	}
 	for _, path := range []string{"templates/shut/vault", "run/shut/vault"} {
 		none := strings.Replace(path, "vault", "none0", 1)
-		if a, b := d.want(t, 404, "anna", path, nil), d.want(t, 404, "anna", none, nil); plainBody(a.body, "vault") != plainBody(b.body, "none0") {
+		if a, b := d.Open(t, 404, "anna", path, nil), d.Open(t, 404, "anna", none, nil); plainBody(a.Body, "vault") != plainBody(b.Body, "none0") {
 			t.Errorf("%s tells that it is there", path)
 		}
 	}
@@ -101,19 +103,19 @@ func plainBody(body, name string) string {
 
 // TestReaders shows nothing of values, logs and plans to those who may only read.
 func TestReaders(t *testing.T) {
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
-	id := d.full(t)
+	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	id := d.Full(t)
 	for _, path := range []string{"instances/" + id["ready"], "instances/" + id["working"], "instances/" + id["working"] + "/runs/1", "instances/" + id["planned"] + "/runs/1", "instances/" + id["failed"]} {
-		body := d.wants(t, "reader", path)
+		body := d.Shows(t, "reader", path)
 		for _, secret := range []string{"vpc.example.com", "Creation complete", "large", "too short", "<button>", "Destroy", "Plan: 1 to add", "hunter2"} {
 			if strings.Contains(body[strings.Index(body, "<main"):], secret) {
 				t.Errorf("%s shows %q to a reader", path, secret)
 			}
 		}
 	}
-	form := d.fill(t, "anna", "instances/"+id["ready"]+"/extend")
-	if got := d.ask(t, "reader", "instances/"+id["ready"]+"/extend", form); got.status != 303 || got.location != "./../../instances/"+id["ready"] {
-		t.Errorf("a reader extends: %d %s", got.status, got.location)
+	form := d.Fill(t, "anna", "instances/"+id["ready"]+"/extend")
+	if got := d.Visit(t, "reader", "instances/"+id["ready"]+"/extend", form); got.Status != 303 || got.Location != "./../../instances/"+id["ready"] {
+		t.Errorf("a reader extends: %d %s", got.Status, got.Location)
 	}
 	if n := d.Store.Record(t, id["ready"]).Extends; n != 0 {
 		t.Errorf("extended %d times", n)
@@ -122,18 +124,18 @@ func TestReaders(t *testing.T) {
 
 // TestApprove lets another person approve exactly the plan that was seen.
 func TestApprove(t *testing.T) {
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
-	id := d.full(t)["planned"]
-	d.wants(t, "approver", "approvals", "load test", "7 added, 1 changed, 2 removed, 1 of them replaced", "/approve")
+	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	id := d.Full(t)["planned"]
+	d.Shows(t, "approver", "approvals", "load test", "7 added, 1 changed, 2 removed, 1 of them replaced", "/approve")
 	at := "instances/" + id + "/approve"
-	d.wants(t, "approver", at, "Plan: 1 to add", "sha256:a1a1", "Exactly this plan")
-	d.wants(t, "anna", at, "This cannot be done with it now, or not by you.")
-	stale := d.fill(t, "approver", at, "plan", "sha256:"+strings.Repeat("b", 64))
-	d.want(t, 303, "approver", at, stale)
+	d.Shows(t, "approver", at, "Plan: 1 to add", "sha256:a1a1", "Exactly this plan")
+	d.Shows(t, "anna", at, "This cannot be done with it now, or not by you.")
+	stale := d.Fill(t, "approver", at, "plan", "sha256:"+strings.Repeat("b", 64))
+	d.Open(t, 303, "approver", at, stale)
 	if phase := d.Store.Record(t, id).Phase; phase != lifecycle.Planned {
 		t.Fatalf("another plan was approved: %s", phase)
 	}
-	d.send(t, "approver", at, at, "plan", "sha256:"+strings.Repeat("a1", 32))
+	d.Send(t, "approver", at, at, "plan", "sha256:"+strings.Repeat("a1", 32))
 	if r := d.Store.Record(t, id); r.Phase != lifecycle.Provisioning {
 		t.Errorf("phase %s", r.Phase)
 	}
@@ -141,70 +143,70 @@ func TestApprove(t *testing.T) {
 
 // TestReveal shows a sensitive output once, to the owner, and records it.
 func TestReveal(t *testing.T) {
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
-	at := "instances/" + d.full(t)["ready"]
+	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	at := "instances/" + d.Full(t)["ready"]
 	page := at + "/reveal?name=password"
-	if body := d.wants(t, "anna", page, "is sensitive", "audit log"); strings.Contains(body, "correct horse") {
+	if body := d.Shows(t, "anna", page, "is sensitive", "audit log"); strings.Contains(body, "correct horse") {
 		t.Error("shown before it was asked for")
 	}
 	if strings.Contains(d.Audit.String(), `"action":"reveal"`) {
 		t.Error("looking at the form was recorded as a reveal")
 	}
-	got := d.want(t, 200, "anna", at+"/reveal", d.fill(t, "anna", page, "name", "password"))
-	if !strings.Contains(got.body, "correct horse") || got.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("%v %s", got.header, got.body)
+	got := d.Open(t, 200, "anna", at+"/reveal", d.Fill(t, "anna", page, "name", "password"))
+	if !strings.Contains(got.Body, "correct horse") || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v %s", got.Header, got.Body)
 	}
 	if audit := d.Audit.String(); !strings.Contains(audit, `"action":"reveal"`) || strings.Contains(audit, "correct horse") {
 		t.Error("the audit log has no reveal, or the value")
 	}
-	d.want(t, 403, "admin", at+"/reveal", d.fill(t, "anna", page, "name", "password"))
-	d.want(t, 404, "anna", at+"/reveal?name=none", nil)
+	d.Open(t, 403, "admin", at+"/reveal", d.Fill(t, "anna", page, "name", "password"))
+	d.Open(t, 404, "anna", at+"/reveal?name=none", nil)
 }
 
 // TestNoLeader sends a form again whose answer got lost: it is done once.
 func TestNoLeader(t *testing.T) {
-	d := newDesk(t, nil)
-	form := d.fill(t, "anna", "run/lab/vpc", "p.size", "small")
+	d := portaltest.NewDesk(t, nil)
+	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "small")
 	d.Store.Break(nil, true) // it is done, and nobody hears of it
-	got := d.want(t, 503, "anna", "run/lab/vpc", form)
-	if !strings.Contains(got.body, "it is done once") || keyOf(got.body) != form.Get("key") {
-		t.Error(got.body)
+	got := d.Open(t, 503, "anna", "run/lab/vpc", form)
+	if !strings.Contains(got.Body, "it is done once") || portaltest.KeyOf(got.Body) != form.Get("key") {
+		t.Error(got.Body)
 	}
 	d.Store.Break(nil, false)
-	d.want(t, 303, "anna", "run/lab/vpc", form)
+	d.Open(t, 303, "anna", "run/lab/vpc", form)
 	v, err := d.Store.View(t.Context())
 	if err != nil || len(v.Document.Records) != 1 {
 		t.Errorf("%d instances, %v", len(v.Document.Records), err)
 	}
 	form.Set("p.size", "large") // somebody went back and changed it
-	body := d.want(t, 422, "anna", "run/lab/vpc", form).body
-	if !strings.Contains(body, "sent already") || keyOf(body) == form.Get("key") {
+	body := d.Open(t, 422, "anna", "run/lab/vpc", form).Body
+	if !strings.Contains(body, "sent already") || portaltest.KeyOf(body) == form.Get("key") {
 		t.Error(body)
 	}
 	d.Store.Break(fmt.Errorf("the store: %w", errors.ErrUnsupported), false)
-	d.want(t, 501, "anna", "run/lab/vpc", d.fill(t, "anna", "run/lab/vpc"))
+	d.Open(t, 501, "anna", "run/lab/vpc", d.Fill(t, "anna", "run/lab/vpc"))
 }
 
 // TestPauseByPage stops and allows new instances of a template.
 func TestPauseByPage(t *testing.T) {
-	d := newDesk(t, nil)
-	d.send(t, "admin", "admin/templates", "templates/lab/vpc/pause")
-	d.wants(t, "admin", "admin/templates", "paused", "Resume")
-	if body := d.wants(t, "anna", "run/lab/vpc", "It is paused"); strings.Contains(body, "<button class=\"primary\">") {
+	d := portaltest.NewDesk(t, nil)
+	d.Send(t, "admin", "admin/templates", "templates/lab/vpc/pause")
+	d.Shows(t, "admin", "admin/templates", "paused", "Resume")
+	if body := d.Shows(t, "anna", "run/lab/vpc", "It is paused"); strings.Contains(body, "<button class=\"primary\">") {
 		t.Error("a paused template has a form")
 	}
-	d.send(t, "admin", "admin/templates", "templates/lab/vpc/resume")
-	d.wants(t, "anna", "run/lab/vpc", "<button class=\"primary\">Launch")
-	d.want(t, 403, "anna", "templates/lab/vpc/pause", d.fill(t, "admin", "admin/templates"))
+	d.Send(t, "admin", "admin/templates", "templates/lab/vpc/resume")
+	d.Shows(t, "anna", "run/lab/vpc", "<button class=\"primary\">Launch")
+	d.Open(t, 403, "anna", "templates/lab/vpc/pause", d.Fill(t, "admin", "admin/templates"))
 }
 
 // TestHostilePages shows what others wrote as text.
 func TestHostilePages(t *testing.T) {
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
-	id := d.full(t)
+	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	id := d.Full(t)
 	d.Store.Serve(t, lifecycle.Tick{ID: id["evil"]})
 	for _, path := range []string{"templates", "templates/lab/evil", "run/lab/evil", "run/lab/evil?p.zone=" + url.QueryEscape(`"><script>alert(1)</script>`), "instances", "instances/" + id["evil"], "instances/" + id["evil"] + "/destroy", "instances/" + id["working"], "instances?template=" + url.QueryEscape(`"><script>`)} {
-		body := d.want(t, 200, "anna", path, nil).body
+		body := d.Open(t, 200, "anna", path, nil).Body
 		for _, bad := range []string{"<script>alert", "<b>bold", "<img", "<i>zone", "<u>help", "\x1b", "\u202e", `"><script>`} {
 			if strings.Contains(strings.Replace(body, "<img src=\"./", "", 1), bad) {
 				t.Errorf("%s has %q", path, bad)
@@ -216,7 +218,7 @@ func TestHostilePages(t *testing.T) {
 // TestApproveChange shows who approves a change the values as they would be, the module,
 // its digest, who asks and why, and the plan whole with its lines told apart.
 func TestApproveChange(t *testing.T) {
-	d := newDesk(t, nil)
+	d := portaltest.NewDesk(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
 		changed := *e.Template
 		changed.Approval = lifecycle.ApprovalRequest
@@ -227,22 +229,22 @@ func TestApproveChange(t *testing.T) {
 		e.Template, e.Digest = &changed, digest
 	})
 	var one api.Instance
-	d.Want(t, 202, &one, d.who["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
+	d.Want(t, 202, &one, d.Who["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
 	at := "instances/" + one.ID
-	d.wants(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
-	d.send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
+	d.Shows(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
+	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
 	d.Store.Finish(t, one.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
-	d.send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
-	d.wants(t, "anna", at, "change waits for approval", "an update")
-	d.wants(t, "approver", "approvals", "an update")
-	body := d.wants(t, "approver", at+"/approve", "&lt;b&gt;more load&lt;/b&gt;", "small", "large", "changes")
+	d.Send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
+	d.Shows(t, "anna", at, "change waits for approval", "an update")
+	d.Shows(t, "approver", "approvals", "an update")
+	body := d.Shows(t, "approver", at+"/approve", "&lt;b&gt;more load&lt;/b&gt;", "small", "large", "changes")
 	if strings.Contains(body, "<b>more load") {
 		t.Error("a reason is HTML")
 	}
 	if r := d.Store.Record(t, one.ID); r.Run != nil || r.Pending == nil {
 		t.Fatalf("it runs before anybody agreed: %+v", r.Run)
 	}
-	d.send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
+	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
 	if r := d.Store.Record(t, one.ID); r.Phase != lifecycle.Updating || string(r.Run.Parameters["size"]) != `"large"` {
 		t.Errorf("%s %+v", r.Phase, r.Run)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web_test
+package pages_test
 
 import (
 	"net/http"
@@ -8,22 +8,23 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portaltest"
 )
 
 // TestHomeInstances shows each his own instances that live on the first page, by what
 // this replica knows, and nobody those of others.
 func TestHomeInstances(t *testing.T) {
-	d := newDesk(t, nil)
+	d := portaltest.NewDesk(t, nil)
 	home := func(who string) string {
 		t.Helper()
-		return d.want(t, http.StatusOK, who, "", nil).body
+		return d.Open(t, http.StatusOK, who, "", nil).Body
 	}
 	if strings.Contains(home("anna"), "Your instances") {
 		t.Error("who has none has a list of them")
 	}
-	one := d.launch(t, "anna", `{"template":"lab/vpc","name":"<b>mine</b>","parameters":{"secret":"hunter2hunter2"}}`)
-	d.ready(t, one)
-	other := d.launch(t, "ben", `{"template":"lab/vpc","name":"of ben","parameters":{"secret":"hunter2hunter2"}}`)
+	one := d.Launch(t, "anna", `{"template":"lab/vpc","name":"<b>mine</b>","parameters":{"secret":"hunter2hunter2"}}`)
+	d.Ready(t, one)
+	other := d.Launch(t, "ben", `{"template":"lab/vpc","name":"of ben","parameters":{"secret":"hunter2hunter2"}}`)
 	before := d.Store.Commits()
 	body := home("anna")
 	for _, text := range []string{`Your instances <span class="count">1</span>`, `href="./instances/` + one, "&lt;b&gt;mine&lt;/b&gt;", "ready", "8 h</time> left", "lab/vpc"} {
@@ -35,11 +36,11 @@ func TestHomeInstances(t *testing.T) {
 		t.Error("the page of anna tells of another's, or a secret")
 	}
 	for _, who := range []string{"reader", "stranger"} { // may read them all, and none
-		if body := d.ask(t, who, "", nil).body; strings.Contains(body, one) || strings.Contains(body, "of ben") {
+		if body := d.Visit(t, who, "", nil).Body; strings.Contains(body, one) || strings.Contains(body, "of ben") {
 			t.Errorf("the page of %s has instances of others", who)
 		}
 	}
-	d.send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "<b>mine</b>")
+	d.Send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "<b>mine</b>")
 	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, one), Result: lifecycle.Result{Outcome: lifecycle.Done}})
 	if body := home("anna"); strings.Contains(body, one) {
 		t.Error("what was destroyed is still listed")

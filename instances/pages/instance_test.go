@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web_test
+package pages_test
 
 import (
 	"encoding/json"
@@ -19,12 +19,12 @@ import (
 // TestLaunch goes from the list of templates to an instance that was destroyed, by
 // links and forms alone.
 func TestLaunch(t *testing.T) {
-	d := newDesk(t, nil)
-	d.wants(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
-	d.wants(t, "anna", "templates/lab/vpc", "Launch", "small", "sensitive", "p.size=")
-	form := d.fill(t, "anna", "run/lab/vpc", "p.size", "large", "p.secret", "hunter2hunter2", "name", "my network", "ttl", "10h")
-	to := d.want(t, 303, "anna", "run/lab/vpc", form).location
-	if again := d.want(t, 303, "anna", "run/lab/vpc", form).location; again != to {
+	d := portaltest.NewDesk(t, nil)
+	d.Shows(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
+	d.Shows(t, "anna", "templates/lab/vpc", "Launch", "small", "sensitive", "p.size=")
+	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "large", "p.secret", "hunter2hunter2", "name", "my network", "ttl", "10h")
+	to := d.Open(t, 303, "anna", "run/lab/vpc", form).Location
+	if again := d.Open(t, 303, "anna", "run/lab/vpc", form).Location; again != to {
 		t.Errorf("sent twice: %s and %s", to, again)
 	}
 	path := strings.TrimPrefix(to, "./../../")
@@ -33,43 +33,43 @@ func TestLaunch(t *testing.T) {
 	if string(r.Parameters["size"]) != `"large"` || r.Name != "my network" || r.TTL.Hours() != 10 {
 		t.Errorf("%+v", r)
 	}
-	d.wants(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "Nothing is written yet", `http-equiv="refresh"`)
+	d.Shows(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "Nothing is written yet", `http-equiv="refresh"`)
 	d.Store.Start(t, id)
 	d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n")
-	d.wants(t, "anna", path, "1 of 2 done", "Creation complete", "has been at work since", "Cancel")
-	d.ready(t, id)
-	body := d.wants(t, "anna", path, "ready", `href="https://vpc.example.com"`, "10 h", "0.00 EUR so far, 0.50 EUR an hour", "Extend by 2 h", "Destroy …", "large", "0 of 2 times")
+	d.Shows(t, "anna", path, "1 of 2 done", "Creation complete", "has been at work since", "Cancel")
+	d.Ready(t, id)
+	body := d.Shows(t, "anna", path, "ready", `href="https://vpc.example.com"`, "10 h", "0.00 EUR so far, 0.50 EUR an hour", "Extend by 2 h", "Destroy …", "large", "0 of 2 times")
 	if strings.Contains(body, "hunter2") || strings.Contains(body, `http-equiv="refresh"`) {
 		t.Error("the page shows a secret, or goes on loading itself")
 	}
-	d.send(t, "anna", path, path+"/extend")
-	d.send(t, "anna", path, path+"/protect")
-	d.wants(t, "anna", path, "1 of 2 times", "protected", "Take the protection away", "12 h")
-	d.send(t, "anna", path, path+"/unprotect")
-	d.send(t, "anna", path+"/rename", path+"/rename", "name", "another")
-	d.wants(t, "anna", "instances", "another", "Extend", path+"/destroy", "12 h")
-	d.wants(t, "anna", path+"/runs/1", "Run 1 of another", "done", "2 added", "Creation complete")
+	d.Send(t, "anna", path, path+"/extend")
+	d.Send(t, "anna", path, path+"/protect")
+	d.Shows(t, "anna", path, "1 of 2 times", "protected", "Take the protection away", "12 h")
+	d.Send(t, "anna", path, path+"/unprotect")
+	d.Send(t, "anna", path+"/rename", path+"/rename", "name", "another")
+	d.Shows(t, "anna", "instances", "another", "Extend", path+"/destroy", "12 h")
+	d.Shows(t, "anna", path+"/runs/1", "Run 1 of another", "done", "2 added", "Creation complete")
 
-	d.send(t, "anna", path+"/update", path+"/update", "p.size", "small")
-	d.wants(t, "anna", path, "being changed")
-	d.ready(t, id)
+	d.Send(t, "anna", path+"/update", path+"/update", "p.size", "small")
+	d.Shows(t, "anna", path, "being changed")
+	d.Ready(t, id)
 	if got := string(d.Store.Record(t, id).Parameters["size"]); got != `"small"` {
 		t.Errorf("size is %s", got)
 	}
-	wrong := d.want(t, 422, "anna", path+"/destroy", d.fill(t, "anna", path+"/destroy", "typed", id)).body
+	wrong := d.Open(t, 422, "anna", path+"/destroy", d.Fill(t, "anna", path+"/destroy", "typed", id)).Body
 	if !strings.Contains(wrong, `id="errors"`) || !strings.Contains(wrong, `href="#typed"`) {
 		t.Error("no summary of what is wrong")
 	}
-	d.send(t, "anna", path+"/destroy", path+"/destroy", "typed", "another")
-	d.wants(t, "anna", path, "being destroyed")
+	d.Send(t, "anna", path+"/destroy", path+"/destroy", "typed", "another")
+	d.Shows(t, "anna", path, "being destroyed")
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
-	d.wants(t, "anna", path, "destroyed", "Its record goes at")
+	d.Shows(t, "anna", path, "destroyed", "Its record goes at")
 }
 
 // TestFormErrors shows what is wrong beside the field and in a summary, keeps what
 // was typed and forgets secrets.
 func TestFormErrors(t *testing.T) {
-	d := newDesk(t, nil)
+	d := portaltest.NewDesk(t, nil)
 	for _, c := range []struct {
 		name  string
 		form  []string
@@ -82,8 +82,8 @@ func TestFormErrors(t *testing.T) {
 		{"name", []string{"name", strings.Repeat("x", 65)}, "name", "64"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			form := d.fill(t, "anna", "run/lab/vpc", append([]string{"p.secret", "hunter2hunter2"}, c.form...)...)
-			body := d.want(t, 422, "anna", "run/lab/vpc", form).body
+			form := d.Fill(t, "anna", "run/lab/vpc", append([]string{"p.secret", "hunter2hunter2"}, c.form...)...)
+			body := d.Open(t, 422, "anna", "run/lab/vpc", form).Body
 			for _, text := range []string{`id="errors"`, "autofocus", `href="#` + c.field + `"`, `id="` + c.field + `-error"`, `aria-invalid="true"`, c.text} {
 				if !strings.Contains(body, text) {
 					t.Errorf("%q is not in it:\n%s", text, body)
@@ -92,7 +92,7 @@ func TestFormErrors(t *testing.T) {
 			if strings.Contains(body, "hunter2") {
 				t.Error("a secret came back")
 			}
-			if key := keyOf(body); key == "" || key == form.Get("key") {
+			if key := portaltest.KeyOf(body); key == "" || key == form.Get("key") {
 				t.Error("a form that is another one has the same key")
 			}
 		})
@@ -100,7 +100,7 @@ func TestFormErrors(t *testing.T) {
 	if d.Store.Commits() != 0 {
 		t.Error("something was made")
 	}
-	if body := d.want(t, 400, "anna", "run/lab/vpc", url.Values{"p.size": {"small"}}).body; !strings.Contains(body, "no key") {
+	if body := d.Open(t, 400, "anna", "run/lab/vpc", url.Values{"p.size": {"small"}}).Body; !strings.Contains(body, "no key") {
 		t.Error(body)
 	}
 }
@@ -108,35 +108,35 @@ func TestFormErrors(t *testing.T) {
 // TestLaunchVersion chooses the version of the module, where there are several and
 // no pool has made them already.
 func TestLaunchVersion(t *testing.T) {
-	d := newDesk(t, nil)
-	d.wants(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template takes</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
-	at := d.send(t, "anna", "run/lab/vpc", "run/lab/vpc", "version", "1.1.0").location
-	d.wants(t, "anna", strings.TrimPrefix(at, "./../../"), "net/vpc/aws 1.1.0")
-	body := d.want(t, 422, "anna", "run/lab/vpc", d.fill(t, "anna", "run/lab/vpc", "version", "7.0.0")).body
+	d := portaltest.NewDesk(t, nil)
+	d.Shows(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template takes</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
+	at := d.Send(t, "anna", "run/lab/vpc", "run/lab/vpc", "version", "1.1.0").Location
+	d.Shows(t, "anna", strings.TrimPrefix(at, "./../../"), "net/vpc/aws 1.1.0")
+	body := d.Open(t, 422, "anna", "run/lab/vpc", d.Fill(t, "anna", "run/lab/vpc", "version", "7.0.0")).Body
 	if !strings.Contains(body, `id="errors"`) {
 		t.Error(body)
 	}
-	if body := d.wants(t, "anna", "run/lab/pool"); strings.Contains(body, `name="version"`) {
+	if body := d.Shows(t, "anna", "run/lab/pool"); strings.Contains(body, `name="version"`) {
 		t.Error("the version of a member of a pool can be chosen")
 	}
 }
 
 // TestLaunchForced lets an admin go beyond limits, and offers it to nobody else.
 func TestLaunchForced(t *testing.T) {
-	d := newDesk(t, nil)
+	d := portaltest.NewDesk(t, nil)
 	d.Store.Machine.Limits.Quotas = []lifecycle.Quota{{User: 1}}
-	d.who["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
+	d.Who["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
 	for _, who := range []string{"anna", "boss"} {
-		d.send(t, who, "run/lab/vpc", "run/lab/vpc")
-		if body := d.want(t, 403, who, "run/lab/vpc", d.fill(t, who, "run/lab/vpc")).body; !strings.Contains(body, "1 of 1") {
+		d.Send(t, who, "run/lab/vpc", "run/lab/vpc")
+		if body := d.Open(t, 403, who, "run/lab/vpc", d.Fill(t, who, "run/lab/vpc")).Body; !strings.Contains(body, "1 of 1") {
 			t.Errorf("%s beyond a limit: %s", who, body)
 		}
 	}
-	if body := d.wants(t, "anna", "run/lab/vpc"); strings.Contains(body, `name="force"`) {
+	if body := d.Shows(t, "anna", "run/lab/vpc"); strings.Contains(body, `name="force"`) {
 		t.Error("anna is offered to go beyond limits")
 	}
-	d.want(t, 403, "anna", "run/lab/vpc", d.fill(t, "anna", "run/lab/vpc", "force", "true"))
-	at := d.send(t, "boss", "run/lab/vpc", "run/lab/vpc", "force", "true").location
+	d.Open(t, 403, "anna", "run/lab/vpc", d.Fill(t, "anna", "run/lab/vpc", "force", "true"))
+	at := d.Send(t, "boss", "run/lab/vpc", "run/lab/vpc", "force", "true").Location
 	if id := path.Base(at); !d.Store.Record(t, id).Forced {
 		t.Errorf("%s is none that was forced", id)
 	}
@@ -144,35 +144,35 @@ func TestLaunchForced(t *testing.T) {
 
 // TestOwner asks for whom an instance is where several fit.
 func TestOwner(t *testing.T) {
-	d := newDesk(t, nil)
-	body := d.want(t, 422, "anna", "run/lab/team", d.fill(t, "anna", "run/lab/team")).body
+	d := portaltest.NewDesk(t, nil)
+	body := d.Open(t, 422, "anna", "run/lab/team", d.Fill(t, "anna", "run/lab/team")).Body
 	if !strings.Contains(body, `href="#owner"`) || !strings.Contains(body, "group team-b") {
 		t.Error(body)
 	}
-	at := d.send(t, "anna", "run/lab/team", "run/lab/team", "owner", "group:team-b").location
-	d.wants(t, "ben", strings.TrimPrefix(at, "./../../"), "group team-b")
-	d.wants(t, "ben", "run/lab/team", "name=\"name\"") // he is in one: nothing to choose
+	at := d.Send(t, "anna", "run/lab/team", "run/lab/team", "owner", "group:team-b").Location
+	d.Shows(t, "ben", strings.TrimPrefix(at, "./../../"), "group team-b")
+	d.Shows(t, "ben", "run/lab/team", "name=\"name\"") // he is in one: nothing to choose
 }
 
 // TestLink fills a form by a link, which may belong to somebody who means no good.
 func TestLink(t *testing.T) {
-	d := newDesk(t, nil)
-	body := d.wants(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
+	d := portaltest.NewDesk(t, nil)
+	body := d.Shows(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
 		`<option value="large" selected>`, "from the link", "Somebody made the link", "it filled in:</strong> size", "may not fill in: secret")
 	if strings.Contains(body, "planted") || strings.Contains(body, "1000h") {
 		t.Error("the link filled what it may not")
 	}
 	for _, bad := range []string{"p.size=huge", "p.size=%3Cscript%3E", "p.size="} {
-		if body := d.wants(t, "anna", "run/lab/vpc?"+bad); strings.Contains(body, "Somebody made the link") || strings.Contains(body, "<script>") {
+		if body := d.Shows(t, "anna", "run/lab/vpc?"+bad); strings.Contains(body, "Somebody made the link") || strings.Contains(body, "<script>") {
 			t.Errorf("%s was taken", bad)
 		}
 	}
-	form := d.fill(t, "anna", "run/lab/vpc?p.size=large", "p.size", "large", "ttl", "soon")
-	if again := d.want(t, 422, "anna", "run/lab/vpc?p.size=large", form).body; !strings.Contains(again, "Somebody made the link") {
+	form := d.Fill(t, "anna", "run/lab/vpc?p.size=large", "p.size", "large", "ttl", "soon")
+	if again := d.Open(t, 422, "anna", "run/lab/vpc?p.size=large", form).Body; !strings.Contains(again, "Somebody made the link") {
 		t.Error("after an error nobody says what came from the link")
 	}
 	form.Set("p.size", "small")
-	if again := d.want(t, 422, "anna", "run/lab/vpc?p.size=large", form).body; strings.Contains(again, "Somebody made the link") {
+	if again := d.Open(t, 422, "anna", "run/lab/vpc?p.size=large", form).Body; strings.Contains(again, "Somebody made the link") {
 		t.Error("what was changed does not come from the link")
 	}
 	if d.Store.Commits() != 0 {
@@ -183,16 +183,16 @@ func TestLink(t *testing.T) {
 // TestLinkKeys shows that no link fills in somebody's SSH key, unless the template
 // says that it may.
 func TestLinkKeys(t *testing.T) {
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, keyed) })
-	body := d.wants(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "may not fill in: ssh_key, Number")
+	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed) })
+	body := d.Shows(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "may not fill in: ssh_key, Number")
 	if strings.Contains(body, "planted") || !strings.Contains(body, `value="b"`) || !strings.Contains(body, `[&#34;x&#34;]`) || strings.Contains(body, `value="7"`) {
 		t.Error(body)
 	}
 	if !strings.Contains(body, `name="p.open_key" value="mine"`) || strings.Contains(body, `name="p.enabled" value="true" checked`) {
 		t.Error(body)
 	}
-	form := d.fill(t, "anna", "run/lab/keys", "p.count", "3", "p.tags", `["a","ü"]`, "p.maybe", "false", "p.zone", "", "p.ssh_key", "k\r\nl")
-	d.want(t, 303, "anna", "run/lab/keys", form)
+	form := d.Fill(t, "anna", "run/lab/keys", "p.count", "3", "p.tags", `["a","ü"]`, "p.maybe", "false", "p.zone", "", "p.ssh_key", "k\r\nl")
+	d.Open(t, 303, "anna", "run/lab/keys", form)
 	var got map[string]json.RawMessage
 	v, _ := d.Store.View(t.Context())
 	for _, r := range v.Document.Records {
@@ -204,8 +204,8 @@ func TestLinkKeys(t *testing.T) {
 		}
 	}
 	for field, text := range map[string]string{"p.tags": "[", "p.count": "many"} {
-		form := d.fill(t, "anna", "run/lab/keys", field, text)
-		if body := d.want(t, 422, "anna", "run/lab/keys", form).body; !strings.Contains(body, fmt.Sprintf(`href="#%s"`, strings.Replace(field, ".", "-", 1))) {
+		form := d.Fill(t, "anna", "run/lab/keys", field, text)
+		if body := d.Open(t, 422, "anna", "run/lab/keys", form).Body; !strings.Contains(body, fmt.Sprintf(`href="#%s"`, strings.Replace(field, ".", "-", 1))) {
 			t.Errorf("%s=%s: %s", field, text, body)
 		}
 	}

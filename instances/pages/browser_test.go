@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web_test
+package pages_test
 
 import (
 	"crypto/sha256"
@@ -24,10 +24,10 @@ func TestBrowserLaunch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := newDesk(t, func(_ *portal.Options, p *access.Policy) {
+			d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
 				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: portaltest.Rule(t, "use", "use:instance:lab/*").Allow}}
 			})
-			tab := b.Tab(t, d.pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script})
+			tab := b.Tab(t, d.Pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script})
 			tab.Wait("A token of this server")
 			tab.To("Token")
 			tab.Press(personal)
@@ -48,7 +48,7 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.Wait("<b>bold</b>")
 			d.Results.Append("aws_vpc.b: Creation complete after 2s\n")
 			tab.Wait("2 of 2 done")
-			d.ready(t, id)
+			d.Ready(t, id)
 			tab.Wait("Ends in 8 h")
 			tab.To("Extend by 2 h")
 			tab.Enter()

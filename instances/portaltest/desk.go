@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package web_test
+package portaltest
 
 import (
 	"encoding/json"
@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -26,16 +25,17 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// desk is the pages of instances over a store in memory, with the API beside them.
-type desk struct {
-	*portaltest.Server
-	pages *httptest.Server
-	who   map[string]string // tokens by name
+// Desk is the pages of instances over a store in memory, with the API beside them.
+type Desk struct {
+	*Server
+	Pages *httptest.Server
+	Who   map[string]string // tokens by name
 }
 
-func newDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *desk {
+// NewDesk starts it; change has a say in the API and the rules.
+func NewDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *Desk {
 	t.Helper()
-	d := &desk{Server: portaltest.NewServer(t, change), who: map[string]string{"": ""}}
+	d := &Desk{Server: NewServer(t, change), Who: map[string]string{"": ""}}
 	empty := ocitest.New(t, ocitest.Quirks{})
 	client, err := oci.New(empty, oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -52,41 +52,41 @@ func newDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *desk {
 	mux := http.NewServeMux()
 	mux.Handle("/ui/", pages)
 	mux.Handle("/api/v1/", d.API)
-	d.pages = httptest.NewServer(mux)
-	t.Cleanup(d.pages.Close)
+	d.Pages = httptest.NewServer(mux)
+	t.Cleanup(d.Pages.Close)
 	for name, groups := range map[string][]string{
 		"anna": {"use", "team-a", "team-b"}, "ben": {"use", "team-b"}, "reader": {"read"}, "approver": {"approve", "use"}, "admin": {"admin"}, "stranger": {"nothing"},
 	} {
-		d.who[name] = d.Issuer.Token(t, name, groups...)
+		d.Who[name] = d.Issuer.Token(t, name, groups...)
 	}
 	return d
 }
 
-// reply is a page as somebody got it.
-type reply struct {
-	status   int
-	body     string
-	location string
-	header   http.Header
+// Reply is a page as somebody got it.
+type Reply struct {
+	Status   int
+	Body     string
+	Location string
+	Header   http.Header
 }
 
-// ask makes a request for a page in the name of somebody; a form is sent as a browser
+// Visit makes a request for a page in the name of somebody; a form is sent as a browser
 // sends it.
-func (d *desk) ask(t *testing.T, who, path string, form url.Values) reply {
+func (d *Desk) Visit(t *testing.T, who, path string, form url.Values) Reply {
 	t.Helper()
 	method, from := http.MethodGet, io.Reader(nil)
 	if form != nil {
 		method, from = http.MethodPost, strings.NewReader(form.Encode())
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, d.pages.URL+"/ui/"+path, from)
+	r, err := http.NewRequestWithContext(t.Context(), method, d.Pages.URL+"/ui/"+path, from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Origin", d.pages.URL)
+		r.Header.Set("Origin", d.Pages.URL)
 	}
-	if token := d.who[who]; token != "" {
+	if token := d.Who[who]; token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
@@ -98,23 +98,23 @@ func (d *desk) ask(t *testing.T, who, path string, form url.Values) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reply{resp.StatusCode, string(b), resp.Header.Get("Location"), resp.Header}
+	return Reply{resp.StatusCode, string(b), resp.Header.Get("Location"), resp.Header}
 }
 
-// want is ask for one status.
-func (d *desk) want(t *testing.T, status int, who, path string, form url.Values) reply {
+// Open is Visit for one status.
+func (d *Desk) Open(t *testing.T, status int, who, path string, form url.Values) Reply {
 	t.Helper()
-	got := d.ask(t, who, path, form)
-	if got.status != status {
-		t.Fatalf("%s: %s %v: status %d, want %d\n%s", who, path, form, got.status, status, got.body)
+	got := d.Visit(t, who, path, form)
+	if got.Status != status {
+		t.Fatalf("%s: %s %v: status %d, want %d\n%s", who, path, form, got.Status, status, got.Body)
 	}
 	return got
 }
 
 var keyField = regexp.MustCompile(`name="key" value="([^"]+)"`)
 
-// keyOf is the key of the form on a page; "": it has none.
-func keyOf(body string) string {
+// KeyOf is the key of the form on a page; "": it has none.
+func KeyOf(body string) string {
 	m := keyField.FindStringSubmatch(body)
 	if m == nil {
 		return ""
@@ -122,10 +122,10 @@ func keyOf(body string) string {
 	return m[1]
 }
 
-// fill opens the page of a form, and returns its fields with some of them filled.
-func (d *desk) fill(t *testing.T, who, path string, fields ...string) url.Values {
+// Fill opens the page of a form, and returns its fields with some of them filled.
+func (d *Desk) Fill(t *testing.T, who, path string, fields ...string) url.Values {
 	t.Helper()
-	key := keyOf(d.want(t, 200, who, path, nil).body)
+	key := KeyOf(d.Open(t, 200, who, path, nil).Body)
 	if key == "" {
 		t.Fatalf("%s: %s has no form", who, path)
 	}
@@ -136,16 +136,16 @@ func (d *desk) fill(t *testing.T, who, path string, fields ...string) url.Values
 	return form
 }
 
-// send opens the page of a form and sends it; it has to lead to another page.
-func (d *desk) send(t *testing.T, who, page, to string, fields ...string) reply {
+// Send opens the page of a form and sends it; it has to lead to another page.
+func (d *Desk) Send(t *testing.T, who, page, to string, fields ...string) Reply {
 	t.Helper()
-	return d.want(t, 303, who, to, d.fill(t, who, page, fields...))
+	return d.Open(t, 303, who, to, d.Fill(t, who, page, fields...))
 }
 
-// launch makes an instance as the API does, and returns its id.
-func (d *desk) launch(t *testing.T, who, body string) string {
+// Launch makes an instance as the API does, and returns its id.
+func (d *Desk) Launch(t *testing.T, who, body string) string {
 	t.Helper()
-	status, _, b := d.Ask(t, d.who[who], "POST", "instances", body)
+	status, _, b := d.Ask(t, d.Who[who], "POST", "instances", body)
 	var one api.Instance
 	if err := json.Unmarshal(b, &one); err != nil || status >= 300 {
 		t.Fatalf("%s: %d %s", body, status, b)
@@ -153,8 +153,8 @@ func (d *desk) launch(t *testing.T, who, body string) string {
 	return one.ID
 }
 
-// ready lets the run of an instance end well.
-func (d *desk) ready(t *testing.T, id string) {
+// Ready lets the run of an instance end well.
+func (d *Desk) Ready(t *testing.T, id string) {
 	t.Helper()
 	u := d.Store.Record(t, id).Run
 	ref := lifecycle.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
@@ -223,8 +223,8 @@ template "lab/pool" {
 }
 `
 
-// keyed has a parameter of each kind of field.
-const keyed = `
+// Keyed has a parameter of each kind of field.
+const Keyed = `
 template "lab/keys" {
   module { address = "net/vpc/aws" }
   parameter "ssh_key" {}
@@ -240,9 +240,9 @@ template "lab/keys" {
 }
 `
 
-// shop is templates as a platform team would write them, and one of somebody who
+// Shop is templates as a platform team would write them, and one of somebody who
 // means no good.
-const shop = network + keyed + `
+const Shop = network + Keyed + `
 template "lab/cluster" {
   title       = "Kubernetes cluster"
   description = "Three nodes and an ingress, for a day of trying things out. Reachable from the office only."
@@ -275,14 +275,14 @@ template "lab/evil" {
 }
 `
 
-// full launches instances in every state that has a page of its own; ids by name.
-func (d *desk) full(t *testing.T) map[string]string {
+// Full launches instances in every state that has a page of its own; ids by name.
+func (d *Desk) Full(t *testing.T) map[string]string {
 	t.Helper()
 	id := map[string]string{}
-	launch := func(name, who, body string) { id[name] = d.launch(t, who, body) }
+	launch := func(name, who, body string) { id[name] = d.Launch(t, who, body) }
 	d.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
 	launch("ready", "anna", `{"template":"lab/vpc","name":"payments network","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
-	d.ready(t, id["ready"])
+	d.Ready(t, id["ready"])
 	launch("failed", "anna", `{"template":"lab/postgres","name":"reports"}`)
 	for range 3 {
 		d.Store.Finish(t, id["failed"], lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "creating RDS DB Instance: InvalidParameterValue: the password is too short\nwith aws_db_instance.main"})
@@ -300,10 +300,10 @@ func (d *desk) full(t *testing.T) map[string]string {
 	return id
 }
 
-// wants fetches a page and looks for what it must say.
-func (d *desk) wants(t *testing.T, who, path string, texts ...string) string {
+// Shows fetches a page and looks for what it must say.
+func (d *Desk) Shows(t *testing.T, who, path string, texts ...string) string {
 	t.Helper()
-	body := d.want(t, 200, who, path, nil).body
+	body := d.Open(t, 200, who, path, nil).Body
 	for _, text := range texts {
 		if !strings.Contains(body, text) {
 			t.Errorf("%s: %s does not say %q:\n%s", who, path, text, body[strings.Index(body, "<main"):])
