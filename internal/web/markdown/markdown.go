@@ -62,6 +62,8 @@ type Heading struct {
 	ID, Text string
 }
 
+// New returns a renderer that has rendered nothing yet; images are the other hosts whose
+// images it leaves in.
 func New(now func() time.Time, images ImageHosts) *Renderer {
 	md := goldmark.New(
 		goldmark.WithParser(boundedParser()),

@@ -139,8 +139,10 @@ func parseForm(body string) (*Form, error) {
 	return &Form{Values: values}, nil
 }
 
+// IsText reports whether bytes of others are text: valid UTF-8 without NUL.
 func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
+// BadForm is the answer to a form that no page of this server has: 400.
 func BadForm(format string, args ...any) error {
 	return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
 }

@@ -266,6 +266,7 @@ func errorTitle(status int) string {
 	return http.StatusText(status)
 }
 
+// NotFound is the answer to what is not there, or not for the caller to know: 404.
 func NotFound(format string, args ...any) error {
 	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
 }
