@@ -134,15 +134,19 @@ func testCloudDoors(t *testing.T, c *cloud) {
 	registry := c.registry()
 	_, at := c.serve("one", registry, "127.0.0.1:0")
 	state := "http://" + at + "/state/acme/shop"
+	http := func(lock, method, unlock string) string {
+		return fmt.Sprintf("  backend \"http\" {\n    address        = %q\n    lock_address   = %q\n    unlock_address = %[2]q\n    lock_method    = %q\n    unlock_method  = %q\n  }\n", state, lock, method, unlock)
+	}
 	doors := []struct{ name, where string }{
 		{"cloud", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)},
-		{"http", fmt.Sprintf("  backend \"http\" {\n    address        = %q\n    lock_address   = %[1]q\n    unlock_address = %[1]q\n    lock_method    = \"LOCK\"\n    unlock_method  = \"UNLOCK\"\n  }\n", state)},
+		{"http", http(state, "LOCK", "UNLOCK")},
+		{"gitlab", http(state+"/lock", "POST", "DELETE")},
 		{"oci", fmt.Sprintf("  backend \"oci\" {\n    repository = %q\n  }\n", registry+"/state/acme")},
 	}
 	wrapped := *c
 	wrapped.tool, wrapped.before = c.set.okara, []string{"tofu"}
 	wrapped.env = []string{"OKARA_TOFU=" + c.tool, "TF_WORKSPACE=shop"}
-	each := []*cloud{c, c, &wrapped}
+	each := []*cloud{c, c, c, &wrapped}
 	log := filepath.Join(c.dir, "log")
 	apply := func(folder string, by *cloud, text string) {
 		if out, err := by.run(folder, at, "apply", "-auto-approve", "-lock-timeout=10m", "-var", "text="+text); err != nil {

@@ -41,6 +41,7 @@ func (f *Front) protocols() []offer {
 		{"GET /api/v1/audit", f.handler(f.o.trail != nil, f.audit), nil},
 		{"/v2/", f.handler(true, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.state), nil},
+		{"/state/{name}/{workspace}/lock", f.handler(f.states != nil, lockAddress(f.state)), nil},
 		{"/api/v2/", f.tfe, f.tfeService}, // as /api/v1/
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
 		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.LoginAuthorize), f.loginService},

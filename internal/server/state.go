@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -69,6 +70,22 @@ func (o *Options) shownStates() *states.States {
 		return nil
 	}
 	return o.States
+}
+
+// lockAddress serves a state's address with /lock at its end: a lock that is taken by
+// POST and given up by DELETE, as configurations for GitLab have it.
+func lockAddress(state service.Handler) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
+		if !ok {
+			w.Header().Set("Allow", "POST, DELETE, LOCK, UNLOCK")
+			return &service.Error{Status: http.StatusMethodNotAllowed, Text: "a lock is taken by POST or LOCK, and given up by DELETE or UNLOCK"}
+		}
+		asked := r.Clone(r.Context())
+		asked.Method = method
+		asked.URL.Path, asked.URL.RawPath = strings.TrimSuffix(r.URL.Path, "/lock"), strings.TrimSuffix(r.URL.RawPath, "/lock")
+		return state(w, asked)
+	}
 }
 
 // state lets a request through to the state server. Everything but GET changes

@@ -62,6 +62,7 @@ func doors() (all []door) {
 				door{of, "GET", "/state/" + path, ""}, door{of, "GET", "/ui/states/" + path, ""}, door{of, "GET", "/ui/states/" + path + "/history", ""},
 				door{of, "LOCK", "/state/" + path, `{"ID":"a"}`}, door{of, "POST", "/state/" + path + "?ID=none", `{"version":4,"serial":1,"lineage":"a"}`},
 				door{of, "UNLOCK", "/state/" + path, `{"ID":"a"}`}, door{of, "DELETE", "/state/" + path, ""},
+				door{of, "POST", "/state/" + path + "/lock", `{"ID":"a"}`}, door{of, "DELETE", "/state/" + path + "/lock", `{"ID":"a"}`},
 			)
 		}
 	}
@@ -125,6 +126,29 @@ func TestStateDoors(t *testing.T) {
 					t.Errorf("%s:state:%s: %s %s is %d, let through: %v, want %v", action, glob, d.method, d.path, w.Code, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestLockAddress locks and unlocks as configurations for GitLab do, beside the methods of
+// the protocol: it is one lock.
+func TestLockAddress(t *testing.T) {
+	front := doorsFront(t)
+	if err := front.kit.Guard.Replace(access.Policy{Anonymous: access.AnonymousAll()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		method, path, id string
+		want             int
+	}{
+		{"POST", "/lock", "a", 200}, {"POST", "/lock", "b", 423}, {"LOCK", "", "b", 423}, {"DELETE", "/lock", "b", 423}, {"DELETE", "/lock", "a", 200},
+		{"LOCK", "", "c", 200}, {"POST", "/lock", "d", 423}, {"DELETE", "/lock", "c", 200}, {"GET", "/lock", "", 405}, {"GET", "", "", 204},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), step.method, "http://localhost/state/shop/prod"+step.path, strings.NewReader(`{"ID":"`+step.id+`"}`))
+		w := httptest.NewRecorder()
+		front.ServeHTTP(w, r)
+		if w.Code != step.want {
+			t.Errorf("%s %s of %q: %d %s, want %d", step.method, step.path, step.id, w.Code, w.Body, step.want)
 		}
 	}
 }
