@@ -312,7 +312,7 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 		if !again {
 			return fmt.Errorf("push blob %s to %s: %w", b.Digest, r, err)
 		}
-		if cerr := sleep(ctx, pause); cerr != nil {
+		if cerr := text.Wait(ctx, pause); cerr != nil {
 			return fmt.Errorf("push blob %s to %s: %w: %w", b.Digest, r, cerr, err)
 		}
 	}

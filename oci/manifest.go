@@ -235,7 +235,7 @@ func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
 		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
 			return m, err
 		}
-		if err := sleep(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
+		if err := text.Wait(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
 			return Manifest{}, fmt.Errorf("manifest %s of %s: %w", ref, r, err)
 		}
 	}
@@ -326,7 +326,7 @@ func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.He
 	}
 	resp, err := r.done(ctx, q)
 	for attempt := 1; isHalfLinked(err) && attempt < r.c.o.Retry.MaxAttempts; attempt++ {
-		if sleep(ctx, backoff(freshBackoff, r.c.o.Retry.MaxBackoff, attempt)) != nil {
+		if text.Wait(ctx, backoff(freshBackoff, r.c.o.Retry.MaxBackoff, attempt)) != nil {
 			break // the refusal says more than the end of the context
 		}
 		resp, err = r.done(ctx, q)

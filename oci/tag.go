@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -127,7 +129,7 @@ func (r *Repo) tagPage(ctx context.Context, q request) (tagPage, error) {
 		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
 			return p, err
 		}
-		if err := sleep(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
+		if err := text.Wait(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
 			return tagPage{}, fmt.Errorf("list tags of %s: %w", r, err)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // transport is the one place that repeats requests. Reads, the opening of an
@@ -63,7 +64,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 			resp.Body.Close()
 		}
-		if cerr := sleep(req.Context(), wait); cerr != nil {
+		if cerr := text.Wait(req.Context(), wait); cerr != nil {
 			if err == nil {
 				err = fmt.Errorf("last answer %s", resp.Status)
 			}
@@ -236,17 +237,6 @@ func backoff(first, most time.Duration, attempt int) time.Duration {
 func waitFits(ctx context.Context, d time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return !ok || time.Until(end) > d
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -214,7 +215,7 @@ func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Recor
 					r.o.Logger.WarnContext(ctx, "instances: a run could not be cancelled", "instance", a.ref.ID, "run", a.ref.N, "error", err)
 				}
 			}
-			if err := pause(ctx, r.o.Observe); err != nil {
+			if err := text.Wait(ctx, r.o.Observe); err != nil {
 				return err
 			}
 		case <-killed:
@@ -225,7 +226,7 @@ func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Recor
 					r.o.Logger.WarnContext(ctx, "instances: a run could not be killed", "instance", a.ref.ID, "run", a.ref.N, "error", err)
 				}
 			}
-			if err := pause(ctx, r.o.Observe); err != nil {
+			if err := text.Wait(ctx, r.o.Observe); err != nil {
 				return err
 			}
 		case <-time.After(r.o.Observe):

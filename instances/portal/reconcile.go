@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -144,7 +145,7 @@ func (r *Reconciler) once(ctx context.Context, e lifecycle.Effect) {
 				return
 			}
 			r.o.Logger.WarnContext(ctx, "instances: an effect is tried again", "effect", e.Kind, "instance", e.Ref.ID, "error", err)
-			if pause(ctx, wait) != nil {
+			if text.Wait(ctx, wait) != nil {
 				return
 			}
 		}
@@ -328,7 +329,7 @@ func (r *Reconciler) tell(ctx context.Context, e lifecycle.Event) error {
 		if !errors.Is(err, lifecycle.ErrNoLeader) {
 			return err
 		}
-		if perr := pause(ctx, wait); perr != nil {
+		if perr := text.Wait(ctx, wait); perr != nil {
 			return perr
 		}
 	}
@@ -345,16 +346,4 @@ func (r *Reconciler) record(ctx context.Context, id string) (*lifecycle.Record, 
 		return nil, nil, lifecycle.ErrNoLeader
 	}
 	return v.Document.Records[id], v.Document, nil
-}
-
-// pause waits; the error is that of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

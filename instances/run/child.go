@@ -369,19 +369,8 @@ func (c *child) persistently(ctx context.Context, do func() error) error {
 	begin := time.Now()
 	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
 		err := do()
-		if err == nil || !oci.Passing(err) || time.Since(begin)+pause > c.pace.persist || wait(ctx, pause) != nil {
+		if err == nil || !oci.Passing(err) || time.Since(begin)+pause > c.pace.persist || text.Wait(ctx, pause) != nil {
 			return err
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

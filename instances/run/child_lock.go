@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/sandbox"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -62,7 +63,7 @@ func (c *child) takeLock(ctx context.Context) error {
 		if time.Since(begin)+pause > patience {
 			return &stopError{lifecycle.Held, held.Error() + "; to end it: " + states.UnlockCommand(spec.Repository, spec.Workspace, held.Held.ID)}
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := text.Wait(ctx, pause); err != nil {
 			return err
 		}
 	}

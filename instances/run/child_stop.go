@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -83,7 +84,7 @@ func (s *stopper) obey() (forget func()) {
 // for a cancel. What cannot be read now is read the next time: the lease is what
 // ends a run that cannot reach the registry.
 func (c *child) watch(ctx context.Context) {
-	for wait(ctx, c.pace.poll) == nil {
+	for text.Wait(ctx, c.pace.poll) == nil {
 		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
 			c.stop.ask(lifecycle.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
 			return
@@ -107,7 +108,7 @@ func (c *child) watch(ctx context.Context) {
 // killed at four fifths.
 func (c *child) guard(ctx context.Context) {
 	_, ttl := c.lock.Lease()
-	for wait(ctx, max(ttl/100, 10*time.Millisecond)) == nil {
+	for text.Wait(ctx, max(ttl/100, 10*time.Millisecond)) == nil {
 		age, ttl := c.lock.Lease()
 		switch {
 		case ttl == 0 || age < ttl/2:

@@ -15,6 +15,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -157,7 +158,7 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 			pause = bidPause << unlisted
 			unlisted++
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := text.Wait(ctx, pause); err != nil {
 			return false, err
 		}
 	}
@@ -205,7 +206,7 @@ func (b *bid) there(ctx context.Context) (bool, error) {
 // lost waits a moment for the version that a rival is about to write.
 func (b *bid) lost(ctx context.Context, rival string) error {
 	for range bidRivals {
-		if err := sleep(ctx, bidRivalPause); err != nil {
+		if err := text.Wait(ctx, bidRivalPause); err != nil {
 			return err
 		}
 		if _, err := b.there(ctx); errors.Is(err, ErrTaken) {
@@ -319,15 +320,4 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look 
 func keep(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	_, err := putOnce(ctx, r, tag, m, true)
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -122,6 +122,7 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 	internal/syntax
 	internal/trust
 	internal/upstream
+	internal/text
 internal/client: it publishes through a front-end what depot would publish into a registry; it knows no registry
 	oci
 	oci/artifact
@@ -311,6 +312,7 @@ instances/portal: the API of instances over a store that is passed in
 	instances/run
 	internal/service
 	internal/states
+	internal/text
 instances/pages: pages of templates and instances, which show what the API answers to who asks
 	instances/api
 	instances/lifecycle
@@ -389,7 +391,7 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/envelope
 internal/webtest: a real browser for tests; it knows no page
 internal/syntax: leaf: text in, syntax trees out
-internal/text: leaf: sizes as people write them, and words of strangers that are safe to show
+internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
 internal/ocitest: test package
 	*
 internal/tofutest: test package

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package text is how okara writes and reads what is for people: numbers of bytes,
-// and the words of strangers.
+// and the words of strangers. [Wait] is here too, since no package is below this one.
 //
 // Names, messages and documents that somebody else wrote reach a terminal, a page, a
 // log line or a record only through [Line], [Block], [Excerpt] or a [Writer]. What acts

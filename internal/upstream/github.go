@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-github/v84/github"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -55,18 +56,7 @@ func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
 	if api == nil {
 		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
 	}
-	return &GitHub{http: conditional, api: api, token: token, wait: sleep, clients: map[string]ownerClient{}}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return &GitHub{http: conditional, api: api, token: token, wait: text.Wait, clients: map[string]ownerClient{}}
 }
 
 func (g *GitHub) client(owner string) *github.Client {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"context"
+	"time"
+)
+
+// Wait waits for d. Its error is that of ctx, if ctx ends before.
+func Wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
