@@ -56,7 +56,7 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 		return Record{}, err
 	}
 	next.Workspace, next.Deleted = workspace, false
-	next.Description, next.By = artifact.PrintableText(next.Description), artifact.PrintableText(next.By)
+	next.Description, next.By = text.Line(next.Description), text.Line(next.By)
 	if old != nil && sameRecord(*old, next) {
 		return *old, nil
 	}
@@ -243,7 +243,7 @@ func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty boo
 	if empty && (old == nil || old.Deleted) {
 		return nil
 	}
-	next.Deleted, next.By = true, artifact.PrintableText(by)
+	next.Deleted, next.By = true, text.Line(by)
 	_, err = l.writeRecord(ctx, old, next)
 	return err
 }

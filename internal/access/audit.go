@@ -14,7 +14,8 @@ import (
 // maxSaid bounds what a client says about itself in a record or a log.
 const maxSaid = 256
 
-func clip(foreign string) string { return text.Clip(foreign, maxSaid) }
+// clip is what a client says, in a form that can be shown to others.
+func clip(foreign string) string { return text.Clip(text.Line(foreign), maxSaid) }
 
 // Record is a decision: who wanted to do what, and which rule let them, or none.
 // No token and no link is in it.

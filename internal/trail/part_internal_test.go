@@ -45,6 +45,23 @@ func hostile() Record {
 	return Record{Time: time.Date(2026, 11, 22, 12, 0, 0, 1, time.UTC), Action: "=1+1", Address: "a\n{\"n\":9}\r\n\"b\"", Subject: "\u202e\x00<b>", Detail: "-x", Status: 201}
 }
 
+// TestSafeRecord keeps words of strangers in a form that can be shown, within a bound.
+func TestSafeRecord(t *testing.T) {
+	var r Record
+	for key, foreign := range map[string]string{
+		"subject": "anna\u202e\x00", "user_agent": "tofu\x1b[2J\n{}", "detail": "\xff" + strings.Repeat("\u200b", maxField), "action": "yank",
+	} {
+		r.set(slog.String(key, foreign))
+	}
+	if len(r.Detail) > maxField || strings.Trim(r.Detail, "\ufffd") != "…" {
+		t.Errorf("detail %q", r.Detail)
+	}
+	r.Detail = ""
+	if diff := cmp.Diff(r, Record{Subject: "anna\ufffd\ufffd", UserAgent: "tofu\ufffd[2J {}", Action: "yank"}); diff != "" {
+		t.Errorf("got - want +:\n%s", diff)
+	}
+}
+
 // TestPart writes a part and reads it.
 func TestPart(t *testing.T) {
 	before := &before{"audit-20261122-0123456789abcdef-0001", digest.FromString("x")}

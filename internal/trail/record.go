@@ -136,7 +136,7 @@ func (r *Record) set(a slog.Attr) {
 	}
 	if to := r.field(a.Key); to != nil {
 		if value := a.Value.String(); value != "" {
-			*to = strings.Clone(text.Clip(strings.ToValidUTF8(value, "\ufffd"), maxField))
+			*to = strings.Clone(text.Clip(text.Line(value), maxField))
 		}
 	}
 }

@@ -201,7 +201,7 @@ func TestClock(t *testing.T) {
 func TestFull(t *testing.T) {
 	r := queue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	for name, n := range map[string]int{strings.Repeat("\x01", maxField): 400, "short": maxLines + 10} {
+	for name, n := range map[string]int{strings.Repeat("<", maxField): 400, "short": maxLines + 10} {
 		p := newProcess(t, r, nil, func() time.Time { return now })
 		for range n {
 			p.change(now, name)

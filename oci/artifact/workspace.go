@@ -137,14 +137,14 @@ func (r WorkspaceRecord) Check() error {
 	case len(r.Tags) > maxWorkspaceTags:
 		return fmt.Errorf("%d tags, at most %d", len(r.Tags), maxWorkspaceTags)
 	}
-	for _, text := range [...]struct {
+	for _, t := range [...]struct {
 		name, value string
 		limit       int
 	}{
 		{"project", r.Project, maxWorkspaceText}, {"tool", r.Tool, maxWorkspaceText}, {"description", r.Description, maxWorkspaceDescription},
 		{"by", r.By, maxWorkspaceSubject}, {"owner", r.Owner, maxWorkspaceSubject},
 	} {
-		if err := checkText(text.name, text.value, text.limit); err != nil {
+		if err := checkText(t.name, t.value, t.limit); err != nil {
 			return err
 		}
 	}
@@ -169,10 +169,6 @@ func checkText(name, s string, limit int) error {
 	}
 	return nil
 }
-
-// PrintableText replaces what a record does not take in texts, such as control
-// characters, by spaces.
-func PrintableText(s string) string { return text.Line(strings.ToValidUTF8(s, "?")) }
 
 // NewWorkspaceRecord encodes r under a new nonce, and returns its tag.
 func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
