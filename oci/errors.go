@@ -225,12 +225,12 @@ func parseErrors(body []byte) (codes []string, message string) {
 		if e.Code != "" && !slices.Contains(codes, e.Code) && len(codes) < maxErrorCodes {
 			codes = append(codes, text.Excerpt(e.Code))
 		}
-		text := e.Message
+		said := e.Message
 		if d := string(e.Detail); d != "" && d != "null" && d != "{}" && d != `""` {
-			text += " " + d
+			said += " " + d
 		}
-		if text = strings.TrimSpace(text); text != "" {
-			texts = append(texts, text)
+		if said = strings.TrimSpace(said); said != "" {
+			texts = append(texts, said)
 		}
 	}
 	if len(texts) == 0 && doc.Message != "" {
@@ -276,8 +276,8 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 
 // clean returns err itself unless its text has to be changed.
 func (s *session) clean(err error) error {
-	text := err.Error()
-	if clean := s.secrets.redact(s.realms.reveal(text)); clean != text {
+	message := err.Error()
+	if clean := s.secrets.redact(s.realms.reveal(message)); clean != message {
 		return &cleanError{text: clean, err: err}
 	}
 	return err

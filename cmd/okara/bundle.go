@@ -294,8 +294,8 @@ func bundleLoad(ctx context.Context, reg *registries, file string, keys []string
 	for _, w := range report.Warnings {
 		reg.note("warning: %s", w)
 	}
-	text := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
-	if err := reg.printResult(report, text); err != nil {
+	summary := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
+	if err := reg.printResult(report, summary); err != nil {
 		return err
 	}
 	if n := len(report.Refused); n > 0 {

@@ -135,7 +135,7 @@ func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 
 // valueWords is a parameter as it is and as it would be.
 func valueWords(v api.ValueChange) string {
-	text := func(raw []byte) string {
+	show := func(raw []byte) string {
 		if raw == nil {
 			return "(none)"
 		}
@@ -143,9 +143,9 @@ func valueWords(v api.ValueChange) string {
 	}
 	switch {
 	case !v.Changed, v.Old == nil:
-		return v.Name + " = " + text(v.New)
+		return v.Name + " = " + show(v.New)
 	}
-	return v.Name + " = " + text(v.Old) + " -> " + text(v.New)
+	return v.Name + " = " + show(v.Old) + " -> " + show(v.New)
 }
 
 func personWords(p *api.Person) string {
@@ -159,13 +159,13 @@ func personWords(p *api.Person) string {
 }
 
 // colored colors the lines of a plan for a terminal (ECMA-48, 8.3.117).
-func colored(text string, terminal bool) string {
+func colored(plan string, terminal bool) string {
 	if !terminal {
-		return text
+		return plan
 	}
 	codes := map[string]string{api.PlanAdds: "32", api.PlanRemoves: "31", api.PlanChanges: "33", api.PlanReplaces: "35"}
 	var b strings.Builder
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(plan) {
 		line = strings.TrimSuffix(line, "\n")
 		if code, ok := codes[api.PlanLine(line)]; ok {
 			line = "\x1b[" + code + "m" + line + "\x1b[0m"

@@ -93,7 +93,7 @@ const maxParameterFile = 8 << 10
 func parseParameters(given []string) (map[string]json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
 	for _, one := range given {
-		name, text, ok := strings.Cut(one, "=")
+		name, value, ok := strings.Cut(one, "=")
 		name, typed := strings.CutSuffix(name, ":")
 		if !ok || name == "" {
 			return nil, usageError("--parameter %.40q: want NAME=VALUE", one)
@@ -101,7 +101,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		if _, twice := values[name]; twice {
 			return nil, usageError("--parameter %s is given twice", name)
 		}
-		if file, ok := strings.CutPrefix(text, "@"); ok && !typed {
+		if file, ok := strings.CutPrefix(value, "@"); ok && !typed {
 			b, err := readLimited(file, maxParameterFile)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %s: %w", name, err)
@@ -109,21 +109,21 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 			values[name] = quoted(strings.TrimSuffix(string(b), "\n"))
 			continue
 		}
-		valid := json.Valid([]byte(text))
+		valid := json.Valid([]byte(value))
 		if typed && !valid {
 			return nil, usageError("--parameter %s: the value is no JSON", name)
 		}
 		if valid {
-			values[name] = json.RawMessage(text)
+			values[name] = json.RawMessage(value)
 		} else {
-			values[name] = quoted(text)
+			values[name] = quoted(value)
 		}
 	}
 	return values, nil
 }
 
-func quoted(text string) json.RawMessage {
-	b, _ := json.Marshal(text) // a text can be encoded
+func quoted(value string) json.RawMessage {
+	b, _ := json.Marshal(value) // a text can be encoded
 	return b
 }
 

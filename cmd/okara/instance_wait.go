@@ -72,11 +72,11 @@ func waitForInstance(ctx context.Context, a *app, c *portalclient.Client, id str
 		if ctx.Err() == nil {
 			return err
 		}
-		text := "instance %s goes on by itself"
+		format := "instance %s goes on by itself"
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			text = "instance %s is not done yet; it goes on by itself"
+			format = "instance %s is not done yet; it goes on by itself"
 		}
-		return withHint(fmt.Errorf(text+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+		return withHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 	}
 }
 

@@ -39,16 +39,16 @@ repositories.`,
 			if err != nil {
 				return err
 			}
-			text := locksText(list)
-			if text == "" {
+			shown := locksText(list)
+			if shown == "" {
 				reg.note("no lock is held in %s", args[0])
 			} else {
 				reg.note("after making sure that the holder is gone: okara state unlock REPOSITORY -w WORKSPACE --id ID")
 			}
 			if all {
-				return reg.printResult(list, text)
+				return reg.printResult(list, shown)
 			}
-			return reg.printResult(list[0], text)
+			return reg.printResult(list[0], shown)
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")

@@ -71,8 +71,8 @@ func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 // parametersIn are the names of the parameters that inputs name.
 func parametersIn(inputs map[string]any) []string {
 	var all []string
-	for _, text := range stringsIn(inputs) {
-		if tree, err := parseTree(text); err == nil { // one that is wrong is an error when it is filled in
+	for _, s := range stringsIn(inputs) {
+		if tree, err := parseTree(s); err == nil { // one that is wrong is an error when it is filled in
 			all = append(all, named(tree, nameParameters)...)
 		}
 	}
@@ -204,19 +204,19 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 
 // renderURL is an address: what people chose themselves is percent-encoded, and
 // stands behind the host only.
-func (v *evaluator) renderURL(text string) (string, error) {
-	tree, err := parseTree(text)
+func (v *evaluator) renderURL(source string) (string, error) {
+	tree, err := parseTree(source)
 	if err != nil {
 		return "", err
 	}
-	address, err := v.text(urlParts(tree), func(before, text string, part hclsyntax.Expression) (string, error) {
+	address, err := v.text(urlParts(tree), func(before, value string, part hclsyntax.Expression) (string, error) {
 		if trusted(part) {
-			return text, nil
+			return value, nil
 		}
 		if !hasHost(before) {
 			return "", errors.New("before its path may stand only id, config and outputs")
 		}
-		return percentEncode(text, part), nil
+		return percentEncode(value, part), nil
 	})
 	if err != nil {
 		return "", err
@@ -255,11 +255,11 @@ func hasHost(before string) bool {
 
 // percentEncode leaves letters, digits and "-._~" of a text as they are. What
 // urlencode made is encoded already.
-func percentEncode(text string, part hclsyntax.Expression) string {
+func percentEncode(value string, part hclsyntax.Expression) string {
 	if call, ok := part.(*hclsyntax.FunctionCallExpr); ok && call.Name == "urlencode" {
-		return text
+		return value
 	}
-	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
+	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
 // checkURL takes http and https addresses with a host and nothing in front of it.

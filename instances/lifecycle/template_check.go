@@ -316,10 +316,10 @@ func checkURLTemplate(tree hclsyntax.Expression) error {
 	parts := urlParts(tree)
 	var before strings.Builder
 	for i, part := range parts {
-		text, ok := literalText(part)
+		literal, ok := literalText(part)
 		switch {
 		case ok:
-			before.WriteString(text)
+			before.WriteString(literal)
 		case !trusted(part):
 			if !hasHost(before.String()) {
 				return errors.New("before its path may stand only id, config and outputs")
@@ -349,6 +349,6 @@ func literalText(part hclsyntax.Expression) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	text, err := asText(l.Val)
-	return text, err == nil
+	value, err := asText(l.Val)
+	return value, err == nil
 }

@@ -132,9 +132,9 @@ func (r *Reconciler) start(ctx context.Context, a *attempt, rec *lifecycle.Recor
 			return "", r.failed(ctx, rec, err)
 		}
 		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
-		if text := err.Error(); text != told {
-			told = text
-			if err := r.tell(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: text}); err != nil {
+		if message := err.Error(); message != told {
+			told = message
+			if err := r.tell(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: message}); err != nil {
 				return "", err
 			}
 		}

@@ -41,10 +41,10 @@ func newStopper() *stopper {
 }
 
 // ask ends the run in order. The first reason counts.
-func (s *stopper) ask(outcome, text string) {
+func (s *stopper) ask(outcome, why string) {
 	s.mu.Lock()
 	if s.why == nil {
-		s.why = &stopError{outcome, text}
+		s.why = &stopError{outcome, why}
 	}
 	s.mu.Unlock()
 	s.ask1()

@@ -173,8 +173,8 @@ func (d *diagnostic) text() string {
 
 // stale tells whether the tool refused a plan that does not fit any more.
 func (e *events) stale() bool {
-	for _, text := range e.errs {
-		if strings.HasPrefix(text, "Saved plan is stale") || strings.HasPrefix(text, "Saved plan does not match") {
+	for _, message := range e.errs {
+		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {
 			return true
 		}
 	}
@@ -213,9 +213,9 @@ func (l *lastLines) Write(p []byte) (int, error) {
 
 // text is the error that the tool printed, without the frame around it.
 func (l *lastLines) text() string {
-	text := string(l.tail)
-	if _, after, ok := strings.Cut(text, "Error: "); ok {
-		text = after
+	tail := string(l.tail)
+	if _, after, ok := strings.Cut(tail, "Error: "); ok {
+		tail = after
 	}
-	return strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(text)
+	return strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(tail)
 }

@@ -165,11 +165,11 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 		}
 	}
 	said, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
-	text, ok := strings.CutSuffix(string(said), answered)
+	reply, ok := strings.CutSuffix(string(said), answered)
 	if err = cmp.Or(err, ctx.Err(), rerr); err == nil && !ok {
 		err = errors.New("it did not answer")
 	}
-	return text, err
+	return reply, err
 }
 
 const (
@@ -200,17 +200,17 @@ func Answer(o Order, env []string, out io.Writer) error {
 // explain says why the tool does not run, and what helps.
 func (l *Local) explain(err error, said string) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	text := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, text.Excerpt(line))
+	failed := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, text.Excerpt(line))
 	if strings.HasPrefix(line, "bwrap: Unknown option") {
-		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", text)
+		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", failed)
 	}
 	if strings.HasPrefix(line, "bwrap: Can't") {
-		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", text, nobody)
+		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", failed, nobody)
 	}
 	if l.isolation.Mode == Sandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errPlace)) {
-		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", text)
+		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", failed)
 	}
-	return text
+	return failed
 }
 
 // reachable tells whether another user may enter all folders above a name; else

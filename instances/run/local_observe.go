@@ -304,16 +304,16 @@ func (l *Local) abandoned(ctx context.Context, s Spec, g *sighting) (why string,
 // lost says that an attempt has no result and will have none, and where a state
 // lies that is newer than the stored one.
 func (l *Local) lost(at place, why string) (Status, error) {
-	text := why
+	reason := why
 	if at.folder != "" {
 		if file := findErrored(at.folder); file != "" {
 			return Status{State: Gone, Message: fmt.Sprintf("%s; host %s may hold a newer state in %s", why, at.Host, file)}, nil
 		}
 		if said := lastLine(filepath.Join(at.folder, "child.log")); said != "" {
-			text += ": " + said
+			reason += ": " + said
 		}
 	}
-	return Status{State: Gone, Message: text}, l.clean(at.folder)
+	return Status{State: Gone, Message: reason}, l.clean(at.folder)
 }
 
 // lastLine is the last line that a child wrote before it died, cut to be shown.

@@ -116,7 +116,7 @@ func (s *Settings) instanceRole(o *instances, env Env) error {
 	if o.role != rolePortal {
 		return s.leads(env)
 	}
-	refused := func(text string) error { return settingError(in.Range, errors.New(text)) }
+	refused := func(message string) error { return settingError(in.Range, errors.New(message)) }
 	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
 		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf
 	switch {
@@ -218,7 +218,7 @@ func (t *TTL) read() (*lifecycle.TTL, error) {
 		Default: Duration(t.Default).value(), Max: t.Max.value(), Extend: t.Extend.value(), Extends: t.Extends,
 		Failed: t.Failed.value(), OnExpire: cmp.Or(t.OnExpire, "destroy"),
 	}
-	refused := func(text string, args ...any) error { return settingError(t.Range, fmt.Errorf(text, args...)) }
+	refused := func(format string, args ...any) error { return settingError(t.Range, fmt.Errorf(format, args...)) }
 	switch {
 	case !end && *t != (TTL{Default: t.Default, Range: t.Range}):
 		return nil, refused("a lifetime without an end has no other attributes")

@@ -18,11 +18,11 @@ import (
 type Duration string
 
 // Set takes what [time.ParseDuration] does.
-func (d *Duration) Set(text string) error {
-	if _, err := time.ParseDuration(text); err != nil {
+func (d *Duration) Set(value string) error {
+	if _, err := time.ParseDuration(value); err != nil {
 		return err
 	}
-	*d = Duration(text)
+	*d = Duration(value)
 	return nil
 }
 
@@ -78,8 +78,8 @@ func (s *Settings) ruleScopes(at hcl.Range, list []string) ([]access.Scope, erro
 
 func (s *Settings) parseScopes(at hcl.Range, list []string, parse func(string) (access.Scope, error)) ([]access.Scope, error) {
 	out := make([]access.Scope, 0, len(list))
-	for _, text := range list {
-		scope, err := parse(text)
+	for _, value := range list {
+		scope, err := parse(value)
 		if err != nil {
 			return nil, settingError(at, err)
 		}
@@ -90,10 +90,10 @@ func (s *Settings) parseScopes(at hcl.Range, list []string, parse func(string) (
 
 func prefixes(at hcl.Range, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
-	for _, text := range list {
-		p, err := netip.ParsePrefix(text)
+	for _, value := range list {
+		p, err := netip.ParsePrefix(value)
 		if err != nil {
-			return nil, settingError(at, fmt.Errorf("%q is not a network such as 10.0.0.0/8", text))
+			return nil, settingError(at, fmt.Errorf("%q is not a network such as 10.0.0.0/8", value))
 		}
 		out = append(out, p)
 	}

@@ -33,7 +33,7 @@ func TooMany(what string) error {
 
 // Own returns the answer that is decided here rather than by the registry: an
 // [Error], or a refusal of access control.
-func Own(err error) (status int, text string, ok bool) {
+func Own(err error) (status int, message string, ok bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status, e.Text, true
 	}
@@ -68,11 +68,11 @@ func Refusal(err error) string {
 
 // Fail answers the errors of services that ask no registry.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, text, ok := Own(err)
+	status, message, ok := Own(err)
 	if !ok {
-		status, text = http.StatusInternalServerError, "internal error"
+		status, message = http.StatusInternalServerError, "internal error"
 	}
-	k.Refuse(w, r, status, text, err)
+	k.Refuse(w, r, status, message, err)
 }
 
 // statusLeft is what logs and metrics show of a client that did not wait for its
@@ -81,14 +81,14 @@ const statusLeft = 499
 
 // Refuse answers a request with a status and a text. What is the fault of the
 // server is logged with err, which says more.
-func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
+func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, message string, err error) {
 	if !k.Failing(w, r, status, err) {
 		return
 	}
 	if id := RequestID(r); id != "" && status >= http.StatusInternalServerError {
-		text += " (request " + id + ")" // the tools show nothing but the text
+		message += " (request " + id + ")" // the tools show nothing but the text
 	}
-	WriteError(w, r, status, text)
+	WriteError(w, r, status, message)
 }
 
 // Failing is what [Kit.Refuse] does before the body, for services with errors of
@@ -153,17 +153,17 @@ func registryCode(status int) string {
 }
 
 // errorBody is what a client reads of an error, by whom it speaks to.
-func errorBody(r *http.Request, status int, text string) any {
+func errorBody(r *http.Request, status int, message string) any {
 	if r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/") {
-		return registryErrorDoc{[]registryError{{registryCode(status), text}}}
+		return registryErrorDoc{[]registryError{{registryCode(status), message}}}
 	}
-	return errorDoc{[]string{text}, RequestID(r)}
+	return errorDoc{[]string{message}, RequestID(r)}
 }
 
 // WriteError writes the answer to a request that failed, and nothing else. Below /v2/ it
 // has the form of a registry's.
-func WriteError(w http.ResponseWriter, r *http.Request, status int, text string) {
-	body, err := json.Marshal(errorBody(r, status, text))
+func WriteError(w http.ResponseWriter, r *http.Request, status int, message string) {
+	body, err := json.Marshal(errorBody(r, status, message))
 	if err != nil {
 		body = []byte(`{"errors":["internal error"]}`)
 	}

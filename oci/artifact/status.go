@@ -70,14 +70,14 @@ type StatusEvent struct {
 // Because are the words of the person who made the event, ready to follow a
 // sentence; "" if there are none.
 func (e StatusEvent) Because() string {
-	text := ""
+	because := ""
 	if e.Message != "" {
-		text = ": " + e.Message
+		because = ": " + e.Message
 	}
 	if e.Replacement != "" {
-		text += "; use " + e.Replacement
+		because += "; use " + e.Replacement
 	}
-	return text
+	return because
 }
 
 // IsStatusTag reports whether tag is that of a status event.

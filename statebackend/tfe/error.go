@@ -94,8 +94,8 @@ func classify(err error) (status int, title, detail string) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.title, states.Remedy(err)
 	}
-	if status, text, ok := service.Own(err); ok {
-		return status, titleOf(status), text
+	if status, message, ok := service.Own(err); ok {
+		return status, titleOf(status), message
 	}
 	if _, ok := errors.AsType[*statebackend.VersionError](err); ok {
 		return http.StatusNotFound, "not found", states.Remedy(err)
