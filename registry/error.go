@@ -64,6 +64,7 @@ func classify(err error) (int, string) {
 		return http.StatusNotFound, e.Error()
 	}
 	_, callers := errors.AsType[*callersError](err)
+	refused := service.Refusal(err)
 	switch {
 	case callers && errors.Is(err, oci.ErrUnauthenticated):
 		return http.StatusUnauthorized, err.Error()
@@ -73,8 +74,8 @@ func classify(err error) (int, string) {
 		return http.StatusGatewayTimeout, "the registry did not answer in time"
 	case errors.Is(err, oci.ErrNotFound):
 		return http.StatusNotFound, err.Error()
-	case service.Refusal(err) != "":
-		return http.StatusBadGateway, service.Refusal(err)
+	case refused != "":
+		return http.StatusBadGateway, refused
 	case errors.Is(err, oci.ErrExists):
 		return http.StatusConflict, err.Error()
 	case errors.Is(err, oci.ErrTooLarge):

@@ -19,7 +19,7 @@ import (
 // a text.
 type apiError struct {
 	Status int
-	Reason string // of portaldoc
+	Reason string // of package api
 	Text   string
 	Fields map[string]string
 	After  int // seconds until it makes sense to come again; 0: nothing is said

@@ -66,8 +66,8 @@ type Catalog struct {
 	client *oci.Client
 	layout addr.Layout
 
-	lists   *cache.Cache[*Versions]  // repository
-	indexes *cache.Cache[*Published] // the catalog repository
+	lists     *cache.Cache[*Versions]  // repository
+	published *cache.Cache[*Published] // the catalog repository
 
 	manifests *manifests
 	policy    *policy
@@ -108,9 +108,9 @@ func New(o Options) *Catalog {
 	}
 	return &Catalog{
 		Blobs: blobs, client: o.Client, layout: o.Layout, lists: lists, manifests: found, lost: lost,
-		evidence: newEvidence(o.Now, w.Looked),
-		docs:     cache.New("docs", docsBytes, (*ProviderDocs).size, o.Now, w.Looked),
-		indexes:  cache.New("catalog", listBytes, (*Published).size, o.Now, w.Looked),
+		evidence:  newEvidence(o.Now, w.Looked),
+		docs:      cache.New("docs", docsBytes, (*ProviderDocs).size, o.Now, w.Looked),
+		published: cache.New("catalog", listBytes, (*Published).size, o.Now, w.Looked),
 		policy: &policy{
 			client: o.Client, layout: o.Layout, require: o.Require, manifests: found, lost: lost, log: o.Logger, now: o.Now, checked: w.Checked,
 			verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, w.Looked),
@@ -170,7 +170,7 @@ func (c *Catalog) Changed(repository, reference string) {
 
 // ChangedPublished forgets the list of all modules, since one more is in it.
 func (c *Catalog) ChangedPublished() {
-	c.indexes.Forget(c.layout.CatalogRepo())
+	c.published.Forget(c.layout.CatalogRepo())
 	c.news.tell()
 	if c.finder != nil {
 		c.finder.changed("")

@@ -29,10 +29,10 @@ type Filter struct {
 }
 
 // Search returns what a query means, by kind and address. It asks for nothing.
-func (x *Published) Search(q Filter) []addr.Item {
+func (p *Published) Search(q Filter) []addr.Item {
 	fits := func(want, part string) bool { return want == "" || want == part }
 	var found []addr.Item
-	for _, it := range x.items {
+	for _, it := range p.items {
 		m := it.Module
 		if fits(q.Kind, it.Kind) && fits(q.Namespace, m.Namespace) && fits(q.Name, m.Name) && fits(q.System, m.System) &&
 			!slices.ContainsFunc(q.Terms, func(t string) bool { return !strings.Contains(it.String(), t) }) {
@@ -42,7 +42,7 @@ func (x *Published) Search(q Filter) []addr.Item {
 	return found
 }
 
-func (x *Published) size() int { return 512 * len(x.Tags) }
+func (p *Published) size() int { return 512 * len(p.Tags) }
 
 // Progress is how far the list of what has been published was read.
 type Progress struct{ Read, All int }
@@ -72,7 +72,7 @@ func (c *Catalog) Progress() Progress {
 // Published returns what has been published; where there is no catalog yet, nothing.
 func (c *Catalog) Published(ctx context.Context) (*Published, error) {
 	name := c.layout.CatalogRepo()
-	x, err := c.indexes.Get(ctx, name, listPolicy(), func(ctx context.Context, old *Published, has bool) (*Published, error) {
+	published, err := c.published.Get(ctx, name, listPolicy(), func(ctx context.Context, old *Published, has bool) (*Published, error) {
 		r, err := c.client.Repo(name)
 		if err != nil {
 			return nil, err
@@ -89,18 +89,18 @@ func (c *Catalog) Published(ctx context.Context) (*Published, error) {
 			return old, err
 		}
 		c.lost.warn(name, all.Ghosts...)
-		x := &Published{Catalog: all}
+		fresh := &Published{Catalog: all}
 		for _, e := range all.Entries {
 			if it, ok := c.layout.Parse(e.Repository); ok && it.Kind == addr.KindTemplate && e.Kind == it.Kind {
-				x.templates = append(x.templates, it)
+				fresh.templates = append(fresh.templates, it)
 			} else if it, err := addr.ParseItem(e.Address); err == nil && it.Kind == e.Kind {
-				x.items = append(x.items, it)
+				fresh.items = append(fresh.items, it)
 			}
 		}
-		return x, nil
+		return fresh, nil
 	})
 	if errors.Is(err, oci.ErrNotFound) {
 		return &Published{Catalog: &depot.Catalog{}}, nil
 	}
-	return x, err
+	return published, err
 }

@@ -205,8 +205,8 @@ func (b *bid) there(ctx context.Context) (bool, error) {
 
 // lost waits a moment for the version that a rival is about to write.
 func (b *bid) lost(ctx context.Context, rival string) error {
-	for range bidRivals {
-		if err := text.Wait(ctx, bidRivalPause); err != nil {
+	for waited := range bidRivals {
+		if err := text.Wait(ctx, bidRivalPause<<waited); err != nil {
 			return err
 		}
 		if _, err := b.there(ctx); errors.Is(err, ErrTaken) {
@@ -255,7 +255,7 @@ func dropBids(ctx context.Context, l *Listing) {
 		}
 		err := l.Repository.Untag(ctx, tag)
 		if errors.Is(err, oci.ErrUnsupported) {
-			err = deleteTagged(ctx, l.Repository, tag)
+			err = deleteBid(ctx, l.Repository, tag)
 		}
 		if dropped++; err != nil && !errors.Is(err, oci.ErrNotFound) || dropped == maxBidsDropped {
 			return
@@ -263,8 +263,9 @@ func dropBids(ctx context.Context, l *Listing) {
 	}
 }
 
-// deleteTagged removes what a tag names, which is nothing that another version needs.
-func deleteTagged(ctx context.Context, r *oci.Repo, tag string) error {
+// deleteBid deletes the manifest of a bid by its digest, which takes the tag with it, and
+// no other: each bid has a manifest of its own.
+func deleteBid(ctx context.Context, r *oci.Repo, tag string) error {
 	d, err := r.Resolve(ctx, tag)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 // bytes. The pages for other languages, which are many times as large, stay out.
 func packDocs(ctx context.Context, tree fs.FS) ([]byte, error) {
 	list, err := archive.List(ctx, tree, archive.Options{
-		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: description.MaxFiles, Bytes: description.MaxDocs},
+		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: description.MaxDocsFiles, Bytes: description.MaxDocs},
 	})
 	if err != nil {
 		return nil, err

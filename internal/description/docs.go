@@ -19,17 +19,17 @@ import (
 
 // Bounds of what is read.
 const (
-	MaxDocs  = 16 << 20  // of all files, unpacked
-	MaxFiles = 10_000    // aws has some 2,500
-	maxPage  = 256 << 10 // bytes; a longer one is cut
-	maxFront = 16 << 10  // bytes before a page
-	maxTitle = 200       // bytes
+	MaxDocs      = 16 << 20  // of all files, unpacked
+	MaxDocsFiles = 10_000    // aws has some 2,500
+	maxPage      = 256 << 10 // bytes; a longer one is cut
+	maxFront     = 16 << 10  // bytes before a page
+	maxTitle     = 200       // bytes
 )
 
 // Errors of ReadDocs.
 var (
-	ErrDocs     = errors.New("not the documentation of a provider")
-	ErrTooLarge = fmt.Errorf("%w: over the limit", ErrDocs)
+	ErrDocs         = errors.New("not the documentation of a provider")
+	ErrDocsTooLarge = fmt.Errorf("%w: over the limit", ErrDocs)
 )
 
 // Kind says what a page is of.
@@ -95,7 +95,7 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 		return nil, fmt.Errorf("gzip: %v: %w", err, ErrDocs)
 	}
 	defer gz.Close()
-	limited := &io.LimitedReader{R: gz, N: MaxDocs + MaxFiles*1024 + 1} // headers count too, so that a stream of nothing else ends
+	limited := &io.LimitedReader{R: gz, N: MaxDocs + MaxDocsFiles*1024 + 1} // headers count too, so that a stream of nothing else ends
 	d, seen, files := &Docs{}, map[string]bool{}, 0
 	for t := tar.NewReader(limited); ; {
 		h, err := t.Next()
@@ -104,12 +104,12 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 			d.sort()
 			return d, nil
 		case limited.N <= 0:
-			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrTooLarge)
+			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrDocsTooLarge)
 		case err != nil:
 			return nil, fmt.Errorf("tar: %v: %w", err, ErrDocs)
 		}
-		if files++; files > MaxFiles {
-			return nil, fmt.Errorf("%d files: %w", MaxFiles, ErrTooLarge)
+		if files++; files > MaxDocsFiles {
+			return nil, fmt.Errorf("%d files: %w", MaxDocsFiles, ErrDocsTooLarge)
 		}
 		p, ok := placed(h.Name)
 		if h.Typeflag != tar.TypeReg || !ok || seen[p.Path] {
@@ -125,7 +125,7 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 		}
 		p.read(string(b))
 		if d.bytes += len(b) + len(p.Path); d.bytes > MaxDocs {
-			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrTooLarge)
+			return nil, fmt.Errorf("%d bytes: %w", int64(MaxDocs), ErrDocsTooLarge)
 		}
 		d.Pages = append(d.Pages, p)
 	}

@@ -80,8 +80,8 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		"not gzip": {[]byte("plain text"), description.ErrDocs},
 		"cut":      {whole[:len(whole)/2], description.ErrDocs},
-		"bomb":     {pack(t, map[string]string{"resources/a.md": strings.Repeat("\x00", 40<<20)}).Bytes(), description.ErrTooLarge},
-		"large":    {pack(t, many).Bytes(), description.ErrTooLarge},
+		"bomb":     {pack(t, map[string]string{"resources/a.md": strings.Repeat("\x00", 40<<20)}).Bytes(), description.ErrDocsTooLarge},
+		"large":    {pack(t, many).Bytes(), description.ErrDocsTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := description.ReadDocs(bytes.NewReader(c.in)); !errors.Is(err, c.want) {

@@ -43,7 +43,7 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend
 	internal/httpserve
 	internal/states
-statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, scratch and syntax read what is uploaded to be run
+statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, files and syntax read what is uploaded to be run
 	oci
 	oci/artifact
 	statebackend
@@ -173,7 +173,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 internal/cache: values in memory and archives on disk; what they are of is their readers' affair
 	oci
 	internal/files
-internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; release names the files of an index that does not
+internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; signing names the files of an index that does not
 	oci
 	oci/artifact
 	internal/addr
@@ -322,12 +322,12 @@ instances/pages: pages of templates and instances, which show what the API answe
 	internal/text
 	internal/web/site
 instances/api: leaf: what the API of instances says
-instances/portalclient: it asks a front-end for instances; how one is reached is publishclient's
+instances/portalclient: it asks a front-end for instances; how one is reached is client's
 	oci
 	instances/api
 	internal/client
 	internal/text
-internal/workspaceclient: it asks a front-end for workspaces; how one is reached is publishclient's
+internal/workspaceclient: it asks a front-end for workspaces; how one is reached is client's
 	oci
 	internal/client
 internal/web: it puts the pages together, and has those of who runs the server; other sets come in as values; it knows no registry and no other server

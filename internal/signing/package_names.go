@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -35,6 +34,18 @@ func SplitPackageName(p addr.Provider, name string) (v addr.Version, rest string
 // PackageName is how a zip of a release must be called.
 func PackageName(p addr.Provider, v addr.Version, t addr.Platform) string {
 	return PackageStem(p, v) + t.String() + ".zip"
+}
+
+// ParsePackageName is the inverse of [PackageName]. Neither operating systems nor
+// architectures contain "_"; a pre-release never does either.
+func ParsePackageName(p addr.Provider, name string) (v addr.Version, t addr.Platform, ok bool) {
+	v, rest, ok := SplitPackageName(p, name)
+	platform, zip := strings.CutSuffix(rest, ".zip")
+	if !ok || !zip {
+		return addr.Version{}, addr.Platform{}, false
+	}
+	t, err := addr.ParsePlatform(platform)
+	return v, t, err == nil
 }
 
 // PackagePlatform reads the platform out of the name of a zip of a release.

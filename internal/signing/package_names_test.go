@@ -23,6 +23,14 @@ func TestPackagePlatform(t *testing.T) {
 	if got, err := signing.PackagePlatform(p, v, name); err != nil || got != want {
 		t.Errorf("%s is for %v, %v", name, got, err)
 	}
+	if gotVersion, got, ok := signing.ParsePackageName(p, name); !ok || gotVersion != v || got != want {
+		t.Errorf("%s is %s for %v, %v", name, gotVersion, got, ok)
+	}
+	for _, name := range []string{"terraform-provider-dns_1.2.3_linux_amd64", "terraform-provider-dns_1.2.3_linux.zip", "dns_1.2.3_linux_amd64.zip"} {
+		if _, _, ok := signing.ParsePackageName(p, name); ok {
+			t.Errorf("%q is the name of a package", name)
+		}
+	}
 	for _, name := range []string{
 		"terraform-provider-dns_1.2.4_linux_amd64.zip", "terraform-provider-time_1.2.3_linux_amd64.zip",
 		"terraform-provider-dns_1.2.3_linux.zip", "dns_1.2.3_linux_amd64.zip", "",

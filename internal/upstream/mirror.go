@@ -121,23 +121,11 @@ func (m *FilesystemMirror) each(p addr.Provider, f func(v addr.Version, t addr.P
 		return fmt.Errorf("reading the mirror of %s: %w", p, err)
 	}
 	for _, e := range entries {
-		if v, t, ok := splitPackageName(p, e.Name()); ok && e.Type().IsRegular() {
+		if v, t, ok := signing.ParsePackageName(p, e.Name()); ok && e.Type().IsRegular() {
 			f(v, t)
 		}
 	}
 	return nil
-}
-
-// splitPackageName is the inverse of signing.PackageName. Neither operating systems nor
-// architectures contain "_"; a pre-release never does either.
-func splitPackageName(p addr.Provider, name string) (addr.Version, addr.Platform, bool) {
-	v, rest, ok := signing.SplitPackageName(p, name)
-	platform, zip := strings.CutSuffix(rest, ".zip")
-	if !ok || !zip {
-		return addr.Version{}, addr.Platform{}, false
-	}
-	t, err := addr.ParsePlatform(platform)
-	return v, t, err == nil
 }
 
 // Versions lists the versions that have a packed zip, highest first.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -176,7 +177,7 @@ func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, 
 	}
 	text, err := r.sibling(ctx, from, doc.ShasumsURL)
 	for name := range strings.FieldsSeq(string(text)) {
-		if listed, t, ok := splitPackageName(p, name); ok && listed == v {
+		if listed, t, ok := signing.ParsePackageName(p, name); ok && listed == v {
 			out = append(out, t)
 		}
 	}
