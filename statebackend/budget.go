@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
-
 	"golang.org/x/sync/semaphore"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Budget bounds the memory that states take while they are read and written,

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
-
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 

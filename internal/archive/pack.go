@@ -18,6 +18,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+
 	"github.com/seed-141914ff/okara/internal/files"
 )
 

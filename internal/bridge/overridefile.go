@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/gofrs/flock"
+
 	"github.com/seed-141914ff/okara/internal/files"
 )
 

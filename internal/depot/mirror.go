@@ -20,7 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
-
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"

@@ -22,7 +22,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
-
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"

@@ -14,10 +14,9 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 	"github.com/gofrs/flock"
 	"github.com/sirupsen/logrus"
-
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
 // Options configure a registry. The zero value is right for most.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/internal/envelope"
-
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/seed-141914ff/okara/oci"
 )
 

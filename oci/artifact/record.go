@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/seed-141914ff/okara/oci"
 )
 

@@ -11,11 +11,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
-
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
