@@ -87,21 +87,26 @@ func (f *front) repo(t testing.TB, name string) *oci.Repo {
 // module pushes a version of a module with these files and returns its zip.
 func (f *front) module(t testing.TB, address, version string, files map[string]string) []byte {
 	t.Helper()
+	archive := depottest.ZipOf(t, files)
+	f.moduleOf(t, address, version, oci.BytesBlob(artifact.MediaZip, archive))
+	return archive
+}
+
+// moduleOf pushes a version of a module with this archive.
+func (f *front) moduleOf(t testing.TB, address, version string, archive oci.Blob) {
+	t.Helper()
 	m := must(addr.ParseModule(address))
 	v := must(addr.ParseVersion(version))
-	archive := depottest.ZipOf(t, files)
-	zipBlob := oci.BytesBlob(artifact.MediaZip, archive)
 	tar := oci.BytesBlob(artifact.MediaModuleTar, []byte("tar of "+address))
 	description := oci.BytesBlob(artifact.MediaModuleDescription, []byte("{}"))
 	root, err := artifact.NewModule(artifact.ModuleManifest{
-		Address: m, Version: v, Tar: &tar.Descriptor, Zip: &zipBlob.Descriptor, Description: &description.Descriptor,
+		Address: m, Version: v, Tar: &tar.Descriptor, Zip: &archive.Descriptor, Description: &description.Descriptor,
 		ContentDigest: tar.Digest.String(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.push(t, f.layout.Module(m), v.Tag(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), tar, zipBlob, description}, Root: root})
-	return archive
+	f.push(t, f.layout.Module(m), v.Tag(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), tar, archive, description}, Root: root})
 }
 
 // push stores an artifact, then its tag.
