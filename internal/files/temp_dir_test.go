@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDir makes a directory beside those of a process that is killed and of one
+// TestTempDirOfKilledGoes makes a directory beside those of a process that is killed and of one
 // that goes on.
-func TestDir(t *testing.T) {
+func TestTempDirOfKilledGoes(t *testing.T) {
 	parent := t.TempDir()
 	killed, goesOn := hold(t, parent), hold(t, parent)
 	if n := len(names(t, parent)); n != 2 {
@@ -95,9 +95,9 @@ func hold(t *testing.T, parent string) *exec.Cmd {
 	return cmd
 }
 
-// TestSweep shows each moment at which a process can be killed, and what is not
+// TestCleanUpOfKilled shows each moment at which a process can be killed, and what is not
 // ours to remove.
-func TestSweep(t *testing.T) {
+func TestCleanUpOfKilled(t *testing.T) {
 	parent := t.TempDir()
 	for _, name := range []string{"okara-scratch-1begun/", "okara-scratch-2locked/lock", "okara-scratch-3used/lock", "okara-scratch-3used/files/a/b", "okara-scratch-4named"} {
 		write(t, filepath.Join(parent, name), name[len(name)-1] == '/')

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestFile looks into the folder while the files are in use: what a killed
+// TestTempFileHasNoName looks into the folder while the files are in use: what a killed
 // process leaves is what is there then.
-func TestFile(t *testing.T) {
+func TestTempFileHasNoName(t *testing.T) {
 	for name, open := range map[string]func(string) (*os.File, func(), error){"scratch": TempFile, "named": namedFile} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
