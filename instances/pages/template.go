@@ -198,8 +198,8 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 		body.Parameters = append(body.Parameters, rowFor(p, name))
 		if value := p.field(name).Value; one.Link && !one.Sensitive && one.kind() != kindJSON && len(fill) < 3 {
 			fill.Set(prefix+name, value)
-			if word, ok := site.ShellWord(name + "=" + value); ok {
-				body.CLI += " -p " + word
+			if word := name + "=" + value; !strings.ContainsFunc(word, text.Hidden) {
+				body.CLI += " -p " + text.ShellWord(word)
 			}
 		}
 	}

@@ -389,6 +389,7 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/addr
 	internal/cache
 	internal/envelope
+	internal/text
 internal/webtest: a real browser for tests; it knows no page
 internal/syntax: leaf: text in, syntax trees out
 internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
@@ -421,5 +422,6 @@ provider/internal/plugin: the protocol of plugins over a Store; as few packages 
 	internal/httpserve
 	internal/lease
 	internal/states
+	internal/text
 internal/e2e/instances: a demonstration; it knows okara as a process only
 `

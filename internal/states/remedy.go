@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -48,7 +49,7 @@ func locked(e *statebackend.LockedError) string {
 	switch {
 	case e.Unreadable:
 		return fmt.Sprintf("if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
-			e.Repository, ShellQuote(e.Workspace), ShellQuote(e.Held.ID))
+			e.Repository, text.ShellWord(e.Workspace), text.ShellWord(e.Held.ID))
 	case e.Held.ID != "":
 		return "if that run is gone: " + UnlockCommand(e.Repository, e.Workspace, e.Held.ID)
 	}
@@ -57,7 +58,7 @@ func locked(e *statebackend.LockedError) string {
 
 func remedied(r statebackend.Remedy) string {
 	const decrypt = "`okara state decrypt` opens a version wherever it was found"
-	repo, ws := r.Repository, ShellQuote(r.Workspace)
+	repo, ws := r.Repository, text.ShellWord(r.Workspace)
 	how := ""
 	switch r.Kind {
 	case statebackend.RemedyRestore:
@@ -96,21 +97,10 @@ func key(r statebackend.Remedy) string {
 	if r.Repository == "" {
 		return "name its key: " + KeyOptions
 	}
-	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, ShellQuote(r.Workspace), KeyOptions)
+	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, text.ShellWord(r.Workspace), KeyOptions)
 }
 
 // UnlockCommand is the command that ends a lock, to be pasted into a shell.
 func UnlockCommand(repository, workspace, id string) string {
-	return fmt.Sprintf("okara state unlock %s -w %s --id %s", ShellQuote(repository), ShellQuote(workspace), ShellQuote(artifact.ShownID(id)))
-}
-
-// ShellQuote makes s one word for a POSIX shell.
-func ShellQuote(s string) string {
-	safe := strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@", r)
-	}) < 0
-	if safe && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return fmt.Sprintf("okara state unlock %s -w %s --id %s", text.ShellWord(repository), text.ShellWord(workspace), text.ShellWord(artifact.ShownID(id)))
 }

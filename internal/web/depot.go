@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -221,7 +220,7 @@ func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 	case v.State == "waiting":
 		row.Mark.Kind, row.Approve = "warn", ok
 	case ok:
-		row.Command = "okara approve " + states.ShellQuote(row.Text+"@"+row.Version)
+		row.Command = "okara approve " + text.ShellWord(row.Text+"@"+row.Version)
 	}
 	return row
 }

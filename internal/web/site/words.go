@@ -83,17 +83,5 @@ func EscapePath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// ShellWord is a text as one word of a POSIX shell; false: it has what no line to
-// copy should have.
-func ShellWord(s string) (string, bool) {
-	if text.Block(s) != s || strings.ContainsAny(s, "\n\t") {
-		return "", false
-	}
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@,+") == "" {
-		return s, true
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
-}
-
 // Clip is a text that fits a cell.
 func Clip(s string) string { return text.Clip(s, 200) }

@@ -212,7 +212,7 @@ func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	}
 	return &site.Page{
 		Template: "state.html", Title: name, Body: body, Crumbs: []site.Link{{Text: "States", Href: "states"}},
-		Command: "okara state list " + states.ShellQuote(s.hosts.RegistryOf(r)+"/"+repository),
+		Command: "okara state list " + text.ShellWord(s.hosts.RegistryOf(r)+"/"+repository),
 	}, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -73,7 +72,7 @@ func copyCommand(registry, from, to, workspace string) string {
 	if text.Block(workspace) != workspace {
 		return ""
 	}
-	return strings.Join([]string{"okara state replicate", states.ShellQuote(registry + "/" + from), states.ShellQuote(registry + "/" + to), "-w", states.ShellQuote(workspace)}, " ")
+	return strings.Join([]string{"okara state replicate", text.ShellWord(registry + "/" + from), text.ShellWord(registry + "/" + to), "-w", text.ShellWord(workspace)}, " ")
 }
 
 // replicaMarks say of a version which copies stand at it.

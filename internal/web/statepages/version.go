@@ -77,8 +77,8 @@ func (p versionPlace) command(verb string, args ...string) string {
 	if text.Block(p.workspace) != p.workspace {
 		return ""
 	}
-	words := append([]string{"okara state", verb, states.ShellQuote(p.repository)}, args...)
-	return strings.Join(append(words, "-w", states.ShellQuote(p.workspace)), " ")
+	words := append([]string{"okara state", verb, text.ShellWord(p.repository)}, args...)
+	return strings.Join(append(words, "-w", text.ShellWord(p.workspace)), " ")
 }
 
 // before is the version before n; 0 if there is none.

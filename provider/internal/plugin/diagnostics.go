@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -29,16 +30,16 @@ func warning(err error) diag.Diagnostic {
 
 // message is an error as a diagnostic says it: in one line, and what helps.
 func message(err error) (summary, detail string) {
-	text := states.Remedy(err)
+	said := states.Remedy(err)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
-		text += "\nhint: this tool ends it, too: terraform force-unlock " + states.ShellQuote(e.Held.ID)
+		said += "\nhint: this tool ends it, too: terraform force-unlock " + text.ShellWord(e.Held.ID)
 	}
-	if !strings.Contains(text, "\nhint: ") {
+	if !strings.Contains(said, "\nhint: ") {
 		if h := hint(err); h != "" {
-			text += "\nhint: " + h
+			said += "\nhint: " + h
 		}
 	}
-	summary, detail, _ = strings.Cut(text, "\n")
+	summary, detail, _ = strings.Cut(said, "\n")
 	return summary, strings.ReplaceAll(detail, "hint: ", "Hint: ")
 }
 
