@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -35,7 +35,7 @@ func (a *app) newFailure(err error, code int, cmd *cobra.Command) failure {
 		f.Hint = e.hint
 	} else if before, own, ok := strings.Cut(f.Reason, "\nhint: "); ok {
 		f.Reason, f.Hint = before, own
-	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == exitUsage && !hasType[*server.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
+	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == exitUsage && !hasType[*syntax.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
 		f.Hint = usageHint(cmd)
 	}
 	if e, ok := errors.AsType[*depot.ConflictError](err); ok && e.Next != (addr.Version{}) {

@@ -16,7 +16,7 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -87,7 +87,7 @@ func exitCode(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
-	if _, ok := errors.AsType[*server.SettingError](err); ok {
+	if _, ok := errors.AsType[*syntax.SettingError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {

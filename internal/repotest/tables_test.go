@@ -391,7 +391,8 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/envelope
 	internal/text
 internal/webtest: a real browser for tests; it knows no page
-internal/syntax: leaf: text in, syntax trees out
+internal/syntax: text in, syntax trees and settings out
+	internal/text
 internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
 internal/ocitest: test package
 	*

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
@@ -45,17 +46,17 @@ func (i Issuer) policy() (access.Issuer, error) {
 	out := access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim, KeysFile: i.KeysFile}
 	switch {
 	case len(i.Audiences) == 0:
-		return out, settingError(i.Range, errors.New("an issuer needs at least one audience"))
+		return out, syntax.WrongAt(i.Range, errors.New("an issuer needs at least one audience"))
 	case i.KeysFile != "" && i.CAFile != "":
-		return out, settingError(i.Range, errors.New("with jwks_file nothing is fetched: leave ca_file out"))
+		return out, syntax.WrongAt(i.Range, errors.New("with jwks_file nothing is fetched: leave ca_file out"))
 	case i.KeysFile != "":
 		if err := access.CheckKeysFile(i.KeysFile); err != nil {
-			return out, settingError(i.Range, fmt.Errorf("jwks_file: %w", err))
+			return out, syntax.WrongAt(i.Range, fmt.Errorf("jwks_file: %w", err))
 		}
 	case i.CAFile != "":
 		transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: i.CAFile})
 		if err != nil {
-			return out, settingError(i.Range, fmt.Errorf("ca_file: %w", err))
+			return out, syntax.WrongAt(i.Range, fmt.Errorf("ca_file: %w", err))
 		}
 		out.Transport = transport
 	}
@@ -90,7 +91,7 @@ type Login struct {
 	SecretFile  string            `hcl:"client_secret_file,optional"` // of this server there
 	Scopes      []string          `hcl:"scopes,optional"`             // asked for there
 	GroupsClaim string            `hcl:"groups_claim,optional"`       // where the groups are
-	TokenTTL    Duration          `hcl:"token_ttl,optional"`          // how long a token is good
+	TokenTTL    syntax.Duration   `hcl:"token_ttl,optional"`          // how long a token is good
 	NotBefore   string            `hcl:"not_before,optional"`         // tokens issued before are void
 	NotBeforeOf map[string]string `hcl:"not_before_of,optional"`      // the same by subject
 	Range       hcl.Range         `hcl:",def_range"`
@@ -102,7 +103,7 @@ func (s *Settings) access() (access.Policy, error) {
 	var err error
 	if s.TokenFile != "" {
 		if policy.Tokens, err = access.ReadTokens(s.TokenFile); err != nil {
-			return policy, &SettingError{err}
+			return policy, &syntax.SettingError{Err: err}
 		}
 		for _, t := range policy.Tokens {
 			if err = s.checkReserved(hcl.Range{Filename: s.TokenFile}, t.Scopes); err != nil {
@@ -123,7 +124,7 @@ func (s *Settings) access() (access.Policy, error) {
 	for _, t := range s.Tokens {
 		b, err := hex.DecodeString(t.SHA256)
 		if err != nil || len(b) != 32 {
-			return policy, settingError(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
+			return policy, syntax.WrongAt(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
 		}
 		token := access.Token{ID: t.ID, Hash: [32]byte(b)}
 		if token.Scopes, err = s.scopes(t.Range, t.Scopes); err != nil {
@@ -175,7 +176,7 @@ func checkRuleIssuer(s *Settings, r Rule) error {
 	if known {
 		return nil
 	}
-	return settingError(r.Range, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", r.Name, r.Issuer, r.Issuer))
+	return syntax.WrongAt(r.Range, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", r.Name, r.Issuer, r.Issuer))
 }
 
 // silent reports whether nothing says who may do what.
@@ -189,17 +190,17 @@ func (s *Settings) silent() bool {
 func (s *Settings) checkOpen(policy *access.Policy) error {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
-		return &SettingError{fmt.Errorf("--listen %q: %w", s.Listen, err)}
+		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
 	if !s.silent() || s.Instances != nil && s.Instances.Role == rolePortal { // who leads decides about those that a portal hands on
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {
-		return &SettingError{fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
+		return &syntax.SettingError{Err: fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
 	if len(s.Executors) > 0 {
-		return settingError(s.Executors[0].Range, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
+		return syntax.WrongAt(s.Executors[0].Range, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
 			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
 	policy.Anonymous, policy.AnyToken = access.AnonymousAll(), true
@@ -211,7 +212,7 @@ func (s *Settings) require() (map[string]trust.Policy, error) {
 	all := map[string]trust.Policy{}
 	for _, r := range s.Require {
 		if _, ok := all[r.Kind]; ok {
-			return nil, settingError(r.Range, fmt.Errorf("a second block require %q", r.Kind))
+			return nil, syntax.WrongAt(r.Range, fmt.Errorf("a second block require %q", r.Kind))
 		}
 		o, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
 		if o == nil {
@@ -221,7 +222,7 @@ func (s *Settings) require() (map[string]trust.Policy, error) {
 			err = catalog.ValidateRequire(r.Kind, *o)
 		}
 		if err != nil {
-			return nil, settingError(r.Range, err)
+			return nil, syntax.WrongAt(r.Range, err)
 		}
 		all[r.Kind] = *o
 	}
@@ -241,22 +242,22 @@ func (s *Settings) login() (*access.Login, error) {
 		return out, s.directLogin(out)
 	case "", "broker":
 	default:
-		return nil, settingError(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
+		return nil, syntax.WrongAt(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
 	}
 	if s.PublicURL == "" {
-		return nil, settingError(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
+		return nil, syntax.WrongAt(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
 	}
 	if in.SecretFile != "" {
 		b, err := os.ReadFile(in.SecretFile)
 		if err != nil {
-			return nil, settingError(in.Range, err)
+			return nil, syntax.WrongAt(in.Range, err)
 		}
 		out.ClientSecret = strings.TrimSpace(string(b))
 	}
-	if err := checkDuration(in.Range, "token_ttl", in.TokenTTL); err != nil {
+	if err := syntax.CheckDuration(in.Range, "token_ttl", in.TokenTTL); err != nil {
 		return nil, err
 	}
-	out.TTL = in.TokenTTL.value()
+	out.TTL = in.TokenTTL.Value()
 	return out, nil
 }
 
@@ -264,10 +265,10 @@ func (s *Settings) login() (*access.Login, error) {
 func (s *Settings) directLogin(out *access.Login) error {
 	in := s.Login
 	if in.SecretFile != "" || in.TokenTTL != "" || (in.NotBefore != "" || len(in.NotBeforeOf) > 0) && s.UI.ClientID == "" || in.GroupsClaim != "" {
-		return settingError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
+		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
 	if !slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == in.Issuer }) {
-		return settingError(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
+		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
 	}
 	out.Direct = true
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -35,7 +36,7 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 		return s.remote(env, m)
 	}
 	dir := filepath.Join(s.Storage, "registry")
-	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.value(), Vital: vital(l)})
+	h, err := embedded.New(dir, embedded.Options{Logger: env.Log, Reserve: s.GC.Reserve.Value(), Vital: vital(l)})
 	if errors.Is(err, embedded.ErrInUse) {
 		return backend{}, fmt.Errorf("%w\nhint: one server has one directory: give this one another --storage, or let several servers share a --registry", err)
 	}
@@ -59,7 +60,7 @@ func vital(l addr.Layout) func(string) bool {
 func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 	host, _, err := addr.SplitRegistry(s.Registry)
 	if err != nil {
-		return backend{}, &SettingError{err}
+		return backend{}, &syntax.SettingError{Err: err}
 	}
 	o := env.OCI
 	o.Transport = newLimited(m.Transport(o.Transport)) // waiting is no time of the registry
@@ -76,7 +77,7 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 
 // collections is when the embedded registry frees space, and who is told.
 func (s *Settings) collections(m *Metrics) embedded.Schedule {
-	return embedded.Schedule{Every: s.GC.Interval.value(), MinAge: s.GC.MinAge.value(), Done: func(c embedded.Collected, err error) {
+	return embedded.Schedule{Every: s.GC.Interval.Value(), MinAge: s.GC.MinAge.Value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {
 			m.collected(c.Bytes, c.Used)
 		}

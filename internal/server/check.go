@@ -12,11 +12,12 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // Check returns what [Run] would find wrong in the settings and in the files and
-// variables that they name, most of it as a [SettingError]. It asks nobody, takes
+// variables that they name, most of it as a [syntax.SettingError]. It asks nobody, takes
 // no port and no storage, and makes nothing, so a server may run meanwhile.
 func Check(s *Settings, env Env) error {
 	o, err := s.options(env)
@@ -30,11 +31,11 @@ func Check(s *Settings, env Env) error {
 		return err
 	}
 	if _, err := New(o); err != nil {
-		return &SettingError{err}
+		return &syntax.SettingError{Err: err}
 	}
 	if s.Depot != "" {
 		if _, err := supply.ReadSet(s.Depot); err != nil {
-			return &SettingError{err}
+			return &syntax.SettingError{Err: err}
 		}
 	}
 	return s.checkListeners()
@@ -58,12 +59,12 @@ func (s *Settings) checkListeners() error {
 	}
 	if s.TLS.Cert != "" {
 		if _, err := tls.LoadX509KeyPair(s.TLS.Cert, s.TLS.Key); err != nil {
-			return &SettingError{fmt.Errorf("read the certificate: %w", err)}
+			return &syntax.SettingError{Err: fmt.Errorf("read the certificate: %w", err)}
 		}
 	}
 	if s.Metrics != "" {
 		if _, _, err := net.SplitHostPort(s.Metrics); err != nil {
-			return &SettingError{fmt.Errorf("--metrics-listen %q: %w", s.Metrics, err)}
+			return &syntax.SettingError{Err: fmt.Errorf("--metrics-listen %q: %w", s.Metrics, err)}
 		}
 	}
 	return nil

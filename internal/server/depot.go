@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -56,7 +57,7 @@ const depotWorkspace = "depot"
 // newDepotRunner checks the depot file before the server starts.
 func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 	if _, err := supply.ReadSet(s.Depot); err != nil {
-		return nil, &SettingError{err}
+		return nil, &syntax.SettingError{Err: err}
 	}
 	r, err := o.Client.Repo(o.Layout.QueueRepo())
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -45,31 +46,31 @@ func (s *Settings) github(env Env) ([]registry.GitHub, error) {
 	for _, h := range s.Hooks {
 		owner, _, ok := strings.Cut(h.Repository, "/")
 		if !ok {
-			return nil, settingError(h.Range, fmt.Errorf("hook %q: want OWNER/REPOSITORY", h.Repository))
+			return nil, syntax.WrongAt(h.Range, fmt.Errorf("hook %q: want OWNER/REPOSITORY", h.Repository))
 		}
 		hooks[strings.ToLower(owner)] = append(hooks[strings.ToLower(owner)], h)
 	}
 	var out []registry.GitHub
 	for _, c := range s.GitHub {
 		if slices.ContainsFunc(out, func(g registry.GitHub) bool { return strings.EqualFold(g.Owner, c.Owner) }) {
-			return nil, settingError(c.Range, fmt.Errorf("github %q is there twice", c.Owner))
+			return nil, syntax.WrongAt(c.Range, fmt.Errorf("github %q is there twice", c.Owner))
 		}
 		g, err := c.owner(env)
 		if err != nil {
-			return nil, settingError(c.Range, fmt.Errorf("github %q: %w", c.Owner, err))
+			return nil, syntax.WrongAt(c.Range, fmt.Errorf("github %q: %w", c.Owner, err))
 		}
 		for _, h := range hooks[strings.ToLower(c.Owner)] {
 			_, name, _ := strings.Cut(h.Repository, "/")
 			g.Modules = append(g.Modules, registry.GitHubModule{Repository: name, Address: h.Module, Dir: strings.Trim(h.Subdir, "/")})
 			if err := g.Validate(); err != nil {
-				return nil, settingError(h.Range, err)
+				return nil, syntax.WrongAt(h.Range, err)
 			}
 		}
 		delete(hooks, strings.ToLower(c.Owner))
 		out = append(out, g)
 	}
 	for _, left := range hooks {
-		return nil, settingError(left[0].Range, fmt.Errorf("hook %q: there is no github block for this owner", left[0].Repository))
+		return nil, syntax.WrongAt(left[0].Range, fmt.Errorf("hook %q: there is no github block for this owner", left[0].Repository))
 	}
 	return out, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -74,7 +75,7 @@ func (s *Settings) instances(env Env) (*instances, error) {
 	o := &instances{
 		role: cmp.Or(in.Role, roleAll), templates: in.Templates, config: in.Config,
 		rate: cmp.Or(in.Rate, defaultRate), runs: cmp.Or(in.Runs, defaultRuns), forwardPlain: in.ForwardPlain, inClear: in.Unsealed,
-		credentials: s.Credentials, groupAge: in.GroupAge.value(),
+		credentials: s.Credentials, groupAge: in.GroupAge.Value(),
 	}
 	o.limits.ApprovalSelf = in.ApprovalSelf
 	for _, part := range []func(*instances, Env) error{
@@ -104,19 +105,19 @@ func (s *Settings) withoutInstances() error {
 	default:
 		return nil
 	}
-	return settingError(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
+	return syntax.WrongAt(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
 }
 
 // instanceRole refuses what a role does not use, or must not have.
 func (s *Settings) instanceRole(o *instances, env Env) error {
 	in := s.Instances
 	if !slices.Contains([]string{roleAll, rolePortal, roleRunner}, o.role) {
-		return settingError(in.Range, fmt.Errorf("the role %q is not all, portal or runner", in.Role))
+		return syntax.WrongAt(in.Range, fmt.Errorf("the role %q is not all, portal or runner", in.Role))
 	}
 	if o.role != rolePortal {
 		return s.leads(env)
 	}
-	refused := func(message string) error { return settingError(in.Range, errors.New(message)) }
+	refused := func(message string) error { return syntax.WrongAt(in.Range, errors.New(message)) }
 	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
 		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf
 	switch {
@@ -143,14 +144,14 @@ func (s *Settings) leads(env Env) error {
 	in := s.Instances
 	switch {
 	case s.Registry != "" && env.States.Sealer == nil && !in.Unsealed:
-		return settingError(in.Range, errors.New("instances need the state keys: who writes to the registry would own what they own\n"+
+		return syntax.WrongAt(in.Range, errors.New("instances need the state keys: who writes to the registry would own what they own\n"+
 			"hint: set OKARA_STATE_KEYS, or unsealed = true if nobody else writes there"))
 	case env.States.Sealer != nil && in.Unsealed:
-		return settingError(in.Range, errors.New("unsealed = true, and there are state keys: one of the two is not meant"))
+		return syntax.WrongAt(in.Range, errors.New("unsealed = true, and there are state keys: one of the two is not meant"))
 	case in.Templates == "" && len(s.Sources) == 0 && !s.runsRemote():
-		return settingError(in.Range, errors.New("nothing says what may be launched\nhint: set templates = \"DIR\", or add a block template_source"))
+		return syntax.WrongAt(in.Range, errors.New("nothing says what may be launched\nhint: set templates = \"DIR\", or add a block template_source"))
 	case len(s.Executors) == 0:
-		return settingError(in.Range, errors.New("nothing says what runs tofu\nhint: add executor \"local\" {}"))
+		return syntax.WrongAt(in.Range, errors.New("nothing says what runs tofu\nhint: add executor \"local\" {}"))
 	}
 	return nil
 }
@@ -159,11 +160,11 @@ func (s *Settings) instanceNumbers(o *instances, _ Env) error {
 	in := s.Instances
 	switch {
 	case o.rate < 1:
-		return settingError(in.Range, fmt.Errorf("rate %d: at least 1 change a minute", o.rate))
+		return syntax.WrongAt(in.Range, fmt.Errorf("rate %d: at least 1 change a minute", o.rate))
 	case o.runs < 1 || o.runs > mostRuns:
-		return settingError(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.runs, mostRuns))
+		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.runs, mostRuns))
 	}
-	return checkDuration(in.Range, "group_age", in.GroupAge)
+	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
 
 // instanceDefaults are what templates have that say nothing else.
@@ -171,7 +172,7 @@ func (s *Settings) instanceDefaults(o *instances, _ Env) (err error) {
 	in := s.Instances
 	for name := range in.Config {
 		if !configName.MatchString(name) {
-			return settingError(in.Range, fmt.Errorf("config: %q is not a name that templates can write", name))
+			return syntax.WrongAt(in.Range, fmt.Errorf("config: %q is not a name that templates can write", name))
 		}
 	}
 	if in.TTL != nil {
@@ -183,9 +184,9 @@ func (s *Settings) instanceDefaults(o *instances, _ Env) (err error) {
 		o.connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
 		switch {
 		case c.Type == "web" && c.URL == "":
-			return settingError(c.Range, errors.New("a connection of type web needs a url"))
+			return syntax.WrongAt(c.Range, errors.New("a connection of type web needs a url"))
 		case c.Type != "web" && (c.Type != "instructions" || c.URL != "" || c.Message == ""):
-			return settingError(c.Range, errors.New("a connection is of type web, with a url, or instructions, with a message"))
+			return syntax.WrongAt(c.Range, errors.New("a connection is of type web, with a url, or instructions, with a message"))
 		}
 	}
 	return nil
@@ -203,22 +204,22 @@ func (t *TTL) read() (*lifecycle.TTL, error) {
 	var errs []error
 	for _, d := range []struct {
 		name  string
-		value Duration
+		value syntax.Duration
 	}{{"max", t.Max}, {"extend", t.Extend}, {"failed", t.Failed}} {
-		errs = append(errs, checkDuration(t.Range, d.name, d.value))
+		errs = append(errs, syntax.CheckDuration(t.Range, d.name, d.value))
 	}
 	end := t.Default != "" && t.Default != noEnd
 	if end {
-		errs = append(errs, checkDuration(t.Range, "default", Duration(t.Default)))
+		errs = append(errs, syntax.CheckDuration(t.Range, "default", syntax.Duration(t.Default)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	out := &lifecycle.TTL{
-		Default: Duration(t.Default).value(), Max: t.Max.value(), Extend: t.Extend.value(), Extends: t.Extends,
-		Failed: t.Failed.value(), OnExpire: cmp.Or(t.OnExpire, "destroy"),
+		Default: syntax.Duration(t.Default).Value(), Max: t.Max.Value(), Extend: t.Extend.Value(), Extends: t.Extends,
+		Failed: t.Failed.Value(), OnExpire: cmp.Or(t.OnExpire, "destroy"),
 	}
-	refused := func(format string, args ...any) error { return settingError(t.Range, fmt.Errorf(format, args...)) }
+	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch {
 	case !end && *t != (TTL{Default: t.Default, Range: t.Range}):
 		return nil, refused("a lifetime without an end has no other attributes")
@@ -240,13 +241,13 @@ func (t *TTL) read() (*lifecycle.TTL, error) {
 func (s *Settings) instanceTemplates(o *instances, _ Env) error {
 	if o.templates != "" {
 		if info, err := os.Stat(o.templates); err != nil || !info.IsDir() {
-			return settingError(s.Instances.Range, fmt.Errorf("templates %q is not a folder", o.templates))
+			return syntax.WrongAt(s.Instances.Range, fmt.Errorf("templates %q is not a folder", o.templates))
 		}
 	}
 	for _, in := range s.Sources {
 		source, err := s.templateSource(in)
 		if err != nil {
-			return settingError(in.Range, fmt.Errorf("template_source %q: %w", in.Templates, err))
+			return syntax.WrongAt(in.Range, fmt.Errorf("template_source %q: %w", in.Templates, err))
 		}
 		o.sources = append(o.sources, source)
 	}
@@ -292,12 +293,12 @@ func checkTemplateGlob(glob string) error {
 func (s *Settings) instanceQuotas(o *instances, _ Env) error {
 	if q := s.Instances.Quota; q != nil {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
-			return settingError(q.Range, errors.New("a quota has user, group or both, each at least 1"))
+			return syntax.WrongAt(q.Range, errors.New("a quota has user, group or both, each at least 1"))
 		}
 		o.limits.Quotas = append(o.limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
 	}
 	for _, q := range s.Quotas {
-		refused := func(err error) error { return settingError(q.Range, fmt.Errorf("quota %q: %w", q.Name, err)) }
+		refused := func(err error) error { return syntax.WrongAt(q.Range, fmt.Errorf("quota %q: %w", q.Name, err)) }
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return refused(errors.New("it has user, group or both, each at least 1"))
 		}
@@ -319,22 +320,22 @@ func (s *Settings) instanceRuns(o *instances, _ Env) error {
 	for i, e := range s.Executors {
 		switch {
 		case e.Name != localExecutor:
-			return settingError(e.Range, fmt.Errorf("executor %q: this server has local only; flux-terraform and flux-helm run on a cluster", e.Name))
+			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: this server has local only; flux-terraform and flux-helm run on a cluster", e.Name))
 		case i > 0:
-			return settingError(e.Range, fmt.Errorf("executor %q is there twice", e.Name))
+			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q is there twice", e.Name))
 		}
 		if err := e.check(); err != nil {
-			return settingError(e.Range, fmt.Errorf("executor %q: %w", e.Name, err))
+			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: %w", e.Name, err))
 		}
 		e.Program, e.Isolation = cmp.Or(e.Program, "tofu"), cmp.Or(e.Isolation, "sandbox")
 		o.executor = e
 	}
 	for i, c := range s.Credentials {
 		if slices.ContainsFunc(s.Credentials[:i], func(other Credential) bool { return other.Name == c.Name }) {
-			return settingError(c.Range, fmt.Errorf("credential %q is there twice", c.Name))
+			return syntax.WrongAt(c.Range, fmt.Errorf("credential %q is there twice", c.Name))
 		}
 		if err := c.check(); err != nil {
-			return settingError(c.Range, fmt.Errorf("credential %q: %w", c.Name, err))
+			return syntax.WrongAt(c.Range, fmt.Errorf("credential %q: %w", c.Name, err))
 		}
 	}
 	return nil
@@ -354,7 +355,7 @@ func (e Executor) check() error {
 	if slices.ContainsFunc(e.Wrap, func(w string) bool { return strings.Contains(w, "${cache}") }) {
 		return errors.New("wrap: there is no ${cache} any more, since what one run left there another one started\nhint: leave it out; ${scratch} has all that a run needs")
 	}
-	for name, size := range map[string]Size{"memory": e.Memory, "scratch": e.Scratch} {
+	for name, size := range map[string]syntax.Size{"memory": e.Memory, "scratch": e.Scratch} {
 		if size == "" {
 			continue
 		}
@@ -409,12 +410,12 @@ func (s *Settings) instancePeers(o *instances, _ Env) error {
 	if in.Advertise != "" {
 		u, err := portal.CheckPeer(in.Advertise, in.ForwardPlain)
 		if err != nil {
-			return settingError(in.Range, fmt.Errorf("advertise: %w", err))
+			return syntax.WrongAt(in.Range, fmt.Errorf("advertise: %w", err))
 		}
 		o.advertise = u
 	}
 	if o.role == roleRunner && o.advertise == nil {
-		return settingError(in.Range, errors.New("a runner answers what others hand on to it, and nothing says where it is reached\nhint: set advertise = \"https://HOST:PORT\""))
+		return syntax.WrongAt(in.Range, errors.New("a runner answers what others hand on to it, and nothing says where it is reached\nhint: set advertise = \"https://HOST:PORT\""))
 	}
 	keys, err := s.portalKeys()
 	o.portalKeys = keys
@@ -433,7 +434,7 @@ func (s *Settings) portalKeys() ([]access.Key, error) {
 			_, err = access.NewKeyring([]access.Key{key})
 		}
 		if err != nil {
-			return nil, settingError(s.Instances.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))
+			return nil, syntax.WrongAt(s.Instances.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))
 		}
 		keys = append(keys, key)
 	}
@@ -447,15 +448,15 @@ func (s *Settings) instanceNotices(o *instances, env Env) error {
 	}
 	secret, err := env.Secret("", s.Notify.SecretFile)
 	if err != nil {
-		return settingError(s.Notify.Range, err)
+		return syntax.WrongAt(s.Notify.Range, err)
 	}
 	u, err := url.Parse(s.Notify.URL)
 	if err != nil {
-		return settingError(s.Notify.Range, errors.New("notify: url is not the address of a receiver"))
+		return syntax.WrongAt(s.Notify.Range, errors.New("notify: url is not the address of a receiver"))
 	}
 	o.notify = &notify{url: u, secret: []byte(secret)}
 	if _, err := portal.NewNotifier(portal.NotifyOptions{URL: u, Secret: o.notify.secret}); err != nil {
-		return settingError(s.Notify.Range, err)
+		return syntax.WrongAt(s.Notify.Range, err)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ package server
 
 import (
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // Instances says that people may launch templates here.
@@ -14,7 +16,7 @@ type Instances struct {
 	PortalKeys   []string          `hcl:"portal_session_key_files,optional"` // secrets that portals share with those who lead
 	ForwardPlain bool              `hcl:"forward_plain,optional"`            // to other replicas without TLS
 	Unsealed     bool              `hcl:"unsealed,optional"`                 // lead without state keys
-	GroupAge     Duration          `hcl:"group_age,optional"`                // how long an issuer's word on groups counts
+	GroupAge     syntax.Duration   `hcl:"group_age,optional"`                // how long an issuer's word on groups counts
 	Rate         int               `hcl:"rate,optional"`                     // changes a minute and caller
 	Runs         int               `hcl:"runs,optional"`                     // at once
 	TTL          *TTL              `hcl:"ttl,block"`                         // of templates that have none
@@ -27,13 +29,13 @@ type Instances struct {
 
 // TTL is a lifetime; it is written as in a template.
 type TTL struct {
-	Default  string    `hcl:"default,optional"`
-	Max      Duration  `hcl:"max,optional"`
-	Extend   Duration  `hcl:"extend,optional"`
-	Extends  int       `hcl:"extends,optional"`
-	Failed   Duration  `hcl:"failed,optional"`
-	OnExpire string    `hcl:"on_expire,optional"` // destroy or keep
-	Range    hcl.Range `hcl:",def_range"`
+	Default  string          `hcl:"default,optional"`
+	Max      syntax.Duration `hcl:"max,optional"`
+	Extend   syntax.Duration `hcl:"extend,optional"`
+	Extends  int             `hcl:"extends,optional"`
+	Failed   syntax.Duration `hcl:"failed,optional"`
+	OnExpire string          `hcl:"on_expire,optional"` // destroy or keep
+	Range    hcl.Range       `hcl:",def_range"`
 }
 
 // Connection says how to reach what was launched; it is written as in a template.
@@ -63,18 +65,18 @@ type Quota struct {
 
 // Executor is what runs tofu: the label is local, on this machine.
 type Executor struct {
-	Name      string    `hcl:"name,label"`
-	Program   string    `hcl:"program,optional"`   // tofu or terraform, by name or path
-	Isolation string    `hcl:"isolation,optional"` // sandbox, user, wrap or none
-	Wrap      []string  `hcl:"wrap,optional"`      // command that starts the tool, of isolation wrap
-	Users     []int     `hcl:"users,optional"`     // of the machine, one for each run at a time, of isolation user
-	Show      []string  `hcl:"show,optional"`      // what a sandbox shows beside system files
-	Memory    Size      `hcl:"memory,optional"`    // of a run
-	Scratch   Size      `hcl:"scratch,optional"`   // of all that a run writes; in memory in a sandbox
-	CPUs      float64   `hcl:"cpus,optional"`      // of a run
-	Processes int       `hcl:"processes,optional"` // of a run, threads included
-	Reads     []string  `hcl:"reads,optional"`     // globs of modules that runs may read
-	Range     hcl.Range `hcl:",def_range"`
+	Name      string      `hcl:"name,label"`
+	Program   string      `hcl:"program,optional"`   // tofu or terraform, by name or path
+	Isolation string      `hcl:"isolation,optional"` // sandbox, user, wrap or none
+	Wrap      []string    `hcl:"wrap,optional"`      // command that starts the tool, of isolation wrap
+	Users     []int       `hcl:"users,optional"`     // of the machine, one for each run at a time, of isolation user
+	Show      []string    `hcl:"show,optional"`      // what a sandbox shows beside system files
+	Memory    syntax.Size `hcl:"memory,optional"`    // of a run
+	Scratch   syntax.Size `hcl:"scratch,optional"`   // of all that a run writes; in memory in a sandbox
+	CPUs      float64     `hcl:"cpus,optional"`      // of a run
+	Processes int         `hcl:"processes,optional"` // of a run, threads included
+	Reads     []string    `hcl:"reads,optional"`     // globs of modules that runs may read
+	Range     hcl.Range   `hcl:",def_range"`
 }
 
 // Credential is what runs of the templates that name it have in their environment.

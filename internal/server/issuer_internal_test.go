@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // TestFilesOfAnIssuer: files that are missing or broken are told where they are named.
@@ -24,7 +26,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 		{fmt.Sprintf("ca_file = %q\njwks_file = %q", file, file), "leave ca_file out"},
 	} {
 		_, err := settingsOf(t, "issuer \"here\" {\naudiences = [\"okara\"]\n"+tt.text+"\n}").access()
-		if _, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+		if _, ok := errors.AsType[*syntax.SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
 	}

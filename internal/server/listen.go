@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // serveMetrics serves /metrics on a listener of its own, if there is to be one,
@@ -49,7 +50,7 @@ func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca st
 	}
 	srv, err = httpserve.Listen(httpserve.Options{
 		Addr: s.Listen, Handler: h, TLSCert: s.TLS.Cert, TLSKey: s.TLS.Key, TLS: certificate,
-		Logger: requests, Tracer: env.Tracer, ShutdownGrace: s.grace(), Drain: s.Drain.value(),
+		Logger: requests, Tracer: env.Tracer, ShutdownGrace: s.grace(), Drain: s.Drain.Value(),
 	})
 	return srv, ca, err
 }
@@ -58,11 +59,11 @@ func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca st
 func (s *Settings) checkCertificate() error {
 	switch t := s.TLS; {
 	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
-		return settingError(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
+		return syntax.WrongAt(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
 	case (t.Cert == "") != (t.Key == ""):
-		return &SettingError{errors.New("--tls-cert and --tls-key belong together")}
+		return &syntax.SettingError{Err: errors.New("--tls-cert and --tls-key belong together")}
 	case t.SelfSigned && t.Cert != "":
-		return &SettingError{errors.New("--tls-self-signed makes its own certificate; leave out --tls-cert")}
+		return &syntax.SettingError{Err: errors.New("--tls-self-signed makes its own certificate; leave out --tls-cert")}
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 // balancer looks.
 func (s *Settings) grace() time.Duration {
 	if s.Grace != "" {
-		return s.Grace.value()
+		return s.Grace.Value()
 	}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil && netaddr.IsLoopback(host) {
 		return 0

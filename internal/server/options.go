@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -21,7 +22,7 @@ import (
 func (s *Settings) options(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
-			Hostname: s.Hostname, PublicURL: s.PublicURL, TagTTL: s.Cache.TagTTL.value(), Logger: env.Log,
+			Hostname: s.Hostname, PublicURL: s.PublicURL, TagTTL: s.Cache.TagTTL.Value(), Logger: env.Log,
 			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
 		},
 		BasePath: s.BasePath, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
@@ -29,13 +30,13 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	}
 	o.off = s.UI.off()
 	if err = markdown.CheckImageHosts(s.UI.ImageHosts); err != nil {
-		return o, settingError(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
+		return o, syntax.WrongAt(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts
 	o.TFE = s.tfe()
 	o.certificate, o.certificateKey = s.TLS.Cert, s.TLS.Key
 	if s.Pass && s.Registry == "" {
-		return o, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
+		return o, &syntax.SettingError{Err: errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
 	}
 	if o.Access, err = s.access(); err != nil {
 		return o, err
@@ -54,7 +55,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		return o, err
 	}
 	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
-		return o, settingError(s.RevokedRange, err)
+		return o, syntax.WrongAt(s.RevokedRange, err)
 	}
 	if o.Archives, err = s.archives(); err != nil {
 		return o, err
@@ -96,7 +97,7 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	if s.Pass {
 		o.PassThrough = back.with
 	}
-	o.Blobs = cache.BlobOptions{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
+	o.Blobs = cache.BlobOptions{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.Value()}
 	if o.States, err = s.states(back, env); err != nil {
 		return back, err
 	}
@@ -118,11 +119,11 @@ func (s *Settings) layout() (addr.Layout, error) {
 	if s.Registry != "" {
 		var err error
 		if _, out.Prefix, err = addr.SplitRegistry(s.Registry); err != nil {
-			return out, &SettingError{err}
+			return out, &syntax.SettingError{Err: err}
 		}
 	}
 	if err := out.Validate(); err != nil {
-		return out, settingError(l.Range, err)
+		return out, syntax.WrongAt(l.Range, err)
 	}
 	return out, s.checkOrganizations(out)
 }
@@ -131,7 +132,7 @@ func (s *Settings) layout() (addr.Layout, error) {
 func (s *Settings) archives() (registry.Archives, error) {
 	a := s.Archives
 	networks, err := prefixes(a.Range, a.StreamFor)
-	return registry.Archives{TTL: a.TTL.value(), Redirect: a.Redirect, StreamFor: networks}, err
+	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
 
 // keys reads the keys of links: the first file signs, all are good. Where no file
@@ -148,7 +149,7 @@ func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.
 	for _, file := range s.Archives.KeyFiles {
 		key, err := readArchiveKey(file)
 		if err != nil {
-			return nil, settingError(s.Archives.Range, err)
+			return nil, syntax.WrongAt(s.Archives.Range, err)
 		}
 		keys = append(keys, key)
 	}

@@ -11,18 +11,19 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // TFE says how `cloud` and backend "remote" of the tools are answered.
 type TFE struct {
-	Enabled  *bool    `hcl:"enabled,optional"`           // nil: they are
-	Interval Duration `hcl:"snapshot_interval,optional"` // how often the tools store a state while they apply; 0: at the end only
-	Memory   Size     `hcl:"memory,optional"`            // of all states that are being stored
+	Enabled  *bool           `hcl:"enabled,optional"`           // nil: they are
+	Interval syntax.Duration `hcl:"snapshot_interval,optional"` // how often the tools store a state while they apply; 0: at the end only
+	Memory   syntax.Size     `hcl:"memory,optional"`            // of all states that are being stored
 	// Runs is the executor of plans and applies of the tools: local; "": they run where
 	// they are started.
-	Runs       string   `hcl:"runs,optional"`
-	RunTimeout Duration `hcl:"run_timeout,optional"` // of a plan, and of an apply
+	Runs       string          `hcl:"runs,optional"`
+	RunTimeout syntax.Duration `hcl:"run_timeout,optional"` // of a plan, and of an apply
 	// AllowEncryption lets what is uploaded have a block encryption, whose key provider
 	// runs programs.
 	AllowEncryption bool      `hcl:"allow_encryption,optional"`
@@ -54,16 +55,16 @@ const leastMemory = 64 << 20
 func (s *Settings) checkTFE() error {
 	t := s.TFE
 	if t.Interval != "0" && t.Interval != "0s" {
-		if err := checkDuration(t.Range, "snapshot_interval", t.Interval); err != nil {
+		if err := syntax.CheckDuration(t.Range, "snapshot_interval", t.Interval); err != nil {
 			return err
 		}
 	}
 	n, err := text.ParseSize(string(t.Memory))
 	if err != nil {
-		return settingError(t.Range, fmt.Errorf("memory %w", err))
+		return syntax.WrongAt(t.Range, fmt.Errorf("memory %w", err))
 	}
 	if n < leastMemory {
-		return settingError(t.Range, fmt.Errorf("memory %q is less than 64MiB, in which large states have no room", string(t.Memory)))
+		return syntax.WrongAt(t.Range, fmt.Errorf("memory %q is less than 64MiB, in which large states have no room", string(t.Memory)))
 	}
 	return nil
 }
@@ -84,20 +85,20 @@ func (s *Settings) checkOrganizations(l addr.Layout) error {
 	seen := map[string]bool{}
 	for _, o := range s.Organizations {
 		if _, err := l.StateRepo(o.Name); err != nil {
-			return settingError(o.Range, err)
+			return syntax.WrongAt(o.Range, err)
 		}
 		if seen[o.Name] {
-			return settingError(o.Range, fmt.Errorf("a second block organization %q", o.Name))
+			return syntax.WrongAt(o.Range, fmt.Errorf("a second block organization %q", o.Name))
 		}
 		seen[o.Name] = true
 		if of, workspace, split := l.SplitState(o.Name); split {
-			return settingError(o.Range, fmt.Errorf("organization %q is reserved for workspace %q of organization %q, which is or was split", o.Name, workspace, of))
+			return syntax.WrongAt(o.Range, fmt.Errorf("organization %q is reserved for workspace %q of organization %q, which is or was split", o.Name, workspace, of))
 		}
 		switch {
 		case o.Mode != "" && o.Mode != "local" && o.Mode != modeRemote:
-			return settingError(o.Range, fmt.Errorf("the execution mode %q is not local or remote", o.Mode))
+			return syntax.WrongAt(o.Range, fmt.Errorf("the execution mode %q is not local or remote", o.Mode))
 		case o.Mode == modeRemote && !s.runsRemote():
-			return settingError(o.Range, errors.New("this server runs no plans for the tools, so the execution mode can only be local\nhint: set tfe { runs = \"local\" }"))
+			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools, so the execution mode can only be local\nhint: set tfe { runs = \"local\" }"))
 		}
 		if err := s.checkCredentials(o); err != nil {
 			return err
@@ -116,7 +117,7 @@ func (s *Settings) checkReserved(at hcl.Range, rights []access.Scope) error {
 		first, _, _ := strings.Cut(right.Glob, "/")
 		for _, of := range s.split() {
 			if rest, ok := strings.CutPrefix(first, of+"."); ok {
-				return settingError(at, fmt.Errorf("%s: the states %s.* are workspaces of organization %q, which is or was split\nhint: write %s:state:%s/%s", right, of, of, right.Action, of, rest))
+				return syntax.WrongAt(at, fmt.Errorf("%s: the states %s.* are workspaces of organization %q, which is or was split\nhint: write %s:state:%s/%s", right, of, of, right.Action, of, rest))
 			}
 		}
 	}

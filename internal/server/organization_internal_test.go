@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // settingsOf reads a file of settings that is right by itself.
@@ -55,7 +57,7 @@ func TestOrganizationRefused(t *testing.T) {
 			if err == nil {
 				_, err = s.layout()
 			}
-			if _, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+			if _, ok := errors.AsType[*syntax.SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})

@@ -29,6 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -82,7 +83,7 @@ func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env 
 		l.socket = &runRegistry{registry: back.embedded, layout: back.layout, keys: keys, now: time.Now}
 	}
 	if l.executor, err = run.NewLocal(ctx, l.localOptions()); err != nil {
-		return nil, settingError(s.Executors[0].Range, err)
+		return nil, syntax.WrongAt(s.Executors[0].Range, err)
 	}
 	return l, l.notices()
 }
@@ -211,7 +212,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
 		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value(), Scratch: l.o.executor.Scratch.value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.audit,
+		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.Value(), Scratch: l.o.executor.Scratch.Value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.audit,
 	})
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.rate, GroupAge: l.o.groupAge,
@@ -440,7 +441,7 @@ func (l *launcher) localOptions() run.LocalOptions {
 	e := l.o.executor
 	o := run.LocalOptions{
 		Storage: l.source.Storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
-		Processes: e.Processes, Memory: e.Memory.value(), CPUs: e.CPUs, Only: l.back.own != nil, Getenv: l.env.Getenv, Logger: l.log,
+		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.back.own != nil, Getenv: l.env.Getenv, Logger: l.log,
 		Credentials: map[string]run.Credential{}, Order: l.order,
 		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
 			r, err := l.repo(s)

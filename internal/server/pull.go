@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -37,7 +38,7 @@ func (s *Settings) pullRules(env Env, m *Metrics) ([]registry.PullRule, error) {
 	for _, p := range s.Pulls {
 		r, err := p.rule(env, m)
 		if err != nil {
-			return nil, settingError(p.Range, err)
+			return nil, syntax.WrongAt(p.Range, err)
 		}
 		rules = append(rules, r)
 	}

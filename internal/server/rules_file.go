@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -20,7 +21,7 @@ func (s *Settings) rulesFile() (access.RulesFile, error) {
 	}
 	out, err := access.ReadRules(s.RulesFile)
 	if err != nil {
-		return out, settingError(s.RulesRange, fmt.Errorf("rules_file: %w", err))
+		return out, syntax.WrongAt(s.RulesRange, fmt.Errorf("rules_file: %w", err))
 	}
 	for _, r := range out.Rules {
 		if err := s.checkReserved(hcl.Range{Filename: s.RulesFile}, r.Allow); err != nil {

@@ -44,7 +44,7 @@ var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
 func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
 	t := &lifecycle.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: localExecutor,
-		Timeout: r.l.source.TFE.RunTimeout.value(), Credentials: r.given[organization],
+		Timeout: r.l.source.TFE.RunTimeout.Value(), Credentials: r.given[organization],
 	}
 	digest, err := t.Digest()
 	return t, digest, err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -44,7 +45,7 @@ func TestRunsRefused(t *testing.T) {
 			if err == nil {
 				_, err = s.layout()
 			}
-			if _, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+			if _, ok := errors.AsType[*syntax.SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -61,7 +62,7 @@ func TestRunsRefused(t *testing.T) {
 		if err == nil {
 			_, err = s.instances(Env{})
 		}
-		if err != nil || s.TFE.RunTimeout.value() != time.Hour {
+		if err != nil || s.TFE.RunTimeout.Value() != time.Hour {
 			t.Errorf("%s: %v, %v", isolation, err, s.TFE.RunTimeout)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -24,7 +25,7 @@ func (s *Settings) runsRemote() bool { return s.TFE.on() && s.TFE.Runs != "" }
 // own: nobody vouches for its code.
 func (s *Settings) checkRuns() error {
 	t := s.TFE
-	refused := func(text string, args ...any) error { return settingError(t.Range, fmt.Errorf(text, args...)) }
+	refused := func(text string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(text, args...)) }
 	if t.Runs == "" {
 		if t.AllowEncryption {
 			return refused("allow_encryption is of runs on the server, and there are none\nhint: set runs = \"local\", or leave out allow_encryption")
@@ -45,11 +46,11 @@ func (s *Settings) checkRuns() error {
 	}
 	for _, e := range s.Executors {
 		if e.Name == localExecutor && e.Isolation == run.NoIsolation {
-			return settingError(e.Range, errors.New("with isolation = \"none\" whoever may run plans here could read the keys of this server, and what other runs have\n"+
+			return syntax.WrongAt(e.Range, errors.New("with isolation = \"none\" whoever may run plans here could read the keys of this server, and what other runs have\n"+
 				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
 		}
 	}
-	return checkDuration(t.Range, "run_timeout", t.RunTimeout)
+	return syntax.CheckDuration(t.Range, "run_timeout", t.RunTimeout)
 }
 
 // checkAnonymous refuses rights of everybody where configurations run that were
@@ -58,18 +59,18 @@ func (s *Settings) checkAnonymous(p *access.Policy) error {
 	if !s.runsRemote() || len(p.Anonymous) == 0 {
 		return nil
 	}
-	return settingError(s.TFE.Range, fmt.Errorf("runs = %q runs code that is uploaded, and everybody may %s here without a token: so may that code\n"+
+	return syntax.WrongAt(s.TFE.Range, fmt.Errorf("runs = %q runs code that is uploaded, and everybody may %s here without a token: so may that code\n"+
 		"hint: set anonymous = [], or leave out runs", s.TFE.Runs, p.Anonymous[0]))
 }
 
 // checkCredentials refuses credentials that runs of an organization cannot have.
 func (s *Settings) checkCredentials(o Organization) error {
 	if len(o.Credentials) > 0 && !s.runsRemote() {
-		return settingError(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))
+		return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))
 	}
 	for _, name := range o.Credentials {
 		if !slices.ContainsFunc(s.Credentials, func(c Credential) bool { return c.Name == name }) {
-			return settingError(o.Range, fmt.Errorf("there is no block credential %q", name))
+			return syntax.WrongAt(o.Range, fmt.Errorf("there is no block credential %q", name))
 		}
 	}
 	return nil
@@ -84,7 +85,7 @@ func (s *Settings) remoteRuns(o *Options, l *launcher) {
 	for _, org := range s.Organizations {
 		given[org.Name] = org.Credentials
 	}
-	o.TFE.Runs, o.TFE.RunTime, o.TFE.forward = &remoteRuns{l, given}, s.TFE.RunTimeout.value(), l.forwardRuns
+	o.TFE.Runs, o.TFE.RunTime, o.TFE.forward = &remoteRuns{l, given}, s.TFE.RunTimeout.Value(), l.forwardRuns
 }
 
 // forwardRuns hands on to the leader what only the leader answers right.

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -77,7 +78,7 @@ type Ready struct {
 	Routes  []string // of the port, such as "GET /v1/catalog", sorted
 }
 
-// Run serves until ctx ends; running downloads may then finish. A [SettingError]
+// Run serves until ctx ends; running downloads may then finish. A [syntax.SettingError]
 // is the fault of who started it.
 func Run(ctx context.Context, s *Settings, env Env) error {
 	files.CleanUp("")            // what a server left that was killed
@@ -126,7 +127,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	}
 	front, err := New(o)
 	if err != nil {
-		return &SettingError{err}
+		return &syntax.SettingError{Err: err}
 	}
 	srv, ca, err := s.listen(front, env)
 	if err != nil {
@@ -191,7 +192,7 @@ func openLog(file string, env Env) (io.Writer, func(), error) {
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, nil, &SettingError{err}
+		return nil, nil, &syntax.SettingError{Err: err}
 	}
 	out := access.NewAuditLog(f, func(err error) { env.Log.Error("audit log not written", "error", err) })
 	return out, func() {

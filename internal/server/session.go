@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // maxSession bounds how long browsers may stay logged in: they are not asked again.
@@ -24,14 +25,14 @@ const maxSession = 30 * 24 * time.Hour
 func (s *Settings) checkSessions() error {
 	direct := s.Login != nil && s.Login.Mode == "direct"
 	switch ui := s.UI; {
-	case ui.SessionTTL.value() > maxSession:
-		return settingError(ui.Range, fmt.Errorf("session_ttl %q is more than 30 days", string(ui.SessionTTL)))
+	case ui.SessionTTL.Value() > maxSession:
+		return syntax.WrongAt(ui.Range, fmt.Errorf("session_ttl %q is more than 30 days", string(ui.SessionTTL)))
 	case ui.SecretFile != "" && ui.ClientID == "":
-		return settingError(ui.Range, errors.New("client_secret_file is of a client_id, which is missing"))
+		return syntax.WrongAt(ui.Range, errors.New("client_secret_file is of a client_id, which is missing"))
 	case ui.ClientID != "" && !direct:
-		return settingError(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the block login"))
+		return syntax.WrongAt(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the block login"))
 	case ui.ClientID != "" && s.PublicURL == "":
-		return settingError(ui.Range, errors.New("client_id needs public_url, which the issuer sends browsers back to"))
+		return syntax.WrongAt(ui.Range, errors.New("client_id needs public_url, which the issuer sends browsers back to"))
 	}
 	return nil
 }
@@ -42,13 +43,13 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 		return nil, nil
 	}
 	out := &access.Sessions{
-		TTL: s.UI.SessionTTL.value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
+		TTL: s.UI.SessionTTL.Value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
 		Portal: o.instances != nil && o.instances.role == rolePortal,
 	}
 	if file := s.UI.SecretFile; file != "" {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return nil, settingError(s.UI.Range, err)
+			return nil, syntax.WrongAt(s.UI.Range, err)
 		}
 		out.ClientSecret = strings.TrimSpace(string(b))
 	}
@@ -57,7 +58,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 		return nil, err
 	}
 	if out.Keyring, err = access.NewKeyring(keys); err != nil {
-		return nil, settingError(s.UI.Range, fmt.Errorf("session_key_files: %w", err))
+		return nil, syntax.WrongAt(s.UI.Range, fmt.Errorf("session_key_files: %w", err))
 	}
 	if o.instances == nil {
 		return out, nil
@@ -81,7 +82,7 @@ func (s *Settings) sessionKeys(stored func(file string) (access.Key, error)) ([]
 	for _, file := range s.UI.Keys {
 		key, err := readArchiveKey(file)
 		if err != nil {
-			return nil, settingError(s.UI.Range, err)
+			return nil, syntax.WrongAt(s.UI.Range, err)
 		}
 		keys = append(keys, key)
 	}

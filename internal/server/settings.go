@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -33,21 +32,21 @@ type Settings struct {
 	Hide      *bool  `hcl:"denied_means_missing,optional"` // 404 where the registry refuses a read; nil: as suits the registry
 	Pass      bool   `hcl:"pass_through,optional"`         // the token of a caller is a credential for the registry
 
-	Depot          string    `hcl:"depot,optional"`          // depot file to run on its interval
-	UsedBy         []string  `hcl:"used_by,optional"`        // lock files, or folders of them, whose versions retention keeps
-	AllowInternal  []string  `hcl:"allow_internal,optional"` // hosts at an internal address that origins may name
-	Grace          Duration  `hcl:"grace,optional"`          // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
-	GraceRange     hcl.Range `hcl:"grace,attr_value_range"`
-	Drain          Duration  `hcl:"drain,optional"` // how long running downloads may go on after that
-	DrainRange     hcl.Range `hcl:"drain,attr_value_range"`
-	Anonymous      []string  `hcl:"anonymous,optional"` // rights of who sends no token
-	AnonymousRange hcl.Range `hcl:"anonymous,attr_value_range"`
-	RulesFile      string    `hcl:"rules_file,optional"` // JSON with more rules, read again when it changes
-	RulesRange     hcl.Range `hcl:"rules_file,attr_value_range"`
-	RevokedKeys    []string  `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
-	RevokedRange   hcl.Range `hcl:"revoked_keys,attr_value_range"`
-	Proxies        []string  `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed
-	ProxiesRange   hcl.Range `hcl:"proxies,attr_value_range"`
+	Depot          string          `hcl:"depot,optional"`          // depot file to run on its interval
+	UsedBy         []string        `hcl:"used_by,optional"`        // lock files, or folders of them, whose versions retention keeps
+	AllowInternal  []string        `hcl:"allow_internal,optional"` // hosts at an internal address that origins may name
+	Grace          syntax.Duration `hcl:"grace,optional"`          // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
+	GraceRange     hcl.Range       `hcl:"grace,attr_value_range"`
+	Drain          syntax.Duration `hcl:"drain,optional"` // how long running downloads may go on after that
+	DrainRange     hcl.Range       `hcl:"drain,attr_value_range"`
+	Anonymous      []string        `hcl:"anonymous,optional"` // rights of who sends no token
+	AnonymousRange hcl.Range       `hcl:"anonymous,attr_value_range"`
+	RulesFile      string          `hcl:"rules_file,optional"` // JSON with more rules, read again when it changes
+	RulesRange     hcl.Range       `hcl:"rules_file,attr_value_range"`
+	RevokedKeys    []string        `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
+	RevokedRange   hcl.Range       `hcl:"revoked_keys,attr_value_range"`
+	Proxies        []string        `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed
+	ProxiesRange   hcl.Range       `hcl:"proxies,attr_value_range"`
 
 	TLS      *TLS      `hcl:"tls,block"`
 	Layout   *Layout   `hcl:"layout,block"`
@@ -114,32 +113,32 @@ type Modules struct {
 
 // Archives says how archives are linked and delivered.
 type Archives struct {
-	TTL       Duration  `hcl:"ttl,optional"`        // how long a link is good
-	Redirect  string    `hcl:"redirect,optional"`   // auto or never: send clients to the registry's own storage
-	StreamFor []string  `hcl:"stream_for,optional"` // networks of clients that are not sent there
-	KeyFiles  []string  `hcl:"key_files,optional"`  // secrets of links; the first signs, all are good
-	Range     hcl.Range `hcl:",def_range"`
+	TTL       syntax.Duration `hcl:"ttl,optional"`        // how long a link is good
+	Redirect  string          `hcl:"redirect,optional"`   // auto or never: send clients to the registry's own storage
+	StreamFor []string        `hcl:"stream_for,optional"` // networks of clients that are not sent there
+	KeyFiles  []string        `hcl:"key_files,optional"`  // secrets of links; the first signs, all are good
+	Range     hcl.Range       `hcl:",def_range"`
 }
 
 // Cache says what is kept of the registry, and for how long.
 type Cache struct {
-	TagTTL Duration  `hcl:"tag_ttl,optional"` // how long a module version is trusted not to have moved
-	Blobs  Size      `hcl:"blobs,optional"`   // size of the archives kept on disk; "": none
-	Dir    string    `hcl:"dir,optional"`     // where they are; "": below the storage
-	Range  hcl.Range `hcl:",def_range"`
+	TagTTL syntax.Duration `hcl:"tag_ttl,optional"` // how long a module version is trusted not to have moved
+	Blobs  syntax.Size     `hcl:"blobs,optional"`   // size of the archives kept on disk; "": none
+	Dir    string          `hcl:"dir,optional"`     // where they are; "": below the storage
+	Range  hcl.Range       `hcl:",def_range"`
 }
 
 // UI says what there is to look at with a browser.
 type UI struct {
-	Enabled    *bool     `hcl:"enabled,optional"`            // pages below /ui/; nil: there are
-	SessionTTL Duration  `hcl:"session_ttl,optional"`        // how long browsers stay logged in
-	Keys       []string  `hcl:"session_key_files,optional"`  // secrets of sessions; the first seals, all are good
-	ClientID   string    `hcl:"client_id,optional"`          // of the pages at the issuer, where the tools log in there themselves
-	SecretFile string    `hcl:"client_secret_file,optional"` // of that client
-	States     []string  `hcl:"states,optional"`             // names of states that somebody wrote past this server
-	ImageHosts []string  `hcl:"image_hosts,optional"`        // other hosts whose images READMEs show
-	Pages      *UIPages  `hcl:"pages,block"`
-	Range      hcl.Range `hcl:",def_range"`
+	Enabled    *bool           `hcl:"enabled,optional"`            // pages below /ui/; nil: there are
+	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`        // how long browsers stay logged in
+	Keys       []string        `hcl:"session_key_files,optional"`  // secrets of sessions; the first seals, all are good
+	ClientID   string          `hcl:"client_id,optional"`          // of the pages at the issuer, where the tools log in there themselves
+	SecretFile string          `hcl:"client_secret_file,optional"` // of that client
+	States     []string        `hcl:"states,optional"`             // names of states that somebody wrote past this server
+	ImageHosts []string        `hcl:"image_hosts,optional"`        // other hosts whose images READMEs show
+	Pages      *UIPages        `hcl:"pages,block"`
+	Range      hcl.Range       `hcl:",def_range"`
 }
 
 // UIPages are the parts of the pages. Nil: there are such pages, where there is what
@@ -165,10 +164,10 @@ func (u *UI) off() web.Parts {
 
 // GC says when the built-in registry frees space, and what it keeps free.
 type GC struct {
-	Interval Duration  `hcl:"interval,optional"` // how often; 0: never
-	MinAge   Duration  `hcl:"min_age,optional"`  // it leaves alone everything younger
-	Reserve  Size      `hcl:"reserve,optional"`  // for locks and states when the disk is full; 0: none
-	Range    hcl.Range `hcl:",def_range"`
+	Interval syntax.Duration `hcl:"interval,optional"` // how often; 0: never
+	MinAge   syntax.Duration `hcl:"min_age,optional"`  // it leaves alone everything younger
+	Reserve  syntax.Size     `hcl:"reserve,optional"`  // for locks and states when the disk is full; 0: none
+	Range    hcl.Range       `hcl:",def_range"`
 }
 
 // Defaults returns the settings of a server of which nothing is said.
@@ -188,17 +187,11 @@ func Defaults() *Settings {
 func (s *Settings) Read(file string) error {
 	src, err := os.ReadFile(file)
 	if err != nil {
-		return &SettingError{err}
+		return &syntax.SettingError{Err: err}
 	}
 	s.File = file
-	var all []error
-	for _, d := range syntax.Decode(src, file, s) {
-		if d.Severity == hcl.DiagError {
-			all = append(all, fmt.Errorf("%s: %s", position(d.Subject), strings.TrimSuffix(d.Detail, ".")))
-		}
-	}
-	if len(all) > 0 {
-		return &SettingError{errors.Join(all...)}
+	if err := syntax.Wrong(syntax.DecodeParts(src, file, s)); err != nil {
+		return err
 	}
 	s.fill()
 	return s.check()
@@ -225,22 +218,22 @@ func (s *Settings) fill() {
 func (s *Settings) check() error {
 	var interval error
 	if s.GC.Interval != "0" && s.GC.Interval != "0s" {
-		interval = checkDuration(s.GC.Range, "interval", s.GC.Interval)
+		interval = syntax.CheckDuration(s.GC.Range, "interval", s.GC.Interval)
 	}
 	if err := errors.Join(
-		checkDuration(s.GraceRange, "grace", s.Grace),
-		checkDuration(s.DrainRange, "drain", s.Drain),
-		checkDuration(s.Archives.Range, "ttl", s.Archives.TTL),
-		checkDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
-		checkDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
-		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge), s.GC.checkReserve(),
+		syntax.CheckDuration(s.GraceRange, "grace", s.Grace),
+		syntax.CheckDuration(s.DrainRange, "drain", s.Drain),
+		syntax.CheckDuration(s.Archives.Range, "ttl", s.Archives.TTL),
+		syntax.CheckDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
+		syntax.CheckDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
+		interval, syntax.CheckDuration(s.GC.Range, "min_age", s.GC.MinAge), s.GC.checkReserve(),
 		s.checkTFE(), s.checkRuns(),
 	); err != nil {
 		return err
 	}
 	if s.Cache.Blobs != "" {
 		if _, err := text.ParseSize(string(s.Cache.Blobs)); err != nil {
-			return settingError(s.Cache.Range, fmt.Errorf("blobs %w", err))
+			return syntax.WrongAt(s.Cache.Range, fmt.Errorf("blobs %w", err))
 		}
 	}
 	return nil
@@ -255,31 +248,10 @@ func (g *GC) checkReserve() error {
 	}
 	n, err := text.ParseSize(string(g.Reserve))
 	if err != nil {
-		return settingError(g.Range, fmt.Errorf("reserve %w", err))
+		return syntax.WrongAt(g.Range, fmt.Errorf("reserve %w", err))
 	}
 	if n > maxReserve {
-		return settingError(g.Range, fmt.Errorf("reserve %q is more than 1GiB", string(g.Reserve)))
+		return syntax.WrongAt(g.Range, fmt.Errorf("reserve %q is more than 1GiB", string(g.Reserve)))
 	}
 	return nil
-}
-
-// SettingError says that a setting is wrong: who starts the server can mend it,
-// and trying again helps nobody.
-type SettingError struct{ Err error }
-
-func (e *SettingError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *SettingError) Unwrap() error { return e.Err }
-
-// settingError is one of the file.
-func settingError(at hcl.Range, err error) error {
-	return &SettingError{fmt.Errorf("%s: %w", position(&at), err)}
-}
-
-func position(r *hcl.Range) string {
-	if r == nil {
-		return "configuration"
-	}
-	return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
@@ -59,7 +60,7 @@ func (s *Settings) states(b backend, env Env) (*states.States, error) {
 	o.Budget = statebackend.NewBudget(pageMemory)
 	states, err := states.New(states.Options{Client: b.client, Layout: b.layout, State: o, Names: s.UI.States, Logger: env.Log})
 	if err != nil {
-		return nil, settingError(s.UI.Range, err)
+		return nil, syntax.WrongAt(s.UI.Range, err)
 	}
 	return states, nil
 }

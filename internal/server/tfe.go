@@ -40,7 +40,7 @@ func (s *Settings) tfe() *TFEOptions {
 	if !s.TFE.on() {
 		return nil
 	}
-	o := &TFEOptions{Interval: s.TFE.Interval.value(), Memory: s.TFE.Memory.value()}
+	o := &TFEOptions{Interval: s.TFE.Interval.Value(), Memory: s.TFE.Memory.Value()}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil {
 		o.Local = netaddr.IsLoopback(host)
 	}

@@ -22,6 +22,9 @@
 // ends a string, and what JSON calls text becomes structure. [Source] escapes
 // everything that is not ASCII before that scanner sees it.
 //
+// A file of settings is decoded by [DecodeParts] into the structs of those whose
+// settings they are. What is wrong with one is a [SettingError].
+//
 // encoding/json stops at a depth of 10 000, encoding/xml at 10 000 and
 // go.yaml.in/yaml at 10 000; those need nothing from here.
 package syntax

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package syntax
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// SettingError says that a setting is wrong: who starts the server can mend it,
+// and trying again helps nobody.
+type SettingError struct{ Err error }
+
+func (e *SettingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// WrongAt is a [SettingError] of a file, which names it and the line.
+func WrongAt(at hcl.Range, err error) error {
+	return &SettingError{fmt.Errorf("%s: %w", position(&at), err)}
+}
+
+// Wrong is a [SettingError] of all errors among the diagnostics of a file; nil: there
+// is none.
+func Wrong(diags hcl.Diagnostics) error {
+	var all []error
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			all = append(all, fmt.Errorf("%s: %s", position(d.Subject), strings.TrimSuffix(d.Detail, ".")))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &SettingError{errors.Join(all...)}
+}
+
+func position(r *hcl.Range) string {
+	if r == nil {
+		return "configuration"
+	}
+	return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line)
+}
+
+// Duration is a length of time as it is written: "90s", "4h". It implements
+// pflag.Value; what comes from a file is checked by [CheckDuration].
+type Duration string
+
+// Set takes what [time.ParseDuration] does.
+func (d *Duration) Set(value string) error {
+	if _, err := time.ParseDuration(value); err != nil {
+		return err
+	}
+	*d = Duration(value)
+	return nil
+}
+
+// Type is the word for it in the help of a command.
+func (d *Duration) Type() string { return "duration" }
+
+func (d *Duration) String() string { return string(*d) }
+
+// Value is the length, 0 for none.
+func (d Duration) Value() time.Duration {
+	v, _ := time.ParseDuration(string(d)) // checked when it was set
+	return v
+}
+
+// CheckDuration refuses what is not a length of time above 0, by the name that it has
+// in the file. What is not set is good.
+func CheckDuration(at hcl.Range, name string, d Duration) error {
+	if v, err := time.ParseDuration(string(d)); d != "" && (err != nil || v <= 0) {
+		return WrongAt(at, fmt.Errorf("%s %q is not a duration such as \"4h\" or \"30s\"", name, string(d)))
+	}
+	return nil
+}
+
+// Size is a number of bytes as it is written: "20GiB", "500MB". It implements
+// pflag.Value; what comes from a file is checked by [text.ParseSize].
+type Size string
+
+// Set takes a number and a unit.
+func (s *Size) Set(words string) error {
+	if _, err := text.ParseSize(words); err != nil {
+		return err
+	}
+	*s = Size(words)
+	return nil
+}
+
+// Type is the word for it in the help of a command.
+func (s *Size) Type() string { return "size" }
+
+func (s *Size) String() string { return string(*s) }
+
+// Value is the number of bytes, 0 for none.
+func (s Size) Value() int64 {
+	n, _ := text.ParseSize(string(s)) // checked when it was set; "" is 0
+	return n
+}
