@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
@@ -78,6 +79,9 @@ type ReadOptions struct {
 	BackendConfig []string
 	// Terraform reads no .tofu files.
 	Terraform bool
+	// evaluate asks for the values of arguments that refer to variables or local values;
+	// nil: there is no tool that can.
+	evaluate func(module) (map[string]cty.Value, error)
 	// Reconfigure forgets the settings of earlier -backend-config flags, and,
 	// where there is a block, the repository of the last init.
 	Reconfigure bool
@@ -106,7 +110,14 @@ func Read(dir string, o ReadOptions) (Config, error) {
 			return c, err
 		}
 		c.Settings = merge(flags, rec.settings)
-		if c.Backend, err = decodeBackend(m.backend, dir, flags, rec, o.Getenv); err != nil {
+		if o.evaluate == nil {
+			o.evaluate = refuseReferences
+		}
+		values, err := o.evaluate(m)
+		if err != nil {
+			return c, err
+		}
+		if c.Backend, err = decodeBackend(m.backend, dir, flags, values, rec, o.Getenv); err != nil {
 			return c, err
 		}
 		if o.Reconfigure {
@@ -127,14 +138,14 @@ func Read(dir string, o ReadOptions) (Config, error) {
 
 // decodeBackend merges, the first that sets an argument winning: flags, the
 // block, settings of an earlier init, the environment.
-func decodeBackend(block *hcl.Block, dir string, flags []Setting, rec record, getenv func(string) string) (backendblock.Backend, error) {
+func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[string]cty.Value, rec record, getenv func(string) string) (backendblock.Backend, error) {
 	a := backendblock.New(dir)
 	for _, s := range flags {
 		if err := s.apply(a); err != nil {
 			return a.Partial(), err
 		}
 	}
-	if err := readBlock(a, block.Body); err != nil {
+	if err := readBlock(a, block.Body, values); err != nil {
 		return a.Partial(), err
 	}
 	for _, s := range rec.settings {

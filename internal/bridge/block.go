@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
@@ -27,8 +28,9 @@ func (s Setting) apply(a *backendblock.Arguments) error {
 	return nil
 }
 
-// readBlock reads the block itself.
-func readBlock(a *backendblock.Arguments, body hcl.Body) error {
+// readBlock reads the block itself. values are those of arguments that only the tool
+// can evaluate, by where they are written.
+func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.Value) error {
 	content, diags := body.Content(schema(""))
 	if err := oracleArguments(content.Attributes); err != nil {
 		return err
@@ -36,7 +38,7 @@ func readBlock(a *backendblock.Arguments, body hcl.Body) error {
 	if err := diagnosticsError(diags); err != nil {
 		return err
 	}
-	if err := readAttributes(a, "", content.Attributes); err != nil {
+	if err := readAttributes(a, "", content.Attributes, values); err != nil {
 		return err
 	}
 	seen := make(map[string]bool)
@@ -53,7 +55,7 @@ func readBlock(a *backendblock.Arguments, body hcl.Body) error {
 		if err := diagnosticsError(diags); err != nil {
 			return err
 		}
-		if err := readAttributes(a, b.Type+".", inner.Attributes); err != nil {
+		if err := readAttributes(a, b.Type+".", inner.Attributes, values); err != nil {
 			return err
 		}
 	}
@@ -82,26 +84,57 @@ func schema(of string) *hcl.BodySchema {
 
 // readAttributes reads the arguments of a block, whose name and a dot are the
 // prefix, in the order in which they are written.
-func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attributes) error {
+func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attributes, values map[string]cty.Value) error {
 	sorted := make([]*hcl.Attribute, 0, len(attrs))
 	for _, attr := range attrs {
 		sorted = append(sorted, attr)
 	}
 	slices.SortFunc(sorted, func(x, y *hcl.Attribute) int { return x.Range.Start.Byte - y.Range.Start.Byte })
 	for _, attr := range sorted {
-		if len(attr.Expr.Variables()) > 0 {
-			variable := backendblock.Option{Name: prefix + attr.Name}.Variable()
-			return at(attr.Range, fmt.Errorf("argument %q refers to a variable or a local value, which okara cannot evaluate\nhint: write the value, or leave the argument out and set %s", attr.Name, variable))
-		}
-		v, diags := attr.Expr.Value(nil)
-		if err := diagnosticsError(diags); err != nil {
-			return err
+		v, evaluated := values[attr.Range.String()]
+		if !evaluated {
+			var diags hcl.Diagnostics
+			v, diags = attr.Expr.Value(nil)
+			if err := diagnosticsError(diags); err != nil {
+				return err
+			}
 		}
 		if err := a.Set(prefix+attr.Name, v); err != nil {
 			return at(attr.NameRange, err)
 		}
 	}
 	return nil
+}
+
+// reference is an argument that refers to variables or local values.
+type reference struct {
+	name string // with that of its block and a dot
+	attr *hcl.Attribute
+}
+
+// at puts its place before an error, and says after it what to do.
+func (r reference) at(err error) error {
+	variable := backendblock.Option{Name: r.name}.Variable()
+	return at(r.attr.Range, fmt.Errorf("argument %q %w\nhint: write the value, or leave the argument out and set %s", r.attr.Name, err, variable))
+}
+
+// references are those of a backend block, in the order in which they are written.
+func references(body hcl.Body) (found []reference) {
+	add := func(prefix string, attrs hcl.Attributes) {
+		for _, attr := range attrs {
+			if len(attr.Expr.Variables()) > 0 {
+				found = append(found, reference{prefix + attr.Name, attr})
+			}
+		}
+	}
+	content, _ := body.Content(schema("")) // whoever reads it tells what is wrong in it
+	add("", content.Attributes)
+	for _, b := range content.Blocks {
+		inner, _ := b.Body.Content(schema(b.Type))
+		add(b.Type+".", inner.Attributes)
+	}
+	slices.SortFunc(found, func(a, b reference) int { return a.attr.Range.Start.Byte - b.attr.Range.Start.Byte })
+	return found
 }
 
 // oracleNames are arguments that only Oracle's backend of the same name has.

@@ -74,14 +74,16 @@
 // earlier -backend-config set, TF_BACKEND_OCI_<NAME>. The tools would give
 // -backend-config to the s3 backend, so it is taken out of their arguments and
 // kept in their data directory, as they keep the result of theirs. A block
-// without a repository uses that of the last init.
+// without a repository uses that of the last init. Words of TF_CLI_ARGS and
+// TF_CLI_ARGS_<command> count as those of the command line do.
+//
+// Where the block refers to variables or local values, OpenTofu's own console evaluates
+// them, see evaluator. Terraform has no such evaluation, and `okara exec` sees no flags.
 //
 // # Limits
 //
-// References in the block (OpenTofu evaluates variables there) are refused: to
-// evaluate them would take the tool's whole early evaluation. On Windows an
-// interrupt reaches both programs through the console, and nothing else is
-// passed on.
+// On Windows an interrupt reaches both programs through the console, and nothing else
+// is passed on.
 //
 // # Alternatives considered
 //

@@ -28,9 +28,15 @@ func checkEnvironment(getenv func(string) string) error {
 		}
 		return fmt.Errorf("the environment variable %s is set: the tool would not ask okara for the state\nhint: unset it for this command, or give it to the AWS provider in its own configuration (endpoints block)", name)
 	}
+	return nil
+}
+
+// checkArguments stops a command that okara does not see from giving -backend-config to
+// the backend that okara puts in place.
+func checkArguments(getenv func(string) string) error {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init"} {
 		if strings.Contains(getenv(name), "-backend-config") {
-			return fmt.Errorf("the environment variable %s has -backend-config, which the tool would give to the backend that okara puts in place\nhint: write it on the command line of okara, or set TF_BACKEND_OCI_<NAME>", name)
+			return fmt.Errorf("the environment variable %s has -backend-config, which the tool would give to the backend that okara puts in place\nhint: run the tool by `okara tofu` or `okara terraform`, which take it out, or set TF_BACKEND_OCI_<NAME>", name)
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ type commandLine struct {
 	BackendConfig []string // values of -backend-config, if the command is init
 	Reconfigure   bool
 	LockTimeout   *time.Duration // nil: the command says nothing of it
+	Variables     []string       // -var=NAME=VALUE and -var-file=FILE
 	Rest          []string       // the arguments without -backend-config
 }
 
@@ -41,6 +42,11 @@ func parseCommandLine(args []string) commandLine {
 			c.Dir = value
 		case flag && name == "reconfigure" && c.Command == "init":
 			c.Reconfigure = value != "false"
+		case flag && (name == "var" || name == "var-file"):
+			if !hasValue && i+1 < len(args) {
+				value = args[i+1]
+			}
+			c.Variables = append(c.Variables, "-"+name+"="+value)
 		case flag && name == "lock-timeout":
 			if !hasValue && i+1 < len(args) {
 				value = args[i+1]

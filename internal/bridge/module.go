@@ -19,6 +19,8 @@ type module struct {
 	backend *hcl.Block // the effective one, nil unless it is of type "oci"
 	remote  []*hcl.Block
 	sources map[string][]byte // file name to content
+
+	primary, override []string // files, in the order in which they are read
 }
 
 // maxConfigFile bounds one configuration file; the tools set no limit.
@@ -37,6 +39,7 @@ func loadModule(dir string, tofu bool) (module, error) {
 	}
 	ours := filepath.Join(dir, overrideName) // a run that was killed may have left it
 	override = slices.DeleteFunc(override, func(path string) bool { return path == ours })
+	m.primary, m.override = primary, override
 	var problems hcl.Diagnostics
 	for i, path := range append(slices.Clone(primary), override...) {
 		body, diags := m.parse(path)

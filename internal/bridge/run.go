@@ -45,6 +45,8 @@ type Options struct {
 	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
+
+	environ []string // NAME=VALUE that the command has in place of what the environment has
 }
 
 // Start is what a person is told before a run.
@@ -176,7 +178,7 @@ func writeProfile(dir, url, key string) error {
 func (o Options) child(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
-	cmd.Env = os.Environ()
+	cmd.Env = append(os.Environ(), o.environ...)
 	if dir != "" {
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
@@ -29,17 +31,28 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		return Result{}, err
 	}
 	line := parseCommandLine(args)
+	words, environ, err := environmentArguments(line.Command, o.Getenv)
+	if err != nil {
+		return Result{}, err
+	}
+	own := line.Rest // without -backend-config
+	line = parseCommandLine(withEnvironment(args, words, line.Command))
 	o.Config, o.LockWait = Config{Dir: line.Dir}, line.LockTimeout
 	if !line.local() {
-		var err error
+		evaluate := refuseReferences
+		if !tool.Terraform {
+			e := evaluator{tool: tool, dir: line.Dir, flags: line.Variables, getenv: o.Getenv}
+			evaluate = func(m module) (map[string]cty.Value, error) { return e.block(ctx, m) }
+		}
 		if o.Config, err = Read(line.Dir, ReadOptions{
 			Getenv: o.Getenv, BackendConfig: line.BackendConfig, Reconfigure: line.Reconfigure, Terraform: tool.Terraform,
+			evaluate: evaluate,
 		}); err != nil {
 			return Result{}, err
 		}
 	}
 	if o.Config.Declared {
-		args = line.Rest
+		args, o.environ = own, environ
 	}
 	if alreadyAsking == "" {
 		if err := checkTool(ctx, tool, o.Config.Used()); err != nil {
@@ -58,6 +71,11 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 func RunIn(ctx context.Context, dir string, command []string, o Options) (res Result, err error) {
 	if o.Config, err = Read(dir, ReadOptions{Getenv: o.Getenv}); err != nil {
 		return Result{}, err
+	}
+	if o.Config.Used() {
+		if err := checkArguments(o.Getenv); err != nil {
+			return Result{}, err
+		}
 	}
 	o.Command = command
 	return Run(ctx, o)

@@ -26,6 +26,7 @@ func TestParseCommandLine(t *testing.T) {
 		{"apply -lock-timeout=0s", commandLine{Dir: ".", Command: "apply", LockTimeout: new(time.Duration(0)), Rest: []string{"apply", "-lock-timeout=0s"}}},
 		{"apply -lock-timeout=soon", commandLine{Dir: ".", Command: "apply", Rest: []string{"apply", "-lock-timeout=soon"}}},
 		{"init -backend-config=a=b -backend-config f --backend-config=c -reconfigure", commandLine{Dir: ".", Command: "init", Reconfigure: true, BackendConfig: []string{"a=b", "f", "c"}, Rest: []string{"init", "-reconfigure"}}},
+		{"plan -var a=b -var-file=c --var=d=e", commandLine{Dir: ".", Command: "plan", Variables: []string{"-var=a=b", "-var-file=c", "-var=d=e"}, Rest: []string{"plan", "-var", "a=b", "-var-file=c", "--var=d=e"}}},
 		{"plan -backend-config=a=b -chdir=x", commandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-backend-config=a=b", "-chdir=x"}}},
 	} {
 		if d := cmp.Diff(tt.want, parseCommandLine(strings.Fields(tt.args))); d != "" {

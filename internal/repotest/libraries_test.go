@@ -51,6 +51,8 @@ github.com/hashicorp/hcl/v2/hclwrite: the override file
 	internal/bridge
 github.com/hashicorp/hcl/v2/json: files are parsed with bounds
 	internal/syntax
+github.com/mattn/go-shellwords: words of TF_CLI_ARGS, as both tools read them
+	internal/bridge
 github.com/alecthomas/chroma: colors in readmes, by rules of our own
 	internal/web/markdown
 github.com/chromedp: a real browser

@@ -238,6 +238,7 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	statebackend/s3facade
 	internal/addr
 	internal/backendblock
+	internal/text
 	internal/files
 	internal/httpserve
 	internal/lease

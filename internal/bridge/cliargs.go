@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-shellwords"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// argumentVariables are those whose words the tools put behind the subcommand, that of
+// the subcommand first.
+func argumentVariables(command string) []string {
+	return []string{"TF_CLI_ARGS_" + strings.ReplaceAll(command, "-", "_"), "TF_CLI_ARGS"}
+}
+
+// environmentArguments are the words of these variables for a subcommand, and what the
+// variables are to be for the tool: without -backend-config, which is okara's.
+func environmentArguments(command string, getenv func(string) string) (words []string, environ []string, err error) {
+	for _, name := range argumentVariables(command) {
+		value := getenv(name)
+		if command == "" || value == "" {
+			continue
+		}
+		more, err := shellwords.Parse(value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the environment variable %s: %w", name, err)
+		}
+		words = append(words, more...)
+		rest := parseCommandLine(slices.Concat([]string{command}, more)).Rest[1:]
+		if len(rest) == len(more) {
+			continue
+		}
+		quoted := make([]string, len(rest))
+		for i, word := range rest {
+			quoted[i] = text.ShellWord(word)
+		}
+		environ = append(environ, name+"="+strings.Join(quoted, " "))
+	}
+	return words, environ, nil
+}
+
+// withEnvironment is a command line with these words where the tools put them.
+func withEnvironment(args, words []string, command string) []string {
+	i := slices.Index(args, command)
+	if i < 0 || len(words) == 0 {
+		return args
+	}
+	return slices.Concat(args[:i+1], words, args[i+1:])
+}

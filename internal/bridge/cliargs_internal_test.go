@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEnvironmentArguments: what is okara's leaves the variables of the tool, and all
+// else stays, word by word.
+func TestEnvironmentArguments(t *testing.T) {
+	env := map[string]string{
+		"TF_CLI_ARGS_init": `-backend-config='path=a b' -input=false -backend-config x.tfbackend "-var=a=it's"`,
+		"TF_CLI_ARGS":      "-no-color",
+	}
+	words, environ, err := environmentArguments("init", func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"-backend-config=path=a b", "-input=false", "-backend-config", "x.tfbackend", "-var=a=it's", "-no-color"}; !slices.Equal(words, want) {
+		t.Errorf("words %q", words)
+	}
+	if want := []string{`TF_CLI_ARGS_init=-input=false '-var=a=it'\''s'`}; !slices.Equal(environ, want) {
+		t.Errorf("environment %q", environ)
+	}
+	line := parseCommandLine(withEnvironment([]string{"-chdir=x", "init", "-backend-config=last=1"}, words, "init"))
+	if want := []string{"path=a b", "x.tfbackend", "last=1"}; !slices.Equal(line.BackendConfig, want) || line.Dir != "x" {
+		t.Errorf("%+v", line)
+	}
+	if _, _, err := environmentArguments("plan", func(name string) string { return map[string]string{"TF_CLI_ARGS_plan": `"open`}[name] }); err == nil || !strings.Contains(err.Error(), "TF_CLI_ARGS_plan") {
+		t.Errorf("an open quote: %v", err)
+	}
+	if words, environ, err := environmentArguments("", func(string) string { return "x" }); words != nil || environ != nil || err != nil {
+		t.Errorf("without a subcommand: %q, %q, %v", words, environ, err)
+	}
+}
