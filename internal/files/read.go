@@ -3,6 +3,8 @@
 package files
 
 import (
+	"bytes"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -43,4 +45,17 @@ func ReadPrivate(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, most)
 	}
 	return b, nil
+}
+
+// ReadSecret reads a file of a secret in hexadecimal.
+func ReadSecret(name string) ([]byte, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := hex.DecodeString(string(bytes.TrimSpace(b)))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: not a secret in hexadecimal", name)
+	}
+	return secret, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
@@ -48,7 +49,7 @@ func (f *Front) recordPush(g access.Grant, r *http.Request, rec *service.Recorde
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
 		return
 	}
-	repository := repositoryOf(r.URL.Path)
+	repository := embedded.RepositoryOf(r.URL.Path)
 	what, reference, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+repository+"/"), "/")
 	if !ok || what != "manifests" && (what != "blobs" || r.Method != http.MethodDelete || strings.HasPrefix(reference, "uploads/")) {
 		return

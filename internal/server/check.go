@@ -11,6 +11,7 @@ import (
 	"net"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -27,7 +28,7 @@ func Check(s *Settings, env Env) error {
 	if o.Keys, err = s.keys(storedKey); err != nil {
 		return err
 	}
-	if o.Client, err = oci.New(embeddedHost, oci.Options{PlainHTTP: true}); err != nil { // which New does not ask
+	if o.Client, err = oci.New(embedded.Host, oci.Options{PlainHTTP: true}); err != nil { // which New does not ask
 		return err
 	}
 	if _, err := New(o); err != nil {

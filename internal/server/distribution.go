@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -72,7 +73,7 @@ func distributionRights(l addr.Layout, r *http.Request) []access.Right {
 			rights = append(rights, access.RightTo(l, access.Read, from))
 		}
 	}
-	return append(rights, access.RightTo(l, action, repositoryOf(r.URL.Path)))
+	return append(rights, access.RightTo(l, action, embedded.RepositoryOf(r.URL.Path)))
 }
 
 // isForm reports whether a library that asks for a value of the form would take
@@ -91,7 +92,7 @@ func isForm(r *http.Request) bool {
 // registry or deleted there. A version is listed in the catalog as well: who
 // pushed it need not have a right to that.
 func (f *Front) changed(r *http.Request) {
-	repository, c := repositoryOf(r.URL.Path), f.Protocols.Catalog()
+	repository, c := embedded.RepositoryOf(r.URL.Path), f.Protocols.Catalog()
 	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
 	if ok && repository == f.o.Layout.CatalogRepo() {
 		c.ChangedPublished()
@@ -109,16 +110,4 @@ func (f *Front) changed(r *http.Request) {
 		return
 	}
 	c.ChangedPublished()
-}
-
-// repositoryOf is the repository in a path of the distribution API, "" for a
-// path without one. Repository names may contain the words of the API, so the
-// last one counts, as it does for the registry.
-func repositoryOf(path string) string {
-	path = strings.TrimPrefix(path, "/v2/")
-	end := 0
-	for _, mark := range []string{"/manifests/", "/blobs/", "/tags/", "/referrers/"} {
-		end = max(end, strings.LastIndex(path, mark))
-	}
-	return path[:end]
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -61,7 +62,7 @@ func examined(m states.Marks) web.Finding {
 // unexamined is what the name of a registry says.
 func unexamined(host string) web.Finding {
 	v, by := statebackend.HostVerdict(host), host+" by its name"
-	if host == embeddedHost {
+	if host == embedded.Host {
 		by = "the registry of this server"
 	}
 	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, locking(v.Locking))}

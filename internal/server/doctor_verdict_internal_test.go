@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -49,7 +50,7 @@ func TestDoctorVerdicts(t *testing.T) {
 	}
 	check(findings("registry.test", "shop")["Locks of states"], web.Fine, "registry.test by its name: exact; no repository was examined")
 	check(findings("hub.docker.io", "shop")["Locks of states"], web.Act, "refused; no repository was examined")
-	check(findings(embeddedHost, "shop")["Locks of states"], web.Fine, "the registry of this server: exact")
+	check(findings(embedded.Host, "shop")["Locks of states"], web.Fine, "the registry of this server: exact")
 
 	day := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
 	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}})

@@ -260,30 +260,10 @@ func (f *Front) screened(next http.Handler) http.Handler {
 			f.handler(true, func(http.ResponseWriter, *http.Request) error { return err }).ServeHTTP(w, r)
 			return
 		}
-		if !cleanPath(r.URL.Path) {
+		if !service.CleanPath(r.URL.Path) {
 			service.WriteError(w, r, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func cleanPath(path string) bool {
-	if !strings.HasPrefix(path, "/") {
-		return false
-	}
-	if path == "/" {
-		return true
-	}
-	for _, c := range path {
-		if c < 0x20 || c == 0x7f {
-			return false
-		}
-	}
-	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return true
 }

@@ -12,10 +12,6 @@ import (
 	"time"
 )
 
-// embeddedHost is the name under which the server asks its own registry. No
-// request for it leaves the process.
-const embeddedHost = "okara.invalid"
-
 // inProcess sends requests to a handler in this process. Bodies are piped in
 // both directions, never held.
 type inProcess struct{ handler http.Handler }

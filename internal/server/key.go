@@ -11,9 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/files"
 )
 
 // archiveKey reads the secret that signs archive links, and makes it on the
@@ -27,15 +27,8 @@ func archiveKey(file string) (access.Key, error) {
 }
 
 func readArchiveKey(file string) (access.Key, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return access.Key{}, err
-	}
-	secret, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil {
-		return access.Key{}, fmt.Errorf("read %s: not a secret in hexadecimal", file)
-	}
-	return access.Key{Secret: secret}, nil
+	secret, err := files.ReadSecret(file)
+	return access.Key{Secret: secret}, err
 }
 
 func newArchiveKey(file string) (access.Key, error) {

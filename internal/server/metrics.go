@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -150,7 +151,7 @@ func operationOf(path string) string {
 	if !strings.HasPrefix(path, "/v2/") {
 		return "other"
 	}
-	end := len(repositoryOf(path)) + len("/v2/")
+	end := len(embedded.RepositoryOf(path)) + len("/v2/")
 	kind, _, _ := strings.Cut(strings.TrimPrefix(path[min(end, len(path)):], "/"), "/")
 	switch kind {
 	case "manifests", "blobs", "tags", "referrers":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -41,7 +42,7 @@ func (s *runRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme, sealed, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	var t socketToken
 	if !strings.EqualFold(scheme, "Bearer") || s.keys.Open(socketPurpose, sealed, &t) != nil || s.now().Unix() >= t.Expires {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+embeddedHost+`/token",service="okara"`)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+embedded.Host+`/token",service="okara"`)
 		service.WriteError(w, r, http.StatusUnauthorized, "a token of a run is needed")
 		return
 	}
@@ -53,7 +54,7 @@ func (s *runRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *runRegistry) allowed(r *http.Request, own string) bool {
-	if !cleanPath(r.URL.Path) || !strings.HasPrefix(r.URL.Path, "/v2/") {
+	if !service.CleanPath(r.URL.Path) || !strings.HasPrefix(r.URL.Path, "/v2/") {
 		return false
 	}
 	if r.URL.Path == "/v2/" {
@@ -64,7 +65,7 @@ func (s *runRegistry) allowed(r *http.Request, own string) bool {
 			return false
 		}
 	}
-	repository := repositoryOf(r.URL.Path)
+	repository := embedded.RepositoryOf(r.URL.Path)
 	if repository == own {
 		return true
 	}

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package embedded
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestRepositoryOf(t *testing.T) {
 	tests := []struct{ path, want string }{
@@ -18,19 +16,8 @@ func TestRepositoryOf(t *testing.T) {
 		{"/v2/_catalog", ""},
 	}
 	for _, tt := range tests {
-		if got := repositoryOf(tt.path); got != tt.want {
+		if got := RepositoryOf(tt.path); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.path, got, tt.want)
-		}
-	}
-}
-
-func TestCleanPath(t *testing.T) {
-	for path, want := range map[string]bool{
-		"/": true, "/v2/": true, "/v1/modules/a/b/c/versions": true, "/a//b": false, "/a/../b": false, "/a/./b": false,
-		"//": false, "": false, "a": false, "/a\x00b": false, "/a\nb": false, "/a/1.0.0+b.1/x": true, "/..": false,
-	} {
-		if got := cleanPath(path); got != want {
-			t.Errorf("%q: %v, want %v", path, got, want)
 		}
 	}
 }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import "strings"
+
+// CleanPath reports whether the path of a URL has no empty, relative or unprintable
+// segment, which a multiplexer would redirect to another form.
+func CleanPath(path string) bool {
+	if !strings.HasPrefix(path, "/") {
+		return false
+	}
+	if path == "/" {
+		return true
+	}
+	for _, c := range path {
+		if c < 0x20 || c == 0x7f {
+			return false
+		}
+	}
+	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
