@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
+	launch "github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -35,7 +36,7 @@ func TestServeReference(t *testing.T) {
 			}
 		}
 	}
-	want := settings(reflect.TypeFor[server.Settings](), "")
+	want := slices.Concat(settings(reflect.TypeFor[server.Settings](), ""), settings(reflect.TypeFor[launch.Block](), ""))
 	slices.Sort(want)
 	slices.Sort(documented)
 	if diff := cmp.Diff(want, documented); diff != "" {

@@ -156,6 +156,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/jobs
 	instances/ledger
 	instances/pages
+	instances/settings
 	internal/netaddr
 	instances/portal
 	instances/run
@@ -292,6 +293,12 @@ instances/run: one run of the tool; whether its attempt is still named comes in 
 	internal/text
 	internal/states
 	instances/sandbox
+instances/settings: the blocks of a file that are about instances, and what they mean
+	instances/lifecycle
+	instances/portal
+	internal/addr
+	internal/syntax
+	internal/text
 instances/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci
 	oci/artifact

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/ledger"
 	"github.com/seed-141914ff/okara/instances/pages"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -58,10 +59,11 @@ type Options struct {
 	Alone   bool
 	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
 
-	depots    *depotRunner         // what Depot asks; nil: none in this process
-	instances *instances           // nil: none are launched here
-	ledger    func() ledger.Status // of instances; nil: there is none
-	rules     access.RulesFile     // that Access has from a file
+	depots     *depotRunner         // what Depot asks; nil: none in this process
+	instances  *settings.Options    // nil: none are launched here
+	portalKeys []access.Key         // of the sessions of portals
+	ledger     func() ledger.Status // of instances; nil: there is none
+	rules      access.RulesFile     // that Access has from a file
 	// certificate and its key are the PEM files that are served; "": none, or one made here.
 	certificate, certificateKey string
 	trail                       *trail.Trail // of changes and decisions; nil: none is kept

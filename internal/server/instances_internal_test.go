@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -33,7 +34,7 @@ func instanceEnv(keys bool) Env {
 
 // readInstances reads a file in which <DIR> is a folder, <KEY> a file with a key, and
 // <SECRET> one with a secret.
-func readInstances(t *testing.T, text string, env Env) (*instances, error) {
+func readInstances(t *testing.T, text string, env Env) (*settings.Options, error) {
 	t.Helper()
 	dir := t.TempDir()
 	key, secret := filepath.Join(dir, "key"), filepath.Join(dir, "secret")
@@ -51,7 +52,11 @@ func readInstances(t *testing.T, text string, env Env) (*instances, error) {
 	if err := s.Read(file); err != nil {
 		return nil, err
 	}
-	return s.instances(env)
+	o, err := s.instances(env)
+	if err == nil {
+		_, err = s.portalKeys()
+	}
+	return o, err
 }
 
 // TestInstances reads every setting of instances.
@@ -124,20 +129,20 @@ notify {
 		Connection                      *lifecycle.Connection
 		Limits                          lifecycle.Limits
 		GroupAge                        time.Duration
-		Rate, Runs, Keys                int
+		Rate, Runs                      int
 		Program, Isolation              string
 		Sources, Credentials            int
 	}
 	got := seen{
-		o.role, o.advertise.String(), o.notify.url.String(), string(o.notify.secret), o.forwardPlain, o.inClear, o.config, o.ttl, o.connection, o.limits,
-		o.groupAge, o.rate, o.runs, len(o.portalKeys), o.executor.Program, o.executor.Isolation, len(o.sources), len(o.credentials),
+		o.Role, o.Advertise.String(), o.Notify.URL.String(), string(o.Notify.Secret), o.ForwardPlain, o.InClear, o.Config, o.TTL, o.Connection, o.Limits,
+		o.GroupAge, o.Rate, o.Runs, o.Executor.Program, o.Executor.Isolation, len(o.Sources), len(o.Credentials),
 	}
 	want := seen{
 		"all", "http://10.0.0.5:8080", "https://chat.example.com/hook", "sixteen bytes or more", true, false, map[string]string{"domain": "sandbox.example.com"},
 		&lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
 		&lifecycle.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
 		lifecycle.Limits{ApprovalSelf: true, Quotas: []lifecycle.Quota{{User: 5, Group: 20}, {Name: "students", Groups: []string{"students"}, Templates: []string{"lab/*"}, User: 1}}},
-		time.Hour, 7, 3, 1, "terraform", "wrap", 1, 1,
+		time.Hour, 7, 3, "terraform", "wrap", 1, 1,
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("instances (-got +want)\n%s", diff)
@@ -147,7 +152,7 @@ notify {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.role != "all" || o.rate != 60 || o.runs != 4 || o.ttl != nil || o.executor.Program != "tofu" || o.executor.Isolation != "sandbox" || o.groupAge != 0 {
+	if o.Role != "all" || o.Rate != 60 || o.Runs != 4 || o.TTL != nil || o.Executor.Program != "tofu" || o.Executor.Isolation != "sandbox" || o.GroupAge != 0 {
 		t.Errorf("of which nothing is said: %+v", o)
 	}
 	if o, err := readInstances(t, "listen = \":1\"\n", instanceEnv(false)); o != nil || err != nil {
@@ -251,7 +256,7 @@ func TestInstancesRefused(t *testing.T) {
 // its loopback address, unless that was written out.
 func TestInstancesNobody(t *testing.T) {
 	s := Defaults()
-	s.Instances, s.Executors = &Instances{}, []Executor{{Name: localExecutor}}
+	s.Launch = settings.Block{Instances: &settings.Instances{}, Executors: []settings.Executor{{Name: settings.LocalExecutor}}}
 	if policy, err := s.access(); err == nil || !strings.Contains(err.Error(), "everybody could publish modules, which run here") {
 		t.Errorf("%+v, %v", policy, err)
 	}
@@ -264,7 +269,7 @@ func TestInstancesNobody(t *testing.T) {
 		t.Errorf("everything, written out: %+v, %v", policy, err)
 	}
 	portal := Defaults()
-	portal.Listen, portal.Instances = ":8080", &Instances{Role: rolePortal}
+	portal.Listen, portal.Launch.Instances = ":8080", &settings.Instances{Role: settings.RolePortal}
 	if policy, err := portal.access(); err != nil || len(policy.Anonymous) > 0 {
 		t.Errorf("a portal: %+v, %v", policy, err)
 	}

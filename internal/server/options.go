@@ -75,7 +75,10 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.PullThrough, err = s.pullRules(env, o.Metrics); err != nil {
 		return o, err
 	}
-	o.instances, err = s.instances(env)
+	if o.instances, err = s.instances(env); err != nil {
+		return o, err
+	}
+	o.portalKeys, err = s.portalKeys()
 	return o, err
 }
 
@@ -138,7 +141,7 @@ func (s *Settings) archives() (registry.Archives, error) {
 // keys reads the keys of links: the first file signs, all are good. Where no file
 // is named there is one in the storage, which stored reads.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
-	if s.Instances != nil && s.Instances.Role == rolePortal { // it has no others, and gives nothing away
+	if s.portal() { // it has no others, and gives nothing away
 		return s.sessionKeys(archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -40,7 +41,7 @@ import (
 // drives it, what runs tofu, and the API over all of it. A portal has the ledger's
 // address book alone, and hands everything on.
 type launcher struct {
-	o      *instances
+	o      *settings.Options
 	env    Env
 	back   backend
 	keys   *access.Keyring
@@ -63,7 +64,7 @@ type launcher struct {
 
 // newLauncher returns what launches instances, which does nothing yet.
 func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env Env) (*launcher, error) {
-	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, audit: o.Audit, machine: &lifecycle.Machine{Limits: o.instances.limits}}
+	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, audit: o.Audit, machine: &lifecycle.Machine{Limits: o.instances.Limits}}
 	keys, err := access.NewKeyring(o.Keys)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env 
 	if err := l.open(o); err != nil {
 		return nil, err
 	}
-	if l.o.role == rolePortal {
+	if l.o.Role == settings.RolePortal {
 		return l, nil
 	}
 	l.metrics = portal.NewMetrics(o.Metrics.all, l.ledger.View)
@@ -83,7 +84,7 @@ func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env 
 		l.socket = &runRegistry{registry: back.embedded, layout: back.layout, keys: keys, now: time.Now}
 	}
 	if l.executor, err = run.NewLocal(ctx, l.localOptions()); err != nil {
-		return nil, syntax.WrongAt(s.Executors[0].Range, err)
+		return nil, syntax.WrongAt(s.Launch.Executors[0].Range, err)
 	}
 	return l, l.notices()
 }
@@ -103,7 +104,7 @@ func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env E
 	}
 	o.ledger = l.ledger.Status
 	s.remoteRuns(o, l)
-	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.role == rolePortal
+	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.Role == settings.RolePortal
 	return l, nil
 }
 
@@ -111,15 +112,15 @@ func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env E
 func (l *launcher) open(o Options) (err error) {
 	options := ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return l.back.client.Repo(l.back.layout.Ledger(number)) },
-		Machine: l.machine, Sealer: l.env.States.Sealer, InClear: l.o.inClear, BuiltIn: l.back.own != nil,
+		Machine: l.machine, Sealer: l.env.States.Sealer, InClear: l.o.InClear, BuiltIn: l.back.own != nil,
 		Folder: filepath.Join(l.source.Storage, "ledger"), Entries: l.launchedBefore,
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { l.reconciler.Effects(ctx, effects) },
-		Portal:  l.o.role == rolePortal, AddressKeys: addressKeys(o.Keys), PortalKeys: addressKeys(l.o.portalKeys),
+		Portal:  l.o.Role == settings.RolePortal, AddressKeys: addressKeys(o.Keys), PortalKeys: addressKeys(o.portalKeys),
 		Committed: func(took time.Duration) { l.metrics.Committed(took) },
 		Tool:      l.env.States.Tool, Logger: l.log,
 	}
-	if l.o.advertise != nil {
-		options.Address = l.o.advertise.String()
+	if l.o.Advertise != nil {
+		options.Address = l.o.Advertise.String()
 	}
 	if options.Portal {
 		options.Folder = ""
@@ -166,11 +167,11 @@ func (l *launcher) launchedBefore(ctx context.Context) (bool, error) {
 
 // notices makes the queue of what others are told.
 func (l *launcher) notices() error {
-	if l.o.notify == nil {
+	if l.o.Notify == nil {
 		return nil
 	}
 	guard := upstream.NewGuard(l.source.AllowInternal)
-	guard.Named(l.o.notify.url.Host) // the operator has named it
+	guard.Named(l.o.Notify.URL.Host) // the operator has named it
 	out := l.env.Transport
 	out.Dial = guard.Dial
 	transport, err := httpserve.Transport(out)
@@ -178,7 +179,7 @@ func (l *launcher) notices() error {
 		return err
 	}
 	notifier, err := portal.NewNotifier(portal.NotifyOptions{
-		URL: l.o.notify.url, Secret: l.o.notify.secret, Transport: guard.Transport(transport), View: l.ledger.View, UserAgent: l.env.OCI.UserAgent,
+		URL: l.o.Notify.URL, Secret: l.o.Notify.Secret, Transport: guard.Transport(transport), View: l.ledger.View, UserAgent: l.env.OCI.UserAgent,
 	})
 	if err != nil {
 		return err
@@ -200,24 +201,24 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 		return nil, nil, err
 	}
 	forward := portal.ForwardOptions{
-		Kit: kit, Leader: l.ledger.Leader, Runner: l.o.role == roleRunner, Transport: transport, Plain: l.o.forwardPlain,
+		Kit: kit, Leader: l.ledger.Leader, Runner: l.o.Role == settings.RoleRunner, Transport: transport, Plain: l.o.ForwardPlain,
 	}
-	if l.o.role == rolePortal {
+	if l.o.Role == settings.RolePortal {
 		return portal.NewForward(forward), nil, nil
 	}
 	l.templates = portal.NewTemplates(portal.TemplatesOptions{
-		Dir: l.o.templates, Sources: l.o.sources, Catalog: modules, Logger: l.log,
-		Defaults: lifecycle.Defaults{TTL: l.o.ttl, Connection: l.o.connection}, Known: l.o.known(),
+		Dir: l.o.Templates, Sources: l.o.Sources, Catalog: modules, Logger: l.log,
+		Defaults: lifecycle.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.known(),
 	})
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
-		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
+		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
 		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.Value(), Scratch: l.o.executor.Scratch.Value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.audit,
+		Places: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.audit,
 	})
 	api, err := portal.New(portal.Options{
-		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.rate, GroupAge: l.o.groupAge,
+		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.Rate, GroupAge: l.o.GroupAge,
 		Adopter: &portal.Adopter{
-			Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Trusted: l.back.own != nil || l.o.inClear, Known: l.o.known(),
+			Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Trusted: l.back.own != nil || l.o.InClear, Known: l.known(),
 		},
 	})
 	if err != nil {
@@ -235,12 +236,12 @@ func (l *launcher) peers() (http.RoundTripper, error) {
 }
 
 // known is what templates may name.
-func (o *instances) known() lifecycle.Known {
+func (l *launcher) known() lifecycle.Known {
 	var k lifecycle.Known
-	for _, c := range o.credentials {
+	for _, c := range l.o.Credentials {
 		k.Credentials = append(k.Credentials, c.Name)
 	}
-	for name := range o.config {
+	for name := range l.o.Config {
 		k.Config = append(k.Config, name)
 	}
 	return k
@@ -287,7 +288,7 @@ func (l *launcher) listening(at, ca string) error {
 // behind does not know it yet.
 func (l *launcher) over(name string) bool {
 	part := strings.Split(name, "/")
-	if l.o.role == rolePortal || len(part) != 3 {
+	if l.o.Role == settings.RolePortal || len(part) != 3 {
 		return false
 	}
 	n, err1 := strconv.Atoi(part[1])
@@ -370,7 +371,7 @@ func (l *launcher) reads(s run.Spec) []access.Scope {
 	scopes := []access.Scope{
 		{Action: access.Read, Kind: addr.KindProvider, Glob: access.Everything}, {Action: access.Read, Kind: addr.KindMirror, Glob: access.Everything},
 	}
-	globs := l.o.executor.Reads
+	globs := l.o.Executor.Reads
 	if s.Remote != nil { // its modules are what it uploads; others are read by whom the operator says
 		scopes = append(scopes, remoteScopes(s)...)
 	} else if len(globs) == 0 {
@@ -438,7 +439,7 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, erro
 
 // localOptions are what the executor needs.
 func (l *launcher) localOptions() run.LocalOptions {
-	e := l.o.executor
+	e := l.o.Executor
 	o := run.LocalOptions{
 		Storage: l.source.Storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
 		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.back.own != nil, Getenv: l.env.Getenv, Logger: l.log,
@@ -458,7 +459,7 @@ func (l *launcher) localOptions() run.LocalOptions {
 	for _, uid := range e.Users {
 		o.Users = append(o.Users, run.User{UID: uid, GID: uid})
 	}
-	for _, c := range l.o.credentials {
+	for _, c := range l.o.Credentials {
 		o.Credentials[c.Name] = run.Credential{EnvFrom: c.EnvFrom, Files: c.Files, Command: c.Command}
 	}
 	return o

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -43,7 +44,7 @@ var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
 // template is what the runs of an organization have in common.
 func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
 	t := &lifecycle.Template{
-		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: localExecutor,
+		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
 		Timeout: r.l.source.TFE.RunTimeout.Value(), Credentials: r.given[organization],
 	}
 	digest, err := t.Digest()

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -35,17 +36,17 @@ func (s *Settings) checkRuns() error {
 	switch {
 	case !t.on():
 		return refused("runs = %q means nothing with enabled = false", t.Runs)
-	case t.Runs != localExecutor:
+	case t.Runs != settings.LocalExecutor:
 		return refused("runs = %q: this server has the executor local only", t.Runs)
-	case s.Instances == nil:
+	case s.Launch.Instances == nil:
 		return refused("runs of the tools are kept with those of instances, and there is no block instances\nhint: add instances {} and executor \"local\" {}")
-	case s.Instances.Role == rolePortal:
+	case s.Launch.Instances.Role == settings.RolePortal:
 		return refused("a portal runs nothing\nhint: leave out runs here; it belongs to the servers of role all")
-	case s.Instances.Role == roleRunner:
+	case s.Launch.Instances.Role == settings.RoleRunner:
 		return refused("a server of role runner has no tfe.v2\nhint: leave out runs here; it belongs to the servers of role all")
 	}
-	for _, e := range s.Executors {
-		if e.Name == localExecutor && e.Isolation == run.NoIsolation {
+	for _, e := range s.Launch.Executors {
+		if e.Name == settings.LocalExecutor && e.Isolation == run.NoIsolation {
 			return syntax.WrongAt(e.Range, errors.New("with isolation = \"none\" whoever may run plans here could read the keys of this server, and what other runs have\n"+
 				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
 		}
@@ -69,7 +70,7 @@ func (s *Settings) checkCredentials(o Organization) error {
 		return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))
 	}
 	for _, name := range o.Credentials {
-		if !slices.ContainsFunc(s.Credentials, func(c Credential) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(s.Launch.Credentials, func(c settings.Credential) bool { return c.Name == name }) {
 			return syntax.WrongAt(o.Range, fmt.Errorf("there is no block credential %q", name))
 		}
 	}
@@ -101,7 +102,7 @@ func (l *launcher) forwardRuns(kit *service.Kit, own http.Handler) (http.Handler
 		return kit.Guard.AllowLogin(r)
 	}
 	forward := portal.NewForward(portal.ForwardOptions{
-		Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.forwardPlain,
+		Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.ForwardPlain,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if tfe.ForLeader(r, r.URL.Path) {
@@ -136,4 +137,37 @@ func remoteOver(rec *lifecycle.Record, n, attempt int) bool {
 		return u.Attempt > attempt
 	}
 	return !u.Active()
+}
+
+// instances reads the blocks about instances; nil: there are none.
+func (s *Settings) instances(env Env) (*settings.Options, error) {
+	return s.Launch.Check(settings.Beside{
+		Registry: s.Registry != "", StateKeys: env.States.Sealer != nil, ArchiveKeys: len(s.Archives.KeyFiles) > 0, SessionKeys: len(s.UI.Keys) > 0,
+		More:   s.Depot != "" || len(s.GitHub)+len(s.Hooks)+len(s.Pulls) > 0 || s.Pass,
+		Remote: s.runsRemote(), Secret: func(file string) (string, error) { return env.Secret("", file) },
+	})
+}
+
+// portal reports whether this server only hands on what others answer.
+func (s *Settings) portal() bool {
+	return s.Launch.Instances != nil && s.Launch.Instances.Role == settings.RolePortal
+}
+
+// portalKeys are the secrets that portals share with those who lead.
+func (s *Settings) portalKeys() ([]access.Key, error) {
+	var keys []access.Key
+	if s.Launch.Instances == nil {
+		return nil, nil
+	}
+	for _, file := range s.Launch.Instances.PortalKeys {
+		key, err := readArchiveKey(file)
+		if err == nil {
+			_, err = access.NewKeyring([]access.Key{key})
+		}
+		if err != nil {
+			return nil, syntax.WrongAt(s.Launch.Instances.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }

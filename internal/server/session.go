@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -44,7 +45,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	}
 	out := &access.Sessions{
 		TTL: s.UI.SessionTTL.Value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
-		Portal: o.instances != nil && o.instances.role == rolePortal,
+		Portal: o.instances != nil && o.instances.Role == settings.RolePortal,
 	}
 	if file := s.UI.SecretFile; file != "" {
 		b, err := os.ReadFile(file)
@@ -60,11 +61,8 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	if out.Keyring, err = access.NewKeyring(keys); err != nil {
 		return nil, syntax.WrongAt(s.UI.Range, fmt.Errorf("session_key_files: %w", err))
 	}
-	if o.instances == nil {
-		return out, nil
-	}
-	if len(o.instances.portalKeys) > 0 {
-		if out.Portals, err = access.NewKeyring(o.instances.portalKeys); err != nil {
+	if len(o.portalKeys) > 0 {
+		if out.Portals, err = access.NewKeyring(o.portalKeys); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +98,7 @@ func (s *Settings) plain() bool {
 // kept is what a session keeps of an identity for the quotas and the templates here.
 func (l *launcher) kept() access.Kept {
 	var k access.Kept
-	for _, q := range l.source.Quotas {
+	for _, q := range l.source.Launch.Quotas {
 		k.Groups = append(k.Groups, q.Groups...)
 	}
 	if l.templates == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -67,12 +68,7 @@ type Settings struct {
 	TFE           *TFE           `hcl:"tfe,block"`
 	Organizations []Organization `hcl:"organization,block"`
 
-	Instances   *Instances       `hcl:"instances,block"` // nil: none are launched here
-	Executors   []Executor       `hcl:"executor,block"`
-	Credentials []Credential     `hcl:"credential,block"`
-	Sources     []TemplateSource `hcl:"template_source,block"`
-	Quotas      []Quota          `hcl:"quota,block"`
-	Notify      *Notify          `hcl:"notify,block"` // nil: nobody is told
+	Launch settings.Block // of instances; a part of its own of the file
 
 	// What no file says.
 	File           string // that was read last
@@ -190,7 +186,7 @@ func (s *Settings) Read(file string) error {
 		return &syntax.SettingError{Err: err}
 	}
 	s.File = file
-	if err := syntax.Wrong(syntax.DecodeParts(src, file, s)); err != nil {
+	if err := syntax.Wrong(syntax.DecodeParts(src, file, s, &s.Launch)); err != nil {
 		return err
 	}
 	s.fill()

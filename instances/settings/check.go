@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package settings
 
 import (
 	"cmp"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -26,13 +25,13 @@ import (
 
 // Roles of a replica.
 const (
-	roleAll    = "all"    // leads, and serves everything
-	rolePortal = "portal" // never leads, and serves what it hands on to who does
-	roleRunner = "runner" // leads, and serves what others hand on
+	RoleAll    = "all"    // leads, and serves everything
+	RolePortal = "portal" // never leads, and serves what it hands on to who does
+	RoleRunner = "runner" // leads, and serves what others hand on
 )
 
-// localExecutor runs tofu on the machine of the leader.
-const localExecutor = "local"
+// LocalExecutor runs tofu on the machine of the leader.
+const LocalExecutor = "local"
 
 const (
 	defaultRuns = 4
@@ -40,48 +39,59 @@ const (
 	defaultRate = 60
 )
 
-// instances are what the settings say of instances, checked.
-type instances struct {
-	role         string
-	templates    string // folder; "": none
-	sources      []portal.TemplateSource
-	config       map[string]string
-	ttl          *lifecycle.TTL        // nil: templates that say nothing have no end
-	connection   *lifecycle.Connection // nil: none
-	limits       lifecycle.Limits
-	groupAge     time.Duration
-	rate, runs   int
-	advertise    *url.URL // nil: others do not reach this replica
-	forwardPlain bool
-	portalKeys   []access.Key
-	inClear      bool
-	executor     Executor
-	credentials  []Credential
-	notify       *notify // nil: nobody is told
+// Options are what the blocks say, checked.
+type Options struct {
+	Role         string
+	Templates    string // folder; "": none
+	Sources      []portal.TemplateSource
+	Config       map[string]string
+	TTL          *lifecycle.TTL        // nil: templates that say nothing have no end
+	Connection   *lifecycle.Connection // nil: none
+	Limits       lifecycle.Limits
+	GroupAge     time.Duration
+	Rate, Runs   int
+	Advertise    *url.URL // nil: others do not reach this replica
+	ForwardPlain bool
+	InClear      bool
+	Executor     Executor
+	Credentials  []Credential
+	Notify       *Receiver // nil: nobody is told
 }
 
-// notify is a receiver of notices.
-type notify struct {
-	url    *url.URL
-	secret []byte
+// Receiver is who gets notices.
+type Receiver struct {
+	URL    *url.URL
+	Secret []byte
 }
 
-// instances reads the blocks about instances; nil: there are none.
-func (s *Settings) instances(env Env) (*instances, error) {
-	in := s.Instances
+// Beside is what the rest of the settings says that the blocks must fit.
+type Beside struct {
+	Registry    bool // another one than the built-in
+	StateKeys   bool // states are sealed
+	ArchiveKeys bool // of links, in files
+	SessionKeys bool // of browsers, in files
+	More        bool // a depot, webhooks, pull-through or the tokens of callers for the registry
+	Remote      bool // plans and applies of the tools run here
+	Secret      func(file string) (string, error)
+}
+
+// Check returns what the blocks mean; nil: there are none. Errors are those of a
+// [syntax.SettingError].
+func (b *Block) Check(beside Beside) (*Options, error) {
+	in := b.Instances
 	if in == nil {
-		return nil, s.withoutInstances()
+		return nil, b.withoutInstances()
 	}
-	o := &instances{
-		role: cmp.Or(in.Role, roleAll), templates: in.Templates, config: in.Config,
-		rate: cmp.Or(in.Rate, defaultRate), runs: cmp.Or(in.Runs, defaultRuns), forwardPlain: in.ForwardPlain, inClear: in.Unsealed,
-		credentials: s.Credentials, groupAge: in.GroupAge.Value(),
+	o := &Options{
+		Role: cmp.Or(in.Role, RoleAll), Templates: in.Templates, Config: in.Config,
+		Rate: cmp.Or(in.Rate, defaultRate), Runs: cmp.Or(in.Runs, defaultRuns), ForwardPlain: in.ForwardPlain, InClear: in.Unsealed,
+		Credentials: b.Credentials, GroupAge: in.GroupAge.Value(),
 	}
-	o.limits.ApprovalSelf = in.ApprovalSelf
-	for _, part := range []func(*instances, Env) error{
-		s.instanceRole, s.instanceNumbers, s.instanceDefaults, s.instanceTemplates, s.instanceQuotas, s.instanceRuns, s.instancePeers, s.instanceNotices,
+	o.Limits.ApprovalSelf = in.ApprovalSelf
+	for _, part := range []func(*Options, Beside) error{
+		b.role, b.numbers, b.defaults, b.templates, b.quotas, b.runs, b.peers, b.notices,
 	} {
-		if err := part(o, env); err != nil {
+		if err := part(o, beside); err != nil {
 			return nil, err
 		}
 	}
@@ -89,33 +99,33 @@ func (s *Settings) instances(env Env) (*instances, error) {
 }
 
 // withoutInstances refuses blocks that only instances use.
-func (s *Settings) withoutInstances() error {
+func (b *Block) withoutInstances() error {
 	at, what := hcl.Range{}, ""
 	switch {
-	case len(s.Executors) > 0:
-		at, what = s.Executors[0].Range, "executor"
-	case len(s.Credentials) > 0:
-		at, what = s.Credentials[0].Range, "credential"
-	case len(s.Sources) > 0:
-		at, what = s.Sources[0].Range, "template_source"
-	case len(s.Quotas) > 0:
-		at, what = s.Quotas[0].Range, "quota"
-	case s.Notify != nil:
-		at, what = s.Notify.Range, "notify"
+	case len(b.Executors) > 0:
+		at, what = b.Executors[0].Range, "executor"
+	case len(b.Credentials) > 0:
+		at, what = b.Credentials[0].Range, "credential"
+	case len(b.Sources) > 0:
+		at, what = b.Sources[0].Range, "template_source"
+	case len(b.Quotas) > 0:
+		at, what = b.Quotas[0].Range, "quota"
+	case b.Notify != nil:
+		at, what = b.Notify.Range, "notify"
 	default:
 		return nil
 	}
 	return syntax.WrongAt(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
 }
 
-// instanceRole refuses what a role does not use, or must not have.
-func (s *Settings) instanceRole(o *instances, env Env) error {
-	in := s.Instances
-	if !slices.Contains([]string{roleAll, rolePortal, roleRunner}, o.role) {
+// role refuses what a role does not use, or must not have.
+func (b *Block) role(o *Options, beside Beside) error {
+	in := b.Instances
+	if !slices.Contains([]string{RoleAll, RolePortal, RoleRunner}, o.Role) {
 		return syntax.WrongAt(in.Range, fmt.Errorf("the role %q is not all, portal or runner", in.Role))
 	}
-	if o.role != rolePortal {
-		return s.leads(env)
+	if o.Role != RolePortal {
+		return b.leads(beside)
 	}
 	refused := func(message string) error { return syntax.WrongAt(in.Range, errors.New(message)) }
 	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
@@ -123,65 +133,65 @@ func (s *Settings) instanceRole(o *instances, env Env) error {
 	switch {
 	case unused:
 		return refused("a portal has only role and forward_plain: all else is for those who lead")
-	case len(s.Executors)+len(s.Credentials)+len(s.Sources)+len(s.Quotas) > 0 || s.Notify != nil:
+	case len(b.Executors)+len(b.Credentials)+len(b.Sources)+len(b.Quotas) > 0 || b.Notify != nil:
 		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong to the servers of role all or runner")
-	case s.Registry == "":
+	case !beside.Registry:
 		return refused("a portal needs a registry, in which those who lead are found\nhint: name it with registry = \"HOST[/PREFIX]\"")
-	case env.States.Sealer != nil:
+	case beside.StateKeys:
 		return refused("a portal must not have the state keys\nhint: start it without OKARA_STATE_KEYS")
-	case len(s.Archives.KeyFiles) > 0:
+	case beside.ArchiveKeys:
 		return refused("a portal must not have archives.key_files: it serves no archives, and gives no tokens")
-	case len(s.UI.Keys) == 0:
+	case !beside.SessionKeys:
 		return refused("a portal needs ui.session_key_files, which seal its sessions and by which it knows who leads\nhint: those who lead name the same files in instances.portal_session_key_files")
-	case s.Depot != "" || len(s.GitHub)+len(s.Hooks)+len(s.Pulls) > 0 || s.Pass:
+	case beside.More:
 		return refused("a portal serves instances alone: no depot, github, hook, pull_through or pass_through")
 	}
 	return nil
 }
 
 // leads refuses what a replica that leads cannot do without.
-func (s *Settings) leads(env Env) error {
-	in := s.Instances
+func (b *Block) leads(beside Beside) error {
+	in := b.Instances
 	switch {
-	case s.Registry != "" && env.States.Sealer == nil && !in.Unsealed:
+	case beside.Registry && !beside.StateKeys && !in.Unsealed:
 		return syntax.WrongAt(in.Range, errors.New("instances need the state keys: who writes to the registry would own what they own\n"+
 			"hint: set OKARA_STATE_KEYS, or unsealed = true if nobody else writes there"))
-	case env.States.Sealer != nil && in.Unsealed:
+	case beside.StateKeys && in.Unsealed:
 		return syntax.WrongAt(in.Range, errors.New("unsealed = true, and there are state keys: one of the two is not meant"))
-	case in.Templates == "" && len(s.Sources) == 0 && !s.runsRemote():
+	case in.Templates == "" && len(b.Sources) == 0 && !beside.Remote:
 		return syntax.WrongAt(in.Range, errors.New("nothing says what may be launched\nhint: set templates = \"DIR\", or add a block template_source"))
-	case len(s.Executors) == 0:
+	case len(b.Executors) == 0:
 		return syntax.WrongAt(in.Range, errors.New("nothing says what runs tofu\nhint: add executor \"local\" {}"))
 	}
 	return nil
 }
 
-func (s *Settings) instanceNumbers(o *instances, _ Env) error {
-	in := s.Instances
+func (b *Block) numbers(o *Options, _ Beside) error {
+	in := b.Instances
 	switch {
-	case o.rate < 1:
-		return syntax.WrongAt(in.Range, fmt.Errorf("rate %d: at least 1 change a minute", o.rate))
-	case o.runs < 1 || o.runs > mostRuns:
-		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.runs, mostRuns))
+	case o.Rate < 1:
+		return syntax.WrongAt(in.Range, fmt.Errorf("rate %d: at least 1 change a minute", o.Rate))
+	case o.Runs < 1 || o.Runs > mostRuns:
+		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.Runs, mostRuns))
 	}
 	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
 
-// instanceDefaults are what templates have that say nothing else.
-func (s *Settings) instanceDefaults(o *instances, _ Env) (err error) {
-	in := s.Instances
+// defaults are what templates have that say nothing else.
+func (b *Block) defaults(o *Options, _ Beside) (err error) {
+	in := b.Instances
 	for name := range in.Config {
 		if !configName.MatchString(name) {
 			return syntax.WrongAt(in.Range, fmt.Errorf("config: %q is not a name that templates can write", name))
 		}
 	}
 	if in.TTL != nil {
-		if o.ttl, err = in.TTL.read(); err != nil {
+		if o.TTL, err = in.TTL.read(); err != nil {
 			return err
 		}
 	}
 	if c := in.Connection; c != nil {
-		o.connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
+		o.Connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
 		switch {
 		case c.Type == "web" && c.URL == "":
 			return syntax.WrongAt(c.Range, errors.New("a connection of type web needs a url"))
@@ -237,24 +247,24 @@ func (t *TTL) read() (*lifecycle.TTL, error) {
 	return out, nil
 }
 
-// instanceTemplates checks where templates come from.
-func (s *Settings) instanceTemplates(o *instances, _ Env) error {
-	if o.templates != "" {
-		if info, err := os.Stat(o.templates); err != nil || !info.IsDir() {
-			return syntax.WrongAt(s.Instances.Range, fmt.Errorf("templates %q is not a folder", o.templates))
+// templates checks where templates come from.
+func (b *Block) templates(o *Options, _ Beside) error {
+	if o.Templates != "" {
+		if info, err := os.Stat(o.Templates); err != nil || !info.IsDir() {
+			return syntax.WrongAt(b.Instances.Range, fmt.Errorf("templates %q is not a folder", o.Templates))
 		}
 	}
-	for _, in := range s.Sources {
-		source, err := s.templateSource(in)
+	for _, in := range b.Sources {
+		source, err := b.templateSource(in)
 		if err != nil {
 			return syntax.WrongAt(in.Range, fmt.Errorf("template_source %q: %w", in.Templates, err))
 		}
-		o.sources = append(o.sources, source)
+		o.Sources = append(o.Sources, source)
 	}
 	return nil
 }
 
-func (s *Settings) templateSource(source TemplateSource) (out portal.TemplateSource, err error) {
+func (b *Block) templateSource(source TemplateSource) (out portal.TemplateSource, err error) {
 	out = portal.TemplateSource{Templates: source.Templates, Modules: source.Modules, Credentials: source.Credentials, Max: source.Max}
 	if err := checkTemplateGlob(source.Templates); err != nil {
 		return out, err
@@ -268,7 +278,7 @@ func (s *Settings) templateSource(source TemplateSource) (out portal.TemplateSou
 		}
 	}
 	for _, name := range source.Credentials {
-		if !slices.ContainsFunc(s.Credentials, func(c Credential) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(b.Credentials, func(c Credential) bool { return c.Name == name }) {
 			return out, fmt.Errorf("there is no block credential %q", name)
 		}
 	}
@@ -289,20 +299,20 @@ func checkTemplateGlob(glob string) error {
 	return nil
 }
 
-// instanceQuotas reads the limits of owners: that of everybody has no name.
-func (s *Settings) instanceQuotas(o *instances, _ Env) error {
-	if q := s.Instances.Quota; q != nil {
+// quotas reads the limits of owners: that of everybody has no name.
+func (b *Block) quotas(o *Options, _ Beside) error {
+	if q := b.Instances.Quota; q != nil {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return syntax.WrongAt(q.Range, errors.New("a quota has user, group or both, each at least 1"))
 		}
-		o.limits.Quotas = append(o.limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
+		o.Limits.Quotas = append(o.Limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
 	}
-	for _, q := range s.Quotas {
+	for _, q := range b.Quotas {
 		refused := func(err error) error { return syntax.WrongAt(q.Range, fmt.Errorf("quota %q: %w", q.Name, err)) }
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
 			return refused(errors.New("it has user, group or both, each at least 1"))
 		}
-		if slices.ContainsFunc(o.limits.Quotas, func(other lifecycle.Quota) bool { return other.Name == q.Name }) {
+		if slices.ContainsFunc(o.Limits.Quotas, func(other lifecycle.Quota) bool { return other.Name == q.Name }) {
 			return refused(errors.New("it is there twice"))
 		}
 		for _, glob := range q.Templates {
@@ -310,16 +320,16 @@ func (s *Settings) instanceQuotas(o *instances, _ Env) error {
 				return refused(err)
 			}
 		}
-		o.limits.Quotas = append(o.limits.Quotas, lifecycle.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
+		o.Limits.Quotas = append(o.Limits.Quotas, lifecycle.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
 	}
 	return nil
 }
 
-// instanceRuns checks what runs tofu, and with what.
-func (s *Settings) instanceRuns(o *instances, _ Env) error {
-	for i, e := range s.Executors {
+// runs checks what runs tofu, and with what.
+func (b *Block) runs(o *Options, _ Beside) error {
+	for i, e := range b.Executors {
 		switch {
-		case e.Name != localExecutor:
+		case e.Name != LocalExecutor:
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: this server has local only; flux-terraform and flux-helm run on a cluster", e.Name))
 		case i > 0:
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q is there twice", e.Name))
@@ -328,10 +338,10 @@ func (s *Settings) instanceRuns(o *instances, _ Env) error {
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: %w", e.Name, err))
 		}
 		e.Program, e.Isolation = cmp.Or(e.Program, "tofu"), cmp.Or(e.Isolation, "sandbox")
-		o.executor = e
+		o.Executor = e
 	}
-	for i, c := range s.Credentials {
-		if slices.ContainsFunc(s.Credentials[:i], func(other Credential) bool { return other.Name == c.Name }) {
+	for i, c := range b.Credentials {
+		if slices.ContainsFunc(b.Credentials[:i], func(other Credential) bool { return other.Name == c.Name }) {
 			return syntax.WrongAt(c.Range, fmt.Errorf("credential %q is there twice", c.Name))
 		}
 		if err := c.check(); err != nil {
@@ -404,59 +414,38 @@ func (c Credential) check() error {
 	return nil
 }
 
-// instancePeers reads how replicas reach each other.
-func (s *Settings) instancePeers(o *instances, _ Env) error {
-	in := s.Instances
+// peers reads how replicas reach each other.
+func (b *Block) peers(o *Options, _ Beside) error {
+	in := b.Instances
 	if in.Advertise != "" {
 		u, err := portal.CheckPeer(in.Advertise, in.ForwardPlain)
 		if err != nil {
 			return syntax.WrongAt(in.Range, fmt.Errorf("advertise: %w", err))
 		}
-		o.advertise = u
+		o.Advertise = u
 	}
-	if o.role == roleRunner && o.advertise == nil {
+	if o.Role == RoleRunner && o.Advertise == nil {
 		return syntax.WrongAt(in.Range, errors.New("a runner answers what others hand on to it, and nothing says where it is reached\nhint: set advertise = \"https://HOST:PORT\""))
 	}
-	keys, err := s.portalKeys()
-	o.portalKeys = keys
-	return err
+	return nil
 }
 
-// portalKeys are the secrets that portals share with those who lead.
-func (s *Settings) portalKeys() ([]access.Key, error) {
-	var keys []access.Key
-	if s.Instances == nil {
-		return nil, nil
-	}
-	for _, file := range s.Instances.PortalKeys {
-		key, err := readArchiveKey(file)
-		if err == nil {
-			_, err = access.NewKeyring([]access.Key{key})
-		}
-		if err != nil {
-			return nil, syntax.WrongAt(s.Instances.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
-
-// instanceNotices reads who is told.
-func (s *Settings) instanceNotices(o *instances, env Env) error {
-	if s.Notify == nil {
+// notices reads who is told.
+func (b *Block) notices(o *Options, beside Beside) error {
+	if b.Notify == nil {
 		return nil
 	}
-	secret, err := env.Secret("", s.Notify.SecretFile)
+	secret, err := beside.Secret(b.Notify.SecretFile)
 	if err != nil {
-		return syntax.WrongAt(s.Notify.Range, err)
+		return syntax.WrongAt(b.Notify.Range, err)
 	}
-	u, err := url.Parse(s.Notify.URL)
+	u, err := url.Parse(b.Notify.URL)
 	if err != nil {
-		return syntax.WrongAt(s.Notify.Range, errors.New("notify: url is not the address of a receiver"))
+		return syntax.WrongAt(b.Notify.Range, errors.New("notify: url is not the address of a receiver"))
 	}
-	o.notify = &notify{url: u, secret: []byte(secret)}
-	if _, err := portal.NewNotifier(portal.NotifyOptions{URL: u, Secret: o.notify.secret}); err != nil {
-		return syntax.WrongAt(s.Notify.Range, err)
+	o.Notify = &Receiver{URL: u, Secret: []byte(secret)}
+	if _, err := portal.NewNotifier(portal.NotifyOptions{URL: u, Secret: o.Notify.Secret}); err != nil {
+		return syntax.WrongAt(b.Notify.Range, err)
 	}
 	return nil
 }

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package settings
 
 import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
+
+// Block has the blocks of a file that are about instances.
+type Block struct {
+	Instances   *Instances       `hcl:"instances,block"` // nil: none are launched here
+	Executors   []Executor       `hcl:"executor,block"`
+	Credentials []Credential     `hcl:"credential,block"`
+	Sources     []TemplateSource `hcl:"template_source,block"`
+	Quotas      []Quota          `hcl:"quota,block"`
+	Notify      *Notify          `hcl:"notify,block"` // nil: nobody is told
+}
 
 // Instances says that people may launch templates here.
 type Instances struct {
