@@ -125,7 +125,7 @@ func openAudit(ctx context.Context, reg *registries, s serverFlags, wanted trail
 	if err != nil {
 		return nil, err
 	}
-	o, err := (&stateFlags{}).options(reg.app)
+	o, err := (&keyFlags{}).stateOptions(reg.app)
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,10 @@ func (f failure) print(w io.Writer) {
 	}
 }
 
+// explain writes why a program that okara ran has failed, and what helps; it ended
+// with this code.
+func (a *app) explain(err error, code int) { a.newFailure(err, code, nil).print(a.err) }
+
 // fail prints how the command line failed. Where the result is on stdout already,
 // such as the list of a run that was partly done, it stays the only document.
 func (a *app) fail(f failure) {

@@ -26,7 +26,7 @@ server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server.
 accepted the ledger, and when, is written into it.`
 
 func newInstanceLedger(reg *registries) *cobra.Command {
-	var f stateFlags
+	var f keyFlags
 	var accept, force bool
 	cmd := &cobra.Command{
 		Use:     "ledger REPOSITORY --accept",
@@ -64,8 +64,8 @@ func newInstanceLedger(reg *registries) *cobra.Command {
 }
 
 // openLedger opens a ledger by the repository in which it began.
-func openLedger(reg *registries, f *stateFlags, reference string) (*ledger.Ledger, error) {
-	o, err := f.options(reg.app)
+func openLedger(reg *registries, f *keyFlags, reference string) (*ledger.Ledger, error) {
+	o, err := f.stateOptions(reg.app)
 	if err != nil {
 		return nil, err
 	}

@@ -127,11 +127,14 @@ func checkedLogin(username, password string) (oci.Credential, error) {
 	return oci.Credential{Username: username, Password: password}, nil
 }
 
+// maxLine bounds what readLine reads.
+const maxLine = 64 << 10
+
 // readLine reads up to a line end byte by byte, so that nothing of what
 // follows is taken away from the next reader.
 func readLine(in io.Reader) (string, error) {
 	var line []byte
-	for b := make([]byte, 1); len(line) < maxPassword; {
+	for b := make([]byte, 1); len(line) < maxLine; {
 		n, err := in.Read(b)
 		if n == 1 {
 			if b[0] == '\n' {

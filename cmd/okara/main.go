@@ -13,6 +13,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // where the system has no time zones
 
+	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -52,14 +53,19 @@ func mainCode() int {
 }
 
 // run executes one command line and returns the exit code of the process.
-// It is main without the process: nothing in it reads a global.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
-	a := &app{in: in, out: out, err: errOut, getenv: getenv, version: version()}
+	return execute(ctx, &app{in: in, out: out, err: errOut, getenv: getenv}, newRoot, args)
+}
+
+// execute runs one command line of the tree that newRoot makes, and returns the exit
+// code of the process. It is main without the process: nothing in it reads a global.
+func execute(ctx context.Context, a *app, newRoot func(*app) *cobra.Command, args []string) int {
+	a.version = version()
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errOut)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	cmd := root
 	stopTracing, err := a.startTracing(ctx)
 	if err == nil {

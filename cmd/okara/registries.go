@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/spf13/pflag"
+
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -28,7 +30,28 @@ type registries struct {
 
 	transport http.RoundTripper // built once by httpTransport
 	resolver  *credentials.Resolver
-	asked     atomic.Pointer[target]
+	asked     atomic.Pointer[asked]
+}
+
+// newRegistries returns the way to registries, and has hints name the credential that
+// one of them refused.
+func newRegistries(a *app) *registries {
+	reg := &registries{app: a}
+	a.used = reg.used
+	return reg
+}
+
+// addFlags adds the flags that every command has.
+func (reg *registries) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&reg.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
+	f.StringVar(&reg.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
+	f.StringVar(&reg.cert, "client-cert", "", "PEM `FILE` of a client certificate")
+	f.StringVar(&reg.key, "client-key", "", "PEM `FILE` of the client certificate's key")
+	f.BoolVar(&reg.insecure, "insecure", false, "do not verify TLS certificates")
+	f.BoolVar(&reg.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
+	f.BoolVar(&reg.json, "json", false, "print the result as one JSON document")
+	f.BoolVarP(&reg.quiet, "quiet", "q", false, "print the result and errors only")
+	f.BoolVar(&reg.debug, "debug", false, "log every registry request to stderr, without secrets")
 }
 
 // ociOptions returns how okara reaches any registry: the user's credentials,
@@ -51,13 +74,23 @@ func (reg *registries) ociOptions() (oci.Options, error) {
 // credential is that of a repository. What was asked for last is remembered, to be
 // named if the registry refuses it.
 func (reg *registries) credential(ctx context.Context, host, repository string) (oci.Credential, error) {
-	reg.asked.Store(&target{host: host, repository: repository})
+	reg.asked.Store(&asked{host: host, path: repository})
 	return reg.credentials().Credential(ctx, host, repository)
+}
+
+// asked is a registry, or with a path a repository of it.
+type asked struct{ host, path string }
+
+func (t asked) String() string {
+	if t.path == "" {
+		return t.host
+	}
+	return t.host + "/" + t.path
 }
 
 // usedCredential says with what a repository was asked.
 type usedCredential struct {
-	target  target
+	target  asked
 	name    string // "the password of me from FILE", "" for none; all that were tried, if several were
 	several bool
 	given   bool // it was given to okara itself
@@ -69,7 +102,7 @@ func (reg *registries) used() usedCredential {
 		return usedCredential{}
 	}
 	used := usedCredential{target: *t}
-	list, err := reg.credentials().Explain(context.Background(), t.host, t.repository)
+	list, err := reg.credentials().Explain(context.Background(), t.host, t.path)
 	if err != nil {
 		return used // the request failed for the same reason, which is the error
 	}

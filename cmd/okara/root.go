@@ -25,9 +25,8 @@ run; 125 is their own failure, 127 means that the program was not found.`
 
 // newRoot returns the whole command tree.
 func newRoot(a *app) *cobra.Command {
-	reg := &registries{app: a}
+	reg := newRegistries(a)
 	up := &upstreams{registries: reg}
-	a.used = reg.used
 	root := &cobra.Command{
 		Use:           "okara",
 		Short:         "OpenTofu and Terraform modules, providers and state in an OCI registry",
@@ -38,18 +37,7 @@ func newRoot(a *app) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(wrongFlag)
-	f := root.PersistentFlags()
-	f.StringVar(&reg.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
-	f.StringVar(&reg.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
-	f.StringVar(&reg.cert, "client-cert", "", "PEM `FILE` of a client certificate")
-	f.StringVar(&reg.key, "client-key", "", "PEM `FILE` of the client certificate's key")
-	f.BoolVar(&reg.insecure, "insecure", false, "do not verify TLS certificates")
-	f.BoolVar(&reg.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
-	f.BoolVar(&a.json, "json", false, "print the result as one JSON document")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print the result and errors only")
-	f.BoolVar(&a.debug, "debug", false, "log every registry request to stderr, without secrets")
-
+	reg.addFlags(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: "artifacts", Title: "Modules and providers:"},
 		&cobra.Group{ID: "state", Title: "State:"},
@@ -70,7 +58,7 @@ func newRoot(a *app) *cobra.Command {
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstancePlace(), newInstanceRun(a))
-	usageArgs(root)
+	wordUsage(root)
 	return root
 }
 

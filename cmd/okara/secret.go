@@ -75,6 +75,9 @@ func readSecret(getenv func(string) string, variable, file string) (string, erro
 	return strings.TrimSpace(string(b)), err
 }
 
+// maxToken bounds a token.
+const maxToken = 32 << 10
+
 // readToken reads the one token of a file, of standard input for "-". It is "" if
 // no file is named.
 func readToken(in io.Reader, file string) (string, error) {
@@ -89,12 +92,12 @@ func readToken(in io.Reader, file string) (string, error) {
 		defer f.Close()
 		in = f
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxSecret+1))
+	b, err := io.ReadAll(io.LimitReader(in, maxToken+1))
 	token := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the token: %w", err)
-	case token == "" || len(b) > maxSecret || !credentials.IsToken(token):
+	case token == "" || len(b) > maxToken || !credentials.IsToken(token):
 		return "", usageError("--token-file %s: no single token in it", file)
 	}
 	return token, nil

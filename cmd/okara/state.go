@@ -31,13 +31,18 @@ encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
 repository that they were sealed for. In a copy, name the one it was copied from:
 --primary-repository or OKARA_STATE_PRIMARY.`
 
-// stateFlags are the flags that every command below "state" has.
-type stateFlags struct {
+// keyFlags name the keys of states, and the repository that another is a copy of.
+type keyFlags struct {
 	keys       []string
 	identities []string
 	primary    string
-	unsealed   bool // set by commands that seal what is in clear
-	keep       int  // set by a command that prunes: so many versions; 0: all
+}
+
+// stateFlags are the flags that every command below "state" has.
+type stateFlags struct {
+	keyFlags
+	unsealed bool // set by commands that seal what is in clear
+	keep     int  // set by a command that prunes: so many versions; 0: all
 
 	block *backendblock.Backend // of the folder, where no repository is named; its keys are in the fields above
 	next  *envelope.Envelope    // set by rekey: the keys that seal from now on
@@ -71,10 +76,10 @@ func newState(reg *registries) *cobra.Command {
 	return cmd
 }
 
-// options returns how the commands store: as a backend block without further
+// stateOptions returns how commands store: as a backend block without further
 // arguments does, and with the keys of the command line.
-func (f *stateFlags) options(a *app) (statebackend.Options, error) {
-	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true, Unsealed: f.unsealed, MaxVersions: f.keep}
+func (f *keyFlags) stateOptions(a *app) (statebackend.Options, error) {
+	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true}
 	_, o.Primary, _ = strings.Cut(cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY")), "/") // without the host
 	keys := append(strings.Fields(a.getenv("OKARA_STATE_KEYS")), f.keys...)
 	identities := append(strings.Fields(a.getenv("OKARA_STATE_IDENTITIES")), f.identities...)
@@ -85,6 +90,16 @@ func (f *stateFlags) options(a *app) (statebackend.Options, error) {
 		}
 		o.Sealer = e
 	}
+	return o, nil
+}
+
+// options returns how this command stores.
+func (f *stateFlags) options(a *app) (statebackend.Options, error) {
+	o, err := f.stateOptions(a)
+	if err != nil {
+		return o, err
+	}
+	o.Unsealed, o.MaxVersions = f.unsealed, f.keep
 	if f.next != nil {
 		o.Sealer = rekeyer{o.Sealer, f.next}
 	}

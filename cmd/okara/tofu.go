@@ -170,7 +170,7 @@ func ran(a *app, program string, res bridge.Result, err error) error {
 	}
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]
-		a.newFailure(last, res.Code, nil).print(a.err)
+		a.explain(last, res.Code)
 	}
 	return childExit(res.Code)
 }

@@ -17,6 +17,13 @@ import (
 // mistypes is how many letters may be wrong in a word that is recognised.
 func mistypes(word string) int { return min(2, max(1, len(word)/3)) }
 
+// wordUsage makes a tree of commands say in its own words what is wrong with its
+// flags and arguments.
+func wordUsage(root *cobra.Command) {
+	root.SetFlagErrorFunc(wrongFlag)
+	usageArgs(root)
+}
+
 // usageArgs makes every command of the tree say in its own words what is wrong
 // with its arguments, with the exit code of usage.
 func usageArgs(cmd *cobra.Command) {
