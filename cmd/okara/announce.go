@@ -21,18 +21,18 @@ type announced struct {
 	Tag     string `json:"tag"` // of the event
 }
 
-func newDeprecate(reg *registries) *cobra.Command {
+func newDeprecate(reg *Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionDeprecate, "Warn the users of a version",
 		`Warn the users of a version, or with @* of all versions. The version stays
 listed and installable. tofu and terraform show the message for providers; their
 module protocol has no place for one, so for modules okara show and okara list do.`)
 }
 
-func newUndeprecate(reg *registries) *cobra.Command {
+func newUndeprecate(reg *Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
 }
 
-func newYank(reg *registries) *cobra.Command {
+func newYank(reg *Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionYank, "Withdraw a version",
 		`Withdraw a version: the front-end neither lists nor serves it, so that exact pins
 and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
@@ -40,14 +40,14 @@ Direct access by oci:// still works, unless --delete-tag removes the tag, which 
 every registry allows.`)
 }
 
-func newUnyank(reg *registries) *cobra.Command {
+func newUnyank(reg *Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionUnyank, "Take back a yank", `Take back a yank. Where the yank, or okara prune, removed the tag, it is put back,
 as long as the registry still has what it named.`)
 }
 
-func newAnnounce(reg *registries, action, short, long string) *cobra.Command {
+func newAnnounce(reg *Registries, action, short, long string) *cobra.Command {
 	an := depot.Announcement{Action: action}
-	var server serverFlags
+	var server ServerFlags
 	cmd := &cobra.Command{
 		Use:   action + " ADDRESS@VERSION",
 		Short: short,
@@ -63,16 +63,16 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			address, version, ok := strings.Cut(args[0], "@")
 			if !ok {
-				return usageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
+				return UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
 			}
 			it, err := addr.ParseItem(address)
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			if version != artifact.AllVersions {
 				v, err := addr.ParseVersion(version)
 				if err != nil {
-					return usageError("%w", err)
+					return UsageError("%w", err)
 				}
 				version = v.String()
 			}
@@ -81,11 +81,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			return reg.printResult(announced{action, address, version, tag}, action+" "+address+"@"+version)
+			return reg.PrintResult(announced{action, address, version, tag}, action+" "+address+"@"+version)
 		},
 	}
 	f := cmd.Flags()
-	server.add(f)
+	server.Add(f)
 	f.StringVarP(&an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
 	f.StringVar(&an.Actor, "actor", "", "`WHO` does this, for the record")
 	switch action {
@@ -99,8 +99,8 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // announceItem records the announcement and returns the tag of the event.
-func announceItem(ctx context.Context, reg *registries, s serverFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
-	front, err := openFrontend(reg, s, nil)
+func announceItem(ctx context.Context, reg *Registries, s ServerFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
+	front, err := OpenFrontEnd(reg, s, nil)
 	if err != nil {
 		return "", err
 	}
@@ -110,21 +110,21 @@ func announceItem(ctx context.Context, reg *registries, s serverFlags, it addr.I
 		case err != nil:
 			return "", err
 		case an.Version == artifact.AllVersions, an.Actor != "", an.DeleteTag:
-			return "", usageError("through --server it is one version, the actor is who the token is for, and tags stay")
+			return "", UsageError("through --server it is one version, the actor is who the token is for, and tags stay")
 		}
 		tag, err := front.Announce(ctx, path, an)
-		return tag, serverHint(err)
+		return tag, ServerHint(err)
 	}
-	client, layout, err := reg.registryClient()
+	client, layout, err := reg.Client()
 	if err != nil {
 		return "", err
 	}
 	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it, an)
 	for _, w := range warnings {
-		reg.note("warning: %s", w)
+		reg.Note("warning: %s", w)
 	}
 	if err == nil {
-		noteDelay(reg.app)
+		NoteDelay(reg.App)
 	}
 	return e.Tag, err
 }

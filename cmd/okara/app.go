@@ -10,25 +10,25 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// app is this process for one command line: its streams and environment, and how
+// App is this process for one command line: its streams and environment, and how
 // results and notes are printed. Commands take it, or what reaches further with
 // it: registries for OCI registries, upstreams for the hosts of others.
-type app struct {
-	in       io.Reader
-	out, err io.Writer
-	getenv   func(string) string
-	version  string
+type App struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Version  string
 
-	json  bool
-	quiet bool
-	debug bool
+	JSON  bool
+	Quiet bool
+	Debug bool
 
-	printed bool                  // a result is on stdout
+	Printed bool                  // a result is on stdout
 	used    func() usedCredential // what the last request to a registry was made with; nil: none was
-	tracer  trace.TracerProvider  // nil: nothing is traced
+	Tracer  trace.TracerProvider  // nil: nothing is traced
 }
 
-// version is the module version of the binary, or "devel".
+// Version is the module version of the binary, or "devel".
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
@@ -37,26 +37,26 @@ func version() string {
 	return info.Main.Version
 }
 
-func (a *app) userAgent() string { return "okara/" + a.version }
+func (a *App) UserAgent() string { return "okara/" + a.Version }
 
-// logger is the debug log of --debug, nil without it.
-func (a *app) logger() *slog.Logger {
-	if !a.debug {
+// Logger is the debug log of --debug, nil without it.
+func (a *App) Logger() *slog.Logger {
+	if !a.Debug {
 		return nil
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// warnLogger shows warnings to the user, and everything with --debug.
-func (a *app) warnLogger() *slog.Logger {
-	if l := a.logger(); l != nil {
+// WarnLogger shows warnings to the user, and everything with --debug.
+func (a *App) WarnLogger() *slog.Logger {
+	if l := a.Logger(); l != nil {
 		return l
 	}
 	level := slog.LevelWarn
-	if a.quiet {
+	if a.Quiet {
 		level = slog.LevelError
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
 }
 
 func withoutTime(groups []string, attr slog.Attr) slog.Attr {

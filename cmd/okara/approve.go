@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newApprove(reg *registries) *cobra.Command {
+func newApprove(reg *Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve ADDRESS@VERSION",
 		Short: "Publish a version that waits for approval or was blocked by a scan",
@@ -22,7 +22,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			client, layout, err := reg.registryClient()
+			client, layout, err := reg.Client()
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			return printPublished(reg.app, out)
+			return PrintPublished(reg.App, out)
 		},
 	}
 }

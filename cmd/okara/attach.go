@@ -23,7 +23,7 @@ type attached struct {
 	Digest  string `json:"digest"`
 }
 
-func newAttach(reg *registries) *cobra.Command {
+func newAttach(reg *Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "attach ADDRESS[@VERSION] FILE",
 		Short: "Attach an SBOM or a provenance statement to a version",
@@ -53,7 +53,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			return reg.printResult(attached{args[0], t.version.String(), mediaType, m.Digest.String()}, m.Digest.String())
+			return reg.PrintResult(attached{args[0], t.version.String(), mediaType, m.Digest.String()}, m.Digest.String())
 		},
 	}
 }
@@ -62,7 +62,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 func readAttachment(file string) (document []byte, mediaType string, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, "", usageError("%w", err)
+		return nil, "", UsageError("%w", err)
 	}
 	if info.Size() > maxAttachment {
 		return nil, "", fmt.Errorf("%s has %d bytes, at most %d: %w", file, info.Size(), maxAttachment, oci.ErrTooLarge)
@@ -71,7 +71,7 @@ func readAttachment(file string) (document []byte, mediaType string, err error) 
 		return nil, "", err
 	}
 	if mediaType, err = artifact.ReportType(document); err != nil {
-		return nil, "", usageError("%s is %w", file, err)
+		return nil, "", UsageError("%s is %w", file, err)
 	}
 	return document, mediaType, nil
 }

@@ -86,7 +86,7 @@ func newAttacked(t *testing.T) *attacked {
 	var ready struct {
 		URL    string
 		Routes []string
-		Error  failure
+		Error  Failure
 	}
 	if err := json.NewDecoder(out).Decode(&ready); err != nil {
 		t.Fatalf("%v: %s", err, log.String())

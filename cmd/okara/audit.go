@@ -27,8 +27,8 @@ const maxAudited = 100_000
 // maxAuditLine bounds a record as a server sends it.
 const maxAuditLine = 1 << 20
 
-func newAudit(reg *registries) *cobra.Command {
-	var server serverFlags
+func newAudit(reg *Registries) *cobra.Command {
+	var server ServerFlags
 	var decisions, asCSV bool
 	q := url.Values{}
 	cmd := &cobra.Command{
@@ -62,19 +62,19 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 			}
 			wanted, err := trail.ParseQuery(q)
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
-			if asCSV && reg.json {
-				return usageError("--csv and --json are two formats; name one")
+			if asCSV && reg.JSON {
+				return UsageError("--csv and --json are two formats; name one")
 			}
 			from, err := openAudit(cmd.Context(), reg, server, wanted, q)
 			if err != nil {
 				return err
 			}
-			return printAudit(reg.app, from, asCSV)
+			return printAudit(reg.App, from, asCSV)
 		},
 	}
-	server.add(cmd.Flags())
+	server.Add(cmd.Flags())
 	fl := cmd.Flags()
 	for name, usage := range auditFilters() {
 		fl.String(name, "", usage)
@@ -106,8 +106,8 @@ type audited struct {
 }
 
 // openAudit asks the server of --server, else reads the registry.
-func openAudit(ctx context.Context, reg *registries, s serverFlags, wanted trail.Query, q url.Values) (*audited, error) {
-	front, err := openFrontend(reg, s, nil)
+func openAudit(ctx context.Context, reg *Registries, s ServerFlags, wanted trail.Query, q url.Values) (*audited, error) {
+	front, err := OpenFrontEnd(reg, s, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -115,9 +115,9 @@ func openAudit(ctx context.Context, reg *registries, s serverFlags, wanted trail
 		a, err := auditOfServer(ctx, front, q)
 		return a, listHint(err)
 	case wanted.Decisions:
-		return nil, withHint(usageError("the registry has no decisions: a server keeps them in memory, and in the file of audit_log"), "name the server with --server URL")
+		return nil, WithHint(UsageError("the registry has no decisions: a server keeps them in memory, and in the file of audit_log"), "name the server with --server URL")
 	}
-	client, layout, err := reg.registryClient()
+	client, layout, err := reg.Client()
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +125,11 @@ func openAudit(ctx context.Context, reg *registries, s serverFlags, wanted trail
 	if err != nil {
 		return nil, err
 	}
-	o, err := (&keyFlags{}).stateOptions(reg.app)
+	o, err := (&KeyFlags{}).StateOptions(reg.App)
 	if err != nil {
 		return nil, err
 	}
-	t := trail.New(trail.Options{Repo: queue, Sealer: o.Sealer, Logger: reg.warnLogger()})
+	t := trail.New(trail.Options{Repo: queue, Sealer: o.Sealer, Logger: reg.WarnLogger()})
 	if err := t.Read(ctx); err != nil {
 		return nil, err
 	}
@@ -183,10 +183,10 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 }
 
 // printAudit prints the records, and says what shows that they were altered.
-func printAudit(a *app, from *audited, asCSV bool) error {
+func printAudit(a *App, from *audited, asCSV bool) error {
 	if asCSV {
-		a.printed = true
-		if err := from.csv(a.out); err != nil {
+		a.Printed = true
+		if err := from.csv(a.Out); err != nil {
 			return err
 		}
 		return altered(a, from)
@@ -197,7 +197,7 @@ func printAudit(a *app, from *audited, asCSV bool) error {
 	}{from, []*trail.Entry{}}
 	err := from.each(func(e *trail.Entry) error {
 		if len(doc.Records) == maxAudited {
-			return withHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
+			return WithHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
 		}
 		doc.Records = append(doc.Records, e)
 		return nil
@@ -212,7 +212,7 @@ func printAudit(a *app, from *audited, asCSV bool) error {
 	for _, e := range doc.Records {
 		rows = append(rows, auditRow(e))
 	}
-	if err := a.printResult(doc, table(rows)); err != nil {
+	if err := a.PrintResult(doc, Table(rows)); err != nil {
 		return err
 	}
 	return altered(a, from)
@@ -231,26 +231,26 @@ func auditRow(e *trail.Entry) []string {
 			what.WriteString(" " + more)
 		}
 	}
-	row := []string{timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
+	row := []string{Timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
 	for i, cell := range row {
-		row[i] = orDash(cell)
+		row[i] = OrDash(cell)
 	}
 	return row
 }
 
 // altered is the error for changes that somebody altered.
-func altered(a *app, from *audited) error {
+func altered(a *App, from *audited) error {
 	if from.decisions {
 		return nil
 	}
 	if !from.Protected {
-		a.note("not protected: without state keys who may write to the queue repository can write any change")
+		a.Note("not protected: without state keys who may write to the queue repository can write any change")
 	}
 	for _, one := range from.Altered {
-		a.note("audit altered: %s: %s", text.Line(one.Tag), text.Line(one.Reason))
+		a.Note("audit altered: %s: %s", text.Line(one.Tag), text.Line(one.Reason))
 	}
 	if n := len(from.Altered); n > 0 {
-		return withHint(fmt.Errorf("the changes were altered in the registry: %s", plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")
+		return WithHint(fmt.Errorf("the changes were altered in the registry: %s", Plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func newDoors(t *testing.T) *doors {
 
 func (d *doors) okara(args ...string) {
 	d.t.Helper()
-	if code, out, errOut := d.c.run(d.t, args...); code != exitOK {
+	if code, out, errOut := d.c.run(d.t, args...); code != ExitOK {
 		d.t.Fatalf("okara %s: exit %d\n%s%s", strings.Join(args, " "), code, out, errOut)
 	}
 }

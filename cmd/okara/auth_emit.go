@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newAuthEmit(reg *registries) *cobra.Command {
+func newAuthEmit(reg *Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "emit REFERENCE",
 		Short: "Print the oci_credentials block that gives OpenTofu the same credentials",
@@ -27,11 +27,11 @@ any other secret is printed as it is, so keep the output from logs.`,
 			if err != nil {
 				return err
 			}
-			list, err := reg.credentials().Explain(cmd.Context(), t.host, t.repository)
+			list, err := reg.Credentials().Explain(cmd.Context(), t.host, t.repository)
 			if err != nil {
 				return err
 			}
-			c, err := reg.credentials().Credential(cmd.Context(), t.host, t.repository)
+			c, err := reg.Credentials().Credential(cmd.Context(), t.host, t.repository)
 			if err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ any other secret is printed as it is, so keep the output from logs.`,
 			if err != nil {
 				return err
 			}
-			return reg.printResult(b, b.text())
+			return reg.PrintResult(b, b.text())
 		},
 	}
 }
@@ -71,7 +71,7 @@ func newOCIBlock(t target, helper string, c oci.Credential) (ociBlock, error) {
 	case c.RegistryToken != "":
 		return ociBlock{Label: t.String(), AccessToken: c.RegistryToken, RefreshToken: c.IdentityToken}, nil
 	case c.IdentityToken != "":
-		return ociBlock{}, withHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
+		return ociBlock{}, WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
 			"OpenTofu can read it from a credential helper: keep it in one, and name that in docker_credentials_helper")
 	case c.Password != "":
 		return ociBlock{Label: t.String(), Username: c.Username, Password: c.Password}, nil

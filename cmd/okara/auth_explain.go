@@ -25,7 +25,7 @@ type explanation struct {
 	Accepted   *bool                   `json:"accepted,omitempty"`
 }
 
-func newAuthExplain(reg *registries) *cobra.Command {
+func newAuthExplain(reg *Registries) *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "explain REFERENCE",
@@ -44,13 +44,13 @@ exit code.`,
 				return err
 			}
 			e := explanation{Reference: t.String()}
-			if e.Candidates, err = reg.credentials().Explain(cmd.Context(), t.host, t.repository); err != nil {
+			if e.Candidates, err = reg.Credentials().Explain(cmd.Context(), t.host, t.repository); err != nil {
 				return err
 			}
 			if !offline {
 				e.answered(askRegistry(cmd.Context(), reg, t))
 			}
-			return reg.printResult(e, e.text())
+			return reg.PrintResult(e, e.text())
 		},
 	}
 	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask the registry")
@@ -63,8 +63,8 @@ const askTimeout = 20 * time.Second
 // askRegistry reads something small with the user's credentials. A repository
 // is asked and not the API's root, because some registries let nobody into
 // the root.
-func askRegistry(ctx context.Context, reg *registries, t target) error {
-	o, err := reg.ociOptions()
+func askRegistry(ctx context.Context, reg *Registries, t target) error {
+	o, err := reg.OCIOptions()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newAuthToken(reg *registries) *cobra.Command {
+func newAuthToken(reg *Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token HOST",
 		Short: "Print a registry credential as one token for TF_TOKEN_... variables",
@@ -24,7 +24,7 @@ output is a secret.`,
 			if err != nil {
 				return err
 			}
-			c, err := reg.credentials().Credential(cmd.Context(), t.host, t.repository)
+			c, err := reg.Credentials().Credential(cmd.Context(), t.host, t.repository)
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ output is a secret.`,
 				return noCredential(t)
 			}
 			token := credentials.EncodeToken(c)
-			return reg.printResult(map[string]string{"token": token}, token)
+			return reg.PrintResult(map[string]string{"token": token}, token)
 		},
 	}
 }

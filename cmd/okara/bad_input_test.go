@@ -84,76 +84,76 @@ func TestBadInput(t *testing.T) {
 		{"module with a symlink loop", badModule(func(t *testing.T, dir string) {
 			mustLink(t, "b", filepath.Join(dir, "a"))
 			mustLink(t, "a", filepath.Join(dir, "b"))
-		}), exitFailure, "a: symbolic link to b: refused"},
+		}), ExitFailure, "a: symbolic link to b: refused"},
 		{"module with a symlink loop, dereferenced", badModule(func(t *testing.T, dir string) {
 			mustLink(t, "b", filepath.Join(dir, "a"))
 			mustLink(t, "a", filepath.Join(dir, "b"))
-		}, "--dereference"), exitFailure, "a: symbolic link to b"},
+		}, "--dereference"), ExitFailure, "a: symbolic link to b"},
 		{"module with a folder that links to itself", badModule(func(t *testing.T, dir string) {
 			mustLink(t, ".", filepath.Join(dir, "again"))
-		}, "--dereference"), exitFailure, "again: symbolic link to ."},
+		}, "--dereference"), ExitFailure, "again: symbolic link to ."},
 		{"module of 20,000 files", badModule(func(t *testing.T, dir string) {
 			for i := range 20_000 {
 				mustWrite(t, filepath.Join(dir, fmt.Sprintf("f%d.tf", i)), nil)
 			}
-		}), exitFailure, "more than 10000 files"},
-		{"module version that is not SemVer", badModuleVersion("1.0"), exitUsage, "did you mean 1.0.0?"},
-		{"module version with a leading zero", badModuleVersion("1.02.3"), exitUsage, "1.02.3"},
-		{"module version that is a word", badModuleVersion("latest"), exitUsage, `"latest"`},
+		}), ExitFailure, "more than 10000 files"},
+		{"module version that is not SemVer", badModuleVersion("1.0"), ExitUsage, "did you mean 1.0.0?"},
+		{"module version with a leading zero", badModuleVersion("1.02.3"), ExitUsage, "1.02.3"},
+		{"module version that is a word", badModuleVersion("latest"), ExitUsage, `"latest"`},
 
 		// An archive of a module that another tool pushed.
-		{"module archive with ../", badArchive(newZipOf(t, module, escape)), exitFailure, `"../escaped"`},
-		{"module archive with a link", badArchive(newZipOf(t, module, link)), exitFailure, `"link"`},
-		{"module archive that is a bomb", badArchive(newZipOf(t, module, bomb)), exitFailure, `"bomb": expands to more than`},
-		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), exitFailure, `"bomb"`},
-		{"module archive of 20,000 files", badArchive(newZipOf(t, manyFiles(20_000)...)), exitFailure, "more than 10000 files"},
+		{"module archive with ../", badArchive(newZipOf(t, module, escape)), ExitFailure, `"../escaped"`},
+		{"module archive with a link", badArchive(newZipOf(t, module, link)), ExitFailure, `"link"`},
+		{"module archive that is a bomb", badArchive(newZipOf(t, module, bomb)), ExitFailure, `"bomb": expands to more than`},
+		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), ExitFailure, `"bomb"`},
+		{"module archive of 20,000 files", badArchive(newZipOf(t, manyFiles(20_000)...)), ExitFailure, "more than 10000 files"},
 
 		// A folder that is published as a provider.
-		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), exitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
-		{"provider zip of another type", badProvider(map[string][]byte{"terraform-provider-other_1.0.0_linux_amd64.zip": good}, sign...), exitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
-		{"provider version that is not SemVer", badProviderVersion("1.0", nil, sign...), exitUsage, "did you mean 1.0.0?"},
-		{"provider zip with ../", badProvider(one(newZipOf(t, plugin, escape)), sign...), exitFailure, `unsafe path "../escaped"`},
-		{"provider zip with a link", badProvider(one(newZipOf(t, plugin, link)), sign...), exitFailure, `"link" in the zip is not a regular file`},
-		{"provider zip that is a bomb", badProvider(one(newZipOf(t, plugin, bomb)), sign...), exitFailure, "expands to more than"},
-		{"provider zip that claims 5 GiB", badProvider(one(newZipOf(t, plugin, lie)), sign...), exitFailure, "expands to more than"},
-		{"provider zip that understates its size", badProvider(one(newZipOf(t, plugin, small)), sign...), exitFailure, "zip: "},
-		{"provider zip of 20,000 files", badProvider(one(newZipOf(t, append(manyFiles(20_000), plugin)...)), sign...), exitFailure, "20001 files, at most 10000"},
-		{"provider index over 4 MiB", badProvider(manyPlatforms(7000, good), sign...), exitFailure, "at most 4194304"},
-		{"SHA256SUMS that lies", badProvider(signed(sound.signs(t, zeros)), "--key", sound.public), exitFailure, badZip + " has "},
-		{"SHA256SUMS that forgets a zip", badProvider(signed(sound.signs(t, "")), "--key", sound.public), exitFailure, badZip + " is not listed"},
-		{"signature of an expired key", badProvider(signed(expired.signs(t, sum)), "--key", expired.public), exitFailure, "key has expired"},
-		{"signature of a revoked key", badProvider(signed(revoked.signs(t, sum)), "--key", revoked.public), exitFailure, "key is revoked"},
-		{"signature of an unknown key", badProvider(signed(stranger.signs(t, sum)), "--key", sound.public), exitFailure, "signed by an unknown key: " + stranger.id},
-		{"no signature", badProvider(one(good)), exitFailure, "SHA256SUMS is not signed"},
-		{"an expired key that shall sign", badProvider(one(good), "--sign-key", expired.private), exitFailure, "key has expired"},
-		{"a revoked key that shall sign", badProvider(one(good), "--sign-key", revoked.private), exitFailure, "key is revoked"},
+		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
+		{"provider zip of another type", badProvider(map[string][]byte{"terraform-provider-other_1.0.0_linux_amd64.zip": good}, sign...), ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
+		{"provider version that is not SemVer", badProviderVersion("1.0", nil, sign...), ExitUsage, "did you mean 1.0.0?"},
+		{"provider zip with ../", badProvider(one(newZipOf(t, plugin, escape)), sign...), ExitFailure, `unsafe path "../escaped"`},
+		{"provider zip with a link", badProvider(one(newZipOf(t, plugin, link)), sign...), ExitFailure, `"link" in the zip is not a regular file`},
+		{"provider zip that is a bomb", badProvider(one(newZipOf(t, plugin, bomb)), sign...), ExitFailure, "expands to more than"},
+		{"provider zip that claims 5 GiB", badProvider(one(newZipOf(t, plugin, lie)), sign...), ExitFailure, "expands to more than"},
+		{"provider zip that understates its size", badProvider(one(newZipOf(t, plugin, small)), sign...), ExitFailure, "zip: "},
+		{"provider zip of 20,000 files", badProvider(one(newZipOf(t, append(manyFiles(20_000), plugin)...)), sign...), ExitFailure, "20001 files, at most 10000"},
+		{"provider index over 4 MiB", badProvider(manyPlatforms(7000, good), sign...), ExitFailure, "at most 4194304"},
+		{"SHA256SUMS that lies", badProvider(signed(sound.signs(t, zeros)), "--key", sound.public), ExitFailure, badZip + " has "},
+		{"SHA256SUMS that forgets a zip", badProvider(signed(sound.signs(t, "")), "--key", sound.public), ExitFailure, badZip + " is not listed"},
+		{"signature of an expired key", badProvider(signed(expired.signs(t, sum)), "--key", expired.public), ExitFailure, "key has expired"},
+		{"signature of a revoked key", badProvider(signed(revoked.signs(t, sum)), "--key", revoked.public), ExitFailure, "key is revoked"},
+		{"signature of an unknown key", badProvider(signed(stranger.signs(t, sum)), "--key", sound.public), ExitFailure, "signed by an unknown key: " + stranger.id},
+		{"no signature", badProvider(one(good)), ExitFailure, "SHA256SUMS is not signed"},
+		{"an expired key that shall sign", badProvider(one(good), "--sign-key", expired.private), ExitFailure, "key has expired"},
+		{"a revoked key that shall sign", badProvider(one(good), "--sign-key", revoked.private), ExitFailure, "key is revoked"},
 
 		// A provider that is mirrored from a folder.
-		{"mirrored zip with ../", badMirror(badZip, newZipOf(t, plugin, escape)), exitPartly, `unsafe path "../escaped"`},
-		{"mirrored zip with a link", badMirror(badZip, newZipOf(t, plugin, link)), exitPartly, `"link" in the zip is not a regular file`},
-		{"mirrored zip that is a bomb", badMirror(badZip, newZipOf(t, plugin, bomb)), exitPartly, "expands to more than"},
-		{"mirrored zip that claims 5 GiB", badMirror(badZip, newZipOf(t, plugin, lie)), exitPartly, "expands to more than"},
-		{"mirrored zip that understates its size", badMirror(badZip, newZipOf(t, plugin, small)), exitPartly, "zip: "},
-		{"mirrored zip named wrongly", badMirror("terraform-provider-dns_1_linux_amd64.zip", good), exitPartly, "no version"},
+		{"mirrored zip with ../", badMirror(badZip, newZipOf(t, plugin, escape)), ExitPartly, `unsafe path "../escaped"`},
+		{"mirrored zip with a link", badMirror(badZip, newZipOf(t, plugin, link)), ExitPartly, `"link" in the zip is not a regular file`},
+		{"mirrored zip that is a bomb", badMirror(badZip, newZipOf(t, plugin, bomb)), ExitPartly, "expands to more than"},
+		{"mirrored zip that claims 5 GiB", badMirror(badZip, newZipOf(t, plugin, lie)), ExitPartly, "expands to more than"},
+		{"mirrored zip that understates its size", badMirror(badZip, newZipOf(t, plugin, small)), ExitPartly, "zip: "},
+		{"mirrored zip named wrongly", badMirror("terraform-provider-dns_1_linux_amd64.zip", good), ExitPartly, "no version"},
 
 		// A provider that is mirrored from a registry of somebody else.
-		{"mirrored SHA256SUMS that lies", badOriginOf(good, sound.signs(t, zeros), sound), exitPartly, badZip + " has "},
-		{"mirrored SHA256SUMS that forgets a zip", badOriginOf(good, sound.signs(t, ""), sound), exitPartly, badZip + " is not listed"},
-		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), exitPartly, "key has expired"},
-		{"mirrored signature of a revoked key", badOriginOf(good, revoked.signs(t, sum), revoked), exitPartly, "key is revoked"},
-		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), exitPartly, "signed by an unknown key: " + stranger.id},
-		{"mirrored signature of a key that is not trusted", with(badOriginOf(good, sound.signs(t, sum), sound), "--openpgp-key", stranger.public), exitPartly, "trusted keys: signed by an unknown key: " + sound.id},
-		{"mirrored without a signature, trusted keys", with(badMirror(badZip, good), "--openpgp-key", sound.public), exitPartly, "SHA256SUMS is not signed"},
-		{"mirrored module, trusted keys", with(func(*testing.T) []string { return []string{"mirror", "net/vpc/aws"} }, "--openpgp-key", sound.public), exitPartly, "refused: not verified: a module has no OpenPGP signature"},
-		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), exitPartly, "SHA256SUMS is not signed"},
-		{"mirrored index over 4 MiB", largeIndex, exitPartly, "4194304"},
+		{"mirrored SHA256SUMS that lies", badOriginOf(good, sound.signs(t, zeros), sound), ExitPartly, badZip + " has "},
+		{"mirrored SHA256SUMS that forgets a zip", badOriginOf(good, sound.signs(t, ""), sound), ExitPartly, badZip + " is not listed"},
+		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), ExitPartly, "key has expired"},
+		{"mirrored signature of a revoked key", badOriginOf(good, revoked.signs(t, sum), revoked), ExitPartly, "key is revoked"},
+		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), ExitPartly, "signed by an unknown key: " + stranger.id},
+		{"mirrored signature of a key that is not trusted", with(badOriginOf(good, sound.signs(t, sum), sound), "--openpgp-key", stranger.public), ExitPartly, "trusted keys: signed by an unknown key: " + sound.id},
+		{"mirrored without a signature, trusted keys", with(badMirror(badZip, good), "--openpgp-key", sound.public), ExitPartly, "SHA256SUMS is not signed"},
+		{"mirrored module, trusted keys", with(func(*testing.T) []string { return []string{"mirror", "net/vpc/aws"} }, "--openpgp-key", sound.public), ExitPartly, "refused: not verified: a module has no OpenPGP signature"},
+		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), ExitPartly, "SHA256SUMS is not signed"},
+		{"mirrored index over 4 MiB", largeIndex, ExitPartly, "4194304"},
 
 		// A bundle that somebody carried over.
-		{"bundle with ../", badBundle(tarFile{name: "../escaped"}), exitFailure, `"../escaped" does not belong into an OCI layout`},
-		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), exitFailure, "is not a regular file"},
-		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), exitFailure, "its bytes have another digest"},
-		{"bundle that lacks a blob", badBundle(), exitNotFound, "load the earlier bundle first"},
-		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), exitFailure, "is no repository of a module or provider"},
+		{"bundle with ../", badBundle(tarFile{name: "../escaped"}), ExitFailure, `"../escaped" does not belong into an OCI layout`},
+		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), ExitFailure, "is not a regular file"},
+		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), ExitFailure, "its bytes have another digest"},
+		{"bundle that lacks a blob", badBundle(), ExitNotFound, "load the earlier bundle first"},
+		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), ExitFailure, "is no repository of a module or provider"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

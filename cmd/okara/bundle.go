@@ -28,14 +28,14 @@ A bundle is a tar of an OCI image layout, which any OCI tool can read. The same
 content gives the same file. Creating and loading can be interrupted at any
 time; the next run goes on where the last one stopped.`
 
-func newBundle(reg *registries) *cobra.Command {
-	cmd := parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
+func newBundle(reg *Registries) *cobra.Command {
+	cmd := Parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
 	cmd.Long = bundleLong
-	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.app), newBundleVerify(reg.app), newBundleLoad(reg))
+	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.App), newBundleVerify(reg.App), newBundleLoad(reg))
 	return cmd
 }
 
-func newBundleCreate(reg *registries) *cobra.Command {
+func newBundleCreate(reg *Registries) *cobra.Command {
 	var since, signKey, passphraseFile string
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -53,14 +53,14 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
   okara bundle create next.tar net/vpc/aws --since week.tar`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := readPrivateKey(reg.app, signKey, passphraseFile)
+			key, err := readPrivateKey(reg.App, signKey, passphraseFile)
 			if err != nil {
 				return err
 			}
 			if err := bundleCreate(cmd.Context(), reg, args[0], args[1:], since, policy); err != nil || key == nil {
 				return err
 			}
-			return bundleSign(reg.app, args[0], key)
+			return bundleSign(reg.App, args[0], key)
 		},
 	}
 	f := cmd.Flags()
@@ -71,7 +71,7 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 	return cmd
 }
 
-func bundleCreate(ctx context.Context, reg *registries, file string, addresses []string, since string, policy policyFlags) error {
+func bundleCreate(ctx context.Context, reg *Registries, file string, addresses []string, since string, policy policyFlags) error {
 	o := bundle.CreateOptions{}
 	var err error
 	if o.Policy, err = policy.read(); err != nil {
@@ -99,12 +99,12 @@ func bundleCreate(ctx context.Context, reg *registries, file string, addresses [
 		return err
 	}
 	if report.Resumed > 0 {
-		reg.note("continued an earlier run: %d blobs were there", report.Resumed)
+		reg.Note("continued an earlier run: %d blobs were there", report.Resumed)
 	}
-	return reg.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, text.Size(report.Bytes)))
+	return reg.PrintResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, text.Size(report.Bytes)))
 }
 
-func bundleSign(a *app, file string, key *signing.Key) error {
+func bundleSign(a *App, file string, key *signing.Key) error {
 	b, err := bundle.Open(file)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func bundleSign(a *app, file string, key *signing.Key) error {
 	defer b.Close()
 	name, err := b.Sign(key, time.Now())
 	if err == nil {
-		a.note("signed with key %s: %s", key.ID(), name)
+		a.Note("signed with key %s: %s", key.ID(), name)
 	}
 	return err
 }
@@ -127,7 +127,7 @@ type bundleSignature struct {
 // openBundle opens a bundle and, if key files are given, checks its signature
 // before anything else of it is used. A signature that nobody checks is said to be
 // there.
-func openBundle(a *app, file string, keyFiles []string) (*bundle.File, bundleSignature, error) {
+func openBundle(a *App, file string, keyFiles []string) (*bundle.File, bundleSignature, error) {
 	keys, err := readPublicKeys(keyFiles)
 	if err != nil {
 		return nil, bundleSignature{}, err
@@ -143,13 +143,13 @@ func openBundle(a *app, file string, keyFiles []string) (*bundle.File, bundleSig
 	return b, s, nil
 }
 
-func checkBundle(a *app, b *bundle.File, keys []signing.PublicKey) (bundleSignature, error) {
+func checkBundle(a *App, b *bundle.File, keys []signing.PublicKey) (bundleSignature, error) {
 	file, err := b.Signed()
 	switch {
 	case err != nil:
 		return bundleSignature{}, err
 	case len(keys) == 0 && file != "":
-		a.note("warning: the signature %s was not checked: --key names the keys to trust", file)
+		a.Note("warning: the signature %s was not checked: --key names the keys to trust", file)
 		return bundleSignature{File: file}, nil
 	case len(keys) == 0:
 		return bundleSignature{}, nil
@@ -158,7 +158,7 @@ func checkBundle(a *app, b *bundle.File, keys []signing.PublicKey) (bundleSignat
 	if err != nil {
 		return bundleSignature{}, err
 	}
-	a.note("signed by key %s %s", key.ID, key.UserID)
+	a.Note("signed by key %s %s", key.ID, key.UserID)
 	return bundleSignature{File: file, Checked: true, Key: key.ID}, nil
 }
 
@@ -193,7 +193,7 @@ type bundleVerified struct {
 	Signature bundleSignature `json:"signature"`
 }
 
-func newBundleVerify(a *app) *cobra.Command {
+func newBundleVerify(a *App) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
@@ -217,7 +217,7 @@ Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return a.printResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, text.Size(report.Bytes)))
+			return a.PrintResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, text.Size(report.Bytes)))
 		},
 	}
 	bundleKeys(cmd, &keys)
@@ -228,7 +228,7 @@ func bundleKeys(cmd *cobra.Command, keys *[]string) {
 	cmd.Flags().StringArrayVar(keys, "key", nil, "armored OpenPGP public key `FILE` that must have signed the bundle (repeatable)")
 }
 
-func newBundleLoad(reg *registries) *cobra.Command {
+func newBundleLoad(reg *Registries) *cobra.Command {
 	var keys []string
 	var status, images bool
 	var policy policyFlags
@@ -268,7 +268,7 @@ content, 5 denied.`,
 	return cmd
 }
 
-func bundleLoad(ctx context.Context, reg *registries, file string, keys []string, o bundle.LoadOptions, flags policyFlags) error {
+func bundleLoad(ctx context.Context, reg *Registries, file string, keys []string, o bundle.LoadOptions, flags policyFlags) error {
 	var err error
 	if o.Policy, err = flags.read(); err != nil {
 		return err
@@ -278,24 +278,24 @@ func bundleLoad(ctx context.Context, reg *registries, file string, keys []string
 		return err
 	}
 	defer done()
-	b, _, err := openBundle(reg.app, file, keys)
+	b, _, err := openBundle(reg.App, file, keys)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	report, err := bundle.Load(ctx, d, b, o)
 	if errors.Is(err, bundle.ErrImage) {
-		return withHint(err, "--images takes container images too")
+		return WithHint(err, "--images takes container images too")
 	}
 	if err != nil {
 		return err
 	}
 	done()
 	for _, w := range report.Warnings {
-		reg.note("warning: %s", w)
+		reg.Note("warning: %s", w)
 	}
 	summary := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
-	if err := reg.printResult(report, summary); err != nil {
+	if err := reg.PrintResult(report, summary); err != nil {
 		return err
 	}
 	if n := len(report.Refused); n > 0 {
@@ -305,6 +305,6 @@ func bundleLoad(ctx context.Context, reg *registries, file string, keys []string
 		return nil
 	}
 	err = fmt.Errorf("%d versions exist with other content: %w", len(report.Conflict), oci.ErrExists)
-	return withHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
+	return WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
 		"both contents are intact; publish the other one under a new version")
 }

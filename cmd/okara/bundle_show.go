@@ -20,7 +20,7 @@ type bundleShown struct {
 	Entries   []bundle.Entry  `json:"entries"`
 }
 
-func newBundleShow(a *app) *cobra.Command {
+func newBundleShow(a *App) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
 		Use:   "show FILE",
@@ -41,7 +41,7 @@ Exit codes: 0 listed, 1 not a bundle or not signed by a key of --key, 2 usage.`,
 	return cmd
 }
 
-func bundleShow(ctx context.Context, a *app, file string, keys []string) error {
+func bundleShow(ctx context.Context, a *App, file string, keys []string) error {
 	b, signature, err := openBundle(a, file, keys)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func bundleShow(ctx context.Context, a *app, file string, keys []string) error {
 	report := b.Report()
 	rows := [][]string{{"REPOSITORY", "TAG", "KIND", "SIZE", "DETAIL"}}
 	for _, e := range entries {
-		rows = append(rows, []string{e.Repository, orDash(e.Tag), e.Kind, text.Size(e.Bytes), orDash(e.Detail)})
+		rows = append(rows, []string{e.Repository, OrDash(e.Tag), e.Kind, text.Size(e.Bytes), OrDash(e.Detail)})
 	}
-	return a.printResult(bundleShown{signature, report.Blobs, report.Required, entries}, table(rows))
+	return a.PrintResult(bundleShown{signature, report.Blobs, report.Required, entries}, Table(rows))
 }

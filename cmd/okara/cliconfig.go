@@ -50,7 +50,7 @@ type cliConfig struct {
 	write     string
 }
 
-func newCLIConfig(reg *registries) *cobra.Command {
+func newCLIConfig(reg *Registries) *cobra.Command {
 	var c cliConfig
 	cmd := &cobra.Command{
 		Use:     "cli-config [URL]",
@@ -64,7 +64,7 @@ func newCLIConfig(reg *registries) *cobra.Command {
 				return err
 			}
 			c.server = nil
-			return printCLIConfig(reg.app, c, server)
+			return printCLIConfig(reg.App, c, server)
 		},
 	}
 	fl := cmd.Flags()
@@ -78,7 +78,7 @@ func newCLIConfig(reg *registries) *cobra.Command {
 	return cmd
 }
 
-func printCLIConfig(a *app, c cliConfig, server string) error {
+func printCLIConfig(a *App, c cliConfig, server string) error {
 	var err error
 	if c.server, err = parseServer(server); err != nil {
 		return err
@@ -89,7 +89,7 @@ func printCLIConfig(a *app, c cliConfig, server string) error {
 	if err := checkHostname(c.hostname); err != nil {
 		return err
 	}
-	token, err := readToken(a.in, c.tokenFile)
+	token, err := ReadToken(a.In, c.tokenFile)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func printCLIConfig(a *app, c cliConfig, server string) error {
 		return err
 	}
 	if c.write == "" {
-		_, err := io.WriteString(a.out, text)
+		_, err := io.WriteString(a.Out, text)
 		return err
 	}
 	if err := files.Replace(c.write, []byte(text), 0o600); err != nil {
@@ -108,7 +108,7 @@ func printCLIConfig(a *app, c cliConfig, server string) error {
 	if err != nil {
 		return err
 	}
-	a.note("to use it: export TF_CLI_CONFIG_FILE=%s", file)
+	a.Note("to use it: export TF_CLI_CONFIG_FILE=%s", file)
 	return nil
 }
 
@@ -117,12 +117,12 @@ const probeTimeout = 5 * time.Second
 
 // withScheme puts a scheme before the address of a server that has none, the one in
 // which its discovery document is answered for.
-func withScheme(ctx context.Context, reg *registries, server string) (string, error) {
+func withScheme(ctx context.Context, reg *Registries, server string) (string, error) {
 	u, err := netaddr.ParseServer(server)
 	if err != nil || strings.Contains(server, "://") {
 		return server, nil // parseServer says what is wrong
 	}
-	t, err := reg.httpTransport()
+	t, err := reg.Transport()
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +131,7 @@ func withScheme(ctx context.Context, reg *registries, server string) (string, er
 			return u.String(), nil
 		}
 	}
-	reg.note("warning: %s answers neither https nor http, https is assumed", u.Host)
+	reg.Note("warning: %s answers neither https nor http, https is assumed", u.Host)
 	u.Scheme = "https"
 	return u.String(), nil
 }
@@ -161,14 +161,14 @@ const plainURL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 func parseServer(s string) (*url.URL, error) {
 	u, err := netaddr.ParseServer(s)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, UsageError("%w", err)
 	}
 	if u.Scheme == "http" && !netaddr.IsLoopback(u.Host) {
-		return nil, withHint(usageError("%s: tofu and terraform need https for a server on another machine", s),
+		return nil, WithHint(UsageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
 	if strings.Trim(u.Host+u.Path, plainURL) != "" {
-		return nil, usageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
+		return nil, UsageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
 	}
 	return u, nil
 }
@@ -176,10 +176,10 @@ func parseServer(s string) (*url.URL, error) {
 // checkHostname refuses what the tools refuse in a module source address.
 func checkHostname(host string) error {
 	if _, err := addr.ParseProvider(host + "/n/t"); err != nil {
-		return &exitError{code: exitUsage, err: err}
+		return &ExitError{Code: ExitUsage, Err: err}
 	}
 	if !strings.Contains(host, ".") {
-		return withHint(usageError("%s: tofu and terraform refuse modules from a host name without a dot", host),
+		return WithHint(UsageError("%s: tofu and terraform refuse modules from a host name without a dot", host),
 			"give --hostname a name with a dot, or use 127.0.0.1 instead of localhost")
 	}
 	return nil
@@ -214,11 +214,11 @@ func (c cliConfig) render(token string) (string, error) {
 	for _, origin := range c.origins {
 		p, err := addr.ParseProvider(origin + "/n/t")
 		if err != nil {
-			return "", usageError("--origin: %v", err)
+			return "", UsageError("--origin: %v", err)
 		}
 		modules := modulesOf(p.Hostname)
 		if token != "" && modules != "" {
-			return "", withHint(usageError("--origin %s: the tools would send the token to %s too, with requests for modules", p.Hostname, p.Hostname),
+			return "", WithHint(UsageError("--origin %s: the tools would send the token to %s too, with requests for modules", p.Hostname, p.Hostname),
 				"leave out --origin: the network mirror then serves these providers")
 		}
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n%s    \"providers.v1\" = %q\n  }\n}\n",
@@ -273,7 +273,7 @@ func (c cliConfig) installation(b *strings.Builder) error {
 func (c cliConfig) ociMirrors(b *strings.Builder) error {
 	host, prefix, err := addr.SplitRegistry(c.ociMirror)
 	if err != nil {
-		return usageError("--oci-mirror: %v", err)
+		return UsageError("--oci-mirror: %v", err)
 	}
 	base := host
 	if prefix != "" {

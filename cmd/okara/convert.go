@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newConvert(reg *registries) *cobra.Command {
+func newConvert(reg *Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a module package of another tool with all of okara's layers",
@@ -33,11 +33,11 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := addr.ParseModule(args[1])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			v, err := addr.ParseVersion(args[2])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			from, tag, err := openTag(cmd.Context(), reg, args[0])
 			if err != nil {
@@ -50,22 +50,22 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 			out, err := d.ConvertModule(cmd.Context(), from, tag, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{})
 			done()
 			if err != nil {
-				return publishHint(err)
+				return PublishHint(err)
 			}
-			return printPublished(reg.app, out)
+			return PrintPublished(reg.App, out)
 		},
 	}
 	return cmd
 }
 
 // openTag opens the repository of a reference with a tag; a port is not one.
-func openTag(ctx context.Context, reg *registries, s string) (r *oci.Repo, tag string, err error) {
+func openTag(ctx context.Context, reg *Registries, s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {
-		return nil, "", usageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
+		return nil, "", UsageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
 	}
 	tag = s[i+1:]
-	if r, err = reg.openRepo(s[:i]); err != nil {
+	if r, err = reg.OpenRepo(s[:i]); err != nil {
 		return nil, "", err
 	}
 	if _, err = r.Resolve(ctx, tag); errors.Is(err, oci.ErrNotFound) {

@@ -33,7 +33,7 @@ type depotFlags struct {
 }
 
 func newDepot(up *upstreams) *cobra.Command {
-	cmd := parent("depot", "artifacts", "Keep a registry filled from a depot file")
+	cmd := Parent("depot", "artifacts", "Keep a registry filled from a depot file")
 	cmd.Long = depotLong
 	cmd.AddCommand(newDepotValidate(up), newDepotPlan(up), newDepotApply(up), newDepotStatus(up), newDepotImport(up))
 	return cmd
@@ -49,7 +49,7 @@ func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
 			return cobra.NoArgs(cmd, args)
 		}
 		if cmd.Flags().Changed("file") {
-			return usageError("%s and --file %s are two depot files; name one", args[0], f.file)
+			return UsageError("%s and --file %s are two depot files; name one", args[0], f.file)
 		}
 		f.file = args[0]
 		return nil
@@ -59,7 +59,7 @@ func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
 func readSet(file string) (*supply.Set, error) {
 	set, err := supply.ReadSet(file)
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
 	return set, nil
 }
@@ -71,10 +71,10 @@ func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	if up.registry == "" && set.Registry != "" {
-		up.registry = set.Registry
+	if up.Registry == "" && set.Registry != "" {
+		up.Registry = set.Registry
 	}
-	d, done, err := openDepot(up.registries)
+	d, done, err := openDepot(up.Registries)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -57,15 +57,15 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 			lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s %s %s: %s", r.Action, r.Entry, r.Version, r.State), ": "))
 		}
 	}
-	if err := up.printResult(results, strings.Join(lines, "\n")); err != nil {
+	if err := up.PrintResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	for _, d := range drift {
-		up.note("drift: %s", d)
+		up.Note("drift: %s", d)
 	}
-	up.note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
+	up.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
 	if count["failed"]+len(drift) > 0 {
-		return partlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
+		return PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}
 	return nil
 }

@@ -38,15 +38,15 @@ cluster has both groups, a name without its group means okara's.`,
   okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && registry == "" {
-				return usageError("name lock files, folders or YAML files, or --from-registry HOST")
+				return UsageError("name lock files, folders or YAML files, or --from-registry HOST")
 			}
 			switch as {
 			case "depot":
 				return depotImport(cmd.Context(), up, args, registry, namespace)
 			case "kubernetes":
-				return importKubernetes(up.app, args, registry)
+				return importKubernetes(up.App, args, registry)
 			}
-			return usageError("--as %s: want depot or kubernetes", as)
+			return UsageError("--as %s: want depot or kubernetes", as)
 		},
 	}
 	addAllowInternal(cmd.Flags(), &up.allowed)
@@ -57,14 +57,14 @@ cluster has both groups, a name without its group means okara's.`,
 }
 
 // importKubernetes prints resources for the operator.
-func importKubernetes(a *app, args []string, registry string) error {
+func importKubernetes(a *App, args []string, registry string) error {
 	if registry != "" {
-		return usageError("--as kubernetes reads OpenDepot's resources, not --from-registry")
+		return UsageError("--as kubernetes reads OpenDepot's resources, not --from-registry")
 	}
 	var manifests [][]byte
 	for _, arg := range args {
 		if !isManifest(arg) {
-			return usageError("%s: --as kubernetes reads OpenDepot's resources from YAML files, or - for standard input", arg)
+			return UsageError("%s: --as kubernetes reads OpenDepot's resources from YAML files, or - for standard input", arg)
 		}
 		src, err := readInput(a, arg)
 		if err != nil {
@@ -76,7 +76,7 @@ func importKubernetes(a *app, args []string, registry string) error {
 	if err != nil {
 		return err
 	}
-	return a.printResult(map[string]string{"manifests": text}, strings.TrimSuffix(text, "\n"))
+	return a.PrintResult(map[string]string{"manifests": text}, strings.TrimSuffix(text, "\n"))
 }
 
 // isManifest reports whether an argument is a file of resources.
@@ -85,7 +85,7 @@ func isManifest(arg string) bool {
 }
 
 func depotImport(ctx context.Context, up *upstreams, args []string, registry, namespace string) error {
-	entries, interval, err := importFiles(up.app, args)
+	entries, interval, err := importFiles(up.App, args)
 	if err != nil {
 		return err
 	}
@@ -102,13 +102,13 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 	}
 	text := supply.Render(entries, interval)
 	if _, err := supply.ParseSet("the imported depot file", []byte(text)); err != nil {
-		up.note("%s", text)
-		return withHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
+		up.Note("%s", text)
+		return WithHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
 	}
-	return up.printResult(entries, strings.TrimSuffix(text, "\n"))
+	return up.PrintResult(entries, strings.TrimSuffix(text, "\n"))
 }
 
-func importFiles(a *app, args []string) (entries []supply.Imported, interval int, err error) {
+func importFiles(a *App, args []string) (entries []supply.Imported, interval int, err error) {
 	var locks []*lockfile.File
 	for _, arg := range args {
 		if isManifest(arg) {
@@ -167,7 +167,7 @@ func projectFiles(names []string) (locks, installed []string, err error) {
 			return nil
 		})
 		if err != nil {
-			return nil, nil, &exitError{code: exitUsage, err: err}
+			return nil, nil, &ExitError{Code: ExitUsage, Err: err}
 		}
 	}
 	return locks, installed, nil
@@ -180,11 +180,11 @@ const dataFolder = ".terraform"
 const maxInput = 64 << 20
 
 // readInput reads a file, or standard input for "-".
-func readInput(a *app, name string) ([]byte, error) {
+func readInput(a *App, name string) ([]byte, error) {
 	if name != "-" {
 		return os.ReadFile(name)
 	}
-	b, err := io.ReadAll(io.LimitReader(a.in, maxInput+1))
+	b, err := io.ReadAll(io.LimitReader(a.In, maxInput+1))
 	if err == nil && len(b) > maxInput {
 		err = fmt.Errorf("standard input has more than %d bytes", maxInput)
 	}

@@ -51,14 +51,14 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	}
 	text := ""
 	if len(rows) > 1 {
-		text = strings.TrimSuffix(table(rows), "\n")
+		text = strings.TrimSuffix(Table(rows), "\n")
 	}
-	if err := up.printResult(p, text); err != nil {
+	if err := up.PrintResult(p, text); err != nil {
 		return err
 	}
-	up.note("%d versions, %d changes", len(p.Steps), changes)
+	up.Note("%d versions, %d changes", len(p.Steps), changes)
 	if failed > 0 {
-		return partlyError("%d entries could not be read", failed)
+		return PartlyError("%d entries could not be read", failed)
 	}
 	return nil
 }

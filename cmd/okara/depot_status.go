@@ -23,19 +23,19 @@ func newDepotStatus(up *upstreams) *cobra.Command {
 A depot file has one common record in the registry. A Kubernetes operator keeps a
 record of its own for each module and provider; RECORD says which one a line is from.`,
 		Example: "  okara depot status --registry registry.example.com/platform --json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.registries, f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.Registries, f) },
 	}
 	f.add(up, cmd)
 	return cmd
 }
 
-func depotStatus(ctx context.Context, reg *registries, f depotFlags) error {
-	if reg.registry == "" && reg.getenv("OKARA_REGISTRY") == "" {
+func depotStatus(ctx context.Context, reg *Registries, f depotFlags) error {
+	if reg.Registry == "" && reg.Getenv("OKARA_REGISTRY") == "" {
 		set, err := readSet(f.file)
 		if err != nil {
 			return err
 		}
-		reg.registry = set.Registry
+		reg.Registry = set.Registry
 	}
 	d, done, err := openDepot(reg)
 	if err != nil {
@@ -46,7 +46,7 @@ func depotStatus(ctx context.Context, reg *registries, f depotFlags) error {
 	if err != nil {
 		return err
 	}
-	return reg.printResult(knownVersions(common, own), recordText(common, own))
+	return reg.PrintResult(knownVersions(common, own), recordText(common, own))
 }
 
 // knownVersions are the versions of all records, by entry. Of an entry that has its own
@@ -74,7 +74,7 @@ func recordText(common *supply.Record, own []*supply.Record) string {
 	for _, rec := range own {
 		add(rec, "own")
 	}
-	return strings.Join(append([]string{strings.TrimSuffix(table(rows), "\n")}, notes...), "\n")
+	return strings.Join(append([]string{strings.TrimSuffix(Table(rows), "\n")}, notes...), "\n")
 }
 
 // entryRow counts the versions of an entry, and tells of those that need a person.

@@ -142,7 +142,7 @@ func TestServeDepotRefusesABrokenFile(t *testing.T) {
 	var log bytes.Buffer
 	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 	code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--depot", file}, strings.NewReader(""), &log, &log, getenv)
-	if code != exitUsage || !strings.Contains(log.String(), "depot.hcl:1") {
+	if code != ExitUsage || !strings.Contains(log.String(), "depot.hcl:1") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
 }

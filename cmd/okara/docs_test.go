@@ -84,7 +84,7 @@ func TestDocumentedCommands(t *testing.T) {
 
 func checkCommand(t *testing.T, page, line string, flags bool) {
 	t.Helper()
-	root := newRoot(&app{getenv: func(string) string { return "" }, out: io.Discard, err: io.Discard})
+	root := newRoot(&App{Getenv: func(string) string { return "" }, Out: io.Discard, Err: io.Discard})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	command, rest, err := root.Find(strings.Fields(line)[1:])

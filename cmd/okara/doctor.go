@@ -29,7 +29,7 @@ reads in it follow the verdict. A registry on which locking is refused exits 1.
 Where the registry refuses to delete, the litmus test uses the repository
 REPOSITORY/okara-doctor, which can be removed afterwards.`
 
-func newDoctor(reg *registries) *cobra.Command {
+func newDoctor(reg *Registries) *cobra.Command {
 	var thorough, dryRun bool
 	var peer string
 	cmd := &cobra.Command{
@@ -41,9 +41,9 @@ func newDoctor(reg *registries) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if peer != "" && !strings.Contains(args[0], "/") {
-				return usageError("repository %q has no path", args[0])
+				return UsageError("repository %q has no path", args[0])
 			}
-			o := doctor.Options{Repository: args[0], Peer: peer, Record: !dryRun, Open: reg.openThrough, Tool: reg.userAgent(), Note: reg.note}
+			o := doctor.Options{Repository: args[0], Peer: peer, Record: !dryRun, Open: reg.OpenThrough, Tool: reg.UserAgent(), Note: reg.Note}
 			if thorough {
 				o.Rounds = 1000
 			}
@@ -51,7 +51,7 @@ func newDoctor(reg *registries) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := reg.printResult(r, doctorText(r)); err != nil {
+			if err := reg.PrintResult(r, doctorText(r)); err != nil {
 				return err
 			}
 			if r.Verdict.Locking == statebackend.LockingRefused {
@@ -77,5 +77,5 @@ func doctorText(r doctor.Report) string {
 		statebackend.LockingSettle:  "locks, and waits 2 s for the tag list to settle",
 		statebackend.LockingRefused: "locking is refused",
 	}[v.Locking]
-	return table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
+	return Table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newDoctorArtifacts(reg *registries) *cobra.Command {
+func newDoctorArtifacts(reg *Registries) *cobra.Command {
 	var deep, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
@@ -43,7 +43,7 @@ module or provider.`,
   okara doctor artifacts acme/dns --deep --json
   okara doctor artifacts --rebuild-catalog`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, layout, err := reg.registryClient()
+			client, layout, err := reg.Client()
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ module or provider.`,
 				return err
 			}
 			if rebuild {
-				if err := rebuildCatalog(cmd.Context(), reg.app, d, items); err != nil {
+				if err := rebuildCatalog(cmd.Context(), reg.App, d, items); err != nil {
 					return err
 				}
 			}
@@ -62,9 +62,9 @@ module or provider.`,
 				return err
 			}
 			if len(args) == 0 {
-				findings = append(findings, parkedJobs(cmd.Context(), reg.app, client, layout)...)
+				findings = append(findings, parkedJobs(cmd.Context(), reg.App, client, layout)...)
 			}
-			return printFindings(reg.app, findings, n)
+			return PrintFindings(reg.App, findings, n)
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
@@ -78,35 +78,35 @@ func parseItems(args []string) ([]addr.Item, error) {
 	for _, arg := range args {
 		it, err := addr.ParseSelection(arg)
 		if err != nil {
-			return nil, usageError("%w", err)
+			return nil, UsageError("%w", err)
 		}
 		items = append(items, it.Item)
 	}
 	return items, nil
 }
 
-func rebuildCatalog(ctx context.Context, a *app, d *depot.Depot, items []addr.Item) error {
+func rebuildCatalog(ctx context.Context, a *App, d *depot.Depot, items []addr.Item) error {
 	n, err := d.RebuildCatalog(ctx, items)
 	if err != nil && len(items) == 0 {
-		return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
+		return WithHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {
-		a.note("%d repositories in the catalog", n)
+		a.Note("%d repositories in the catalog", n)
 	}
 	return err
 }
 
-// printFindings prints what was found in n repositories; that is an error, too.
-func printFindings(a *app, findings []depot.Finding, n int) error {
-	a.note("%d repositories examined", n)
+// PrintFindings prints what was found in n repositories; that is an error, too.
+func PrintFindings(a *App, findings []depot.Finding, n int) error {
+	a.Note("%d repositories examined", n)
 	if len(findings) == 0 {
-		return a.printResult([]depot.Finding{}, "")
+		return a.PrintResult([]depot.Finding{}, "")
 	}
 	var rows [][]string
 	for _, f := range findings {
 		rows = append(rows, []string{f.Repository + ":" + f.Tag, f.Problem + "; " + f.Remedy})
 	}
-	if err := a.printResult(findings, table(rows)); err != nil {
+	if err := a.PrintResult(findings, Table(rows)); err != nil {
 		return err
 	}
 	return fmt.Errorf("%d findings", len(findings))

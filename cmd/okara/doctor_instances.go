@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func newDoctorInstances(reg *registries) *cobra.Command {
+func newDoctorInstances(reg *Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "instances",
@@ -32,7 +32,7 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 		Example: `  okara doctor instances --server https://okara.example.com`,
 		Args:    cobra.NoArgs,
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
-			client, layout, err := reg.registryClient()
+			client, layout, err := reg.Client()
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			return printFindings(reg.app, findings, n)
+			return PrintFindings(reg.App, findings, n)
 		}),
 	}
 	f.add(reg, cmd, false)

@@ -16,10 +16,10 @@ import (
 
 // parkedJobs are the jobs of the queue that wait for a person, with what to do.
 // Whoever may not read the queue is told so.
-func parkedJobs(ctx context.Context, a *app, client *oci.Client, layout addr.Layout) []depot.Finding {
+func parkedJobs(ctx context.Context, a *App, client *oci.Client, layout addr.Layout) []depot.Finding {
 	findings, err := parkedFindings(ctx, client, layout)
 	if err != nil {
-		a.note("warning: the queue of okara serve was not examined: %v", err)
+		a.Note("warning: the queue of okara serve was not examined: %v", err)
 	}
 	return findings
 }

@@ -50,7 +50,7 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("%d conflicts in %d rounds", v.Conflicts, v.Rounds)
 			}
 			refused := tt.locking == statebackend.LockingRefused
-			if (o.code == exitFailure) != refused {
+			if (o.code == ExitFailure) != refused {
 				t.Errorf("exit %d: %s", o.code, o.err)
 			}
 			var tags []string
@@ -62,10 +62,10 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("scratch tags stay: %v", scratch)
 			}
 			push := okara(t, "state", "push", reference, newFile(t, "s", stateText("a", 1)))
-			if refused && (push.code != exitFailure || !strings.Contains(push.err, "locking refused")) {
+			if refused && (push.code != ExitFailure || !strings.Contains(push.err, "locking refused")) {
 				t.Errorf("push where locking is refused: exit %d, %s", push.code, push.err)
 			}
-			if !refused && push.code != exitOK {
+			if !refused && push.code != ExitOK {
 				t.Errorf("push: exit %d, %s", push.code, push.err)
 			}
 		})
@@ -92,7 +92,7 @@ func TestDoctorThorough(t *testing.T) {
 func TestDoctorPeer(t *testing.T) {
 	reference, peer := ocitest.New(t, ocitest.Quirks{})+"/infra/state", ocitest.New(t, ocitest.Quirks{})
 	o := okara(t, "doctor", reference, "--peer", peer)
-	if o.code != exitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
+	if o.code != ExitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
 }
@@ -111,10 +111,10 @@ func TestDoctorArtifactsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := okara(t, "doctor", "artifacts", "--registry", host)
-	if o.code != exitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
+	if o.code != ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
-	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != exitNotFound {
+	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != ExitNotFound {
 		t.Errorf("named: exit %d\n%s", o.code, o.err)
 	}
 }

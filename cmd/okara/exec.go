@@ -21,7 +21,7 @@ set TF_BACKEND_OCI_<NAME> instead.
 Exit codes: those of the command; 125 when okara itself fails; 127 when there is
 no such command.`
 
-func newExec(reg *registries) *cobra.Command {
+func newExec(reg *Registries) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "exec [--chdir DIR] -- CMD [ARGS...]", Short: "Run a command that uses tofu or terraform with its state in the registry",
@@ -34,7 +34,7 @@ func newExec(reg *registries) *cobra.Command {
 				return noProgram(args[0], "", err)
 			}
 			res, err := bridge.RunIn(cmd.Context(), dir, append([]string{path}, args[1:]...), bridgeOptions(reg))
-			return ran(reg.app, path, res, err)
+			return ran(reg.App, path, res, err)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "chdir", ".", "root module `DIR` that the command works in")

@@ -19,9 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// failure is how a command line that failed ends: as text on stderr, and with
+// Failure is how a command line that failed ends: as text on stderr, and with
 // --json as the one document on stdout.
-type failure struct {
+type Failure struct {
 	Code   int    `json:"code"`
 	Reason string `json:"reason"`
 	Hint   string `json:"hint,omitempty"`
@@ -29,13 +29,13 @@ type failure struct {
 }
 
 // newFailure has the hint that an error carries, or the general one of its class.
-func (a *app) newFailure(err error, code int, cmd *cobra.Command) failure {
-	f := failure{Code: code, Reason: strings.TrimRight(states.Remedy(err), "\n")}
+func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
+	f := Failure{Code: code, Reason: strings.TrimRight(states.Remedy(err), "\n")}
 	if e, ok := errors.AsType[*hintError](err); ok {
 		f.Hint = e.hint
 	} else if before, own, ok := strings.Cut(f.Reason, "\nhint: "); ok {
 		f.Reason, f.Hint = before, own
-	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == exitUsage && !hasType[*syntax.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
+	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == ExitUsage && !hasType[*syntax.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
 		f.Hint = usageHint(cmd)
 	}
 	if e, ok := errors.AsType[*depot.ConflictError](err); ok && e.Next != (addr.Version{}) {
@@ -45,22 +45,22 @@ func (a *app) newFailure(err error, code int, cmd *cobra.Command) failure {
 }
 
 // print writes the message, then the hint on a line of its own.
-func (f failure) print(w io.Writer) {
+func (f Failure) print(w io.Writer) {
 	fmt.Fprintf(w, "okara: %s\n", text.Block(f.Reason))
 	if f.Hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", text.Block(f.Hint))
 	}
 }
 
-// explain writes why a program that okara ran has failed, and what helps; it ended
+// Explain writes why a program that okara ran has failed, and what helps; it ended
 // with this code.
-func (a *app) explain(err error, code int) { a.newFailure(err, code, nil).print(a.err) }
+func (a *App) Explain(err error, code int) { a.newFailure(err, code, nil).print(a.Err) }
 
 // fail prints how the command line failed. Where the result is on stdout already,
 // such as the list of a run that was partly done, it stays the only document.
-func (a *app) fail(f failure) {
-	f.print(a.err)
-	if a.json && !a.printed {
-		_ = a.printResult(map[string]failure{"error": f}, "") // the exit code says so too
+func (a *App) fail(f Failure) {
+	f.print(a.Err)
+	if a.JSON && !a.Printed {
+		_ = a.PrintResult(map[string]Failure{"error": f}, "") // the exit code says so too
 	}
 }

@@ -27,7 +27,7 @@ type gcResult struct {
 	DryRun       bool               `json:"dry_run"`
 }
 
-func newGC(a *app) *cobra.Command {
+func newGC(a *App) *cobra.Command {
 	var storage string
 	var o embedded.Collection
 	cmd := &cobra.Command{
@@ -50,18 +50,18 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 	return cmd
 }
 
-func collect(ctx context.Context, a *app, storage string, o embedded.Collection) error {
+func collect(ctx context.Context, a *App, storage string, o embedded.Collection) error {
 	if storage == "" {
-		storage = dataDir(a.getenv)
+		storage = dataDir(a.Getenv)
 	}
 	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), o)
 	switch {
 	case errors.Is(err, embedded.ErrInUse):
-		return withHint(err, "a running okara serve frees the space itself, see --gc-interval; to do it now, stop the server first")
+		return WithHint(err, "a running okara serve frees the space itself, see --gc-interval; to do it now, stop the server first")
 	case errors.Is(err, fs.ErrNotExist):
-		return withHint(&exitError{code: exitNotFound, err: err}, "name the directory of okara serve with --storage")
+		return WithHint(&ExitError{Code: ExitNotFound, Err: err}, "name the directory of okara serve with --storage")
 	case errors.Is(err, embedded.ErrDamaged):
-		return withHint(err, "nothing was removed; restore that manifest from a backup or push it again, or delete its tag")
+		return WithHint(err, "nothing was removed; restore that manifest from a backup or push it again, or delete its tag")
 	case err != nil:
 		return err
 	}
@@ -77,5 +77,5 @@ func collect(ctx context.Context, a *app, storage string, o embedded.Collection)
 	if c.Repositories == nil {
 		c.Repositories = []embedded.Garbage{}
 	}
-	return a.printResult(gcResult{storage, c.Blobs, c.Bytes, c.Used, c.Repositories, o.DryRun}, strings.Join(words, "\n"))
+	return a.PrintResult(gcResult{storage, c.Blobs, c.Bytes, c.Used, c.Repositories, o.DryRun}, strings.Join(words, "\n"))
 }

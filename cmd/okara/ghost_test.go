@@ -30,11 +30,11 @@ func TestGhosts(t *testing.T) {
 		out  string
 		err  []string
 	}{
-		{[]string{"list"}, exitOK, "net/vpc/aws", []string{entry}},
-		{[]string{"list", "net/vpc/aws"}, exitOK, "1.0.0", []string{event}},
-		{[]string{"show", "net/vpc/aws"}, exitOK, "1.0.0", []string{event, "tag=2.0.0"}},
-		{[]string{"show", "net/vpc/aws@2.0.0"}, exitNotFound, "", []string{"tag=2.0.0"}},
-		{[]string{"doctor", "artifacts"}, exitFailure, "2.0.0", nil},
+		{[]string{"list"}, ExitOK, "net/vpc/aws", []string{entry}},
+		{[]string{"list", "net/vpc/aws"}, ExitOK, "1.0.0", []string{event}},
+		{[]string{"show", "net/vpc/aws"}, ExitOK, "1.0.0", []string{event, "tag=2.0.0"}},
+		{[]string{"show", "net/vpc/aws@2.0.0"}, ExitNotFound, "", []string{"tag=2.0.0"}},
+		{[]string{"doctor", "artifacts"}, ExitFailure, "2.0.0", nil},
 	} {
 		o := okara(t, append(tt.args, registry)...)
 		if o.code != tt.code || !strings.Contains(o.out, tt.out) {

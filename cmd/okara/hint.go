@@ -25,7 +25,7 @@ import (
 
 // classHint returns what helps against most errors of a class. It follows the
 // cause: advice about the network is for those who got no answer.
-func (a *app) classHint(err error) string {
+func (a *App) classHint(err error) string {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return a.refusedHint(err)
@@ -56,7 +56,7 @@ func (a *app) classHint(err error) string {
 
 // refusedHint names the credential that was refused and where it is kept, never
 // its secret.
-func (a *app) refusedHint(err error) string {
+func (a *App) refusedHint(err error) string {
 	if oci.WithheldByPolicy(err) {
 		return "the registry wants a signature, or no known vulnerability, before it hands anything out; exempt this project from that rule, or sign with a client that the registry exempts"
 	}

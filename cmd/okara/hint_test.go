@@ -52,7 +52,7 @@ func TestHints(t *testing.T) {
 		{"no TLS", cause(http.ErrSchemeMismatch), "--plain-http"},
 		{"anything else", cause(io.ErrUnexpectedEOF), network},
 	} {
-		got := (&app{}).classHint(c.err)
+		got := (&App{}).classHint(c.err)
 		if !strings.Contains(got, c.want) || c.want != network && strings.Contains(got, network) {
 			t.Errorf("%s: hint %q, want %q", c.name, got, c.want)
 		}
@@ -70,11 +70,11 @@ func TestHintOfFullRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Resolve(t.Context(), "state-default")
-	if got := (&app{}).classHint(err); !strings.Contains(got, "failed") { // a HEAD has no body
+	if got := (&App{}).classHint(err); !strings.Contains(got, "failed") { // a HEAD has no body
 		t.Errorf("%v: hint %q", err, got)
 	}
 	_, err = r.Fetch(t.Context(), "state-default")
-	if got := (&app{}).classHint(err); !strings.Contains(got, "disk is full") {
+	if got := (&App{}).classHint(err); !strings.Contains(got, "disk is full") {
 		t.Errorf("%v: hint %q", err, got)
 	}
 }

@@ -25,8 +25,8 @@ const instanceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such instance t
 cannot be done now or a quota is used up, 5 denied.`
 
 // newInstance groups what people do with instances.
-func newInstance(reg *registries) *cobra.Command {
-	cmd := parent("instance", "instances", "Launch templates, and look after what was launched")
+func newInstance(reg *Registries) *cobra.Command {
+	cmd := Parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
 
 Every command but "ledger" asks the server that --server or OKARA_SERVER names, with the token
@@ -45,16 +45,16 @@ An instance is named by its id, ten letters and digits.`
 
 // portalFlags name the server of instances.
 type portalFlags struct {
-	server serverFlags
+	server ServerFlags
 	key    string
 }
 
-// add gives a command the flags, and completes the id that is its first argument.
-func (f *portalFlags) add(reg *registries, cmd *cobra.Command, changes bool) {
+// Add gives a command the flags, and completes the id that is its first argument.
+func (f *portalFlags) add(reg *Registries, cmd *cobra.Command, changes bool) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.server.url, "server", "", "the server at this `URL` (OKARA_SERVER)")
-	fl.StringVar(&f.server.tokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
-	fl.StringVar(&f.server.audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
+	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
+	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 	if changes {
 		fl.StringVar(&f.key, "key", "", "go on with the change of this `KEY`, whose answer got lost: it is done once")
 	}
@@ -64,19 +64,19 @@ func (f *portalFlags) add(reg *registries, cmd *cobra.Command, changes bool) {
 }
 
 // open returns the client of the server.
-func (f *portalFlags) open(reg *registries) (*portalclient.Client, error) {
-	front, err := openFrontend(reg, f.server, nil)
+func (f *portalFlags) open(reg *Registries) (*portalclient.Client, error) {
+	front, err := OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
 		return nil, err
 	}
 	if front == nil {
-		return nil, withHint(usageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+		return nil, WithHint(UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
 	}
 	return &portalclient.Client{Front: front, Key: f.key}, nil
 }
 
 // asking makes a command's RunE of what asks the server.
-func (f *portalFlags) asking(reg *registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
+func (f *portalFlags) asking(reg *Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := f.open(reg)
 		if err != nil {
@@ -88,13 +88,13 @@ func (f *portalFlags) asking(reg *registries, ask func(ctx context.Context, c *p
 
 // verb makes a command's RunE of one change of the instance that is its first
 // argument.
-func (f *portalFlags) verb(reg *registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
+func (f *portalFlags) verb(reg *Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
 	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		one, err := change(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
-		return printInstance(reg.app, one)
+		return printInstance(reg.App, one)
 	})
 }
 
@@ -110,34 +110,34 @@ func instanceError(err error, args []string) error {
 	}
 	switch {
 	case e.Reason == api.ReasonQuota:
-		err = withHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
+		err = WithHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
 	case e.Reason == api.ReasonStalePlan:
-		err = withHint(err, "look at it again: `okara instance show %s`", id)
+		err = WithHint(err, "look at it again: `okara instance show %s`", id)
 	case e.Reason == api.ReasonProtected:
-		err = withHint(err, "take the protection away first: `okara instance unprotect %s`", id)
+		err = WithHint(err, "take the protection away first: `okara instance unprotect %s`", id)
 	case e.Reason == api.ReasonPhase || e.Reason == api.ReasonExtends || e.Reason == api.ReasonNoEnd:
-		err = withHint(err, "`okara instance show %s` says how it is", id)
+		err = WithHint(err, "`okara instance show %s` says how it is", id)
 	case e.Reason == api.ReasonPaused:
-		err = withHint(err, "nothing is launched from it for now: ask your administrator when")
+		err = WithHint(err, "nothing is launched from it for now: ask your administrator when")
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return withHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+		return WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):
-		return withHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
+		return WithHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
 	case errors.Is(err, oci.ErrDenied):
-		return withHint(err, "the token is valid, and its rights do not include this")
+		return WithHint(err, "the token is valid, and its rights do not include this")
 	}
 	switch {
 	case e.Status == http.StatusUnprocessableEntity:
-		return &exitError{code: exitUsage, err: err}
+		return &ExitError{Code: ExitUsage, Err: err}
 	case e.Reason != "" && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests && e.Reason != api.ReasonDenied:
-		return &exitError{code: exitConflict, err: err}
+		return &ExitError{Code: ExitConflict, Err: err}
 	}
 	return err
 }
 
 // printInstance prints an instance: its id and how it is.
-func printInstance(a *app, one api.Instance) error {
-	return a.printResult(one, text.Line(one.ID+" "+one.Phase))
+func printInstance(a *App, one api.Instance) error {
+	return a.PrintResult(one, text.Line(one.ID+" "+one.Phase))
 }
 
 // ownerWords is how lists show an owner.
@@ -159,11 +159,11 @@ func left(end, now time.Time) string {
 	case !end.After(now):
 		return "over"
 	}
-	return age(end.Sub(now))
+	return Age(end.Sub(now))
 }
 
 // completeIDs completes the id of an instance, with its template beside it.
-func (f *portalFlags) completeIDs(reg *registries) cobra.CompletionFunc {
+func (f *portalFlags) completeIDs(reg *Registries) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -179,7 +179,7 @@ func (f *portalFlags) completeIDs(reg *registries) cobra.CompletionFunc {
 }
 
 // completeTemplates completes the name of a template.
-func (f *portalFlags) completeTemplates(reg *registries) cobra.CompletionFunc {
+func (f *portalFlags) completeTemplates(reg *Registries) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -196,8 +196,8 @@ func (f *portalFlags) completeTemplates(reg *registries) cobra.CompletionFunc {
 
 // complete asks the server for words. What fails completes nothing, and says
 // nothing.
-func (f *portalFlags) complete(reg *registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+func (f *portalFlags) complete(reg *Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), CompleteTimeout)
 	defer cancel()
 	c, err := f.open(reg)
 	if err != nil {

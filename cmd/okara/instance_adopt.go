@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
-func newInstanceAdopt(reg *registries) *cobra.Command {
+func newInstanceAdopt(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var id string
 	cmd := &cobra.Command{
@@ -31,7 +31,7 @@ its owner. One that ended in order is refused.
 			if err != nil {
 				return err
 			}
-			return reg.printResult(one, one.ID)
+			return reg.PrintResult(one, one.ID)
 		}),
 	}
 	f.add(reg, cmd, true)

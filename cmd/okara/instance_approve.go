@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-func newInstanceApprove(reg *registries) *cobra.Command {
+func newInstanceApprove(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var plan string
 	var yes bool
@@ -39,7 +39,7 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if plan == "" {
 				var err error
-				if plan, err = lookAndAsk(ctx, reg.app, c, id, yes); err != nil {
+				if plan, err = lookAndAsk(ctx, reg.App, c, id, yes); err != nil {
 					return api.Instance{}, err
 				}
 			}
@@ -54,14 +54,14 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 
 // lookAndAsk shows what waits for approval and asks whether it may be; it returns what
 // the approval has to name.
-func lookAndAsk(ctx context.Context, a *app, c *portalclient.Client, id string, yes bool) (string, error) {
+func lookAndAsk(ctx context.Context, a *App, c *portalclient.Client, id string, yes bool) (string, error) {
 	one, err := c.Instance(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	p := one.Pending
 	if p == nil || one.Plan == "" {
-		return "", &exitError{code: exitConflict, err: withHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
+		return "", &ExitError{Code: ExitConflict, Err: WithHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
 	}
 	words := pendingText(one, time.Now())
 	if p.Run != 0 {
@@ -71,8 +71,8 @@ func lookAndAsk(ctx context.Context, a *app, c *portalclient.Client, id string, 
 		}
 		words += "\n" + plan
 	}
-	fmt.Fprintf(a.err, "%s\nYou approve %s\n", colored(words, isTerminal(a.err)), text.Line(one.Plan))
-	return one.Plan, a.confirm(yes, "--yes", "Approve this")
+	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, IsTerminal(a.Err)), text.Line(one.Plan))
+	return one.Plan, a.Confirm(yes, "--yes", "Approve this")
 }
 
 // wholePlan reads the plan of a run. One that cannot be read whole is none to approve.
@@ -106,7 +106,7 @@ func pendingText(one api.Instance, now time.Time) string {
 	}
 	add("owner", ownerWords(one.Owner))
 	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
-	add("asked by", personWords(p.By)+", "+age(now.Sub(p.At))+" ago")
+	add("asked by", personWords(p.By)+", "+Age(now.Sub(p.At))+" ago")
 	if p.First != nil {
 		add("first asked", personWords(p.First))
 	}
@@ -117,12 +117,12 @@ func pendingText(one api.Instance, now time.Time) string {
 		add("lifetime", p.TTL.String())
 	}
 	if !p.Until.IsZero() {
-		add("ends", timestamp(p.Ends)+" -> "+timestamp(p.Until))
+		add("ends", Timestamp(p.Ends)+" -> "+Timestamp(p.Until))
 	}
 	for _, v := range p.Values {
 		add("value", valueWords(v))
 	}
-	return table(rows)
+	return Table(rows)
 }
 
 // fromTo is a property of a module as it is and as it would be.

@@ -16,7 +16,7 @@ type acceptedClock struct {
 	Held     string `json:"held,omitempty"` // why expiry waited
 }
 
-func newInstanceClock(reg *registries) *cobra.Command {
+func newInstanceClock(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var accept bool
 	cmd := &cobra.Command{
@@ -32,7 +32,7 @@ clocks are right all the same, an admin says so, and expiry goes on.
 		Args:    cobra.NoArgs,
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			if !accept {
-				return usageError("--accept is needed")
+				return UsageError("--accept is needed")
 			}
 			held, err := c.AcceptClock(ctx)
 			if err != nil {
@@ -42,7 +42,7 @@ clocks are right all the same, an admin says so, and expiry goes on.
 			if held != "" {
 				text = "the clock is accepted; expiry waited: " + held
 			}
-			return reg.printResult(acceptedClock{true, held}, text)
+			return reg.PrintResult(acceptedClock{true, held}, text)
 		}),
 	}
 	f.add(reg, cmd, true)

@@ -24,7 +24,7 @@ type createFlags struct {
 	wait       bool
 }
 
-func newInstanceCreate(reg *registries) *cobra.Command {
+func newInstanceCreate(reg *Registries) *cobra.Command {
 	var f createFlags
 	cmd := &cobra.Command{
 		Use:   "create TEMPLATE",
@@ -51,11 +51,11 @@ belong on a command line: NAME=@FILE takes the text of a file.
 			if err != nil {
 				return err
 			}
-			noteCreated(reg.app, one, status)
+			noteCreated(reg.App, one, status)
 			if !f.wait {
-				return printInstance(reg.app, one)
+				return printInstance(reg.App, one)
 			}
-			return waitForInstance(ctx, reg.app, c, one.ID)
+			return waitForInstance(ctx, reg.App, c, one.ID)
 		}),
 	}
 	cmd.ValidArgsFunction = f.completeTemplates(reg)
@@ -79,7 +79,7 @@ func (f *createFlags) request(template string) (api.Create, error) {
 	var err error
 	if f.ttl != "" {
 		if body.TTL, err = api.ParseDuration(f.ttl); err != nil {
-			return body, usageError("--ttl %w", err)
+			return body, UsageError("--ttl %w", err)
 		}
 	}
 	body.Parameters, err = parseParameters(f.parameters)
@@ -96,13 +96,13 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		name, value, ok := strings.Cut(one, "=")
 		name, typed := strings.CutSuffix(name, ":")
 		if !ok || name == "" {
-			return nil, usageError("--parameter %.40q: want NAME=VALUE", one)
+			return nil, UsageError("--parameter %.40q: want NAME=VALUE", one)
 		}
 		if _, twice := values[name]; twice {
-			return nil, usageError("--parameter %s is given twice", name)
+			return nil, UsageError("--parameter %s is given twice", name)
 		}
 		if file, ok := strings.CutPrefix(value, "@"); ok && !typed {
-			b, err := readLimited(file, maxParameterFile)
+			b, err := ReadLimited(file, maxParameterFile)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %s: %w", name, err)
 			}
@@ -111,7 +111,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		}
 		valid := json.Valid([]byte(value))
 		if typed && !valid {
-			return nil, usageError("--parameter %s: the value is no JSON", name)
+			return nil, UsageError("--parameter %s: the value is no JSON", name)
 		}
 		if valid {
 			values[name] = json.RawMessage(value)
@@ -128,13 +128,13 @@ func quoted(value string) json.RawMessage {
 }
 
 // noteCreated says what came of it.
-func noteCreated(a *app, one api.Instance, status int) {
+func noteCreated(a *App, one api.Instance, status int) {
 	switch {
 	case status == 200:
-		a.note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
+		a.Note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
 	case status == 202:
-		a.note("instance %s waits until somebody approves it", one.ID)
+		a.Note("instance %s waits until somebody approves it", one.ID)
 	case !one.ExpiresAt.IsZero():
-		a.note("instance %s ends at %s", one.ID, timestamp(one.ExpiresAt))
+		a.Note("instance %s ends at %s", one.ID, Timestamp(one.ExpiresAt))
 	}
 }

@@ -25,8 +25,8 @@ REPOSITORY is that of the ledger, HOST[:PORT]/PATH, by default the prefix of the
 server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server. Who
 accepted the ledger, and when, is written into it.`
 
-func newInstanceLedger(reg *registries) *cobra.Command {
-	var f keyFlags
+func newInstanceLedger(reg *Registries) *cobra.Command {
+	var f KeyFlags
 	var accept, force bool
 	cmd := &cobra.Command{
 		Use:     "ledger REPOSITORY --accept",
@@ -36,36 +36,36 @@ func newInstanceLedger(reg *registries) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !accept {
-				return usageError("--accept is needed")
+				return UsageError("--accept is needed")
 			}
 			l, err := openLedger(reg, &f, args[0])
 			if err != nil {
 				return err
 			}
-			if err := reg.confirm(force, "--force", "go on with the ledger in "+args[0]+" as it is"); err != nil {
+			if err := reg.Confirm(force, "--force", "go on with the ledger in "+args[0]+" as it is"); err != nil {
 				return err
 			}
-			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.userAgent()).Who)
+			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
 			if _, led := errors.AsType[*statebackend.LockedError](err); led {
-				return withHint(err, "a server leads from it, so nothing needs to be accepted; if that server is gone, wait for two minutes")
+				return WithHint(err, "a server leads from it, so nothing needs to be accepted; if that server is gone, wait for two minutes")
 			}
 			if err != nil {
 				return err
 			}
-			return reg.printResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, plural(a.Instances, "instance")))
+			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, Plural(a.Instances, "instance")))
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.keys, "key", nil, "key `REFERENCE` of the states; repeatable (OKARA_STATE_KEYS)")
-	fl.StringArrayVar(&f.identities, "identity", nil, "age identity `FILE` of the states; repeatable (OKARA_STATE_IDENTITIES)")
+	fl.StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` of the states; repeatable (OKARA_STATE_KEYS)")
+	fl.StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` of the states; repeatable (OKARA_STATE_IDENTITIES)")
 	fl.BoolVar(&accept, "accept", false, "let it count")
 	fl.BoolVar(&force, "force", false, "do not ask")
 	return cmd
 }
 
 // openLedger opens a ledger by the repository in which it began.
-func openLedger(reg *registries, f *keyFlags, reference string) (*ledger.Ledger, error) {
-	o, err := f.stateOptions(reg.app)
+func openLedger(reg *Registries, f *KeyFlags, reference string) (*ledger.Ledger, error) {
+	o, err := f.StateOptions(reg.App)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func openLedger(reg *registries, f *keyFlags, reference string) (*ledger.Ledger,
 			if number > 1 {
 				name += "-" + strconv.Itoa(number)
 			}
-			return reg.openRepo(name)
+			return reg.OpenRepo(name)
 		},
 		Sealer: o.Sealer, Tool: o.Tool, Logger: o.Logger,
 	})

@@ -64,13 +64,13 @@ func TestInstanceLedger(t *testing.T) {
 		}
 	}
 	repository := host + "/acme/ledger"
-	want("not said", exitUsage, "", "--accept is needed", repository)
-	want("not confirmed", exitUsage, "", "--force", repository, "--accept")
-	want("a server leads", exitConflict, "", "a server leads from it", repository, "--accept", "--force")
+	want("not said", ExitUsage, "", "--accept is needed", repository)
+	want("not confirmed", ExitUsage, "", "--force", repository, "--accept")
+	want("a server leads", ExitConflict, "", "a server leads from it", repository, "--accept", "--force")
 	stop()
-	want("accepted", exitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--force")
-	want("an empty one", exitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--force", "--json")
-	want("nowhere", exitUsage, "", "", "--accept", "--force")
+	want("accepted", ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--force")
+	want("an empty one", ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--force", "--json")
+	want("nowhere", ExitUsage, "", "", "--accept", "--force")
 	startLeader(t, host)() // who comes next goes on with it
 }
 
@@ -84,8 +84,8 @@ func TestInstanceClock(t *testing.T) {
 		out, errOut string
 		before      func()
 	}{
-		{name: "not said", who: "admin-a", code: exitUsage, errOut: "--accept is needed"},
-		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: exitDenied},
+		{name: "not said", who: "admin-a", code: ExitUsage, errOut: "--accept is needed"},
+		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: ExitDenied},
 		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; nothing waited for it\n"},
 		{
 			name: "held", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; expiry waited: they differ by an hour\n",

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
-func newInstanceList(reg *registries) *cobra.Command {
+func newInstanceList(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var filter portalclient.Filter
 	var all bool
@@ -43,9 +43,9 @@ without --all.
 				})
 			}
 			if list.Limit > 0 {
-				reg.note("you have %d of %d instances", list.Used, list.Limit)
+				reg.Note("you have %d of %d instances", list.Used, list.Limit)
 			}
-			return reg.printResult(list, table(rows))
+			return reg.PrintResult(list, Table(rows))
 		}),
 	}
 	f.add(reg, cmd, false)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newInstanceLogs(reg *registries) *cobra.Command {
+func newInstanceLogs(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var n int
 	var follow, plan bool
@@ -44,9 +44,9 @@ between, it goes on with another one. Ctrl-C ends the printing only.
 				n = runs[0].N
 			}
 			if follow && !plan {
-				return followLog(ctx, reg.app, c, args[0], n)
+				return followLog(ctx, reg.App, c, args[0], n)
 			}
-			return printLog(ctx, reg.app, c, args[0], n, plan)
+			return printLog(ctx, reg.App, c, args[0], n, plan)
 		}),
 	}
 	f.add(reg, cmd, false)
@@ -57,21 +57,21 @@ between, it goes on with another one. Ctrl-C ends the printing only.
 	return cmd
 }
 
-func followLog(ctx context.Context, a *app, c *portalclient.Client, id string, n int) error {
-	result, err := c.Follow(ctx, id, n, a.out)
-	a.printed = true
+func followLog(ctx context.Context, a *App, c *portalclient.Client, id string, n int) error {
+	result, err := c.Follow(ctx, id, n, a.Out)
+	a.Printed = true
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return withHint(fmt.Errorf("the run goes on by itself: %w", ctx.Err()), "follow it again with `okara instance logs %s -f`", id)
+		return WithHint(fmt.Errorf("the run goes on by itself: %w", ctx.Err()), "follow it again with `okara instance logs %s -f`", id)
 	case err != nil:
 		return err
 	case result == "failed" || result == "lost":
-		return withHint(partlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` says what comes next", id)
+		return WithHint(PartlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` says what comes next", id)
 	}
 	return nil
 }
 
-func printLog(ctx context.Context, a *app, c *portalclient.Client, id string, n int, plan bool) error {
+func printLog(ctx context.Context, a *App, c *portalclient.Client, id string, n int, plan bool) error {
 	open := c.Log
 	if plan {
 		open = c.Plan
@@ -81,7 +81,7 @@ func printLog(ctx context.Context, a *app, c *portalclient.Client, id string, n 
 		return err
 	}
 	defer from.Close()
-	a.printed = true
-	_, err = io.Copy(text.Writer(a.out), from)
+	a.Printed = true
+	_, err = io.Copy(text.Writer(a.Out), from)
 	return err
 }

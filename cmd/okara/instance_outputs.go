@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-func newInstanceOutputs(reg *registries) *cobra.Command {
+func newInstanceOutputs(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var reveal bool
 	cmd := &cobra.Command{
@@ -35,14 +35,14 @@ one as the state has it, which the server records.
 					return err
 				}
 				value := valueText(one.Value)
-				if isTerminal(reg.out) {
+				if IsTerminal(reg.Out) {
 					value = text.Block(value)
 				}
-				return reg.printExact(one, value)
+				return reg.PrintExact(one, value)
 			case reveal:
-				return usageError("--reveal is for one output; name it")
+				return UsageError("--reveal is for one output; name it")
 			}
-			return printOutputs(ctx, reg.app, c, args)
+			return printOutputs(ctx, reg.App, c, args)
 		}),
 	}
 	f.add(reg, cmd, false)
@@ -50,7 +50,7 @@ one as the state has it, which the server records.
 	return cmd
 }
 
-func printOutputs(ctx context.Context, a *app, c *portalclient.Client, args []string) error {
+func printOutputs(ctx context.Context, a *App, c *portalclient.Client, args []string) error {
 	all, err := c.Outputs(ctx, args[0])
 	if err != nil {
 		return err
@@ -58,13 +58,13 @@ func printOutputs(ctx context.Context, a *app, c *portalclient.Client, args []st
 	if len(args) == 2 {
 		v, ok := all.Outputs[args[1]]
 		if !ok {
-			return usageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
+			return UsageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
 		}
-		return a.printResult(v, valueText(v))
+		return a.PrintResult(v, valueText(v))
 	}
 	rows := [][]string{}
 	for _, name := range slices.Sorted(maps.Keys(all.Outputs)) {
 		rows = append(rows, []string{name, valueText(all.Outputs[name])})
 	}
-	return a.printResult(all, table(rows))
+	return a.PrintResult(all, Table(rows))
 }

@@ -18,7 +18,7 @@ const maxOrder = 16 << 20
 
 // newInstanceRun is what a server starts for each attempt of a run: it has no
 // other use. It outlives the server.
-func newInstanceRun(a *app) *cobra.Command {
+func newInstanceRun(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instance-run",
 		Short:  "Execute one attempt of a run, as standard input says",
@@ -28,7 +28,7 @@ func newInstanceRun(a *app) *cobra.Command {
 			if err := runs.Harden(); err != nil {
 				return err
 			}
-			b, err := io.ReadAll(io.LimitReader(a.in, maxOrder+1))
+			b, err := io.ReadAll(io.LimitReader(a.In, maxOrder+1))
 			if err != nil {
 				return err
 			}
@@ -40,9 +40,9 @@ func newInstanceRun(a *app) *cobra.Command {
 				return err
 			}
 			if len(order.Ask) > 0 {
-				return runs.Answer(order, os.Environ(), a.out)
+				return runs.Answer(order, os.Environ(), a.Out)
 			}
-			return runs.Child(cmd.Context(), runs.ChildOptions{Order: order, Getenv: a.getenv, UserAgent: a.userAgent()})
+			return runs.Child(cmd.Context(), runs.ChildOptions{Order: order, Getenv: a.Getenv, UserAgent: a.UserAgent()})
 		},
 	}
 }

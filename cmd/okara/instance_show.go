@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
-func newInstanceShow(reg *registries) *cobra.Command {
+func newInstanceShow(reg *Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:     "show ID",
@@ -30,7 +30,7 @@ func newInstanceShow(reg *registries) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return reg.printResult(one, instanceText(one, time.Now()))
+			return reg.PrintResult(one, instanceText(one, time.Now()))
 		}),
 	}
 	f.add(reg, cmd, false)
@@ -60,7 +60,7 @@ func instanceText(one api.Instance, now time.Time) string {
 		add("", "waits for approval, asked for by "+personWords(p.By))
 	}
 	if !one.ExpiresAt.IsZero() {
-		add("ends", timestamp(one.ExpiresAt)+", in "+left(one.ExpiresAt, now))
+		add("ends", Timestamp(one.ExpiresAt)+", in "+left(one.ExpiresAt, now))
 	}
 	if one.ExtendsMax > 0 {
 		add("extended", fmt.Sprintf("%d of %d times", one.Extends, one.ExtendsMax))
@@ -77,9 +77,9 @@ func instanceText(one api.Instance, now time.Time) string {
 		add("output", name+" = "+valueText(one.Outputs[name]))
 	}
 	for _, e := range one.Events {
-		add("event", strings.TrimSpace(timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+e.Detail))
+		add("event", strings.TrimSpace(Timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+e.Detail))
 	}
-	return table(rows)
+	return Table(rows)
 }
 
 // valueText is a text as it is, and any other value as JSON.

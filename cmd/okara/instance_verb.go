@@ -13,7 +13,7 @@ import (
 
 // newInstanceVerb is a command that changes one instance and takes nothing but its
 // id.
-func newInstanceVerb(reg *registries, verb, short, long string) *cobra.Command {
+func newInstanceVerb(reg *Registries, verb, short, long string) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use: verb + " ID", Short: short, Long: long + "\n\n" + instanceHelp,
@@ -27,32 +27,32 @@ func newInstanceVerb(reg *registries, verb, short, long string) *cobra.Command {
 	return cmd
 }
 
-func newInstanceRetry(reg *registries) *cobra.Command {
+func newInstanceRetry(reg *Registries) *cobra.Command {
 	return newInstanceVerb(reg, "retry", "Try again what failed",
 		`Try again what failed: the run of an instance that is failed, or the destroying of
 one that is destroy_failed.`)
 }
 
-func newInstanceCancel(reg *registries) *cobra.Command {
+func newInstanceCancel(reg *Registries) *cobra.Command {
 	return newInstanceVerb(reg, "cancel", "End what an instance does now",
 		`End what an instance does now: its run is interrupted, a request or a plan that
 waits for approval is withdrawn. What was made stays until it is destroyed.`)
 }
 
-func newInstanceProtect(reg *registries) *cobra.Command {
+func newInstanceProtect(reg *Registries) *cobra.Command {
 	return newInstanceVerb(reg, "protect", "Keep an instance from being destroyed",
 		`Keep an instance from being destroyed, by its end as well. Owners may where the
 template says so, and their protection ends some time after the end of the instance;
 an admin's does not.`)
 }
 
-func newInstanceUnprotect(reg *registries) *cobra.Command {
+func newInstanceUnprotect(reg *Registries) *cobra.Command {
 	return newInstanceVerb(reg, "unprotect", "Let an instance be destroyed again",
 		`Let an instance be destroyed again, at its end or by its owner. What an admin
 protected only an admin lets go.`)
 }
 
-func newInstanceDestroy(reg *registries) *cobra.Command {
+func newInstanceDestroy(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var wait bool
 	cmd := &cobra.Command{
@@ -72,9 +72,9 @@ func newInstanceDestroy(reg *registries) *cobra.Command {
 				return err
 			}
 			if wait {
-				return waitForInstance(ctx, reg.app, c, one.ID)
+				return waitForInstance(ctx, reg.App, c, one.ID)
 			}
-			return printInstance(reg.app, one)
+			return printInstance(reg.App, one)
 		}),
 	}
 	f.add(reg, cmd, true)
@@ -82,7 +82,7 @@ func newInstanceDestroy(reg *registries) *cobra.Command {
 	return cmd
 }
 
-func newInstanceExtend(reg *registries) *cobra.Command {
+func newInstanceExtend(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var by, reason string
 	cmd := &cobra.Command{
@@ -100,7 +100,7 @@ says. An admin may say how much longer.
 			if by != "" {
 				var err error
 				if body.By, err = api.ParseDuration(by); err != nil {
-					return usageError("--by %w", err)
+					return UsageError("--by %w", err)
 				}
 			}
 			one, err := c.Verb(ctx, args[0], "extend", body)
@@ -108,11 +108,11 @@ says. An admin may say how much longer.
 				return err
 			}
 			if one.Pending != nil && one.Pending.What == api.PendingExtend {
-				reg.note("the extension until %s waits until somebody approves it", timestamp(one.Pending.Until))
+				reg.Note("the extension until %s waits until somebody approves it", Timestamp(one.Pending.Until))
 			} else {
-				reg.note("it ends at %s", timestamp(one.ExpiresAt))
+				reg.Note("it ends at %s", Timestamp(one.ExpiresAt))
 			}
-			return printInstance(reg.app, one)
+			return printInstance(reg.App, one)
 		}),
 	}
 	f.add(reg, cmd, true)
@@ -121,7 +121,7 @@ says. An admin may say how much longer.
 	return cmd
 }
 
-func newInstanceUpdate(reg *registries) *cobra.Command {
+func newInstanceUpdate(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var parameters []string
 	var name, version, reason string
@@ -153,14 +153,14 @@ nothing runs for it.
 		}
 		one, err := c.Verb(ctx, args[0], "update", body)
 		if err == nil && one.Pending != nil {
-			reg.note("the update of instance %s waits until somebody approves it", one.ID)
+			reg.Note("the update of instance %s waits until somebody approves it", one.ID)
 		} else if err == nil && wait {
-			return waitForInstance(ctx, reg.app, c, one.ID)
+			return waitForInstance(ctx, reg.App, c, one.ID)
 		}
 		if err != nil {
 			return err
 		}
-		return printInstance(reg.app, one)
+		return printInstance(reg.App, one)
 	})
 	f.add(reg, cmd, true)
 	fl := cmd.Flags()
@@ -173,7 +173,7 @@ nothing runs for it.
 }
 
 // newInstanceReason is a command that changes one instance and takes a reason.
-func newInstanceReason(reg *registries, verb, short, long, example string) *cobra.Command {
+func newInstanceReason(reg *Registries, verb, short, long, example string) *cobra.Command {
 	var f portalFlags
 	var reason string
 	cmd := &cobra.Command{
@@ -182,7 +182,7 @@ func newInstanceReason(reg *registries, verb, short, long, example string) *cobr
 		Args:    cobra.ExactArgs(1),
 		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if reason == "" {
-				return api.Instance{}, usageError("--reason is missing")
+				return api.Instance{}, UsageError("--reason is missing")
 			}
 			return c.Verb(ctx, id, verb, api.Reason{Reason: reason})
 		}),
@@ -192,19 +192,19 @@ func newInstanceReason(reg *registries, verb, short, long, example string) *cobr
 	return cmd
 }
 
-func newInstanceReject(reg *registries) *cobra.Command {
+func newInstanceReject(reg *Registries) *cobra.Command {
 	return newInstanceReason(reg, "reject", "Refuse a request or a plan of somebody else",
 		`Refuse a request or a plan of somebody else. An instance that was ready before stays
 as it was; any other is destroyed.`, "too large for a test")
 }
 
-func newInstanceOrphan(reg *registries) *cobra.Command {
+func newInstanceOrphan(reg *Registries) *cobra.Command {
 	return newInstanceReason(reg, "orphan", "Leave the resources of an instance to people",
 		`Leave the resources of an instance to people: nothing is destroyed, and okara looks
 after it no more. Its state stays. For admins, where destroying cannot succeed.`, "the account is closed")
 }
 
-func newInstanceTransfer(reg *registries) *cobra.Command {
+func newInstanceTransfer(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var to api.Transfer
 	cmd := &cobra.Command{
@@ -220,7 +220,7 @@ gets it.
 		Args: cobra.ExactArgs(1),
 		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if to.To == "" {
-				return api.Instance{}, usageError("--to is missing")
+				return api.Instance{}, UsageError("--to is missing")
 			}
 			return c.Verb(ctx, id, "transfer", to)
 		}),

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-func newInstanceWait(reg *registries) *cobra.Command {
+func newInstanceWait(reg *Registries) *cobra.Command {
 	var f portalFlags
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -37,7 +37,7 @@ goes on.
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			return waitForInstance(ctx, reg.app, c, args[0])
+			return waitForInstance(ctx, reg.App, c, args[0])
 		}),
 	}
 	f.add(reg, cmd, false)
@@ -50,13 +50,13 @@ const waitPause = 2 * time.Second
 
 // waitForInstance waits until an instance has done what it does, prints it, and returns an
 // error if it failed.
-func waitForInstance(ctx context.Context, a *app, c *portalclient.Client, id string) error {
+func waitForInstance(ctx context.Context, a *App, c *portalclient.Client, id string) error {
 	said := ""
 	for {
 		one, err := c.Instance(ctx, id)
 		if err == nil {
 			if line := waitLine(one); line != said {
-				a.note("%s", line)
+				a.Note("%s", line)
 				said = line
 			}
 			if settled(one) {
@@ -76,7 +76,7 @@ func waitForInstance(ctx context.Context, a *app, c *portalclient.Client, id str
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			format = "instance %s is not done yet; it goes on by itself"
 		}
-		return withHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+		return WithHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 	}
 }
 
@@ -108,18 +108,18 @@ func waitLine(one api.Instance) string {
 }
 
 // waited prints how an instance is in the end.
-func waited(a *app, one api.Instance) error {
+func waited(a *App, one api.Instance) error {
 	if err := printInstance(a, one); err != nil {
 		return err
 	}
 	switch one.Phase {
 	case "failed", "destroy_failed":
-		err := partlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
-		return withHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
+		err := PartlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
+		return WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
 	case "rejected":
-		return partlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
+		return PartlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
 	case "requested", "planned":
-		a.note("it waits until somebody approves it")
+		a.Note("it waits until somebody approves it")
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-func newKeys(a *app) *cobra.Command {
-	keys := parent("keys", "artifacts", "Make and list the keys that sign providers")
+func newKeys(a *App) *cobra.Command {
+	keys := Parent("keys", "artifacts", "Make and list the keys that sign providers")
 	keys.Long = `Make and list the OpenPGP keys that sign providers.
 
 A private key is a file that only its owner may read, by default in
@@ -27,22 +27,22 @@ key, with the extension .pub.asc. Private keys never go to a server or a registr
 }
 
 // keysDir is the folder for keys; --dir names another.
-func keysDir(a *app, dir string) (signing.KeyDir, error) {
+func keysDir(a *App, dir string) (signing.KeyDir, error) {
 	if dir != "" {
 		return signing.KeyDir(dir), nil
 	}
-	config := a.getenv("XDG_CONFIG_HOME")
+	config := a.Getenv("XDG_CONFIG_HOME")
 	if config == "" {
-		home := a.getenv("HOME")
+		home := a.Getenv("HOME")
 		if home == "" {
-			return "", usageError("neither XDG_CONFIG_HOME nor HOME is set; name a folder with --dir")
+			return "", UsageError("neither XDG_CONFIG_HOME nor HOME is set; name a folder with --dir")
 		}
 		config = filepath.Join(home, ".config")
 	}
 	return signing.KeyDir(filepath.Join(config, "okara", "keys")), nil
 }
 
-func newKeysNew(a *app) *cobra.Command {
+func newKeysNew(a *App) *cobra.Command {
 	var dir, passphraseFile string
 	var o signing.KeyOptions
 	var cosign bool
@@ -59,7 +59,7 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if days < 1 {
-				return usageError("--days %d: a key is valid for at least one day", days)
+				return UsageError("--days %d: a key is valid for at least one day", days)
 			}
 			folder, err := keysDir(a, dir)
 			if err != nil {
@@ -83,31 +83,31 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 	return cmd
 }
 
-func saveNewKey(a *app, dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
+func saveNewKey(a *App, dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
 	passphrase, err := readPassphrase(a, passphraseFile)
 	if err != nil {
 		return err
 	}
 	key, err := signing.NewKey(o)
 	if err != nil {
-		return usageError("%w", err)
+		return UsageError("%w", err)
 	}
 	info, err := dir.Save(key, passphrase)
 	if err != nil {
 		return err
 	}
 	noteUnprotected(a, passphrase)
-	return a.printResult(info, info.ID+"\t"+info.Private)
+	return a.PrintResult(info, info.ID+"\t"+info.Private)
 }
 
-func noteUnprotected(a *app, passphrase []byte) {
+func noteUnprotected(a *App, passphrase []byte) {
 	if len(passphrase) == 0 {
-		a.note("the private key is not protected by a passphrase: keep the file safe")
+		a.Note("the private key is not protected by a passphrase: keep the file safe")
 	}
 }
 
 // saveNewCosignKey makes a key for cosign signatures.
-func saveNewCosignKey(a *app, dir signing.KeyDir) error {
+func saveNewCosignKey(a *App, dir signing.KeyDir) error {
 	private, public, err := signing.NewCosignKey()
 	if err != nil {
 		return err
@@ -117,13 +117,13 @@ func saveNewCosignKey(a *app, dir signing.KeyDir) error {
 	}
 	info, err := dir.SaveCosign(private, public)
 	if err != nil {
-		return usageError("%w", err)
+		return UsageError("%w", err)
 	}
 	noteUnprotected(a, nil)
-	return a.printResult(info, info.Private)
+	return a.PrintResult(info, info.Private)
 }
 
-func newKeysList(a *app) *cobra.Command {
+func newKeysList(a *App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -139,7 +139,7 @@ func newKeysList(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printResult(infos, keyTable(infos))
+			return a.PrintResult(infos, keyTable(infos))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
@@ -158,10 +158,10 @@ func keyTable(infos []signing.StoredKey) string {
 		}
 		rows = append(rows, []string{k.ID, expires, k.UserID, cmp.Or(k.Private, k.Public)})
 	}
-	return table(rows)
+	return Table(rows)
 }
 
-func newKeysExport(a *app) *cobra.Command {
+func newKeysExport(a *App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "export ID",
@@ -181,7 +181,7 @@ func newKeysExport(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printResult(map[string]string{"id": k.ID, "ascii_armor": string(b)}, strings.TrimSuffix(string(b), "\n"))
+			return a.PrintResult(map[string]string{"id": k.ID, "ascii_armor": string(b)}, strings.TrimSuffix(string(b), "\n"))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
@@ -192,7 +192,7 @@ func newKeysExport(a *app) *cobra.Command {
 func findKey(dir signing.KeyDir, id string) (signing.StoredKey, error) {
 	k, ok, err := dir.Find(id)
 	if err == nil && !ok {
-		err = withHint(&exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows those that are there")
+		err = WithHint(&ExitError{Code: ExitNotFound, Err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows those that are there")
 	}
 	return k, err
 }

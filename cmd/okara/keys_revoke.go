@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newKeysImport(a *app) *cobra.Command {
+func newKeysImport(a *App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -29,20 +29,20 @@ when it is used.`,
 			}
 			b, err := os.ReadFile(args[0])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			infos, err := folder.Import(b)
 			if err != nil {
-				return usageError("%s: %w", args[0], err)
+				return UsageError("%s: %w", args[0], err)
 			}
-			return a.printResult(infos, keyTable(infos))
+			return a.PrintResult(infos, keyTable(infos))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` for the key files")
 	return cmd
 }
 
-func newKeysRevoke(a *app) *cobra.Command {
+func newKeysRevoke(a *App) *cobra.Command {
 	var dir, reason, passphraseFile string
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
@@ -65,12 +65,12 @@ configuration names the ID in revoked_keys.`,
 			}
 			info, err := folder.Revoke(strings.ToUpper(args[0]), reason, passphrase)
 			if errors.Is(err, os.ErrNotExist) {
-				return &exitError{code: exitNotFound, err: fmt.Errorf("no private key %s in %s", args[0], folder)}
+				return &ExitError{Code: ExitNotFound, Err: fmt.Errorf("no private key %s in %s", args[0], folder)}
 			}
 			if err != nil {
 				return err
 			}
-			return a.printResult(info, info.Public)
+			return a.PrintResult(info, info.Public)
 		},
 	}
 	f := cmd.Flags()

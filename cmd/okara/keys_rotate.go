@@ -17,7 +17,7 @@ type rotated struct {
 	New signing.StoredKey `json:"new"`
 }
 
-func newKeysRotate(a *app) *cobra.Command {
+func newKeysRotate(a *App) *cobra.Command {
 	var dir, passphraseFile string
 	var days int
 	cmd := &cobra.Command{
@@ -40,7 +40,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if days < 1 {
-				return usageError("--days %d: a key is valid for at least one day", days)
+				return UsageError("--days %d: a key is valid for at least one day", days)
 			}
 			folder, err := keysDir(a, dir)
 			if err != nil {
@@ -59,9 +59,9 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 				return err
 			}
 			noteUnprotected(a, passphrase)
-			a.note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", made.Private)
-			a.note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(old.Private, "OLD"), made.Private)
-			return a.printResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)
+			a.Note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", made.Private)
+			a.Note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(old.Private, "OLD"), made.Private)
+			return a.PrintResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)
 		},
 	}
 	f := cmd.Flags()

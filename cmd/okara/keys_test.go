@@ -31,21 +31,21 @@ func TestKeysRotate(t *testing.T) {
 			t.Errorf("sign: %q, want %q", got, want)
 		}
 	}
-	if code := verify("acme/dns", made.New.Public); code != exitFailure {
+	if code := verify("acme/dns", made.New.Public); code != ExitFailure {
 		t.Errorf("the new key before it signed: exit %d", code)
 	}
 	sign("acme/dns@1.0.0 signed\n")
 	sign("acme/dns@1.0.0 is signed already\n")
 	for _, public := range []string{made.Old.Public, made.New.Public} {
-		if code := verify("acme/dns", public); code != exitOK {
+		if code := verify("acme/dns", public); code != ExitOK {
 			t.Errorf("%s: exit %d", public, code)
 		}
 	}
 	sign("acme/dns@1.0.0 signed\n", "--replace")
-	if code := verify("acme/dns", made.Old.Public); code != exitFailure {
+	if code := verify("acme/dns", made.Old.Public); code != ExitFailure {
 		t.Errorf("the old key that was replaced: exit %d", code)
 	}
-	if code := verify("acme/dns", made.New.Public); code != exitOK {
+	if code := verify("acme/dns", made.New.Public); code != ExitOK {
 		t.Errorf("the new key alone: exit %d", code)
 	}
 }

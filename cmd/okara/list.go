@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func newList(reg *registries) *cobra.Command {
-	var server serverFlags
+func newList(reg *Registries) *cobra.Command {
+	var server ServerFlags
 	cmd := &cobra.Command{
 		Use:   "list [ADDRESS]",
 		Short: "List modules and providers, or the versions of one",
@@ -47,7 +47,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if len(args) == 1 {
 				var err error
 				if it, err = addr.ParseSelection(args[0]); err != nil {
-					return usageError("%w", err)
+					return UsageError("%w", err)
 				}
 			}
 			from, err := openLister(reg, server)
@@ -55,12 +55,12 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 				return err
 			}
 			if len(args) == 0 {
-				return listCatalog(cmd.Context(), reg.app, from)
+				return listCatalog(cmd.Context(), reg.App, from)
 			}
-			return listVersions(cmd.Context(), reg.app, from, it)
+			return listVersions(cmd.Context(), reg.App, from, it)
 		},
 	}
-	server.add(cmd.Flags())
+	server.Add(cmd.Flags())
 	return cmd
 }
 
@@ -71,8 +71,8 @@ type lister interface {
 }
 
 // openLister returns the front-end of --server, else the registry.
-func openLister(reg *registries, s serverFlags) (lister, error) {
-	front, err := openFrontend(reg, s, nil)
+func openLister(reg *Registries, s ServerFlags) (lister, error) {
+	front, err := OpenFrontEnd(reg, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +82,12 @@ func openLister(reg *registries, s serverFlags) (lister, error) {
 	return openRegistryLister(reg)
 }
 
-func openRegistryLister(reg *registries) (lister, error) {
-	client, layout, err := reg.registryClient()
+func openRegistryLister(reg *Registries) (lister, error) {
+	client, layout, err := reg.Client()
 	if err != nil {
 		return nil, err
 	}
-	return registryLister{catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.warnLogger()})}, nil
+	return registryLister{catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})}, nil
 }
 
 type registryLister struct{ c *catalog.Catalog }
@@ -125,13 +125,13 @@ func (f frontLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing
 func listHint(err error) error {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return withHint(err, "give a token with --token-file FILE or OKARA_TOKEN, or log in with `tofu login HOST`")
+		return WithHint(err, "give a token with --token-file FILE or OKARA_TOKEN, or log in with `tofu login HOST`")
 	case errors.Is(err, oci.ErrDenied):
-		return withHint(err, "the token is valid, but none of the server's scopes and rules lets it read this")
+		return WithHint(err, "the token is valid, but none of the server's scopes and rules lets it read this")
 	case errors.Is(err, oci.ErrNotFound):
-		return withHint(err, "okara list --server URL without an address shows what there is; an okara serve older than this command has no such list")
+		return WithHint(err, "okara list --server URL without an address shows what there is; an okara serve older than this command has no such list")
 	}
-	return serverHint(err)
+	return ServerHint(err)
 }
 
 // catalogLine is one module or provider in a list.
@@ -141,7 +141,7 @@ type catalogLine struct {
 	Repository string `json:"repository"`
 }
 
-func listCatalog(ctx context.Context, a *app, from lister) error {
+func listCatalog(ctx context.Context, a *App, from lister) error {
 	entries, err := from.List(ctx)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func listCatalog(ctx context.Context, a *app, from lister) error {
 		lines = append(lines, catalogLine(e))
 		rows = append(rows, []string{e.Kind, e.Address})
 	}
-	return a.printResult(lines, table(rows))
+	return a.PrintResult(lines, Table(rows))
 }
 
 // versionLine is one version in a list.
@@ -177,7 +177,7 @@ func marksOf(s artifact.Status) marks {
 	return m
 }
 
-func listVersions(ctx context.Context, a *app, from lister, it addr.Selection) error {
+func listVersions(ctx context.Context, a *App, from lister, it addr.Selection) error {
 	l, err := from.Versions(ctx, it.Item)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func listVersions(ctx context.Context, a *app, from lister, it addr.Selection) e
 		lines = append(lines, versionLine{v.String(), marksOf(s)})
 		rows = append(rows, []string{v.String(), statusText(s)})
 	}
-	return a.printResult(lines, table(rows))
+	return a.PrintResult(lines, Table(rows))
 }
 
 // statusText describes a status in a few words, "" if there is nothing to say.

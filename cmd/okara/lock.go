@@ -108,16 +108,16 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 		return err
 	}
 	if len(results) == 0 {
-		up.note("%s requires no provider, and nothing is locked", dir)
+		up.Note("%s requires no provider, and nothing is locked", dir)
 	}
-	if err := printLocked(up.app, name, results, o.check); err != nil {
+	if err := printLocked(up.App, name, results, o.check); err != nil {
 		return err
 	}
 	switch {
 	case bytes.Equal(old, now):
 		return nil
 	case o.check:
-		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
+		return WithHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
 	}
 	return files.Replace(name, now, 0o644)
 }
@@ -129,18 +129,18 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 	case err != nil:
 		return err
 	case policy != nil && o.from != "":
-		return usageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
+		return UsageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
 	case o.from != "":
 		to.Source, err = up.providerSource(o.from, o.own)
 		return err
 	}
-	client, layout, err := up.registryClient()
+	client, layout, err := up.Client()
 	if err != nil {
 		return err
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
 	if o.own == "" {
-		if o.own, err = ownHost(ctx, up.app, d, file.Addresses(to.Required)); err != nil {
+		if o.own, err = ownHost(ctx, up.App, d, file.Addresses(to.Required)); err != nil {
 			return err
 		}
 	}
@@ -162,24 +162,24 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 }
 
 // ownHost finds the host of the registry's own providers, and says so.
-func ownHost(ctx context.Context, a *app, d *depot.Depot, providers []addr.Provider) (string, error) {
+func ownHost(ctx context.Context, a *App, d *depot.Depot, providers []addr.Provider) (string, error) {
 	host, err := supply.OwnHost(ctx, d, providers)
 	if _, several := errors.AsType[*supply.OwnHostError](err); several {
-		return "", withHint(err, "name the one of this registry with --own-host")
+		return "", WithHint(err, "name the one of this registry with --own-host")
 	}
 	if host != "" {
-		a.note("%s is taken for the host of the registry's own providers", host)
+		a.Note("%s is taken for the host of the registry's own providers", host)
 	}
 	return host, err
 }
 
 // printLocked prints what was done with each provider, or is to be done. What must
 // not be written is an error.
-func printLocked(a *app, name string, results []lockfile.Result, check bool) error {
+func printLocked(a *App, name string, results []lockfile.Result, check bool) error {
 	var lines, conflicts, outdated []string
 	for _, r := range results {
 		if len(r.Missing) > 0 {
-			a.note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
+			a.Note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
 		}
 		lines = append(lines, lockedText(r, check))
 		for _, c := range r.Conflicts {
@@ -189,16 +189,16 @@ func printLocked(a *app, name string, results []lockfile.Result, check bool) err
 			outdated = append(outdated, fmt.Sprintf("%s %s: the configuration wants %s", r.Provider, r.Version, r.Wants))
 		}
 	}
-	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
+	if err := a.PrintResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	switch {
 	case len(conflicts) > 0:
 		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
-		return withHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
+		return WithHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
 	case len(outdated) > 0:
 		err := fmt.Errorf("%s has versions that the configuration does not allow:\n%s\n%w", name, strings.Join(outdated, "\n"), oci.ErrExists)
-		return withHint(err, "okara lock keeps the versions of the file; tofu init -upgrade, or removing the block, lets a new one be chosen")
+		return WithHint(err, "okara lock keeps the versions of the file; tofu init -upgrade, or removing the block, lets a new one be chosen")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type login struct {
 	Checked  bool   `json:"checked"`
 }
 
-func newLogin(reg *registries) *cobra.Command {
+func newLogin(reg *Registries) *cobra.Command {
 	var username string
 	var stdin, check, unchecked bool
 	cmd := &cobra.Command{
@@ -48,7 +48,7 @@ nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 			if err != nil {
 				return err
 			}
-			c, err := readLogin(reg.app, username, stdin)
+			c, err := readLogin(reg.App, username, stdin)
 			if err != nil {
 				return err
 			}
@@ -57,14 +57,14 @@ nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 					return err
 				}
 			}
-			where, err := reg.credentials().Login(cmd.Context(), host, c)
+			where, err := reg.Credentials().Login(cmd.Context(), host, c)
 			if err != nil {
 				return err
 			}
 			if err := noteOther(cmd.Context(), reg, host, c); err != nil {
 				return err
 			}
-			return reg.printResult(login{host, c.Username, where, !unchecked},
+			return reg.PrintResult(login{host, c.Username, where, !unchecked},
 				fmt.Sprintf("logged in to %s as %s, kept in %s", host, c.Username, where))
 		},
 	}
@@ -79,36 +79,36 @@ nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 }
 
 // readLogin takes what the flags do not give from standard input or asks.
-func readLogin(a *app, username string, stdin bool) (oci.Credential, error) {
+func readLogin(a *App, username string, stdin bool) (oci.Credential, error) {
 	if stdin {
 		if username == "" {
-			return oci.Credential{}, usageError("--password-stdin needs --username")
+			return oci.Credential{}, UsageError("--password-stdin needs --username")
 		}
-		b, err := io.ReadAll(io.LimitReader(a.in, maxPassword+1))
+		b, err := io.ReadAll(io.LimitReader(a.In, maxPassword+1))
 		if err != nil {
 			return oci.Credential{}, fmt.Errorf("read the password: %w", err)
 		}
 		if len(b) > maxPassword {
-			return oci.Credential{}, usageError("the password on standard input is longer than %d bytes", maxPassword)
+			return oci.Credential{}, UsageError("the password on standard input is longer than %d bytes", maxPassword)
 		}
 		return checkedLogin(username, strings.TrimRight(string(b), "\r\n"))
 	}
-	in, ok := a.in.(*os.File)
-	if !ok || !isTerminal(in) {
-		return oci.Credential{}, withHint(usageError("no password given and standard input is not a terminal"),
+	in, ok := a.In.(*os.File)
+	if !ok || !IsTerminal(in) {
+		return oci.Credential{}, WithHint(UsageError("no password given and standard input is not a terminal"),
 			"pipe the password in and add --username NAME --password-stdin")
 	}
 	if username == "" {
-		fmt.Fprint(a.err, "Username: ")
-		line, err := readLine(in)
+		fmt.Fprint(a.Err, "Username: ")
+		line, err := ReadLine(in)
 		if err != nil {
 			return oci.Credential{}, fmt.Errorf("read the user name: %w", err)
 		}
 		username = line
 	}
-	fmt.Fprint(a.err, "Password: ")
+	fmt.Fprint(a.Err, "Password: ")
 	b, err := term.ReadPassword(int(in.Fd()))
-	fmt.Fprintln(a.err)
+	fmt.Fprintln(a.Err)
 	if err != nil {
 		return oci.Credential{}, fmt.Errorf("read the password: %w", err)
 	}
@@ -118,11 +118,11 @@ func readLogin(a *app, username string, stdin bool) (oci.Credential, error) {
 func checkedLogin(username, password string) (oci.Credential, error) {
 	switch {
 	case username == "":
-		return oci.Credential{}, usageError("the user name is empty")
+		return oci.Credential{}, UsageError("the user name is empty")
 	case strings.Contains(username, ":"):
-		return oci.Credential{}, usageError("the user name contains a colon, which registries cannot tell from the password")
+		return oci.Credential{}, UsageError("the user name contains a colon, which registries cannot tell from the password")
 	case password == "":
-		return oci.Credential{}, usageError("the password is empty")
+		return oci.Credential{}, UsageError("the password is empty")
 	}
 	return oci.Credential{Username: username, Password: password}, nil
 }
@@ -130,9 +130,9 @@ func checkedLogin(username, password string) (oci.Credential, error) {
 // maxLine bounds what readLine reads.
 const maxLine = 64 << 10
 
-// readLine reads up to a line end byte by byte, so that nothing of what
+// ReadLine reads up to a line end byte by byte, so that nothing of what
 // follows is taken away from the next reader.
-func readLine(in io.Reader) (string, error) {
+func ReadLine(in io.Reader) (string, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxLine; {
 		n, err := in.Read(b)
@@ -153,8 +153,8 @@ func readLine(in io.Reader) (string, error) {
 }
 
 // checkLogin asks the registry with these credentials and no others.
-func checkLogin(ctx context.Context, reg *registries, host string, c oci.Credential) error {
-	o, err := reg.ociOptions()
+func checkLogin(ctx context.Context, reg *Registries, host string, c oci.Credential) error {
+	o, err := reg.OCIOptions()
 	if err != nil {
 		return err
 	}
@@ -168,21 +168,21 @@ func checkLogin(ctx context.Context, reg *registries, host string, c oci.Credent
 	err = client.Ping(ctx)
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
-		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
+		return WithHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
 	case err != nil:
-		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the name of the registry; --no-check keeps the password unasked")
+		return WithHint(fmt.Errorf("nothing was kept: %w", err), "check the name of the registry; --no-check keeps the password unasked")
 	}
 	return nil
 }
 
 // noteOther tells the user if another source wins over what was just kept.
-func noteOther(ctx context.Context, reg *registries, host string, c oci.Credential) error {
-	got, err := reg.credentials().Credential(ctx, host, "")
+func noteOther(ctx context.Context, reg *Registries, host string, c oci.Credential) error {
+	got, err := reg.Credentials().Credential(ctx, host, "")
 	if err != nil {
 		return err
 	}
 	if got != c {
-		reg.note("note: other credentials for %s come first, see `okara auth explain %s`", host, host)
+		reg.Note("note: other credentials for %s come first, see `okara auth explain %s`", host, host)
 	}
 	return nil
 }

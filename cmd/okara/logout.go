@@ -16,7 +16,7 @@ type logout struct {
 	Removed []string `json:"removed"`
 }
 
-func newLogout(reg *registries) *cobra.Command {
+func newLogout(reg *Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout HOST",
 		Short: "Remove the credentials that login has kept",
@@ -30,28 +30,28 @@ so if there are any.`,
 			if err != nil {
 				return err
 			}
-			where, err := reg.credentials().Logout(cmd.Context(), host)
+			where, err := reg.Credentials().Logout(cmd.Context(), host)
 			if err != nil {
 				return err
 			}
-			list, err := reg.credentials().Explain(cmd.Context(), host, "")
+			list, err := reg.Credentials().Explain(cmd.Context(), host, "")
 			if err != nil {
 				return err
 			}
-			noteLeft(reg.app, host, list)
+			noteLeft(reg.App, host, list)
 			text := "logged out of " + host + ", removed from " + strings.Join(where, ", ")
 			if len(where) == 0 {
 				text = "not logged in to " + host
 			}
-			return reg.printResult(logout{host, append([]string{}, where...)}, text)
+			return reg.PrintResult(logout{host, append([]string{}, where...)}, text)
 		},
 	}
 }
 
-func noteLeft(a *app, host string, list []credentials.Candidate) {
+func noteLeft(a *App, host string, list []credentials.Candidate) {
 	for _, c := range list {
 		if c.Chosen && c.Source != credentials.Anonymous {
-			a.note("note: %s still has credentials for %s", c.Location, host)
+			a.Note("note: %s still has credentials for %s", c.Location, host)
 		}
 	}
 }

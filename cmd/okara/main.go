@@ -26,14 +26,14 @@ import (
 // Exit codes, the same for every command; `okara tofu`, `okara terraform` and
 // `okara exec` return the code of the program they run instead.
 const (
-	exitOK          = 0
-	exitFailure     = 1
-	exitUsage       = 2
-	exitNotFound    = 3
-	exitConflict    = 4
-	exitDenied      = 5
-	exitPartly      = 6
-	exitInterrupted = 130
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitNotFound    = 3
+	ExitConflict    = 4
+	ExitDenied      = 5
+	ExitPartly      = 6
+	ExitInterrupted = 130
 )
 
 func main() {
@@ -54,18 +54,18 @@ func mainCode() int {
 
 // run executes one command line and returns the exit code of the process.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
-	return execute(ctx, &app{in: in, out: out, err: errOut, getenv: getenv}, newRoot, args)
+	return Run(ctx, &App{In: in, Out: out, Err: errOut, Getenv: getenv}, newRoot, args)
 }
 
-// execute runs one command line of the tree that newRoot makes, and returns the exit
+// Run runs one command line of the tree that newRoot makes, and returns the exit
 // code of the process. It is main without the process: nothing in it reads a global.
-func execute(ctx context.Context, a *app, newRoot func(*app) *cobra.Command, args []string) int {
-	a.version = version()
+func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []string) int {
+	a.Version = version()
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	cmd := root
 	stopTracing, err := a.startTracing(ctx)
 	if err == nil {
@@ -73,12 +73,12 @@ func execute(ctx context.Context, a *app, newRoot func(*app) *cobra.Command, arg
 		stopTracing()
 	}
 	code := exitCode(err)
-	if ctx.Err() != nil && code != exitOK && !isChildExit(err) {
-		code = exitInterrupted
+	if ctx.Err() != nil && code != ExitOK && !isChildExit(err) {
+		code = ExitInterrupted
 	}
 	if err != nil && !isChildExit(err) {
-		if code == exitUsage && slices.Contains(args, "--json") {
-			a.json = true // a wrong flag before it ended the parsing
+		if code == ExitUsage && slices.Contains(args, "--json") {
+			a.JSON = true // a wrong flag before it ended the parsing
 		}
 		a.fail(a.newFailure(err, code, cmd))
 	}
@@ -88,69 +88,69 @@ func execute(ctx context.Context, a *app, newRoot func(*app) *cobra.Command, arg
 // exitCode is the only place that maps an error to a status of the process.
 func exitCode(err error) int {
 	if err == nil {
-		return exitOK
+		return ExitOK
 	}
-	if e, ok := errors.AsType[*exitError](err); ok {
-		return e.code
+	if e, ok := errors.AsType[*ExitError](err); ok {
+		return e.Code
 	}
 	if _, ok := errors.AsType[*syntax.SettingError](err); ok {
-		return exitUsage
+		return ExitUsage
 	}
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
-		return exitConflict
+		return ExitConflict
 	}
 	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
-		return exitUsage
+		return ExitUsage
 	}
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
-		return exitNotFound
+		return ExitNotFound
 	case errors.Is(err, oci.ErrExists), errors.Is(err, statebackend.ErrLockLost), errors.Is(err, statebackend.ErrStale), errors.Is(err, statebackend.ErrReplica):
-		return exitConflict
+		return ExitConflict
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
-		return exitDenied
+		return ExitDenied
 	}
-	return exitFailure
+	return ExitFailure
 }
 
-// exitError gives an error an exit code that its sentinel does not tell.
-type exitError struct {
-	code  int
-	err   error
+// ExitError gives an error an exit code that its sentinel does not tell.
+type ExitError struct {
+	Code  int
+	Err   error
 	child bool // the code is that of a program okara ran, which has printed its own message
 }
 
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.code)
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Code)
 	}
-	return e.err.Error()
+	return e.Err.Error()
 }
 
-func (e *exitError) Unwrap() error { return e.err }
+func (e *ExitError) Unwrap() error { return e.Err }
 
 func isChildExit(err error) bool {
-	e, ok := errors.AsType[*exitError](err)
+	e, ok := errors.AsType[*ExitError](err)
 	return ok && e.child
 }
 
-// childExit returns the error that ends okara with the exit code of the
+// ChildExit returns the error that ends okara with the exit code of the
 // program it ran, without a message of its own. It is nil for code 0.
-func childExit(code int) error {
+func ChildExit(code int) error {
 	if code == 0 {
 		return nil
 	}
-	return &exitError{code: code, child: true}
+	return &ExitError{Code: code, child: true}
 }
 
-// usageError is a mistake on the command line: exit code 2.
-func usageError(format string, args ...any) error {
-	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
+// UsageError is a mistake on the command line: exit code 2.
+func UsageError(format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// partlyError says that some of several items failed: exit code 6.
-func partlyError(format string, args ...any) error {
-	return &exitError{code: exitPartly, err: fmt.Errorf(format, args...)}
+// PartlyError says that some of several items failed: exit code 6.
+func PartlyError(format string, args ...any) error {
+	return &ExitError{Code: ExitPartly, Err: fmt.Errorf(format, args...)}
 }
 
 // hintError carries what the user can do next; it is printed on a second line.
@@ -162,8 +162,8 @@ type hintError struct {
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
-// withHint adds a next step to err. It returns nil for a nil err.
-func withHint(err error, format string, args ...any) error {
+// WithHint adds a next step to err. It returns nil for a nil err.
+func WithHint(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}

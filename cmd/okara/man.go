@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-func newMan(a *app) *cobra.Command {
+func newMan(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages, one for each command",
@@ -20,11 +20,11 @@ okara-publish-module.1 and so on. The folder is made if it is missing.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true // the heading has the date
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "OKARA", Section: "1", Source: "okara " + a.version, Manual: "okara"}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "OKARA", Section: "1", Source: "okara " + a.Version, Manual: "okara"}, args[0])
 		},
 	}
 }

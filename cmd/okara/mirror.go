@@ -74,7 +74,7 @@ func newMirror(up *upstreams) *cobra.Command {
   okara mirror hashicorp/time --openpgp-key hashicorp.pub.asc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.lockFiles) == 0 {
-				return usageError("name a provider or a module, or a lock file with --lockfile")
+				return UsageError("name a provider or a module, or a lock file with --lockfile")
 			}
 			return nil
 		},
@@ -110,7 +110,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 	if err != nil {
 		return err
 	}
-	d, done, err := openDepot(up.registries)
+	d, done, err := openDepot(up.Registries)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 	if err != nil {
 		return err
 	}
-	return printMirrored(up.app, results)
+	return printMirrored(up.App, results)
 }
 
 // mirrorer makes a set of what is on the command line.
@@ -219,7 +219,7 @@ func mirrorState(existing bool, err error) string {
 	return "new"
 }
 
-// add puts one argument into the set.
+// Add puts one argument into the set.
 func (m *mirrorer) add(arg string) error {
 	address, versions, _ := strings.Cut(arg, "@")
 	e := supply.Entry{Where: arg}
@@ -298,7 +298,7 @@ func (m *mirrorer) addLockFile(name string) error {
 }
 
 // printMirrored prints one line per version and a summary.
-func printMirrored(a *app, results []mirrorResult) error {
+func printMirrored(a *App, results []mirrorResult) error {
 	count := map[string]int{}
 	var lines []string
 	for _, r := range results {
@@ -311,19 +311,19 @@ func printMirrored(a *app, results []mirrorResult) error {
 		}
 		lines = append(lines, line)
 		for _, w := range r.Warnings {
-			a.note("warning: %s %s: %s", r.Address, r.Version, w)
+			a.Note("warning: %s %s: %s", r.Address, r.Version, w)
 		}
 	}
-	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
+	if err := a.PrintResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	if count["planned"] > 0 {
-		a.note("%d planned, %d skipped, %d failed", count["planned"], count["skipped"], count["failed"])
+		a.Note("%d planned, %d skipped, %d failed", count["planned"], count["skipped"], count["failed"])
 	} else {
-		a.note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
+		a.Note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
 	}
 	if bad := count["refused"] + count["failed"]; bad > 0 {
-		return partlyError("%d of %d versions were not mirrored", bad, len(results))
+		return PartlyError("%d of %d versions were not mirrored", bad, len(results))
 	}
 	return nil
 }

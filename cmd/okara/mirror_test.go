@@ -37,27 +37,27 @@ func TestMirrorStates(t *testing.T) {
 		summary string
 	}{
 		{
-			"planned", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, exitOK,
+			"planned", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, ExitOK,
 			map[string]string{good: "planned", bad: "planned"}, "2 planned, 0 skipped, 0 failed",
 		},
 		{
-			"unsigned", all, exitPartly,
+			"unsigned", all, ExitPartly,
 			map[string]string{good: "refused", bad: "refused", gone: "failed"}, "0 new, 0 skipped, 2 refused, 1 failed",
 		},
 		{
-			"first", append(all, "--allow-unsigned"), exitPartly,
+			"first", append(all, "--allow-unsigned"), ExitPartly,
 			map[string]string{good: "new", bad: "refused", gone: "failed"}, "1 new, 0 skipped, 1 refused, 1 failed",
 		},
 		{
-			"again", []string{"mirror", good, "--from", packed, "--registry", host}, exitOK,
+			"again", []string{"mirror", good, "--from", packed, "--registry", host}, ExitOK,
 			map[string]string{good: "skipped"}, "0 new, 1 skipped, 0 refused, 0 failed",
 		},
 		{
-			"planned again", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, exitOK,
+			"planned again", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, ExitOK,
 			map[string]string{good: "skipped", bad: "planned"}, "1 planned, 1 skipped, 0 failed",
 		},
 		{
-			"no origin", []string{"mirror", good, "--from", "https://127.0.0.1:1/", "--registry", host}, exitPartly,
+			"no origin", []string{"mirror", good, "--from", "https://127.0.0.1:1/", "--registry", host}, ExitPartly,
 			map[string]string{good: "failed"}, "0 new, 0 skipped, 0 refused, 1 failed",
 		},
 	} {

@@ -78,7 +78,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	wanted := map[string]bool{"auth emit": true, "auth token": true} // print the secret on purpose
 	elsewhere := map[string]bool{"serve": true}                      // runs until it is stopped
 	denied := 0
-	for _, c := range commandTree(newRoot(&app{version: "test"})) {
+	for _, c := range commandTree(newRoot(&App{Version: "test"})) {
 		path := strings.TrimPrefix(c.CommandPath(), "okara ")
 		if c.HasSubCommands() || wanted[path] || elsewhere[path] || strings.HasPrefix(path, "completion") || path == "help" || path == "logout" {
 			continue
@@ -90,7 +90,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 		full := append(strings.Fields(path), rest...)
 		for _, global := range [][]string{{"--debug"}, {"--debug", "--json"}} {
 			r := u.okara(testSecret, append(append([]string{}, global...), full...)...)
-			if r.code == exitDenied {
+			if r.code == ExitDenied {
 				denied++
 			}
 			for _, s := range secrets {

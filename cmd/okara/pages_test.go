@@ -46,7 +46,7 @@ func TestCommandPages(t *testing.T) {
 // commandPages returns the text of every page, by file name.
 func commandPages(t *testing.T) map[string]string {
 	t.Helper()
-	root := newRoot(&app{getenv: func(string) string { return "" }})
+	root := newRoot(&App{Getenv: func(string) string { return "" }})
 	root.InitDefaultHelpCmd()
 	pages := map[string]string{}
 	var index strings.Builder
@@ -76,7 +76,7 @@ func help(t *testing.T, command []string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	args := append(command, "--help")
-	if code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != exitOK {
+	if code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != ExitOK {
 		t.Fatalf("okara %s: exit code %d: %s", strings.Join(args, " "), code, &errOut)
 	}
 	return out.String()

@@ -142,7 +142,7 @@ func (w *planted) ended(t *testing.T) {
 	}
 }
 
-const destroyed = `"phase":"destroyed"` // in an event
+const destroyed = `"phase":"destroyed"` // In an event
 
 // noticed waits until the receiver was told of kinds of events.
 func (w *planted) noticed(t *testing.T, kinds ...string) {

@@ -31,7 +31,7 @@ func (p *policyFlags) add(cmd *cobra.Command) {
 func (p *policyFlags) read() (*trust.Policy, error) {
 	o, err := p.Read()
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, UsageError("%w", err)
 	}
 	return o, nil
 }

@@ -26,10 +26,10 @@ type pruned struct {
 	DryRun   bool     `json:"dry_run,omitempty"`
 }
 
-func newPrune(reg *registries) *cobra.Command {
+func newPrune(reg *Registries) *cobra.Command {
 	var keep int
 	var pins []string
-	var asked removal
+	var asked Removal
 	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "prune ADDRESS --keep N",
@@ -55,7 +55,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
-				return usageError("--keep %d: at least one version stays", keep)
+				return UsageError("--keep %d: at least one version stays", keep)
 			}
 			require, err := policy.read()
 			if err != nil {
@@ -74,13 +74,13 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) },
 				Usable: func(v addr.Version) bool { return slices.Contains(l.Listed, v) },
 			})
-			return pruneItem(cmd.Context(), reg.app, t, l, versions, asked)
+			return pruneItem(cmd.Context(), reg.App, t, l, versions, asked)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&keep, "keep", 0, "number of versions that stay")
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` that stays (repeatable)")
-	asked.add(f)
+	asked.Add(f)
 	policy.add(cmd)
 	return cmd
 }
@@ -92,7 +92,7 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 		return t.catalog.Versions(ctx, t.Item)
 	}
 	if err := catalog.ValidateRequire(t.Kind, *require); err != nil {
-		return nil, usageError("%w", err)
+		return nil, UsageError("%w", err)
 	}
 	o := t.depot.Options()
 	c := catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Require: map[string]trust.Policy{t.Kind: *require}})
@@ -100,26 +100,26 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 }
 
 // pruneItem removes the versions, if the user wants it, and prints them.
-func pruneItem(ctx context.Context, a *app, t selected, l *catalog.Versions, versions []addr.Version, asked removal) error {
+func pruneItem(ctx context.Context, a *App, t selected, l *catalog.Versions, versions []addr.Version, asked Removal) error {
 	var rows [][]string
 	for _, v := range versions {
 		rows = append(rows, []string{v.String(), statusText(l.Status(v))})
 	}
-	question := fmt.Sprintf("remove %s of %s (%d stay)", plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
-	remove, err := a.removes(asked, table(rows), question)
+	question := fmt.Sprintf("remove %s of %s (%d stay)", Plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
+	remove, err := a.Removes(asked, Table(rows), question)
 	if err != nil {
 		return err
 	}
 	if remove {
 		err = depot.PruneVersions(ctx, l.Listing, versions)
 	}
-	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: asked.dryRun}, versions, err)
+	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: asked.DryRun}, versions, err)
 }
 
 // printPruned prints the versions; what the registry keeps is yanked.
-func printPruned(a *app, out pruned, versions []addr.Version, err error) error {
+func printPruned(a *App, out pruned, versions []addr.Version, err error) error {
 	if kept, ok := errors.AsType[*depot.KeptError](err); ok {
-		a.note("warning: %v", err)
+		a.Note("warning: %v", err)
 		out.Deleted, err = len(kept.Kept) < len(versions), nil
 		for _, v := range kept.Kept {
 			out.Kept = append(out.Kept, v.String())
@@ -131,5 +131,5 @@ func printPruned(a *app, out pruned, versions []addr.Version, err error) error {
 	for _, v := range versions {
 		out.Versions = append(out.Versions, v.String())
 	}
-	return a.printResult(out, strings.Join(out.Versions, "\n"))
+	return a.PrintResult(out, strings.Join(out.Versions, "\n"))
 }

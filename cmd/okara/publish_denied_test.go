@@ -47,7 +47,7 @@ func TestPublishDenied(t *testing.T) {
 	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 	host := strings.TrimPrefix(srv.URL, "http://")
 	code := run(t.Context(), []string{"publish", "module", dir, "net/vpc/aws", "1.0.0", "--registry", host}, strings.NewReader(""), &out, &errOut, getenv)
-	if code != exitDenied || out.Len() != 0 {
+	if code != ExitDenied || out.Len() != 0 {
 		t.Errorf("exit code %d, stdout %q", code, out.String())
 	}
 	text := errOut.String()

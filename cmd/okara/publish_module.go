@@ -26,10 +26,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newPublishModule(reg *registries) *cobra.Command {
+func newPublishModule(reg *Registries) *cobra.Command {
 	var o moduleFlags
 	var packageRoot string
-	var server serverFlags
+	var server ServerFlags
 	var bump bumpFlag
 	cmd := &cobra.Command{
 		Use:   "module DIR NAMESPACE/NAME/SYSTEM VERSION",
@@ -69,7 +69,7 @@ other content, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			options, err := o.options(reg.app)
+			options, err := o.options(reg.App)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ other content, 5 denied.`,
 		},
 	}
 	o.add(cmd.Flags())
-	server.add(cmd.Flags())
+	server.Add(cmd.Flags())
 	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with a higher `major|minor|patch` number")
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
 	return cmd
@@ -102,7 +102,7 @@ func dirBelow(root, dir string) (string, error) {
 	}
 	below, err := filepath.Rel(root, dir)
 	if err != nil || strings.HasPrefix(below, "..") {
-		return "", usageError("%s is not inside of --package-root %s", dir, root)
+		return "", UsageError("%s is not inside of --package-root %s", dir, root)
 	}
 	return filepath.ToSlash(below), nil
 }
@@ -123,10 +123,10 @@ func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
 }
 
-func (m *moduleFlags) options(a *app) (depot.ModuleOptions, error) {
+func (m *moduleFlags) options(a *App) (depot.ModuleOptions, error) {
 	policy, err := depot.ParsePolicy(m.policy)
 	if err != nil {
-		return depot.ModuleOptions{}, usageError("%w", err)
+		return depot.ModuleOptions{}, UsageError("%w", err)
 	}
 	o := m.o
 	o.Policy = policy
@@ -135,7 +135,7 @@ func (m *moduleFlags) options(a *app) (depot.ModuleOptions, error) {
 }
 
 func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
-	tree, err := openTree(dir)
+	tree, err := OpenTree(dir)
 	if err != nil {
 		return depot.Published{}, err
 	}
@@ -143,28 +143,28 @@ func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVe
 	return p.PublishModule(ctx, tree.FS(), m, o)
 }
 
-// openTree opens a folder such that no link in it reaches outside.
-func openTree(dir string) (*os.Root, error) {
+// OpenTree opens a folder such that no link in it reaches outside.
+func OpenTree(dir string) (*os.Root, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usageError("%s does not exist", dir)
+		return nil, UsageError("%s does not exist", dir)
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, usageError("%s is not a folder", dir)
+		return nil, UsageError("%s is not a folder", dir)
 	}
 	return os.OpenRoot(dir)
 }
 
 // openDepot returns the depot of --registry. done ends the progress bars, if there
 // are any, and must be called before anything is printed.
-func openDepot(reg *registries) (d *depot.Depot, done func(), err error) {
-	client, layout, err := reg.registryClient()
+func openDepot(reg *Registries) (d *depot.Depot, done func(), err error) {
+	client, layout, err := reg.Client()
 	if err != nil {
 		return nil, nil, err
 	}
-	progress, done := reg.progress()
+	progress, done := reg.Progress()
 	return depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), done, nil
 }
 
@@ -193,7 +193,7 @@ type droppedFile struct {
 // plan says what publishing dir would ship, and what that would come to at p, if there
 // is one. A conflict is an outcome, and the error as well.
 func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
-	tree, err := openTree(dir)
+	tree, err := OpenTree(dir)
 	if err != nil {
 		return modulePlan{}, err
 	}
@@ -220,7 +220,7 @@ func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o 
 	return out, err
 }
 
-func planModule(ctx context.Context, reg *registries, s serverFlags, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+func planModule(ctx context.Context, reg *Registries, s ServerFlags, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	to, done, err := openCompared(reg, s)
 	if err != nil {
 		return err
@@ -228,9 +228,9 @@ func planModule(ctx context.Context, reg *registries, s serverFlags, dir string,
 	p, err := plan(ctx, to, dir, m, o)
 	done()
 	if err != nil && p.Outcome == "" {
-		return publishHint(err)
+		return PublishHint(err)
 	}
-	return cmp.Or(reg.printResult(p, planText(reg.app, p)), publishHint(err))
+	return cmp.Or(reg.PrintResult(p, planText(reg.App, p)), PublishHint(err))
 }
 
 // outcomeOf is what a publication would come to: "" if the error says that nobody knows.
@@ -247,7 +247,7 @@ func outcomeOf(existing bool, err error) string {
 }
 
 // planText lists the files; the sum goes to stderr.
-func planText(a *app, p modulePlan) string {
+func planText(a *App, p modulePlan) string {
 	var text strings.Builder
 	for _, f := range p.Files {
 		fmt.Fprintf(&text, "ship\t%s\t%d\n", f.Path, f.Size)
@@ -256,9 +256,9 @@ func planText(a *app, p modulePlan) string {
 		fmt.Fprintf(&text, "drop\t%s\t%s\n", f.Path, f.Reason)
 	}
 	for _, w := range p.Warnings {
-		a.note("warning: %s", w)
+		a.Note("warning: %s", w)
 	}
-	a.note("%s %s%s: %d files, %d bytes, content %s; nothing was pushed", p.Address, p.Version, outcomeText(p.Outcome), len(p.Files), p.Bytes, p.ContentDigest)
+	a.Note("%s %s%s: %d files, %d bytes, content %s; nothing was pushed", p.Address, p.Version, outcomeText(p.Outcome), len(p.Files), p.Bytes, p.ContentDigest)
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
@@ -275,44 +275,44 @@ func outcomeText(outcome string) string {
 	return ""
 }
 
-func printPublished(a *app, p depot.Published) error {
-	notePublished(a, p)
-	return a.printResult(p, p.String())
+func PrintPublished(a *App, p depot.Published) error {
+	NotePublished(a, p)
+	return a.PrintResult(p, p.String())
 }
 
-func notePublished(a *app, p depot.Published) {
+func NotePublished(a *App, p depot.Published) {
 	for _, w := range p.Warnings {
-		a.note("warning: %s", w)
+		a.Note("warning: %s", w)
 	}
 	if p.Existing {
-		a.note("already published, nothing was pushed")
+		a.Note("already published, nothing was pushed")
 	}
 }
 
-// publishHint says what to do about the refusals of publishing.
-func publishHint(err error) error {
+// PublishHint says what to do about the refusals of publishing.
+func PublishHint(err error) error {
 	if conflict, ok := errors.AsType[*depot.ConflictError](err); ok {
-		return withHint(err, "%s", conflictHint(conflict))
+		return WithHint(err, "%s", conflictHint(conflict))
 	}
 	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
-		return usageError("%w", err)
+		return UsageError("%w", err)
 	}
 	if _, ok := errors.AsType[*client.Error](err); ok {
-		return serverHint(err)
+		return ServerHint(err)
 	}
 	switch {
 	case errors.Is(err, depot.ErrNoModule):
-		return withHint(err, "name the folder that holds the module's files")
+		return WithHint(err, "name the folder that holds the module's files")
 	case errors.Is(err, description.ErrInvalid):
-		return withHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
+		return WithHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
 	case errors.Is(err, description.ErrOutside):
-		return withHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
+		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, trust.ErrUnsigned):
-		return withHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
+		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
 	case errors.Is(err, signing.ErrNoProvider):
-		return withHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
+		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
-		return withHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
+		return WithHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
 	}
 	return err
 }
@@ -333,29 +333,29 @@ func conflictHint(c *depot.ConflictError) string {
 const autoVersion = "auto"
 
 // publishAnnotations returns what the environment says about the source.
-func publishAnnotations(a *app) (map[string]string, error) {
-	annotations, err := depot.SourceAnnotations(a.getenv)
+func publishAnnotations(a *App) (map[string]string, error) {
+	annotations, err := depot.SourceAnnotations(a.Getenv)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, UsageError("%w", err)
 	}
 	return annotations, nil
 }
 
 // gitVersions returns the versions in the git tags of the commit in dir.
-func gitVersions(ctx context.Context, a *app, dir string) (depot.VersionTags, error) {
-	tags, err := depot.CheckoutVersions(ctx, dir, a.getenv)
+func gitVersions(ctx context.Context, a *App, dir string) (depot.VersionTags, error) {
+	tags, err := depot.CheckoutVersions(ctx, dir, a.Getenv)
 	if _, ok := errors.AsType[*depot.NoVersionTagError](err); ok {
-		err = withHint(usageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+		err = WithHint(UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
 	}
 	return tags, err
 }
 
 // publishVersion parses the version of an argument, or finds it for autoVersion.
-func publishVersion(ctx context.Context, a *app, s, dir string) (addr.Version, error) {
+func publishVersion(ctx context.Context, a *App, s, dir string) (addr.Version, error) {
 	if s != autoVersion {
 		v, err := addr.ParseVersion(s)
 		if err != nil {
-			return addr.Version{}, usageError("%w", err)
+			return addr.Version{}, UsageError("%w", err)
 		}
 		return v, nil
 	}
@@ -365,7 +365,7 @@ func publishVersion(ctx context.Context, a *app, s, dir string) (addr.Version, e
 	}
 	v, ok := tags.For(dir)
 	if !ok {
-		return addr.Version{}, usageError("the git tags at HEAD name other directories than %s", dir)
+		return addr.Version{}, UsageError("the git tags at HEAD name other directories than %s", dir)
 	}
 	return v, nil
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-func newPublishModules(reg *registries) *cobra.Command {
+func newPublishModules(reg *Registries) *cobra.Command {
 	var o moduleFlags
 	var version string
-	var server serverFlags
+	var server ServerFlags
 	cmd := &cobra.Command{
 		Use:   "modules ROOT ADDRESS",
 		Short: "Publish the modules in the folders of a repository",
@@ -47,16 +47,16 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version == "" {
-				return usageError("--version is missing: a version, or auto")
+				return UsageError("--version is missing: a version, or auto")
 			}
 			modules, err := findModules(args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if modules, err = withVersions(cmd.Context(), reg.app, args[0], modules, version); err != nil {
+			if modules, err = withVersions(cmd.Context(), reg.App, args[0], modules, version); err != nil {
 				return err
 			}
-			options, err := o.options(reg.app)
+			options, err := o.options(reg.App)
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 		},
 	}
 	o.add(cmd.Flags())
-	server.add(cmd.Flags())
+	server.Add(cmd.Flags())
 	cmd.Flags().StringVar(&version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
 	return cmd
 }
@@ -85,10 +85,10 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		depth = 2
 	}
 	if strings.Count(address, "/") != 2 || strings.Count(address, "{name}") != 1 {
-		return nil, usageError("address %q must be NAMESPACE/{name}/SYSTEM or NAMESPACE/{name}/{system}", address)
+		return nil, UsageError("address %q must be NAMESPACE/{name}/SYSTEM or NAMESPACE/{name}/{system}", address)
 	}
 	var found []moduleFolder
-	tree, err := openTree(root)
+	tree, err := OpenTree(root)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +110,13 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		s := strings.Replace(address, "{name}", path.Base(name), 1)
 		m, err := addr.ParseModule(strings.Replace(s, "{system}", path.Dir(name), 1))
 		if err != nil {
-			return usageError("%s: %w", dir, err)
+			return UsageError("%s: %w", dir, err)
 		}
 		found = append(found, moduleFolder{dir: dir, target: addr.ModuleVersion{Module: m}})
 		return fs.SkipDir
 	})
 	if err == nil && len(found) == 0 {
-		err = usageError("%s has no folder with a module", root)
+		err = UsageError("%s has no folder with a module", root)
 	}
 	return found, err
 }
@@ -128,11 +128,11 @@ func hasConfiguration(tree fs.FS, dir string) (bool, error) {
 
 // withVersions fills in the version and leaves out modules that the git tags do
 // not name.
-func withVersions(ctx context.Context, a *app, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
+func withVersions(ctx context.Context, a *App, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
 	if version != autoVersion {
 		v, err := addr.ParseVersion(version)
 		if err != nil {
-			return nil, usageError("%w", err)
+			return nil, UsageError("%w", err)
 		}
 		for i := range modules {
 			modules[i].target.Version = v
@@ -151,12 +151,12 @@ func withVersions(ctx context.Context, a *app, root string, modules []moduleFold
 		}
 	}
 	if len(named) == 0 {
-		return nil, usageError("the git tags at HEAD name no folder of %s", root)
+		return nil, UsageError("the git tags at HEAD name no folder of %s", root)
 	}
 	return named, nil
 }
 
-func planModules(ctx context.Context, reg *registries, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+func planModules(ctx context.Context, reg *Registries, s ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
 	to, done, err := openCompared(reg, s)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func planModules(ctx context.Context, reg *registries, s serverFlags, modules []
 		p, err := plan(ctx, to, m.dir, m.target, o)
 		if err != nil && p.Outcome == "" {
 			done()
-			return publishHint(err)
+			return PublishHint(err)
 		}
 		if err != nil {
 			refused = errors.Join(refused, fmt.Errorf("%s: %w", m.dir, err))
@@ -177,13 +177,13 @@ func planModules(ctx context.Context, reg *registries, s serverFlags, modules []
 	done()
 	var text []string
 	for _, p := range plans {
-		text = append(text, planText(reg.app, p))
+		text = append(text, planText(reg.App, p))
 	}
-	return cmp.Or(reg.printResult(plans, strings.Join(text, "\n")), publishHint(refused))
+	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), PublishHint(refused))
 }
 
 // publishModules publishes one after the other and prints what came of each.
-func publishModules(ctx context.Context, reg *registries, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+func publishModules(ctx context.Context, reg *Registries, s ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
 		return err
@@ -207,13 +207,13 @@ func publishModules(ctx context.Context, reg *registries, s serverFlags, modules
 	}
 	done()
 	for _, out := range all {
-		notePublished(reg.app, out)
+		NotePublished(reg.App, out)
 	}
-	if err := reg.printResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
+	if err := reg.PrintResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
 		return err
 	}
 	if failures == len(modules) {
-		return publishHint(failed)
+		return PublishHint(failed)
 	}
-	return partlyError("%d of %d modules failed: %w", failures, len(modules), failed)
+	return PartlyError("%d of %d modules failed: %w", failures, len(modules), failed)
 }

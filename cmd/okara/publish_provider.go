@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-func newPublishProvider(reg *registries) *cobra.Command {
+func newPublishProvider(reg *Registries) *cobra.Command {
 	var o providerFlags
-	var server serverFlags
+	var server ServerFlags
 	cmd := &cobra.Command{
 		Use:   "provider DIST NAMESPACE/TYPE VERSION",
 		Short: "Publish a GoReleaser folder as a version of a provider",
@@ -51,18 +51,18 @@ other content, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := addr.ParseProvider(args[1])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			v, err := addr.ParseVersion(args[2])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
-			dist, err := openTree(args[0])
+			dist, err := OpenTree(args[0])
 			if err != nil {
 				return err
 			}
 			defer dist.Close()
-			options, done, err := o.options(reg.app)
+			options, done, err := o.options(reg.App)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ other content, 5 denied.`,
 		},
 	}
 	f := cmd.Flags()
-	server.add(f)
+	server.Add(f)
 	f.StringVar(&o.docs, "docs", "", "`FOLDER` with the documentation, which is docs in the source of a provider; else docs in DIST")
 	f.BoolVar(&o.extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
 	f.StringArrayVar(&o.signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
@@ -92,7 +92,7 @@ type providerFlags struct {
 
 // options reads the keys; the first one signs, and the others sign as well. done
 // closes the documentation.
-func (f *providerFlags) options(a *app) (o depot.ProviderOptions, done func(), err error) {
+func (f *providerFlags) options(a *App) (o depot.ProviderOptions, done func(), err error) {
 	o.Extend = f.extend
 	if o.Annotations, err = publishAnnotations(a); err != nil {
 		return o, nil, err
@@ -111,7 +111,7 @@ func (f *providerFlags) options(a *app) (o depot.ProviderOptions, done func(), e
 	if o.Keys, err = readPublicKeys(f.keys); err != nil || f.docs == "" {
 		return o, func() {}, err
 	}
-	docs, err := openTree(f.docs)
+	docs, err := OpenTree(f.docs)
 	if err != nil {
 		return o, nil, err
 	}
@@ -120,7 +120,7 @@ func (f *providerFlags) options(a *app) (o depot.ProviderOptions, done func(), e
 }
 
 // readPrivateKey reads the signing key; an empty name is no key.
-func readPrivateKey(a *app, file, passphraseFile string) (*signing.Key, error) {
+func readPrivateKey(a *App, file, passphraseFile string) (*signing.Key, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -130,28 +130,28 @@ func readPrivateKey(a *app, file, passphraseFile string) (*signing.Key, error) {
 	}
 	key, err := signing.ParseKey(b, passphrase)
 	if err != nil {
-		return nil, withHint(usageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
+		return nil, WithHint(UsageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
 	}
 	return key, nil
 }
 
 // readKeyFile reads a private key and the passphrase for it.
-func readKeyFile(a *app, file, passphraseFile string) (key, passphrase []byte, err error) {
+func readKeyFile(a *App, file, passphraseFile string) (key, passphrase []byte, err error) {
 	if key, err = os.ReadFile(file); err != nil {
-		return nil, nil, usageError("%w", err)
+		return nil, nil, UsageError("%w", err)
 	}
 	passphrase, err = readPassphrase(a, passphraseFile)
 	return key, passphrase, err
 }
 
 // readPassphrase returns the passphrase for private keys, nil if there is none.
-func readPassphrase(a *app, file string) ([]byte, error) {
+func readPassphrase(a *App, file string) ([]byte, error) {
 	if file == "" {
-		return []byte(a.getenv("OKARA_KEY_PASSPHRASE")), nil
+		return []byte(a.Getenv("OKARA_KEY_PASSPHRASE")), nil
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, UsageError("%w", err)
 	}
 	return bytes.TrimRight(b, "\r\n"), nil
 }
@@ -159,7 +159,7 @@ func readPassphrase(a *app, file string) ([]byte, error) {
 func readPublicKeys(files []string) ([]signing.PublicKey, error) {
 	keys, err := trust.ReadPublicKeys(files)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, UsageError("%w", err)
 	}
 	return keys, nil
 }

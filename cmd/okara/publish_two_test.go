@@ -123,10 +123,10 @@ func publishTwice(t *testing.T, registry, version string, through [2][]string, e
 		return
 	}
 	winner := 0
-	if codes[0] != exitOK {
+	if codes[0] != ExitOK {
 		winner = 1
 	}
-	if codes[winner] != exitOK || codes[1-winner] != exitConflict || strings.Count(said[1-winner], "sha256:") < 2 {
+	if codes[winner] != ExitOK || codes[1-winner] != ExitConflict || strings.Count(said[1-winner], "sha256:") < 2 {
 		t.Errorf("%s through %v: exit %v\n%s\n%s", version, through, codes, said[0], said[1])
 		return
 	}

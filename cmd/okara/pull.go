@@ -20,7 +20,7 @@ func parsePlatforms(names []string) ([]addr.Platform, error) {
 	for _, s := range names {
 		p, err := addr.ParsePlatform(s)
 		if err != nil {
-			return nil, usageError("%w", err)
+			return nil, UsageError("%w", err)
 		}
 		platforms = append(platforms, p)
 	}
@@ -35,7 +35,7 @@ type pulled struct {
 	Files   []string `json:"files,omitempty"`
 }
 
-func newPull(reg *registries) *cobra.Command {
+func newPull(reg *Registries) *cobra.Command {
 	var platforms []string
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -65,7 +65,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			if o.Policy, err = policy.read(); err != nil {
 				return err
 			}
-			progress, done := reg.progress()
+			progress, done := reg.Progress()
 			defer done()
 			t, err := pick(cmd.Context(), reg, args[0], progress)
 			if err != nil {
@@ -73,13 +73,13 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			}
 			files, err := t.depot.Pull(cmd.Context(), t.Item, t.version, args[1], o)
 			if errors.Is(err, os.ErrExist) {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			if err != nil {
 				return err
 			}
 			done()
-			return reg.printResult(pulled{t.Item.String(), t.version.String(), args[1], files}, filePaths(args[1], files))
+			return reg.PrintResult(pulled{t.Item.String(), t.version.String(), args[1], files}, filePaths(args[1], files))
 		},
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")

@@ -17,12 +17,12 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// registries is the way to OCI registries: the flags that say how to reach them,
+// Registries is the way to OCI registries: the flags that say how to reach them,
 // the user's credentials and one transport.
-type registries struct {
-	*app
+type Registries struct {
+	*App
 
-	registry  string // --registry HOST[/PREFIX]
+	Registry  string // --registry HOST[/PREFIX]
 	caFile    string
 	cert, key string
 	insecure  bool
@@ -33,49 +33,49 @@ type registries struct {
 	asked     atomic.Pointer[asked]
 }
 
-// newRegistries returns the way to registries, and has hints name the credential that
+// NewRegistries returns the way to registries, and has hints name the credential that
 // one of them refused.
-func newRegistries(a *app) *registries {
-	reg := &registries{app: a}
+func NewRegistries(a *App) *Registries {
+	reg := &Registries{App: a}
 	a.used = reg.used
 	return reg
 }
 
-// addFlags adds the flags that every command has.
-func (reg *registries) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&reg.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
+// AddFlags adds the flags that every command has.
+func (reg *Registries) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&reg.Registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
 	f.StringVar(&reg.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
 	f.StringVar(&reg.cert, "client-cert", "", "PEM `FILE` of a client certificate")
 	f.StringVar(&reg.key, "client-key", "", "PEM `FILE` of the client certificate's key")
 	f.BoolVar(&reg.insecure, "insecure", false, "do not verify TLS certificates")
 	f.BoolVar(&reg.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
-	f.BoolVar(&reg.json, "json", false, "print the result as one JSON document")
-	f.BoolVarP(&reg.quiet, "quiet", "q", false, "print the result and errors only")
-	f.BoolVar(&reg.debug, "debug", false, "log every registry request to stderr, without secrets")
+	f.BoolVar(&reg.JSON, "json", false, "print the result as one JSON document")
+	f.BoolVarP(&reg.Quiet, "quiet", "q", false, "print the result and errors only")
+	f.BoolVar(&reg.Debug, "debug", false, "log every registry request to stderr, without secrets")
 }
 
-// ociOptions returns how okara reaches any registry: the user's credentials,
+// OCIOptions returns how okara reaches any registry: the user's credentials,
 // one shared transport, and a debug log of requests with --debug.
-func (reg *registries) ociOptions() (oci.Options, error) {
-	t, err := reg.httpTransport()
+func (reg *Registries) OCIOptions() (oci.Options, error) {
+	t, err := reg.Transport()
 	if err != nil {
 		return oci.Options{}, err
 	}
 	return oci.Options{
 		Credential: reg.credential,
-		Rejected:   reg.credentials().Rejected,
+		Rejected:   reg.Credentials().Rejected,
 		Transport:  t,
 		PlainHTTP:  reg.plainHTTP,
-		UserAgent:  reg.userAgent(),
-		Logger:     reg.logger(),
+		UserAgent:  reg.UserAgent(),
+		Logger:     reg.Logger(),
 	}, nil
 }
 
 // credential is that of a repository. What was asked for last is remembered, to be
 // named if the registry refuses it.
-func (reg *registries) credential(ctx context.Context, host, repository string) (oci.Credential, error) {
+func (reg *Registries) credential(ctx context.Context, host, repository string) (oci.Credential, error) {
 	reg.asked.Store(&asked{host: host, path: repository})
-	return reg.credentials().Credential(ctx, host, repository)
+	return reg.Credentials().Credential(ctx, host, repository)
 }
 
 // asked is a registry, or with a path a repository of it.
@@ -96,13 +96,13 @@ type usedCredential struct {
 	given   bool // it was given to okara itself
 }
 
-func (reg *registries) used() usedCredential {
+func (reg *Registries) used() usedCredential {
 	t := reg.asked.Load()
 	if t == nil {
 		return usedCredential{}
 	}
 	used := usedCredential{target: *t}
-	list, err := reg.credentials().Explain(context.Background(), t.host, t.path)
+	list, err := reg.Credentials().Explain(context.Background(), t.host, t.path)
 	if err != nil {
 		return used // the request failed for the same reason, which is the error
 	}
@@ -126,120 +126,120 @@ func credentialName(c credentials.Candidate) string {
 	return name + " from " + cmp.Or(c.Location, c.Source)
 }
 
-// credentials returns the resolver of this run, so that each credential
+// Credentials returns the resolver of this run, so that each credential
 // helper is asked once.
-func (reg *registries) credentials() *credentials.Resolver {
+func (reg *Registries) Credentials() *credentials.Resolver {
 	if reg.resolver == nil {
-		reg.resolver = credentials.New(credentials.Options{Explicit: credentials.Given(reg.place(), reg.getenv), Getenv: reg.getenv, Logger: reg.warnLogger()})
+		reg.resolver = credentials.New(credentials.Options{Explicit: credentials.Given(reg.Named(), reg.Getenv), Getenv: reg.Getenv, Logger: reg.WarnLogger()})
 	}
 	return reg.resolver
 }
 
-func (reg *registries) httpTransport() (http.RoundTripper, error) {
+func (reg *Registries) Transport() (http.RoundTripper, error) {
 	if reg.transport != nil {
 		return reg.transport, nil
 	}
-	t, err := httpserve.Transport(reg.transportOptions())
+	t, err := httpserve.Transport(reg.TransportOptions())
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
 	reg.transport = t
 	return t, nil
 }
 
-// place is the registry and prefix that the user named, "" for none.
-func (reg *registries) place() string {
-	return bare(cmp.Or(reg.registry, reg.getenv("OKARA_REGISTRY")))
+// Named is the registry and prefix that the user named, "" for none.
+func (reg *Registries) Named() string {
+	return TrimScheme(cmp.Or(reg.Registry, reg.Getenv("OKARA_REGISTRY")))
 }
 
-// registryClient returns the client for the host of --registry, and the layout
+// Client returns the client for the host of --registry, and the layout
 // whose prefix is its path. Repository names of the layout are full names.
-func (reg *registries) registryClient() (*oci.Client, addr.Layout, error) {
-	where := reg.place()
+func (reg *Registries) Client() (*oci.Client, addr.Layout, error) {
+	where := reg.Named()
 	if where == "" {
-		return nil, addr.Layout{}, withHint(usageError("no registry given"),
+		return nil, addr.Layout{}, WithHint(UsageError("no registry given"),
 			"name it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY")
 	}
 	host, prefix, err := addr.SplitRegistry(where)
 	if err != nil {
-		return nil, addr.Layout{}, withHint(&exitError{code: exitUsage, err: err}, "a registry is written HOST[:PORT][/PREFIX]; for one without TLS add --plain-http")
+		return nil, addr.Layout{}, WithHint(&ExitError{Code: ExitUsage, Err: err}, "a registry is written HOST[:PORT][/PREFIX]; for one without TLS add --plain-http")
 	}
-	c, err := reg.clientOf(host)
+	c, err := reg.ClientOf(host)
 	if err != nil {
 		return nil, addr.Layout{}, err
 	}
 	l := addr.Layout{Prefix: prefix}
 	if err := l.Validate(); err != nil {
-		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
+		return nil, addr.Layout{}, &ExitError{Code: ExitUsage, Err: err}
 	}
 	return c, l, nil
 }
 
-// clientOf returns the client of a registry without a prefix.
-func (reg *registries) clientOf(host string) (*oci.Client, error) {
-	o, err := reg.ociOptions()
+// ClientOf returns the client of a registry without a prefix.
+func (reg *Registries) ClientOf(host string) (*oci.Client, error) {
+	o, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
 	c, err := oci.New(host, o)
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
 	return c, nil
 }
 
-// bare takes off what a reference or the name of a registry has when it was copied
+// TrimScheme takes off what a reference or the name of a registry has when it was copied
 // from a browser or a configuration.
-func bare(reference string) string {
+func TrimScheme(reference string) string {
 	for _, scheme := range []string{"oci://", "https://"} {
 		reference = strings.TrimPrefix(reference, scheme)
 	}
 	return strings.TrimSuffix(reference, "/")
 }
 
-// openRepo returns the repository of a reference HOST[:PORT]/PATH.
-func (reg *registries) openRepo(reference string) (*oci.Repo, error) {
-	o, err := reg.ociOptions()
+// OpenRepo returns the repository of a reference HOST[:PORT]/PATH.
+func (reg *Registries) OpenRepo(reference string) (*oci.Repo, error) {
+	o, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
-	r, err := oci.OpenRepo(bare(reference), o)
+	r, err := oci.OpenRepo(TrimScheme(reference), o)
 	if err != nil {
-		return nil, withHint(&exitError{code: exitUsage, err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
+		return nil, WithHint(&ExitError{Code: ExitUsage, Err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
 	}
 	return r, nil
 }
 
-// openThrough opens a repository over connections of its own, seen by wrap.
-func (reg *registries) openThrough(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
-	o, err := reg.ociOptions()
+// OpenThrough opens a repository over connections of its own, seen by wrap.
+func (reg *Registries) OpenThrough(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
+	o, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
-	base, err := httpserve.Transport(reg.transportOptions())
+	base, err := httpserve.Transport(reg.TransportOptions())
 	if err != nil {
 		return nil, err
 	}
 	o.Transport = wrap(base)
 	r, err := oci.OpenRepo(reference, o)
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
 	return r, nil
 }
 
-// hostToken returns the API token for a host, "" for none.
-func (reg *registries) hostToken(host string) string {
-	c, err := reg.credentials().Credential(context.Background(), host, "")
+// HostToken returns the API token for a host, "" for none.
+func (reg *Registries) HostToken(host string) string {
+	c, err := reg.Credentials().Credential(context.Background(), host, "")
 	if err != nil {
 		return ""
 	}
 	return c.RegistryToken
 }
 
-// transportOptions are what the global flags say about TLS.
-func (reg *registries) transportOptions() httpserve.TransportOptions {
+// TransportOptions are what the global flags say about TLS.
+func (reg *Registries) TransportOptions() httpserve.TransportOptions {
 	return httpserve.TransportOptions{
-		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: httpserve.CertDirs(reg.getenv),
+		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: httpserve.CertDirs(reg.Getenv),
 	}
 }

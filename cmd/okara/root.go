@@ -24,20 +24,20 @@ okara tofu, okara terraform and okara exec return the code of the program they
 run; 125 is their own failure, 127 means that the program was not found.`
 
 // newRoot returns the whole command tree.
-func newRoot(a *app) *cobra.Command {
-	reg := newRegistries(a)
-	up := &upstreams{registries: reg}
+func newRoot(a *App) *cobra.Command {
+	reg := NewRegistries(a)
+	up := &upstreams{Registries: reg}
 	root := &cobra.Command{
 		Use:           "okara",
 		Short:         "OpenTofu and Terraform modules, providers and state in an OCI registry",
 		Long:          rootLong,
-		Version:       a.version,
+		Version:       a.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	reg.addFlags(root.PersistentFlags())
+	reg.AddFlags(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: "artifacts", Title: "Modules and providers:"},
 		&cobra.Group{ID: "state", Title: "State:"},
@@ -47,7 +47,7 @@ func newRoot(a *app) *cobra.Command {
 	)
 	doctor := newDoctor(reg)
 	doctor.AddCommand(newDoctorArtifacts(reg), newDoctorInstances(reg))
-	publish := parent("publish", "artifacts", "Publish a module or a provider")
+	publish := Parent("publish", "artifacts", "Publish a module or a provider")
 	publish.SuggestFor = []string{"push", "upload"}
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
 	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
@@ -58,12 +58,12 @@ func newRoot(a *app) *cobra.Command {
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstancePlace(), newInstanceRun(a))
-	wordUsage(root)
+	WordUsage(root)
 	return root
 }
 
-// parent returns a command that only groups others.
-func parent(use, group, short string) *cobra.Command {
+// Parent returns a command that only groups others.
+func Parent(use, group, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newScan(reg *registries) *cobra.Command {
+func newScan(reg *Registries) *cobra.Command {
 	p := supply.ScanPolicy{Scanner: "trivy"}
 	cmd := &cobra.Command{
 		Use:   "scan ADDRESS@VERSION",
@@ -36,15 +36,15 @@ exit code is 1 if there are findings of that level.`,
 	return cmd
 }
 
-func scanItem(ctx context.Context, reg *registries, what string, p supply.ScanPolicy) error {
+func scanItem(ctx context.Context, reg *Registries, what string, p supply.ScanPolicy) error {
 	it, v, err := addr.ParseItemVersion(what)
 	if err != nil {
 		return err
 	}
 	if err := scan.CheckLevel(p.Block); err != nil {
-		return usageError("--block: %w", err)
+		return UsageError("--block: %w", err)
 	}
-	client, layout, err := reg.registryClient()
+	client, layout, err := reg.Client()
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func scanItem(ctx context.Context, reg *registries, what string, p supply.ScanPo
 	if err != nil && !errors.Is(err, supply.ErrBlocked) {
 		return err
 	}
-	if perr := reg.printResult(findings, findings.String()); perr != nil {
+	if perr := reg.PrintResult(findings, findings.String()); perr != nil {
 		return perr
 	}
 	return err

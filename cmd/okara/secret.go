@@ -78,16 +78,16 @@ func readSecret(getenv func(string) string, variable, file string) (string, erro
 // maxToken bounds a token.
 const maxToken = 32 << 10
 
-// readToken reads the one token of a file, of standard input for "-". It is "" if
+// ReadToken reads the one token of a file, of standard input for "-". It is "" if
 // no file is named.
-func readToken(in io.Reader, file string) (string, error) {
+func ReadToken(in io.Reader, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return "", usageError("%w", err)
+			return "", UsageError("%w", err)
 		}
 		defer f.Close()
 		in = f
@@ -98,7 +98,7 @@ func readToken(in io.Reader, file string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the token: %w", err)
 	case token == "" || len(b) > maxToken || !credentials.IsToken(token):
-		return "", usageError("--token-file %s: no single token in it", file)
+		return "", UsageError("--token-file %s: no single token in it", file)
 	}
 	return token, nil
 }

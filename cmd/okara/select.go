@@ -24,23 +24,23 @@ type selected struct {
 }
 
 // selectItem reads ADDRESS[@CONSTRAINT].
-func selectItem(reg *registries, arg string, progress func(depot.Event)) (selected, error) {
+func selectItem(reg *Registries, arg string, progress func(depot.Event)) (selected, error) {
 	it, err := addr.ParseSelection(arg)
 	if err != nil {
-		return selected{}, usageError("%w", err)
+		return selected{}, UsageError("%w", err)
 	}
-	client, layout, err := reg.registryClient()
+	client, layout, err := reg.Client()
 	if err != nil {
 		return selected{}, err
 	}
 	r, err := client.Repo(it.Repository(layout))
 	address, _, _ := strings.Cut(arg, "@")
 	return selected{Selection: it, address: address, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
-		catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.warnLogger()}), repo: r}, err
+		catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()}), repo: r}, err
 }
 
 // pick is selectItem with the version that is meant.
-func pick(ctx context.Context, reg *registries, arg string, progress func(depot.Event)) (selected, error) {
+func pick(ctx context.Context, reg *Registries, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectItem(reg, arg, progress)
 	if err == nil {
 		_, t.version, err = itemVersion(ctx, t.catalog, t.Selection)

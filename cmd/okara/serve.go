@@ -58,10 +58,10 @@ func newServe(up *upstreams) *cobra.Command {
 		Example: serveExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(up.getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
+			if err := fromEnvironment(up.Getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
 				return err
 			}
-			given := up.registry
+			given := up.Registry
 			read := func() (*server.Settings, error) { return serveSettings(up, given, cmd.Flags(), config) }
 			s, err := read()
 			if err != nil {
@@ -72,7 +72,7 @@ func newServe(up *upstreams) *cobra.Command {
 				return err
 			}
 			if check {
-				return checkServer(up.app, config, s, env)
+				return checkServer(up.App, config, s, env)
 			}
 			return runServer(cmd.Context(), s, env, read)
 		},
@@ -114,7 +114,7 @@ func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config 
 		return nil, err
 	}
 	s.Registry = cmp.Or(registry, s.Registry)
-	s.Storage = cmp.Or(s.Storage, dataDir(up.getenv))
+	s.Storage = cmp.Or(s.Storage, dataDir(up.Getenv))
 	return s, nil
 }
 
@@ -185,13 +185,13 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 // serveEnv is this process for a server. The variable OKARA_REGISTRY is for
 // clients: it may well name this very server.
 func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
-	up.registry = s.Registry // the credentials that are given are for it
+	up.Registry = s.Registry // the credentials that are given are for it
 	up.allowed = s.AllowInternal
-	o, err := up.ociOptions()
+	o, err := up.OCIOptions()
 	if err != nil {
 		return server.Env{}, err
 	}
-	states, err := (&stateFlags{}).options(up.app)
+	states, err := (&stateFlags{}).options(up.App)
 	if err != nil {
 		return server.Env{}, err
 	}
@@ -200,17 +200,17 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 		return server.Env{}, err
 	}
 	var requests *slog.Logger
-	if up.debug {
+	if up.Debug {
 		requests = log
 	}
-	ready := func(r server.Ready) error { return announceServer(up.app, s.LogFormat == "text", r) }
+	ready := func(r server.Ready) error { return announceServer(up.App, s.LogFormat == "text", r) }
 	return server.Env{
-		Process: server.Process{Version: up.version, Getenv: up.getenv, Stderr: up.err, Note: up.note, Ready: ready},
-		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.tracer},
-		Outside: server.Outside{OCI: o, Transport: up.transportOptions(), States: states, HostToken: up.hostToken},
+		Process: server.Process{Version: up.Version, Getenv: up.Getenv, Stderr: up.Err, Note: up.Note, Ready: ready},
+		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.Tracer},
+		Outside: server.Outside{OCI: o, Transport: up.TransportOptions(), States: states, HostToken: up.HostToken},
 		Supply: server.Supply{
-			Secret:    func(variable, file string) (string, error) { return readSecret(up.getenv, variable, file) },
-			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.getenv, auth) },
+			Secret:    func(variable, file string) (string, error) { return readSecret(up.Getenv, variable, file) },
+			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.Getenv, auth) },
 			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
 				return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
 			},
@@ -220,7 +220,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 }
 
 // checkServer prints that the settings are good, or says what is not.
-func checkServer(a *app, config string, s *server.Settings, env server.Env) error {
+func checkServer(a *App, config string, s *server.Settings, env server.Env) error {
 	if err := server.Check(s, env); err != nil {
 		return err
 	}
@@ -228,11 +228,11 @@ func checkServer(a *app, config string, s *server.Settings, env server.Env) erro
 		Config string `json:"config,omitempty"`
 		Valid  bool   `json:"valid"`
 	}{config, true}
-	return a.printResult(result, cmp.Or(config, "the settings")+": good")
+	return a.PrintResult(result, cmp.Or(config, "the settings")+": good")
 }
 
 // announceServer prints where the server is and, for people, what to type next.
-func announceServer(a *app, people bool, r server.Ready) error {
+func announceServer(a *App, people bool, r server.Ready) error {
 	result := struct {
 		URL     string   `json:"url"`
 		Storage string   `json:"storage"`
@@ -241,15 +241,15 @@ func announceServer(a *app, people bool, r server.Ready) error {
 	}{r.URL, r.Storage, r.CA, r.Routes}
 	if people {
 		if r.Metrics != "" {
-			a.note("metrics: %s", r.Metrics)
+			a.Note("metrics: %s", r.Metrics)
 		}
-		a.note("storage: %s", r.Storage)
+		a.Note("storage: %s", r.Storage)
 		if r.CA != "" {
-			a.note("to trust this server: export SSL_CERT_FILE=%s", r.CA)
+			a.Note("to trust this server: export SSL_CERT_FILE=%s", r.CA)
 		}
-		a.note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", r.URL)
+		a.Note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", r.URL)
 	}
-	return a.printResult(result, "listening on "+r.URL)
+	return a.PrintResult(result, "listening on "+r.URL)
 }
 
 // fromEnvironment sets the flags that the command line leaves open by variables
@@ -263,7 +263,7 @@ func fromEnvironment(getenv func(string) string, prefix string, flags *pflag.Fla
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			errs = append(errs, usageError("%s: %w", name, err))
+			errs = append(errs, UsageError("%s: %w", name, err))
 		}
 	})
 	return errors.Join(errs...)
@@ -278,19 +278,19 @@ func dataDir(getenv func(string) string) string {
 }
 
 // serverLogger logs what an operator must know; with --debug also requests.
-func (a *app) serverLogger(format string) (*slog.Logger, error) {
+func (a *App) serverLogger(format string) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	switch {
-	case a.debug:
+	case a.Debug:
 		o.Level = slog.LevelDebug
-	case a.quiet:
+	case a.Quiet:
 		o.Level = slog.LevelError
 	}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(a.err, o)), nil
+		return slog.New(slog.NewTextHandler(a.Err, o)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.err, o)), nil
+		return slog.New(slog.NewJSONHandler(a.Err, o)), nil
 	}
-	return nil, usageError("the log format %q is not text or json", format)
+	return nil, UsageError("the log format %q is not text or json", format)
 }

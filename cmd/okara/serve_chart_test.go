@@ -46,7 +46,7 @@ func TestChartConfig(t *testing.T) {
 		file := filepath.Join(dir, name+".hcl")
 		put(t, file, text)
 		c := newClientHome(t)
-		if code, out, errOut := c.run(t, "serve", "--check", "--config", file); code != exitOK {
+		if code, out, errOut := c.run(t, "serve", "--check", "--config", file); code != ExitOK {
 			t.Errorf("%s: exit %d, %s%s\n%s", name, code, out, errOut, text)
 		}
 	}

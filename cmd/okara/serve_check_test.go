@@ -31,23 +31,23 @@ func TestServeCheck(t *testing.T) {
 		code         int
 		out, errOut  string
 	}{
-		{"defaults", "", nil, exitOK, "the settings: good", ""},
-		{"a file", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n", nil, exitOK, "okara.hcl: good", ""},
-		{"as json", "", []string{"--json"}, exitOK, `"valid": true`, ""},
-		{"unknown attribute", "listn = \"x\"\n", nil, exitUsage, "", "okara.hcl:1: An argument named \"listn\""},
-		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, exitUsage, "", "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
-		{"scope", "token \"ci\" {\n  sha256 = \"" + strings.Repeat("0", 64) + "\"\n  scopes = [\"reed:module:**\"]\n}\n", nil, exitUsage, "", "okara.hcl:1: scope \"reed:module"},
-		{"token file", "", []string{"--token-file", filepath.Join(c.home, "tokens")}, exitUsage, "", "tokens:1: a static token has the form"},
-		{"open to all", "", []string{"--listen", ":8443"}, exitUsage, "", "nothing says who may use it"},
-		{"certificate", "", []string{"--tls-cert", filepath.Join(c.home, "cert.pem"), "--tls-key", filepath.Join(c.home, "cert.pem")}, exitUsage, "", "read the certificate"},
-		{"half a certificate", "", []string{"--tls-cert", "cert.pem"}, exitUsage, "", "belong together"},
-		{"depot file", "", []string{"--depot", filepath.Join(c.home, "depot.hcl")}, exitUsage, "", "depot.hcl:1"},
-		{"metrics", "", []string{"--metrics-listen", "9090"}, exitUsage, "", "--metrics-listen \"9090\""},
-		{"pull-through and a policy", "pull_through \"registry.opentofu.org/*/*\" {\n}\nrequire \"mirror\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\"" + storage + "\"]\n}\n", nil, exitUsage, "", "okara.hcl:3: "},
-		{"registry", "", []string{"--registry", "https://registry.example.com"}, exitUsage, "", "registry.example.com"},
-		{"pass-through", "", []string{"--pass-through"}, exitUsage, "", "--pass-through needs a registry"},
-		{"webhook secret", "github \"acme\" {\n  secret_files = [\"nowhere\"]\n  token_env = \"NOT_SET\"\n}\n", nil, exitUsage, "", "okara.hcl:1: github \"acme\": the variable NOT_SET is empty"},
-		{"log format", "log_format = \"xml\"\n", nil, exitUsage, "", "the log format \"xml\" is not text or json"},
+		{"defaults", "", nil, ExitOK, "the settings: good", ""},
+		{"a file", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n", nil, ExitOK, "okara.hcl: good", ""},
+		{"as json", "", []string{"--json"}, ExitOK, `"valid": true`, ""},
+		{"unknown attribute", "listn = \"x\"\n", nil, ExitUsage, "", "okara.hcl:1: An argument named \"listn\""},
+		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, ExitUsage, "", "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
+		{"scope", "token \"ci\" {\n  sha256 = \"" + strings.Repeat("0", 64) + "\"\n  scopes = [\"reed:module:**\"]\n}\n", nil, ExitUsage, "", "okara.hcl:1: scope \"reed:module"},
+		{"token file", "", []string{"--token-file", filepath.Join(c.home, "tokens")}, ExitUsage, "", "tokens:1: a static token has the form"},
+		{"open to all", "", []string{"--listen", ":8443"}, ExitUsage, "", "nothing says who may use it"},
+		{"certificate", "", []string{"--tls-cert", filepath.Join(c.home, "cert.pem"), "--tls-key", filepath.Join(c.home, "cert.pem")}, ExitUsage, "", "read the certificate"},
+		{"half a certificate", "", []string{"--tls-cert", "cert.pem"}, ExitUsage, "", "belong together"},
+		{"depot file", "", []string{"--depot", filepath.Join(c.home, "depot.hcl")}, ExitUsage, "", "depot.hcl:1"},
+		{"metrics", "", []string{"--metrics-listen", "9090"}, ExitUsage, "", "--metrics-listen \"9090\""},
+		{"pull-through and a policy", "pull_through \"registry.opentofu.org/*/*\" {\n}\nrequire \"mirror\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\"" + storage + "\"]\n}\n", nil, ExitUsage, "", "okara.hcl:3: "},
+		{"registry", "", []string{"--registry", "https://registry.example.com"}, ExitUsage, "", "registry.example.com"},
+		{"pass-through", "", []string{"--pass-through"}, ExitUsage, "", "--pass-through needs a registry"},
+		{"webhook secret", "github \"acme\" {\n  secret_files = [\"nowhere\"]\n  token_env = \"NOT_SET\"\n}\n", nil, ExitUsage, "", "okara.hcl:1: github \"acme\": the variable NOT_SET is empty"},
+		{"log format", "log_format = \"xml\"\n", nil, ExitUsage, "", "the log format \"xml\" is not text or json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"serve", "--check", "--storage", storage}, tt.args...)
@@ -58,7 +58,7 @@ func TestServeCheck(t *testing.T) {
 			if code != tt.code || !matches(t, tt.out, out) || !matches(t, tt.errOut, errOut) {
 				t.Errorf("exit %d, stdout %q, stderr %q; want %d, %q, %q", code, out, errOut, tt.code, tt.out, tt.errOut)
 			}
-			if code != exitOK && out != "" {
+			if code != ExitOK && out != "" {
 				t.Errorf("stdout %q of settings that are wrong", out)
 			}
 		})
@@ -75,7 +75,7 @@ func TestServeCheckBeside(t *testing.T) {
 	url, _, _ := newServer(t, "--storage", storage)
 	before := filesBelow(t, storage)
 	code, out, errOut := c.run(t, "serve", "--check", "--storage", storage, "--listen", strings.TrimPrefix(url, "http://"))
-	if code != exitOK || errOut != "" {
+	if code != ExitOK || errOut != "" {
 		t.Fatalf("exit %d, %q, %q", code, out, errOut)
 	}
 	if diff := cmp.Diff(before, filesBelow(t, storage)); diff != "" {
@@ -104,7 +104,7 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 func TestServeLogJSON(t *testing.T) {
 	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--log-format", "json", "--metrics-listen", "127.0.0.1:0", "--debug")
 	status(t, http.DefaultClient, http.MethodGet, url+"/healthz", "")
-	if code := stop(); code != exitOK && code != exitInterrupted {
+	if code := stop(); code != ExitOK && code != ExitInterrupted {
 		t.Error("exit", code)
 	}
 	var messages []string

@@ -51,8 +51,8 @@ func TestServePullThroughRefuses(t *testing.T) {
 			var out, errOut bytes.Buffer
 			args := []string{"serve", "--storage", t.TempDir(), "--config", pulling(t, tt.providers, tt.body)}
 			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if text := errOut.String(); code != exitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "before") {
-				t.Errorf("exit %d with %q, want %d with %q", code, text, exitUsage, tt.want)
+			if text := errOut.String(); code != ExitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "before") {
+				t.Errorf("exit %d with %q, want %d with %q", code, text, ExitUsage, tt.want)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func TestServeReference(t *testing.T) {
 		t.Errorf("settings of docs/serve-reference.md (-code +page):\n%s", diff)
 	}
 	known := []string{"registry"} // a global one that the file has too
-	newServe(&upstreams{registries: &registries{app: &app{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	newServe(&upstreams{Registries: &Registries{App: &App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	slices.Sort(known)
 	slices.Sort(flags)
 	if diff := cmp.Diff(known, flags); diff != "" {

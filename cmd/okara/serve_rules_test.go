@@ -117,7 +117,7 @@ func TestServeRefusesABrokenRulesFile(t *testing.T) {
 		var log strings.Builder
 		getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 		code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir(), "--config", config}, strings.NewReader(""), &log, &log, getenv)
-		if code != exitUsage || !strings.Contains(log.String(), "okara.hcl:1") || !strings.Contains(log.String(), name) {
+		if code != ExitUsage || !strings.Contains(log.String(), "okara.hcl:1") || !strings.Contains(log.String(), name) {
 			t.Errorf("%s: exit code %d: %s", name, code, log.String())
 		}
 	}

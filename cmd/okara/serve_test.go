@@ -119,7 +119,7 @@ func TestServe(t *testing.T) {
 	if !strings.Contains(notes(), dir) || !strings.Contains(notes(), "okara cli-config "+url) {
 		t.Errorf("the notes name neither the storage nor the next command: %s", notes())
 	}
-	if code := stop(); code != exitInterrupted && code != exitOK {
+	if code := stop(); code != ExitInterrupted && code != ExitOK {
 		t.Errorf("exit code %d after a signal", code)
 	}
 	before, err := os.ReadFile(filepath.Join(dir, "archive.key"))
@@ -226,8 +226,8 @@ func TestServeRefuses(t *testing.T) {
 			storage := filepath.Join(t.TempDir(), "s")
 			args := append([]string{"serve", "--storage", storage}, tt.args...)
 			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if code != exitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
-				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), exitUsage, tt.want)
+			if code != ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
+				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), ExitUsage, tt.want)
 			}
 		})
 	}

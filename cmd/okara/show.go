@@ -67,7 +67,7 @@ type shownPlatform struct {
 	H1       string `json:"h1"`
 }
 
-func newShow(reg *registries) *cobra.Command {
+func newShow(reg *Registries) *cobra.Command {
 	var readme bool
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -104,9 +104,9 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 				}
 			}
 			if readme {
-				return reg.printResult(s.readme(), s.readme().Text)
+				return reg.PrintResult(s.readme(), s.readme().Text)
 			}
-			return reg.printResult(s, s.text())
+			return reg.PrintResult(s, s.text())
 		},
 	}
 	cmd.Flags().BoolVar(&readme, "readme", false, "print the module's readme only")
@@ -261,7 +261,7 @@ func (s *shown) text() string {
 	for _, d := range s.Referrers {
 		add("attached", d.ArtifactType+" "+d.Digest)
 	}
-	return table(rows)
+	return Table(rows)
 }
 
 func describedRows(m artifact.DescribedModule) [][]string {

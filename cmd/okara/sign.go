@@ -38,10 +38,10 @@ type signers struct {
 	replace bool
 }
 
-func newSign(reg *registries) *cobra.Command {
+func newSign(reg *Registries) *cobra.Command {
 	var signKey, cosignKey, passphraseFile string
 	var replace bool
-	var server serverFlags
+	var server ServerFlags
 	cmd := &cobra.Command{
 		Use:   "sign ADDRESS[@CONSTRAINT]",
 		Short: "Add a signature to versions that exist",
@@ -68,31 +68,31 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if signKey == "" && cosignKey == "" {
-				return usageError("no key given: --sign-key or --cosign-key")
+				return UsageError("no key given: --sign-key or --cosign-key")
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			if signKey != "" && it.Kind == addr.KindModule {
-				return usageError("modules have no OpenPGP signature; sign them with --cosign-key")
+				return UsageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
 			keys := signers{replace: replace}
-			if err := keys.read(reg.app, signKey, cosignKey, passphraseFile); err != nil {
+			if err := keys.read(reg.App, signKey, cosignKey, passphraseFile); err != nil {
 				return err
 			}
-			front, err := openFrontend(reg, server, nil)
+			front, err := OpenFrontEnd(reg, server, nil)
 			if err != nil {
 				return err
 			}
 			if front != nil {
-				return signThrough(cmd.Context(), reg.app, front, args[0], it, keys)
+				return signThrough(cmd.Context(), reg.App, front, args[0], it, keys)
 			}
 			return signVersions(cmd.Context(), reg, args[0], keys)
 		},
 	}
 	f := cmd.Flags()
-	server.add(f)
+	server.Add(f)
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE`, for providers")
 	f.StringVar(&cosignKey, "cosign-key", "", "ECDSA private key `FILE`")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
@@ -101,7 +101,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // read reads the private keys; an empty name is no key.
-func (s *signers) read(a *app, signKey, cosignKey, passphraseFile string) (err error) {
+func (s *signers) read(a *App, signKey, cosignKey, passphraseFile string) (err error) {
 	if s.openpgp, err = readPrivateKey(a, signKey, passphraseFile); err == nil {
 		s.cosign, err = readCosignKey(a, cosignKey, passphraseFile)
 	}
@@ -109,13 +109,13 @@ func (s *signers) read(a *app, signKey, cosignKey, passphraseFile string) (err e
 }
 
 // signThrough signs one version through a front-end.
-func signThrough(ctx context.Context, a *app, front *client.Client, arg string, it addr.Selection, keys signers) error {
+func signThrough(ctx context.Context, a *App, front *client.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
-		return usageError("--server takes signatures of --cosign-key only")
+		return UsageError("--server takes signatures of --cosign-key only")
 	}
 	v, err := addr.ParseVersion(it.Versions)
 	if err != nil {
-		return usageError("--server signs one version: %w", err)
+		return UsageError("--server signs one version: %w", err)
 	}
 	path, err := frontPath(it.Item)
 	if err != nil {
@@ -123,14 +123,14 @@ func signThrough(ctx context.Context, a *app, front *client.Client, arg string, 
 	}
 	d, err := front.SignCosign(ctx, path, v, keys.cosign)
 	if err != nil {
-		return serverHint(err)
+		return ServerHint(err)
 	}
 	address, _, _ := strings.Cut(arg, "@")
 	out := signed{Address: address, Version: v.String(), Cosign: d.String()}
-	return a.printResult(out, out.text())
+	return a.PrintResult(out, out.text())
 }
 
-func signVersions(ctx context.Context, reg *registries, arg string, keys signers) error {
+func signVersions(ctx context.Context, reg *Registries, arg string, keys signers) error {
 	t, err := selectItem(reg, arg, nil)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func signVersions(ctx context.Context, reg *registries, arg string, keys signers
 		if err != nil {
 			return err
 		}
-		return reg.printResult(one, one.text())
+		return reg.PrintResult(one, one.text())
 	}
 	l, err := t.depot.Versions(ctx, t.Item)
 	if err != nil {
@@ -159,7 +159,7 @@ func signVersions(ctx context.Context, reg *registries, arg string, keys signers
 		}
 		all, lines = append(all, one), append(lines, one.text())
 	}
-	return reg.printResult(all, strings.Join(lines, "\n"))
+	return reg.PrintResult(all, strings.Join(lines, "\n"))
 }
 
 // sign adds the signatures of the keys to one version.
@@ -187,7 +187,7 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 }
 
 // readCosignKey reads an ECDSA private key; an empty name is no key.
-func readCosignKey(a *app, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
+func readCosignKey(a *App, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -197,7 +197,7 @@ func readCosignKey(a *app, file, passphraseFile string) (*ecdsa.PrivateKey, erro
 	}
 	key, err := signing.ParseCosignKey(b, passphrase)
 	if err != nil {
-		return nil, usageError("%s: %w", file, err)
+		return nil, UsageError("%s: %w", file, err)
 	}
 	return key, nil
 }

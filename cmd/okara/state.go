@@ -31,16 +31,16 @@ encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
 repository that they were sealed for. In a copy, name the one it was copied from:
 --primary-repository or OKARA_STATE_PRIMARY.`
 
-// keyFlags name the keys of states, and the repository that another is a copy of.
-type keyFlags struct {
-	keys       []string
-	identities []string
-	primary    string
+// KeyFlags name the keys of states, and the repository that another is a copy of.
+type KeyFlags struct {
+	Keys       []string
+	Identities []string
+	Primary    string
 }
 
 // stateFlags are the flags that every command below "state" has.
 type stateFlags struct {
-	keyFlags
+	KeyFlags
 	unsealed bool // set by commands that seal what is in clear
 	keep     int  // set by a command that prunes: so many versions; 0: all
 
@@ -48,13 +48,13 @@ type stateFlags struct {
 	next  *envelope.Envelope    // set by rekey: the keys that seal from now on
 }
 
-func newState(reg *registries) *cobra.Command {
+func newState(reg *Registries) *cobra.Command {
 	var f stateFlags
-	cmd := parent("state", "state", "List, read, compare, repair and move states")
+	cmd := Parent("state", "state", "List, read, compare, repair and move states")
 	cmd.Long = stateLong
-	cmd.PersistentFlags().StringArrayVar(&f.keys, "key", nil, "key `REFERENCE` that opens and seals encrypted states; repeatable (OKARA_STATE_KEYS)")
-	cmd.PersistentFlags().StringArrayVar(&f.identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
-	cmd.PersistentFlags().StringVar(&f.primary, "primary-repository", "", "`REPOSITORY` that this one is a copy of, to open what was sealed there (OKARA_STATE_PRIMARY)")
+	cmd.PersistentFlags().StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` that opens and seals encrypted states; repeatable (OKARA_STATE_KEYS)")
+	cmd.PersistentFlags().StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
+	cmd.PersistentFlags().StringVar(&f.Primary, "primary-repository", "", "`REPOSITORY` that this one is a copy of, to open what was sealed there (OKARA_STATE_PRIMARY)")
 	cmd.AddCommand(
 		newStateList(reg, &f),
 		newStateShow(reg, &f),
@@ -71,22 +71,22 @@ func newState(reg *registries) *cobra.Command {
 		newStateImport(reg, &f),
 		newStateKeys(reg, &f),
 		newStateRekey(reg, &f),
-		newStateDecrypt(reg.app, &f),
+		newStateDecrypt(reg.App, &f),
 	)
 	return cmd
 }
 
-// stateOptions returns how commands store: as a backend block without further
+// StateOptions returns how commands store: as a backend block without further
 // arguments does, and with the keys of the command line.
-func (f *keyFlags) stateOptions(a *app) (statebackend.Options, error) {
-	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true}
-	_, o.Primary, _ = strings.Cut(cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY")), "/") // without the host
-	keys := append(strings.Fields(a.getenv("OKARA_STATE_KEYS")), f.keys...)
-	identities := append(strings.Fields(a.getenv("OKARA_STATE_IDENTITIES")), f.identities...)
+func (f *KeyFlags) StateOptions(a *App) (statebackend.Options, error) {
+	o := statebackend.Options{Tool: a.UserAgent(), Logger: a.WarnLogger(), StrictReads: true}
+	_, o.Primary, _ = strings.Cut(cmp.Or(f.Primary, a.Getenv("OKARA_STATE_PRIMARY")), "/") // without the host
+	keys := append(strings.Fields(a.Getenv("OKARA_STATE_KEYS")), f.Keys...)
+	identities := append(strings.Fields(a.Getenv("OKARA_STATE_IDENTITIES")), f.Identities...)
 	if len(keys)+len(identities) > 0 {
 		e, err := envelope.New(envelope.Options{Keys: keys, Identities: identities})
 		if err != nil {
-			return o, &exitError{code: exitUsage, err: err}
+			return o, &ExitError{Code: ExitUsage, Err: err}
 		}
 		o.Sealer = e
 	}
@@ -94,8 +94,8 @@ func (f *keyFlags) stateOptions(a *app) (statebackend.Options, error) {
 }
 
 // options returns how this command stores.
-func (f *stateFlags) options(a *app) (statebackend.Options, error) {
-	o, err := f.stateOptions(a)
+func (f *stateFlags) options(a *App) (statebackend.Options, error) {
+	o, err := f.StateOptions(a)
 	if err != nil {
 		return o, err
 	}
@@ -107,15 +107,15 @@ func (f *stateFlags) options(a *app) (statebackend.Options, error) {
 }
 
 // store opens the store of a repository.
-func (f *stateFlags) store(reg *registries, reference string) (*statebackend.Store, error) {
-	o, err := f.options(reg.app)
+func (f *stateFlags) store(reg *Registries, reference string) (*statebackend.Store, error) {
+	o, err := f.options(reg.App)
 	if err != nil {
 		return nil, err
 	}
 	if f.block != nil && reference == f.block.Repository {
 		return f.blockStore(reg, o)
 	}
-	r, err := reg.openRepo(reference)
+	r, err := reg.OpenRepo(reference)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (f *stateFlags) store(reg *registries, reference string) (*statebackend.Sto
 
 // workspaceFlag adds --workspace with completion from the repository that the
 // command line names.
-func (f *stateFlags) workspaceFlag(reg *registries, cmd *cobra.Command, ws *string) {
+func (f *stateFlags) workspaceFlag(reg *Registries, cmd *cobra.Command, ws *string) {
 	cmd.Flags().StringVarP(ws, "workspace", "w", "default", "`NAME` of the workspace")
 	complete := func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return f.completeWorkspace(reg, cmd, args, toComplete)
@@ -135,13 +135,13 @@ func (f *stateFlags) workspaceFlag(reg *registries, cmd *cobra.Command, ws *stri
 // maxCompletions bounds how many names a shell is offered; each costs a request.
 const maxCompletions = 50
 
-func (f *stateFlags) completeWorkspace(reg *registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (f *stateFlags) completeWorkspace(reg *Registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 || isVersion(args[0]) {
-		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.getenv})
+		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.Getenv})
 		if err != nil || !c.Declared {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		f.useBlock(reg.app, c.Backend)
+		f.useBlock(reg.App, c.Backend)
 		args = []string{f.block.Repository}
 	}
 	s, err := f.store(reg, args[0])
@@ -189,23 +189,23 @@ func toLockJSON(h statebackend.Held) lockJSON {
 // noState explains a missing state.
 func noState(err error, reference, ws string) error {
 	if e, ok := errors.AsType[*statebackend.VersionError](err); ok {
-		return withHint(e, "`okara state history %s -w %s` shows the versions", reference, ws)
+		return WithHint(e, "`okara state history %s -w %s` shows the versions", reference, ws)
 	}
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	return withHint(fmt.Errorf("workspace %q of %s has no state: %w", ws, reference, oci.ErrNotFound),
+	return WithHint(fmt.Errorf("workspace %q of %s has no state: %w", ws, reference, oci.ErrNotFound),
 		"`okara state list %s` shows the workspaces", reference)
 }
 
 // writeState writes a state to the file, or alone to stdout without one.
-func writeState(a *app, file string, state []byte, v statebackend.Version) error {
+func writeState(a *App, file string, state []byte, v statebackend.Version) error {
 	if file == "" {
-		_, err := a.out.Write(state)
+		_, err := a.Out.Write(state)
 		return err
 	}
 	if err := files.Replace(file, state, 0o600); err != nil {
 		return err
 	}
-	return a.printResult(v, fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, file))
+	return a.PrintResult(v, fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, file))
 }

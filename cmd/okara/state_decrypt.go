@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateDecrypt(a *app, f *stateFlags) *cobra.Command {
+func newStateDecrypt(a *App, f *stateFlags) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "decrypt MANIFEST BLOB",
@@ -30,14 +30,14 @@ the registry holds them. The keys are given as for every other command.`,
   okara state decrypt manifest.json state.blob --identity age.key -o terraform.tfstate`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.json && output == "" {
-				return usageError("--json needs --output, stdout cannot hold both documents")
+			if a.JSON && output == "" {
+				return UsageError("--json needs --output, stdout cannot hold both documents")
 			}
 			m, err := readManifestFile(args[0])
 			if err != nil {
 				return err
 			}
-			stored, err := readLimited(args[1], maxState)
+			stored, err := ReadLimited(args[1], maxState)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ the registry holds them. The keys are given as for every other command.`,
 }
 
 func readManifestFile(path string) (oci.Manifest, error) {
-	b, err := readLimited(path, oci.MaxManifest)
+	b, err := ReadLimited(path, oci.MaxManifest)
 	if err != nil {
 		return oci.Manifest{}, err
 	}
@@ -77,7 +77,7 @@ func readManifestFile(path string) (oci.Manifest, error) {
 	}, nil
 }
 
-func readLimited(path string, limit int64) ([]byte, error) {
+func ReadLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

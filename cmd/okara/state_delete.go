@@ -18,7 +18,7 @@ type deletedState struct {
 	Deleted    bool   `json:"deleted"`
 }
 
-func newStateDelete(reg *registries, f *stateFlags) *cobra.Command {
+func newStateDelete(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
@@ -30,7 +30,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("workspace") {
-				return usageError("--workspace is needed, also for the workspace %q", ws)
+				return UsageError("--workspace is needed, also for the workspace %q", ws)
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {
@@ -41,15 +41,15 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			if err := reg.confirm(force, "--force", fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.Confirm(force, "--force", fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
-			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", reg.userAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })
+			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", reg.UserAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })
 			if err != nil {
 				return err
 			}
-			reg.note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
-			return reg.printResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
+			reg.Note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
+			return reg.PrintResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)

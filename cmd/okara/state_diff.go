@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateDiff(reg *registries, f *stateFlags) *cobra.Command {
+func newStateDiff(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
@@ -42,7 +42,7 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 				return noState(err, args[0], ws)
 			}
 			d.Repository = args[0]
-			return printDiff(reg.app, d, limit)
+			return printDiff(reg.App, d, limit)
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -79,17 +79,17 @@ func compareVersions(ctx context.Context, s *statebackend.Store, ws string, from
 }
 
 // printDiff prints the first changes, all of them if limit is 0.
-func printDiff(a *app, d stateDiff, limit int) error {
+func printDiff(a *App, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
 		d.Changes, d.More = d.Changes[:limit], true
-		a.note("%d more changes are not shown, --limit 0 shows all", more)
+		a.Note("%d more changes are not shown, --limit 0 shows all", more)
 	}
 	if len(d.Changes) == 0 {
-		a.note("no difference between version %d and version %d", d.From, d.To)
+		a.Note("no difference between version %d and version %d", d.From, d.To)
 	}
 	var lines []string
 	for _, c := range d.Changes {
 		lines = append(lines, c.String())
 	}
-	return a.printResult(d, strings.Join(lines, "\n"))
+	return a.PrintResult(d, strings.Join(lines, "\n"))
 }

@@ -20,7 +20,7 @@ type stateHistory struct {
 	More       bool                   `json:"more"`
 }
 
-func newStateHistory(reg *registries, f *stateFlags) *cobra.Command {
+func newStateHistory(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
@@ -54,9 +54,9 @@ that run still writes stays below as a version and is never current.`,
 				return noState(oci.ErrNotFound, args[0], ws)
 			}
 			if out.More {
-				reg.note("older versions are not shown, --limit 0 shows all")
+				reg.Note("older versions are not shown, --limit 0 shows all")
 			}
-			return reg.printResult(out, table(rows))
+			return reg.PrintResult(out, Table(rows))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -77,5 +77,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), orDash(oneLine(v.Who, 40)), orDash(oneLine(v.Why(), 60)), orDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), OrDash(oneLine(v.Who, 40)), OrDash(oneLine(v.Why(), 60)), OrDash(v.Tool), mark}
 }

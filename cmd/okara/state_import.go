@@ -31,7 +31,7 @@ Everything is read and checked before anything is written, and the source is
 never changed. A workspace that has a state already is continued if its current
 state is one of the source's versions, otherwise it is refused.`
 
-func newStateImport(reg *registries, f *stateFlags) *cobra.Command {
+func newStateImport(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -54,14 +54,14 @@ func newStateImport(reg *registries, f *stateFlags) *cobra.Command {
 			results := []importResult{}
 			var lines []string
 			for _, name := range slices.Sorted(maps.Keys(sources)) {
-				r, err := importWorkspace(ctx, reg.app, s, name, sources[name], dryRun)
+				r, err := importWorkspace(ctx, reg.App, s, name, sources[name], dryRun)
 				if err != nil {
 					return fmt.Errorf("importing workspace %q: %w", name, err)
 				}
 				results = append(results, r)
 				lines = append(lines, r.String())
 			}
-			return reg.printResult(importedStates{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
+			return reg.PrintResult(importedStates{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
 		},
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -87,11 +87,11 @@ type importResult struct {
 }
 
 func (r importResult) String() string {
-	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, plural(r.Found, "version"), r.Present, r.Written, r.Serial)
+	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
 }
 
 // importSources reads and checks a source and returns its versions by workspace.
-func importSources(ctx context.Context, reg *registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
+func importSources(ctx context.Context, reg *Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(path, "oci://")
 	if !isRepo {
 		versions, err := foreign.Files(ctx, path, func(file string) ([]byte, error) { return readState(nil, file) })
@@ -120,19 +120,19 @@ func importSources(ctx context.Context, reg *registries, f *stateFlags, path, ws
 }
 
 // importWorkspace writes the versions that the workspace lacks.
-func importWorkspace(ctx context.Context, a *app, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
+func importWorkspace(ctx context.Context, a *App, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
 	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial}
 	var err error
 	if dryRun {
 		r.Present, err = foreign.Present(ctx, s, ws, versions)
 	} else {
-		err = s.Hold(ctx, ws, statebackend.NewLockInfo("import", a.userAgent()), func(l *statebackend.Lock) error {
+		err = s.Hold(ctx, ws, statebackend.NewLockInfo("import", a.UserAgent()), func(l *statebackend.Lock) error {
 			r.Present, r.Written, err = foreign.Import(ctx, l, versions)
 			return err
 		})
 	}
 	if _, ok := errors.AsType[*foreign.OtherStateError](err); ok {
-		err = withHint(err, "delete the workspace first, or choose another one with --workspace")
+		err = WithHint(err, "delete the workspace first, or choose another one with --workspace")
 	}
 	return r, err
 }

@@ -23,7 +23,7 @@ type keyUse struct {
 	Versions  []int64 `json:"versions"`
 }
 
-func newStateKeys(reg *registries, f *stateFlags) *cobra.Command {
+func newStateKeys(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:   "keys [REPOSITORY]",
@@ -51,7 +51,7 @@ A key may be thrown away once no version names it.`,
 			if err != nil {
 				return err
 			}
-			return reg.printResult(uses, keysText(uses))
+			return reg.PrintResult(uses, keysText(uses))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -96,7 +96,7 @@ func keysText(uses []keyUse) string {
 		}
 		rows = append(rows, []string{u.Workspace, key, ranges(u.Versions)})
 	}
-	return table(rows)
+	return Table(rows)
 }
 
 // ranges shortens numbers that fall, newest first: 7-5, 2.

@@ -18,7 +18,7 @@ type listedStates struct {
 	Workspaces []string `json:"workspaces"`
 }
 
-func newStateList(reg *registries, f *stateFlags) *cobra.Command {
+func newStateList(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var all bool
 	cmd := &cobra.Command{
@@ -36,12 +36,12 @@ listed, where the registry lists its repositories.`,
 				return err
 			}
 			if all {
-				return reg.printResult(list, statesText(list, true))
+				return reg.PrintResult(list, statesText(list, true))
 			}
 			if len(list[0].Workspaces) == 0 {
-				reg.note("no state in %s", args[0])
+				reg.Note("no state in %s", args[0])
 			}
-			return reg.printResult(list[0], statesText(list, false))
+			return reg.PrintResult(list[0], statesText(list, false))
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")
@@ -49,7 +49,7 @@ listed, where the registry lists its repositories.`,
 }
 
 // listStates looks into one repository, or into those below it that have states.
-func listStates(ctx context.Context, reg *registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
+func listStates(ctx context.Context, reg *Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
 	names, err := repositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func listStates(ctx context.Context, reg *registries, f *stateFlags, name string
 			return nil, err
 		}
 		if len(found) > 0 || !all {
-			list = append(list, listedStates{name, append([]string{}, found...)}) // in JSON a list
+			list = append(list, listedStates{name, append([]string{}, found...)}) // In JSON a list
 		}
 	}
 	return list, nil

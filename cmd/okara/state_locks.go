@@ -18,7 +18,7 @@ type heldLocks struct {
 	Locks      []lockJSON `json:"locks"`
 }
 
-func newStateLocks(reg *registries, f *stateFlags) *cobra.Command {
+func newStateLocks(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var all bool
 	cmd := &cobra.Command{
@@ -41,14 +41,14 @@ repositories.`,
 			}
 			shown := locksText(list)
 			if shown == "" {
-				reg.note("no lock is held in %s", args[0])
+				reg.Note("no lock is held in %s", args[0])
 			} else {
-				reg.note("after making sure that the holder is gone: okara state unlock REPOSITORY -w WORKSPACE --id ID")
+				reg.Note("after making sure that the holder is gone: okara state unlock REPOSITORY -w WORKSPACE --id ID")
 			}
 			if all {
-				return reg.printResult(list, shown)
+				return reg.PrintResult(list, shown)
 			}
-			return reg.printResult(list[0], shown)
+			return reg.PrintResult(list[0], shown)
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")
@@ -56,7 +56,7 @@ repositories.`,
 }
 
 // listLocks looks into one repository, or into those below it that have locks.
-func listLocks(ctx context.Context, reg *registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
+func listLocks(ctx context.Context, reg *Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
 	names, err := repositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err
@@ -87,14 +87,14 @@ func locksText(list []heldLocks) string {
 	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
 	for _, held := range list {
 		for _, l := range held.Locks {
-			rows = append(rows, []string{held.Repository, l.Workspace, age(l.age), orDash(l.Who), orDash(l.Operation),
-				orDash(l.Version), orDash(l.ID), oneLine(l.Info, 80)})
+			rows = append(rows, []string{held.Repository, l.Workspace, Age(l.age), OrDash(l.Who), OrDash(l.Operation),
+				OrDash(l.Version), OrDash(l.ID), oneLine(l.Info, 80)})
 		}
 	}
 	if len(rows) == 1 {
 		return ""
 	}
-	return table(rows)
+	return Table(rows)
 }
 
 // oneLine makes text from elsewhere fit into a table.

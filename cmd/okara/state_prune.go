@@ -22,10 +22,10 @@ type prunedState struct {
 	DryRun     bool    `json:"dry_run,omitempty"`
 }
 
-func newStatePrune(reg *registries, f *stateFlags) *cobra.Command {
+func newStatePrune(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keep int
-	var asked removal
+	var asked Removal
 	cmd := &cobra.Command{
 		Use:   "prune [REPOSITORY] --keep N",
 		Short: "Remove old versions of a state",
@@ -38,43 +38,43 @@ points to it. A registry that refuses DELETE keeps everything.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
-				return usageError("--keep must be at least 1")
+				return UsageError("--keep must be at least 1")
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
-			return pruneState(cmd.Context(), reg.app, s, prunedState{args[0], ws, []int64{}, asked.dryRun}, keep, asked)
+			return pruneState(cmd.Context(), reg.App, s, prunedState{args[0], ws, []int64{}, asked.DryRun}, keep, asked)
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	asked.add(cmd.Flags())
+	asked.Add(cmd.Flags())
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` versions")
 	return cmd
 }
 
 // pruneState removes all but the newest keep versions, if the user wants it.
-func pruneState(ctx context.Context, a *app, s *statebackend.Store, out prunedState, keep int, asked removal) error {
+func pruneState(ctx context.Context, a *App, s *statebackend.Store, out prunedState, keep int, asked Removal) error {
 	old, err := s.Prunable(ctx, out.Workspace, keep)
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
-	remove, err := a.removes(asked, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", plural(len(old), "version"), out.Workspace, out.Repository))
+	remove, err := a.Removes(asked, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", Plural(len(old), "version"), out.Workspace, out.Repository))
 	if err != nil {
 		return err
 	}
 	if remove {
 		old, err = s.Prune(ctx, out.Workspace, keep)
 		if errors.Is(err, oci.ErrUnsupported) {
-			return withHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
+			return WithHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
 		}
 		if err != nil {
 			return err
 		}
-		a.note("%s of workspace %s removed", plural(len(old), "version"), out.Workspace)
+		a.Note("%s of workspace %s removed", Plural(len(old), "version"), out.Workspace)
 	}
 	out.Removed = append(out.Removed, old...)
-	return a.printResult(out, versionLines(old))
+	return a.PrintResult(out, versionLines(old))
 }
 
 func versionLines(numbers []int64) string {

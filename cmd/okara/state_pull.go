@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStatePull(reg *registries, f *stateFlags) *cobra.Command {
+func newStatePull(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws, output string
 	var version, least int64
 	cmd := &cobra.Command{
@@ -25,8 +25,8 @@ With --json the document describes what was read and --output is required.`,
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
-			if reg.json && output == "" {
-				return usageError("--json needs --output, stdout cannot hold both documents")
+			if reg.JSON && output == "" {
+				return UsageError("--json needs --output, stdout cannot hold both documents")
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {
@@ -37,10 +37,10 @@ With --json the document describes what was read and --output is required.`,
 				return noState(err, args[0], ws)
 			}
 			if v.N < least {
-				return withHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
+				return WithHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
 					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
 			}
-			return writeState(reg.app, output, state, v)
+			return writeState(reg.App, output, state, v)
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)

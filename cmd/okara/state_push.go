@@ -19,7 +19,7 @@ import (
 // maxState bounds a state that is read from a file.
 const maxState = 512 << 20
 
-func newStatePush(reg *registries, f *stateFlags) *cobra.Command {
+func newStatePush(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
@@ -34,7 +34,7 @@ command accepts: check that the file is the state that you know.`,
 		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
-			state, err := readState(reg.in, args[1])
+			state, err := readState(reg.In, args[1])
 			if err != nil {
 				return err
 			}
@@ -44,17 +44,17 @@ command accepts: check that the file is the state that you know.`,
 				return err
 			}
 			var v statebackend.Version
-			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(pushOperation(force), reg.userAgent()), func(l *statebackend.Lock) error {
+			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(pushOperation(force), reg.UserAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Push(cmd.Context(), state, force)
 				return err
 			})
 			if errors.Is(err, statebackend.ErrStale) {
-				return withHint(err, "compare with `okara state show %s -w %s`; --force stores it all the same", args[0], ws)
+				return WithHint(err, "compare with `okara state show %s -w %s`; --force stores it all the same", args[0], ws)
 			}
 			if err != nil {
 				return err
 			}
-			return reg.printResult(v, fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
+			return reg.PrintResult(v, fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)

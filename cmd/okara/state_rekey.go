@@ -33,7 +33,7 @@ simply repeated. The bytes that the old keys opened go with their manifests, whe
 the registry deletes; its garbage collection frees them, and replicas and backups
 keep theirs. What a lost key has opened counts as read: rotate the secrets in it.`
 
-func newStateRekey(reg *registries, f *stateFlags) *cobra.Command {
+func newStateRekey(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keys []string
 	var all bool
@@ -46,11 +46,11 @@ func newStateRekey(reg *registries, f *stateFlags) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if len(keys) == 0 {
-				return usageError("--new-key is needed")
+				return UsageError("--new-key is needed")
 			}
 			next, err := envelope.New(envelope.Options{Keys: keys})
 			if err != nil {
-				return &exitError{code: exitUsage, err: err}
+				return &ExitError{Code: ExitUsage, Err: err}
 			}
 			f.next = next
 			s, err := f.store(reg, args[0])
@@ -58,13 +58,13 @@ func newStateRekey(reg *registries, f *stateFlags) *cobra.Command {
 				return err
 			}
 			out := rekeyed{Repository: args[0], Workspace: ws, Keys: next.SealsFor(), Versions: []int64{}}
-			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("rekey", reg.userAgent()), func(l *statebackend.Lock) error {
-				return rekey(cmd.Context(), reg.app, s, l, &out, all)
+			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("rekey", reg.UserAgent()), func(l *statebackend.Lock) error {
+				return rekey(cmd.Context(), reg.App, s, l, &out, all)
 			})
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			return reg.printResult(out, fmt.Sprintf("workspace %s: %s sealed with %s", ws, plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
+			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s sealed with %s", ws, Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -74,13 +74,13 @@ func newStateRekey(reg *registries, f *stateFlags) *cobra.Command {
 }
 
 // rekey seals versions, newest first, that are sealed with other keys.
-func rekey(ctx context.Context, a *app, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
+func rekey(ctx context.Context, a *App, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
 	for v, err := range s.History(ctx, out.Workspace) {
 		if err != nil {
 			return err
 		}
 		if all && !v.Encrypted {
-			a.note("version %d is not sealed by okara and stays as it is", v.N)
+			a.Note("version %d is not sealed by okara and stays as it is", v.N)
 			continue
 		}
 		if !slices.Equal(envelope.KeyIDs(v.Envelope), out.Keys) {

@@ -39,7 +39,7 @@ type replication struct {
 	keep                 int
 }
 
-func newStateReplicate(reg *registries, f *stateFlags) *cobra.Command {
+func newStateReplicate(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var how replication
 	cmd := &cobra.Command{
@@ -63,10 +63,10 @@ func newStateReplicate(reg *registries, f *stateFlags) *cobra.Command {
 			if len(names) == 0 {
 				return fmt.Errorf("states in %s: %w", args[0], oci.ErrNotFound)
 			}
-			if err := how.confirm(cmd.Context(), reg.app, src, dst); err != nil {
+			if err := how.confirm(cmd.Context(), reg.App, src, dst); err != nil {
 				return err
 			}
-			return replicateStates(reg.app, replicatedStates{Repository: args[0], Destination: args[1]}, names,
+			return replicateStates(reg.App, replicatedStates{Repository: args[0], Destination: args[1]}, names,
 				func(name string) (copied, kept []int64, err error) { return how.one(cmd.Context(), src, dst, name) })
 		},
 	}
@@ -81,9 +81,9 @@ func newStateReplicate(reg *registries, f *stateFlags) *cobra.Command {
 }
 
 // open opens both repositories.
-func (how replication) open(reg *registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
+func (how replication) open(reg *Registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
 	if how.keep < 0 {
-		return nil, nil, usageError("--max-versions must not be negative")
+		return nil, nil, UsageError("--max-versions must not be negative")
 	}
 	if src, err = f.store(reg, args[0]); err != nil {
 		return nil, nil, err
@@ -106,8 +106,8 @@ func (how replication) names(ctx context.Context, src, dst *statebackend.Store) 
 	return slices.Compact(names), err
 }
 
-// confirm asks before a repository becomes read-only in which runs may be at work.
-func (how replication) confirm(ctx context.Context, a *app, src, dst *statebackend.Store) error {
+// Confirm asks before a repository becomes read-only in which runs may be at work.
+func (how replication) confirm(ctx context.Context, a *App, src, dst *statebackend.Store) error {
 	if !how.adopt {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (how replication) confirm(ctx context.Context, a *app, src, dst *statebacke
 		return err
 	}
 	already := err == nil && !mark.Promoted
-	return a.confirm(how.force || already, "--force", fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
+	return a.Confirm(how.force || already, "--force", fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
 }
 
 // one copies one workspace.
@@ -142,13 +142,13 @@ type replicatedStates struct {
 type replicatedWorkspace struct {
 	Workspace string  `json:"workspace"`
 	Copied    []int64 `json:"copied"`
-	Kept      []int64 `json:"kept,omitempty"` // in the destination, beside those of the repository
+	Kept      []int64 `json:"kept,omitempty"` // In the destination, beside those of the repository
 	Error     string  `json:"error,omitempty"`
 }
 
 // replicateStates copies one workspace after the other and prints what came of each.
 // One that fails does not stop the others.
-func replicateStates(a *app, out replicatedStates, names []string, one func(name string) (copied, kept []int64, err error)) error {
+func replicateStates(a *App, out replicatedStates, names []string, one func(name string) (copied, kept []int64, err error)) error {
 	var lines []string
 	var errs []error
 	for _, name := range names {
@@ -159,13 +159,13 @@ func replicateStates(a *app, out replicatedStates, names []string, one func(name
 			errs = append(errs, err)
 		}
 		out.Workspaces = append(out.Workspaces, r)
-		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, plural(len(copied), "version"))+keptText(kept, out.Repository))
+		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, Plural(len(copied), "version"))+keptText(kept, out.Repository))
 	}
-	if err := a.printResult(out, strings.Join(lines, "\n")); err != nil {
+	if err := a.PrintResult(out, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	if len(errs) > 0 && len(errs) < len(names) {
-		return partlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
+		return PartlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
 	}
 	return errors.Join(errs...)
 }

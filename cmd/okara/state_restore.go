@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateRestore(reg *registries, f *stateFlags) *cobra.Command {
+func newStateRestore(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var lostKey bool
 	cmd := &cobra.Command{
@@ -45,16 +45,16 @@ sealed with the keys of --key from then on, and who has others only cannot read 
 				return noState(err, args[0], ws)
 			}
 			var v statebackend.Version
-			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(fmt.Sprintf("restore of version %d", n), reg.userAgent()), func(l *statebackend.Lock) error {
+			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(fmt.Sprintf("restore of version %d", n), reg.UserAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Restore(cmd.Context(), old, lostKey)
 				return closedHead(err, old, lostKey)
 			}); err != nil {
 				return err
 			}
 			if statebackend.EncryptedByTool(old) {
-				reg.note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
+				reg.Note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
 			}
-			return reg.printResult(v, fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
+			return reg.PrintResult(v, fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -68,14 +68,14 @@ func closedHead(err error, old []byte, lostKey bool) error {
 	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
 		return err
 	}
-	return withHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", states.KeyOptions)
+	return WithHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", states.KeyOptions)
 }
 
 // versionArg reads a version number from the command line.
 func versionArg(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 {
-		return 0, usageError("version %q is not a number above 0", s)
+		return 0, UsageError("version %q is not a number above 0", s)
 	}
 	return n, nil
 }

@@ -28,7 +28,7 @@ type shownState struct {
 	Replica *replicaJSON `json:"replica,omitempty"`
 }
 
-func newStateShow(reg *registries, f *stateFlags) *cobra.Command {
+func newStateShow(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:     "show [REPOSITORY]",
@@ -56,7 +56,7 @@ func newStateShow(reg *registries, f *stateFlags) *cobra.Command {
 			if out.Replica, err = f.replica(cmd.Context(), reg, s, ws, v); err != nil {
 				return err
 			}
-			return reg.printResult(out, showText(args[0], ws, v, held, out.Replica))
+			return reg.PrintResult(out, showText(args[0], ws, v, held, out.Replica))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -68,19 +68,19 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		{"repository", reference},
 		{"workspace", ws},
 		{"version", fmt.Sprint(v.N)},
-		{"created", timestamp(v.Created)},
+		{"created", Timestamp(v.Created)},
 		{"serial", fmt.Sprint(v.Serial)},
-		{"lineage", orDash(v.Lineage)},
+		{"lineage", OrDash(v.Lineage)},
 		{"stored", text.Size(v.Size)},
 		{"encrypted", encryptedText(v)},
-		{"written by", orDash(v.Tool)},
-		{"who", orDash(oneLine(v.Who, 80))},
-		{"why", orDash(oneLine(v.Why(), 60))},
+		{"written by", OrDash(v.Tool)},
+		{"who", OrDash(oneLine(v.Who, 80))},
+		{"why", OrDash(oneLine(v.Why(), 60))},
 		{"digest", v.Digest},
 	}
 	lock := "free"
 	if held != nil {
-		lock = fmt.Sprintf("held by %s for %s (%s), id %s", orDash(held.Info.Who), age(held.Age), orDash(held.Info.Operation), held.Info.ID)
+		lock = fmt.Sprintf("held by %s for %s (%s), id %s", OrDash(held.Info.Who), Age(held.Age), OrDash(held.Info.Operation), held.Info.ID)
 	}
 	rows = append(rows, []string{"lock", lock})
 	if copied != nil {
@@ -92,14 +92,14 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 	for _, row := range rows {
 		row[0] += ":"
 	}
-	return table(rows)
+	return Table(rows)
 }
 
 func encryptedText(v statebackend.Version) string {
 	if keys := envelope.KeyIDs(v.Envelope); v.Encrypted && len(keys) > 0 {
 		return "for " + strings.Join(keys, ", ")
 	}
-	return yesNo(v.Encrypted)
+	return YesNo(v.Encrypted)
 }
 
 // replicaJSON says how far a replica is behind its source.
@@ -118,12 +118,12 @@ func (r replicaJSON) lag() string {
 	case r.Behind == 0:
 		return "up to date"
 	}
-	return plural(r.Behind, "version") + " behind"
+	return Plural(r.Behind, "version") + " behind"
 }
 
 // replica compares a replica with its source; nil if it is none. A source that
 // is down is no error, since that is when replicas are looked at.
-func (f *stateFlags) replica(ctx context.Context, reg *registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
+func (f *stateFlags) replica(ctx context.Context, reg *Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
 	mark, err := s.Replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil, nil

@@ -24,24 +24,24 @@ type runFunc = func(cmd *cobra.Command, args []string) error
 // named lets a command do without REPOSITORY, the first of its least arguments, in
 // the folder of a root module: the backend "oci" block names it, and says which
 // keys open it; the workspace is the one that the tool has selected there.
-func (f *stateFlags) named(reg *registries, least int, ws *string, run runFunc) runFunc {
+func (f *stateFlags) named(reg *Registries, least int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (len(args) == 0 || !isVersion(args[0])) {
 			return run(cmd, args)
 		}
-		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.getenv})
+		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.Getenv})
 		if err != nil {
 			return err
 		}
 		if !c.Declared {
-			return withHint(usageError("no repository is named"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
+			return WithHint(UsageError("no repository is named"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
 		}
 		if !cmd.Flags().Changed("workspace") {
-			*ws = bridge.SelectedWorkspace(".", reg.getenv)
+			*ws = bridge.SelectedWorkspace(".", reg.Getenv)
 		}
-		f.useBlock(reg.app, c.Backend.ForWorkspace(*ws))
+		f.useBlock(reg.App, c.Backend.ForWorkspace(*ws))
 		b := f.block
-		reg.note("okara: %s, workspace %s", b.Repository, *ws)
+		reg.Note("okara: %s, workspace %s", b.Repository, *ws)
 		return run(cmd, append([]string{b.Repository}, args...))
 	}
 }
@@ -54,45 +54,45 @@ func isVersion(arg string) bool {
 
 // useBlock takes repository, original and keys from a backend block; the keys and
 // the original that flags or variables name go before it.
-func (f *stateFlags) useBlock(a *app, b backendblock.Backend) {
-	if len(f.keys)+len(f.identities) == 0 && a.getenv("OKARA_STATE_KEYS")+a.getenv("OKARA_STATE_IDENTITIES") == "" {
+func (f *stateFlags) useBlock(a *App, b backendblock.Backend) {
+	if len(f.Keys)+len(f.Identities) == 0 && a.Getenv("OKARA_STATE_KEYS")+a.Getenv("OKARA_STATE_IDENTITIES") == "" {
 		for _, e := range b.Encryption {
 			if e.KeyID != "" {
-				f.keys = append(f.keys, e.KeyID)
+				f.Keys = append(f.Keys, e.KeyID)
 			}
 			if e.Identity != "" {
-				f.identities = append(f.identities, e.Identity)
+				f.Identities = append(f.Identities, e.Identity)
 			}
 		}
 	}
 	b.Encryption = nil
-	b.Primary = cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY"), b.Primary)
+	b.Primary = cmp.Or(f.Primary, a.Getenv("OKARA_STATE_PRIMARY"), b.Primary)
 	b.StrictReads = true
 	f.block = &b
 }
 
 // blockStore opens the store of the backend block.
-func (f *stateFlags) blockStore(reg *registries, o statebackend.Options) (*statebackend.Store, error) {
-	client, err := reg.ociOptions()
+func (f *stateFlags) blockStore(reg *Registries, o statebackend.Options) (*statebackend.Store, error) {
+	client, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
-	return backendblock.Open(*f.block, backendblock.OpenOptions{Client: client, TLS: reg.transportOptions(), State: o})
+	return backendblock.Open(*f.block, backendblock.OpenOptions{Client: client, TLS: reg.TransportOptions(), State: o})
 }
 
 // below returns the repositories at and below a prefix HOST[/PATH].
-func below(ctx context.Context, reg *registries, prefix string) ([]string, error) {
+func below(ctx context.Context, reg *Registries, prefix string) ([]string, error) {
 	host, path, err := addr.SplitRegistry(prefix)
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
-	c, err := reg.clientOf(host)
+	c, err := reg.ClientOf(host)
 	if err != nil {
 		return nil, err
 	}
 	names, err := c.Repositories(ctx)
 	if err != nil {
-		return nil, withHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry has such a list; name the repositories one by one, without --all")
+		return nil, WithHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry has such a list; name the repositories one by one, without --all")
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return path != "" && n != path && !strings.HasPrefix(n, path+"/") })
 	for i, n := range names {
@@ -103,7 +103,7 @@ func below(ctx context.Context, reg *registries, prefix string) ([]string, error
 
 // repositories are those that list and locks look at: the one that is named, or
 // with all those below it.
-func repositories(ctx context.Context, reg *registries, name string, all bool) ([]string, error) {
+func repositories(ctx context.Context, reg *Registries, name string, all bool) ([]string, error) {
 	if !all {
 		return []string{name}, nil
 	}

@@ -26,7 +26,7 @@ type unlockedState struct {
 	Unlocked   bool   `json:"unlocked"`
 }
 
-func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
+func newStateUnlock(reg *Registries, f *stateFlags) *cobra.Command {
 	var ws, id string
 	var takeOver, force bool
 	cmd := &cobra.Command{
@@ -38,24 +38,24 @@ func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if (id == "") == !takeOver {
-				return usageError("exactly one of --id and --take-over is needed")
+				return UsageError("exactly one of --id and --take-over is needed")
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
-			if err := reg.confirm(force, "--force", fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.Confirm(force, "--force", fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			if takeOver {
-				err = endAnyLock(cmd.Context(), s, ws, reg.userAgent())
+				err = endAnyLock(cmd.Context(), s, ws, reg.UserAgent())
 			} else {
 				err = s.ForceUnlock(cmd.Context(), ws, id)
 			}
 			if err != nil {
 				return err
 			}
-			return reg.printResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
+			return reg.PrintResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)

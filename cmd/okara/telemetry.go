@@ -24,29 +24,29 @@ const flushTime = 5 * time.Second
 // sent. stop sends what is left.
 //
 // Reference: OpenTelemetry environment variable specification.
-func (a *app) startTracing(ctx context.Context) (stop func(), err error) {
-	off := a.getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && a.getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == ""
-	if off || a.getenv("OTEL_SDK_DISABLED") == "true" || a.getenv("OTEL_TRACES_EXPORTER") == "none" {
+func (a *App) startTracing(ctx context.Context) (stop func(), err error) {
+	off := a.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && a.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == ""
+	if off || a.Getenv("OTEL_SDK_DISABLED") == "true" || a.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return func() {}, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
-	name := a.getenv("OTEL_SERVICE_NAME")
+	name := a.Getenv("OTEL_SERVICE_NAME")
 	if name == "" {
 		name = "okara"
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(resource.NewSchemaless(
-		attribute.String("service.name", name), attribute.String("service.version", a.version))))
-	a.tracer = provider
+		attribute.String("service.name", name), attribute.String("service.version", a.Version))))
+	a.Tracer = provider
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{}) // no baggage: it might hold what a registry should not see
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			a.note("sending traces: %v", err)
+			a.Note("sending traces: %v", err)
 		}
 	}, nil
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // newTemplate groups what is done with templates of instances.
-func newTemplate(reg *registries) *cobra.Command {
-	cmd := parent("template", "instances", "Write templates, and see what a server lets people launch")
+func newTemplate(reg *Registries) *cobra.Command {
+	cmd := Parent("template", "instances", "Write templates, and see what a server lets people launch")
 	cmd.Long = `A template says what people may launch from a server (okara serve): a module, what
 they may choose of its inputs, for how long, and who owns the result.
 
@@ -39,7 +39,7 @@ func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, 
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			return nil, nil, usageError("%s does not exist", path)
+			return nil, nil, UsageError("%s does not exist", path)
 		case err != nil:
 			return nil, nil, err
 		case !info.IsDir():
@@ -86,15 +86,15 @@ type moduleFrom struct {
 }
 
 // open names the catalog of the registry that was given; there may be none.
-func (m *moduleFrom) open(reg *registries) error {
-	if m.dir != "" || reg.place() == "" {
+func (m *moduleFrom) open(reg *Registries) error {
+	if m.dir != "" || reg.Named() == "" {
 		return nil
 	}
-	client, layout, err := reg.registryClient()
+	client, layout, err := reg.Client()
 	if err != nil {
 		return err
 	}
-	m.catalog = catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.warnLogger()})
+	m.catalog = catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (m *moduleFrom) check(ctx context.Context, t *lifecycle.Template) (version 
 
 // describeFolder is what would be published of a folder as the module.
 func describeFolder(ctx context.Context, dir string, ref lifecycle.ModuleRef) (lifecycle.Module, error) {
-	root, err := openTree(dir)
+	root, err := OpenTree(dir)
 	if err != nil {
 		return lifecycle.Module{}, err
 	}

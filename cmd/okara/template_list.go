@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
-func newTemplateList(reg *registries) *cobra.Command {
+func newTemplateList(reg *Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -32,7 +32,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			for _, t := range list {
 				rows = append(rows, []string{t.Name, templateState(t), t.Title})
 			}
-			return reg.printResult(list, table(rows))
+			return reg.PrintResult(list, Table(rows))
 		}),
 	}
 	f.add(reg, cmd, false)

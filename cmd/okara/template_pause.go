@@ -16,7 +16,7 @@ const pauseHelp = `This needs the right admin on the template.
 
 Exit codes: 0 done, 2 usage, 3 there is no such template, 5 denied.`
 
-func newTemplatePause(reg *registries) *cobra.Command {
+func newTemplatePause(reg *Registries) *cobra.Command {
 	var reason string
 	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Pause(ctx, name, reason)
@@ -31,7 +31,7 @@ on as it was.
 	return cmd
 }
 
-func newTemplateResume(reg *registries) *cobra.Command {
+func newTemplateResume(reg *Registries) *cobra.Command {
 	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Resume(ctx, name)
 	})
@@ -44,7 +44,7 @@ func newTemplateResume(reg *registries) *cobra.Command {
 }
 
 // newTemplateChange is a command that changes the template that is its argument.
-func newTemplateChange(reg *registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
+func newTemplateChange(reg *Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Args:              cobra.ExactArgs(1),
@@ -54,7 +54,7 @@ func newTemplateChange(reg *registries, change func(context.Context, *portalclie
 			if err != nil {
 				return err
 			}
-			return reg.printResult(t, text.Line(t.Name)+" "+templateState(t))
+			return reg.PrintResult(t, text.Line(t.Name)+" "+templateState(t))
 		}),
 	}
 	f.add(reg, cmd, true)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newTemplatePublish(reg *registries) *cobra.Command {
+func newTemplatePublish(reg *Registries) *cobra.Command {
 	var name string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -38,20 +38,20 @@ version exists with another template, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := addr.ParseVersion(args[1])
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			t, err := oneTemplate(args[0], name)
 			if err != nil {
 				return err
 			}
 			if dryRun {
-				return printTemplate(reg.app, t)
+				return printTemplate(reg.App, t)
 			}
 			out, err := publishTemplate(cmd.Context(), reg, t, v)
 			if err != nil {
-				return publishHint(err)
+				return PublishHint(err)
 			}
-			return printPublished(reg.app, out)
+			return PrintPublished(reg.App, out)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "the `TEMPLATE` of a file with several")
@@ -66,7 +66,7 @@ func oneTemplate(file, name string) (*lifecycle.Template, error) {
 		return nil, err
 	}
 	if len(files) != 1 || files[0] != file {
-		return nil, usageError("%s is a folder; name a file", file)
+		return nil, UsageError("%s is a folder; name a file", file)
 	}
 	list := read[file]
 	for _, t := range list {
@@ -75,21 +75,21 @@ func oneTemplate(file, name string) (*lifecycle.Template, error) {
 		}
 	}
 	if name != "" {
-		return nil, usageError("%s has no template %s", file, name)
+		return nil, UsageError("%s has no template %s", file, name)
 	}
-	return nil, withHint(usageError("%s has %s, not one", file, plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
+	return nil, WithHint(UsageError("%s has %s, not one", file, Plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
 }
 
-func printTemplate(a *app, t *lifecycle.Template) error {
+func printTemplate(a *App, t *lifecycle.Template) error {
 	b, err := t.Canonical()
 	if err != nil {
 		return err
 	}
-	return a.printResult(json.RawMessage(b), string(b))
+	return a.PrintResult(json.RawMessage(b), string(b))
 }
 
-func publishTemplate(ctx context.Context, reg *registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
-	client, layout, err := reg.registryClient()
+func publishTemplate(ctx context.Context, reg *Registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
+	client, layout, err := reg.Client()
 	if err != nil {
 		return depot.Published{}, err
 	}
@@ -103,7 +103,7 @@ func publishTemplate(ctx context.Context, reg *registries, t *lifecycle.Template
 	}
 	switch _, _, err := module.check(ctx, t); {
 	case err != nil && notPublished(err):
-		reg.note("warning: %v", err)
+		reg.Note("warning: %v", err)
 	case err != nil:
 		return depot.Published{}, fmt.Errorf("%w; nothing was published", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portalclient"
 )
 
-func newTemplateShow(reg *registries) *cobra.Command {
+func newTemplateShow(reg *Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "show TEMPLATE",
@@ -30,7 +30,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 			if err != nil {
 				return err
 			}
-			return reg.printResult(t, table(templateRows(t)))
+			return reg.PrintResult(t, Table(templateRows(t)))
 		}),
 	}
 	f.add(reg, cmd, false)

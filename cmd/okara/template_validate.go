@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newTemplateValidate(reg *registries) *cobra.Command {
+func newTemplateValidate(reg *Registries) *cobra.Command {
 	var module moduleFrom
 	cmd := &cobra.Command{
 		Use:   "validate [PATH...]",
@@ -38,7 +38,7 @@ module or version.`,
 			if err := module.open(reg); err != nil {
 				return err
 			}
-			return validateTemplates(cmd.Context(), reg.app, args, module)
+			return validateTemplates(cmd.Context(), reg.App, args, module)
 		},
 	}
 	cmd.Flags().StringVar(&module.dir, "module", "", "hold the templates against the module in this `DIR`")
@@ -55,7 +55,7 @@ type validated struct {
 	Checked  bool   `json:"checked"`           // held against its module
 }
 
-func validateTemplates(ctx context.Context, a *app, paths []string, module moduleFrom) error {
+func validateTemplates(ctx context.Context, a *App, paths []string, module moduleFrom) error {
 	read, files, err := readTemplates(paths)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func validateTemplates(ctx context.Context, a *app, paths []string, module modul
 		}
 	}
 	if unseen > 0 {
-		a.note("their modules were not looked at; name the registry with --registry, or a module's folder with --module")
+		a.Note("their modules were not looked at; name the registry with --registry, or a module's folder with --module")
 	}
-	return a.printResult(right, strings.Join(lines, "\n"))
+	return a.PrintResult(right, strings.Join(lines, "\n"))
 }

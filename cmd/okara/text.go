@@ -20,45 +20,45 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// printResult writes the result of a command to stdout: v as one JSON document
+// PrintResult writes the result of a command to stdout: v as one JSON document
 // with --json, else words and a line end. No words print nothing.
-func (a *app) printResult(v any, words string) error {
-	return a.printExact(v, text.Block(words))
+func (a *App) PrintResult(v any, words string) error {
+	return a.PrintExact(v, text.Block(words))
 }
 
-// printExact is printResult for a value that programs take as it is.
-func (a *app) printExact(v any, value string) error {
-	a.printed = true
-	if !a.json {
+// PrintExact is printResult for a value that programs take as it is.
+func (a *App) PrintExact(v any, value string) error {
+	a.Printed = true
+	if !a.JSON {
 		if value == "" {
 			return nil
 		}
-		_, err := fmt.Fprintln(a.out, value)
+		_, err := fmt.Fprintln(a.Out, value)
 		return err
 	}
-	enc := json.NewEncoder(a.out)
+	enc := json.NewEncoder(a.Out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// note writes a line for people to stderr, unless --quiet.
-func (a *app) note(format string, args ...any) {
-	if !a.quiet {
-		fmt.Fprintln(a.err, text.Block(fmt.Sprintf(format, args...)))
+// Note writes a line for people to stderr, unless --quiet.
+func (a *App) Note(format string, args ...any) {
+	if !a.Quiet {
+		fmt.Fprintln(a.Err, text.Block(fmt.Sprintf(format, args...)))
 	}
 }
 
 // terminal reports whether progress may be drawn on stderr.
-func (a *app) terminal() bool { return !a.quiet && !a.debug && isTerminal(a.err) }
+func (a *App) terminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
 
-func isTerminal(v any) bool {
+func IsTerminal(v any) bool {
 	f, ok := v.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// table aligns rows of cells; the first row is the heading.
-func table(rows [][]string) string {
+// Table aligns rows of cells; the first row is the heading.
+func Table(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -76,16 +76,16 @@ func table(rows [][]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// timestamp is how tables show a time.
-func timestamp(t time.Time) string {
+// Timestamp is how tables show a time.
+func Timestamp(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// age is how long ago something was, for people.
-func age(d time.Duration) string {
+// Age is how long ago something was, for people.
+func Age(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
@@ -99,37 +99,37 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// orDash fills an empty cell.
-func orDash(s string) string {
+// OrDash fills an empty cell.
+func OrDash(s string) string {
 	if s == "" {
 		return "-"
 	}
 	return s
 }
 
-func yesNo(b bool) string {
+func YesNo(b bool) string {
 	if b {
 		return "yes"
 	}
 	return "no"
 }
 
-func plural(n int, noun string) string {
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// progress returns a function that draws a bar for each upload, nil where bars
+// Progress returns a function that draws a bar for each upload, nil where bars
 // are not wanted. done removes the bars.
-func (a *app) progress() (report func(depot.Event), done func()) {
+func (a *App) Progress() (report func(depot.Event), done func()) {
 	if !a.terminal() {
 		return nil, func() {}
 	}
 	var mu sync.Mutex // guards bars
 	bars := map[string]*mpb.Bar{}
-	p := mpb.New(mpb.WithOutput(a.err), mpb.WithWidth(60))
+	p := mpb.New(mpb.WithOutput(a.Err), mpb.WithWidth(60))
 	report = func(e depot.Event) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -48,20 +48,20 @@ The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
 Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
 %[1]s.`
 
-func newTofu(reg *registries) *cobra.Command {
+func newTofu(reg *Registries) *cobra.Command {
 	return newTool(reg, "tofu", "OpenTofu", "OKARA_TOFU", `  okara tofu init
   okara tofu plan -out=plan.bin && okara tofu apply plan.bin
   okara tofu -chdir=network workspace new staging
   okara --debug tofu plan`)
 }
 
-func newTerraform(reg *registries) *cobra.Command {
+func newTerraform(reg *Registries) *cobra.Command {
 	return newTool(reg, "terraform", "Terraform", "OKARA_TERRAFORM", `  okara terraform init
   okara terraform apply -lock-timeout=5m
   okara terraform init -migrate-state`)
 }
 
-func newTool(reg *registries, name, title, variable, example string) *cobra.Command {
+func newTool(reg *Registries, name, title, variable, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " [ARGS...]", Short: "Run " + title + " with its state in the registry",
 		Long: fmt.Sprintf(toolLong, title, name, variable), Example: example,
@@ -72,7 +72,7 @@ func newTool(reg *registries, name, title, variable, example string) *cobra.Comm
 				return cmd.Help()
 			}
 			if err != nil {
-				return wrongFlag(cmd, err)
+				return WrongFlag(cmd, err)
 			}
 			return runTool(cmd.Context(), reg, name, variable, args)
 		},
@@ -107,15 +107,15 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 }
 
 // runTool runs tofu or terraform.
-func runTool(ctx context.Context, reg *registries, name, variable string, args []string) error {
-	program := cmp.Or(reg.getenv(variable), name)
+func runTool(ctx context.Context, reg *Registries, name, variable string, args []string) error {
+	program := cmp.Or(reg.Getenv(variable), name)
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return noProgram(program, variable, err)
 	}
 	tool := bridge.Tool{Path: path, Terraform: name == "terraform", CacheDir: cacheDir()}
 	res, err := bridge.RunTool(ctx, tool, args, bridgeOptions(reg))
-	return ran(reg.app, path, res, err)
+	return ran(reg.App, path, res, err)
 }
 
 func cacheDir() string {
@@ -127,61 +127,61 @@ func cacheDir() string {
 }
 
 func noProgram(program, variable string, err error) error {
-	err = &exitError{code: exitNoTool, err: fmt.Errorf("looking for %s: %w", program, err)}
+	err = &ExitError{Code: exitNoTool, Err: fmt.Errorf("looking for %s: %w", program, err)}
 	if variable == "" {
-		return withHint(err, "install it, or check PATH")
+		return WithHint(err, "install it, or check PATH")
 	}
-	return withHint(err, "install it, or name it with %s", variable)
+	return WithHint(err, "install it, or name it with %s", variable)
 }
 
 // bridgeOptions are how commands run beside the state server.
-func bridgeOptions(reg *registries) bridge.Options {
+func bridgeOptions(reg *Registries) bridge.Options {
 	return bridge.Options{
 		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
 			return openBackend(reg, b)
 		},
-		Getenv: reg.getenv, Stdin: reg.in, Stdout: reg.out, Stderr: reg.err, Logger: reg.logger(),
-		Begin: func(s bridge.Start) { begins(reg.app, s) },
+		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(),
+		Begin: func(s bridge.Start) { begins(reg.App, s) },
 	}
 }
 
 // begins says what the tool does not know: where the state is, and what an earlier
 // run left.
-func begins(a *app, s bridge.Start) {
+func begins(a *App, s bridge.Start) {
 	if s.Repository != "" {
-		a.note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
+		a.Note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
 	}
 	if s.Errored != "" {
-		a.note("okara: %s is a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is the newer one, `okara state push %s` stores it, then remove the file", s.Errored, s.Errored)
+		a.Note("okara: %s is a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is the newer one, `okara state push %s` stores it, then remove the file", s.Errored, s.Errored)
 	}
 }
 
 // ran reports what the program that ran beside the state server cannot know.
-func ran(a *app, program string, res bridge.Result, err error) error {
+func ran(a *App, program string, res bridge.Result, err error) error {
 	if err != nil {
-		return &exitError{code: exitBridge, err: err}
+		return &ExitError{Code: exitBridge, Err: err}
 	}
 	for _, h := range res.Held {
-		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
+		fmt.Fprintf(a.Err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
 			program, h.Workspace, h.Repository, states.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
 	}
 	for _, err := range res.Behind {
-		a.note("okara: %s", states.Remedy(err))
+		a.Note("okara: %s", states.Remedy(err))
 	}
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]
-		a.explain(last, res.Code)
+		a.Explain(last, res.Code)
 	}
-	return childExit(res.Code)
+	return ChildExit(res.Code)
 }
 
 // openBackend returns the store of a backend block.
-func openBackend(reg *registries, b backendblock.Backend) (*statebackend.Store, error) {
-	o, err := reg.ociOptions()
+func openBackend(reg *Registries, b backendblock.Backend) (*statebackend.Store, error) {
+	o, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
 	return backendblock.Open(b, backendblock.OpenOptions{
-		Client: o, TLS: reg.transportOptions(), State: statebackend.Options{Tool: reg.userAgent(), Logger: reg.warnLogger()},
+		Client: o, TLS: reg.TransportOptions(), State: statebackend.Options{Tool: reg.UserAgent(), Logger: reg.WarnLogger()},
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-func newToken(a *app) *cobra.Command {
-	token := parent("token", "access", "Make and list the static tokens of okara serve")
+func newToken(a *App) *cobra.Command {
+	token := Parent("token", "access", "Make and list the static tokens of okara serve")
 	token.Long = `Make and list the static tokens of okara serve.
 
 They are in the file that okara serve --token-file reads, one to a line, each as
@@ -26,7 +26,7 @@ line.`
 	return token
 }
 
-func newTokenNew(a *app) *cobra.Command {
+func newTokenNew(a *App) *cobra.Command {
 	var file, write string
 	var days int
 	cmd := &cobra.Command{
@@ -56,7 +56,7 @@ printed to stderr.`,
 			}
 			text, token, err := access.NewToken(args[0], scopes, expires)
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			if err := addToken(a, file, token); err != nil {
 				return err
@@ -76,7 +76,7 @@ func parseScopes(args []string) ([]access.Scope, error) {
 	for _, arg := range args {
 		s, err := access.ParseScope(arg)
 		if err != nil {
-			return nil, usageError("%w", err)
+			return nil, UsageError("%w", err)
 		}
 		scopes = append(scopes, s)
 	}
@@ -86,7 +86,7 @@ func parseScopes(args []string) ([]access.Scope, error) {
 // inDays is the end of what is good for so many days, the zero time for none.
 func inDays(days int) (time.Time, error) {
 	if days < 0 {
-		return time.Time{}, usageError("--days %d is in the past", days)
+		return time.Time{}, UsageError("--days %d is in the past", days)
 	}
 	if days == 0 {
 		return time.Time{}, nil
@@ -94,14 +94,14 @@ func inDays(days int) (time.Time, error) {
 	return time.Now().AddDate(0, 0, days).Truncate(time.Second), nil
 }
 
-func addToken(a *app, file string, t access.Token) error {
+func addToken(a *App, file string, t access.Token) error {
 	if file == "" {
-		a.note("the line for the server's token file:\n%s", t.Line())
+		a.Note("the line for the server's token file:\n%s", t.Line())
 		return nil
 	}
 	err := access.AddToken(file, t)
 	if errors.Is(err, fs.ErrExist) {
-		return withHint(&exitError{code: exitConflict, err: err}, "choose another name, or delete the line of the old token")
+		return WithHint(&ExitError{Code: ExitConflict, Err: err}, "choose another name, or delete the line of the old token")
 	}
 	return err
 }
@@ -125,19 +125,19 @@ func tokenOf(t access.Token) tokenDoc {
 }
 
 // giveToken writes the secret to a file, or prints it.
-func giveToken(a *app, file, text string, t access.Token) error {
+func giveToken(a *App, file, text string, t access.Token) error {
 	doc := tokenOf(t)
 	if file == "" {
 		doc.Token = text
-		return a.printResult(doc, text)
+		return a.PrintResult(doc, text)
 	}
 	if err := files.Replace(file, []byte(text+"\n"), 0o600); err != nil {
 		return err
 	}
-	return a.printResult(doc, "")
+	return a.PrintResult(doc, "")
 }
 
-func newTokenList(a *app) *cobra.Command {
+func newTokenList(a *App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -146,18 +146,18 @@ func newTokenList(a *app) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
-				return usageError("name the file of tokens with --token-file")
+				return UsageError("name the file of tokens with --token-file")
 			}
 			tokens, err := access.ReadTokens(file)
 			if err != nil {
-				return usageError("%w", err)
+				return UsageError("%w", err)
 			}
 			docs, rows := []tokenDoc{}, [][]string{{"NAME", "EXPIRES", "RIGHTS"}}
 			for _, t := range tokens {
 				doc := tokenOf(t)
 				docs, rows = append(docs, doc), append(rows, []string{t.ID, end(doc), rights(t.Scopes)})
 			}
-			return a.printResult(docs, table(rows))
+			return a.PrintResult(docs, Table(rows))
 		},
 	}
 	cmd.Flags().StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads")
@@ -171,7 +171,7 @@ func end(t tokenDoc) string {
 	case t.Expired:
 		return "expired"
 	}
-	return timestamp(*t.Expires)
+	return Timestamp(*t.Expires)
 }
 
 func rights(scopes []access.Scope) string {

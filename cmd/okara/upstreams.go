@@ -31,7 +31,7 @@ Hosts that the command line or the depot file names are asked in any case, and
 // upstreams is registries with the way to others' hosts. What an origin answers
 // must not lead to hosts that only this machine or network can reach.
 type upstreams struct {
-	*registries
+	*Registries
 	allowed []string // --allow-internal
 
 	once   sync.Once // for the fields below
@@ -54,15 +54,15 @@ func (up *upstreams) open() error {
 	up.once.Do(func() {
 		for _, host := range up.allowed {
 			if host == "" || strings.ContainsAny(host, "/*") {
-				up.failed = usageError("--allow-internal: %q is not HOST or HOST:PORT", host)
+				up.failed = UsageError("--allow-internal: %q is not HOST or HOST:PORT", host)
 				return
 			}
 		}
-		up.guard = upstream.NewGuard(slices.Concat(up.allowed, upstream.Proxies(up.getenv)))
-		opts := up.transportOptions()
+		up.guard = upstream.NewGuard(slices.Concat(up.allowed, upstream.Proxies(up.Getenv)))
+		opts := up.TransportOptions()
 		opts.Dial = up.guard.Dial
 		if up.beyond, up.failed = httpserve.Transport(opts); up.failed != nil {
-			up.failed = &exitError{code: exitUsage, err: up.failed}
+			up.failed = &ExitError{Code: ExitUsage, Err: up.failed}
 			return
 		}
 		upstream.InstallGit(up.guard.Client(up.beyond))
@@ -77,12 +77,12 @@ func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
 		return nil, err
 	}
 	up.guard.Named(named...)
-	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.hostToken, UserAgent: up.userAgent()}, nil
+	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.HostToken, UserAgent: up.UserAgent()}, nil
 }
 
 // openOrigin is openRepo of a repository that an origin may have named.
 func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
-	o, err := up.ociOptions()
+	o, err := up.OCIOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 	if auth == (supply.Auth{}) {
 		return func(key string) string {
 			host, _, _ := strings.Cut(key, "/")
-			return up.hostToken(host)
+			return up.HostToken(host)
 		}, nil, nil
 	}
 	var api *url.URL
@@ -165,7 +165,7 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
 			return secret()
 		}
-		return up.hostToken(host)
+		return up.HostToken(host)
 	}, api, nil
 }
 
@@ -173,7 +173,7 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 // once if there is none; a token of a GitHub App is renewed later.
 func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, error) {
 	if auth.AppID == 0 {
-		token, err := readSecret(up.getenv, auth.TokenEnv, auth.File)
+		token, err := readSecret(up.Getenv, auth.TokenEnv, auth.File)
 		return func() string { return token }, err
 	}
 	key, err := appKey(auth)
@@ -195,7 +195,7 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 	return func() string {
 		token, err := gh.Token(context.Background())
 		if err != nil {
-			up.warnLogger().Warn("depot: going on without a token", "error", err)
+			up.WarnLogger().Warn("depot: going on without a token", "error", err)
 		}
 		return token
 	}, nil
@@ -204,11 +204,11 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 // providerSource returns the source that the text names, see sourceHelp. own is
 // the host name under which the registry's own providers are addressed.
 func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
-	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.clientOf, Own: own})
+	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.ClientOf, Own: own})
 	if e, ok := errors.AsType[*supply.SourceError](err); ok {
-		err = usageError("%w", err)
+		err = UsageError("%w", err)
 		if !e.URL {
-			err = withHint(err, "run the command with --help for the forms it takes")
+			err = WithHint(err, "run the command with --help for the forms it takes")
 		}
 	}
 	return src, err

@@ -17,10 +17,10 @@ import (
 // mistypes is how many letters may be wrong in a word that is recognised.
 func mistypes(word string) int { return min(2, max(1, len(word)/3)) }
 
-// wordUsage makes a tree of commands say in its own words what is wrong with its
+// WordUsage makes a tree of commands say in its own words what is wrong with its
 // flags and arguments.
-func wordUsage(root *cobra.Command) {
-	root.SetFlagErrorFunc(wrongFlag)
+func WordUsage(root *cobra.Command) {
+	root.SetFlagErrorFunc(WrongFlag)
 	usageArgs(root)
 }
 
@@ -30,7 +30,7 @@ func usageArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
-			if _, said := errors.AsType[*exitError](err); err == nil || said {
+			if _, said := errors.AsType[*ExitError](err); err == nil || said {
 				return err
 			}
 			if cmd.HasSubCommands() && len(argWords(cmd)) == 0 {
@@ -46,10 +46,10 @@ func usageArgs(cmd *cobra.Command) {
 
 // unknownCommand names the commands that may be meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
-	err := usageError("unknown command %q for %q", word, cmd.CommandPath())
+	err := UsageError("unknown command %q for %q", word, cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = mistypes(word)
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		return withHint(err, "did you mean `%s %s`?", cmd.CommandPath(), strings.Join(near, "` or `"+cmd.CommandPath()+" "))
+		return WithHint(err, "did you mean `%s %s`?", cmd.CommandPath(), strings.Join(near, "` or `"+cmd.CommandPath()+" "))
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -57,7 +57,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return withHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
+	return WithHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
 }
 
 // wrongArgs says which arguments are missing, or are too many; err is what the
@@ -67,19 +67,19 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	needed := slices.DeleteFunc(slices.Clone(wanted), func(word string) bool { return strings.HasPrefix(word, "[") })
 	switch {
 	case len(args) < len(needed):
-		return usageError("missing: %s", strings.Join(needed[len(args):], ", "))
+		return UsageError("missing: %s", strings.Join(needed[len(args):], ", "))
 	case len(wanted) == 0:
-		err := usageError("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+		err := UsageError("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
 		if cmd.Flags().Lookup("config") != nil {
-			err = withHint(err, "name a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
+			err = WithHint(err, "name a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
 		}
 		return err
 	case len(args) <= len(wanted):
-		return usageError("%w", err)
+		return UsageError("%w", err)
 	}
-	err = usageError("%q is one argument too many", args[len(wanted)])
+	err = UsageError("%q is one argument too many", args[len(wanted)])
 	if v, verr := addr.ParseVersion(args[len(args)-1]); verr == nil && strings.HasPrefix(wanted[0], "ADDRESS[@") {
-		err = withHint(err, "a version follows the address after an @: %s@%s", args[0], v)
+		err = WithHint(err, "a version follows the address after an @: %s@%s", args[0], v)
 	}
 	return err
 }
@@ -100,9 +100,9 @@ func argWords(cmd *cobra.Command) []string {
 	return words
 }
 
-// wrongFlag names the flag that may be meant.
-func wrongFlag(cmd *cobra.Command, err error) error {
-	usage := usageError("%w", err)
+// WrongFlag names the flag that may be meant.
+func WrongFlag(cmd *cobra.Command, err error) error {
+	usage := UsageError("%w", err)
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usage
@@ -114,7 +114,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
 	})
 	if near := names.SuggestionsFor(word); len(near) > 0 {
-		return withHint(usage, "did you mean --%s?", strings.Join(near, " or --"))
+		return WithHint(usage, "did you mean --%s?", strings.Join(near, " or --"))
 	}
 	return usage
 }

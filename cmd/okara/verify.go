@@ -20,7 +20,7 @@ type verified struct {
 	Checks   []trust.Check `json:"checks"`
 }
 
-func newVerify(reg *registries) *cobra.Command {
+func newVerify(reg *Registries) *cobra.Command {
 	var policy policyFlags
 	var digestFlag string
 	var allowYanked, deep bool
@@ -48,7 +48,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			o = cmp.Or(o, &trust.Policy{})
 			o.AllowYanked, o.Deep = allowYanked, deep
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
-				return usageError("--digest %q is not a digest", digestFlag)
+				return UsageError("--digest %q is not a digest", digestFlag)
 			}
 			t, err := pick(cmd.Context(), reg, args[0], nil)
 			if err != nil {
@@ -58,7 +58,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil && !errors.Is(err, trust.ErrUntrusted) {
 				return err
 			}
-			if perr := reg.printResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
+			if perr := reg.PrintResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
 				return perr
 			}
 			return err
@@ -77,5 +77,5 @@ func checksText(checks []trust.Check) string {
 	for _, c := range checks {
 		rows = append(rows, []string{c.Result, c.Name, c.Detail})
 	}
-	return table(rows)
+	return Table(rows)
 }

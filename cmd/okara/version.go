@@ -19,15 +19,15 @@ type build struct {
 	Platform string `json:"platform"` // OS/ARCHITECTURE
 }
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of okara and what it was built from",
 		Example: `  okara version --json | jq -r .version`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild(a.version)
-			return a.printResult(b, b.String())
+			b := thisBuild(a.Version)
+			return a.PrintResult(b, b.String())
 		},
 	}
 }

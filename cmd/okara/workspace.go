@@ -21,8 +21,8 @@ const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such workspace
 locked or has resources, 5 denied.`
 
 // newWorkspace groups what people do with workspaces of a cloud block.
-func newWorkspace(reg *registries) *cobra.Command {
-	cmd := parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
+func newWorkspace(reg *Registries) *cobra.Command {
+	cmd := Parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
 	cmd.Long = `Make, list and delete the workspaces that a cloud block or backend "remote" uses on
 a server (okara serve).
 
@@ -35,39 +35,39 @@ OKARA_SERVER names, with the token of --token-file or OKARA_TOKEN, else the one 
 }
 
 // workspaceFlags name the server of workspaces.
-type workspaceFlags struct{ server serverFlags }
+type workspaceFlags struct{ server ServerFlags }
 
-// add gives a command the flags, and completes its first argument: an organization,
+// Add gives a command the flags, and completes its first argument: an organization,
 // or with whole a workspace of one.
-func (f *workspaceFlags) add(reg *registries, cmd *cobra.Command, whole bool) {
+func (f *workspaceFlags) add(reg *Registries, cmd *cobra.Command, whole bool) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.server.url, "server", "", "the server at this `URL` (OKARA_SERVER)")
-	fl.StringVar(&f.server.tokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
-	fl.StringVar(&f.server.audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
+	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
+	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), CompleteTimeout)
 		defer cancel()
 		return f.complete(ctx, reg, word, whole)
 	}
 }
 
 // open returns the client of the server.
-func (f *workspaceFlags) open(reg *registries) (*workspaceclient.Client, error) {
-	front, err := openFrontend(reg, f.server, nil)
+func (f *workspaceFlags) open(reg *Registries) (*workspaceclient.Client, error) {
+	front, err := OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
 		return nil, err
 	}
 	if front == nil {
-		return nil, withHint(usageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+		return nil, WithHint(UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
 	}
 	return &workspaceclient.Client{Front: front}, nil
 }
 
 // complete asks the server for words. What fails completes nothing, and says nothing.
-func (f *workspaceFlags) complete(ctx context.Context, reg *registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
+func (f *workspaceFlags) complete(ctx context.Context, reg *Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
 	c, err := f.open(reg)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -94,20 +94,20 @@ func (f *workspaceFlags) complete(ctx context.Context, reg *registries, word str
 // workspaceError adds what helps, and the exit code, to what the server refused.
 func workspaceError(err error) error {
 	if errors.Is(err, workspaceclient.ErrName) {
-		return usageError("%w", err)
+		return UsageError("%w", err)
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	switch {
 	case !ok:
 		return err
 	case e.Status == http.StatusUnprocessableEntity:
-		return &exitError{code: exitUsage, err: err}
+		return &ExitError{Code: ExitUsage, Err: err}
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return withHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+		return WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrDenied):
-		return withHint(err, "the token is valid, and its rights do not include this: it takes write:state:ORGANIZATION/WORKSPACE, or read")
+		return WithHint(err, "the token is valid, and its rights do not include this: it takes write:state:ORGANIZATION/WORKSPACE, or read")
 	case errors.Is(err, oci.ErrNotFound):
-		return withHint(err, "`okara workspace list ORGANIZATION` shows those that you may read; is this the address of `okara serve`?")
+		return WithHint(err, "`okara workspace list ORGANIZATION` shows those that you may read; is this the address of `okara serve`?")
 	}
 	return err
 }

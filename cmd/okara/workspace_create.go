@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 )
 
-func newWorkspaceCreate(reg *registries) *cobra.Command {
+func newWorkspaceCreate(reg *Registries) *cobra.Command {
 	var f workspaceFlags
 	var n workspaceclient.New
 	var tags []string
@@ -41,7 +41,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 				return err
 			}
 			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
-				return usageError("--execution-mode %q: want local or remote", n.Mode)
+				return UsageError("--execution-mode %q: want local or remote", n.Mode)
 			}
 			c, err := f.open(reg)
 			if err != nil {
@@ -51,7 +51,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 			if err != nil {
 				return workspaceError(err)
 			}
-			return reg.printResult(w, fmt.Sprintf("workspace %s is made", p))
+			return reg.PrintResult(w, fmt.Sprintf("workspace %s is made", p))
 		},
 	}
 	f.add(reg, cmd, true)
@@ -69,7 +69,7 @@ func parseTags(list []string) (map[string]string, error) {
 	for _, tag := range list {
 		key, value, _ := strings.Cut(tag, "=")
 		if _, twice := tags[key]; twice || key == "" {
-			return nil, withHint(usageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
+			return nil, WithHint(UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
 		}
 		tags[key] = value
 	}

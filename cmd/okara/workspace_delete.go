@@ -19,7 +19,7 @@ type deletedWorkspace struct {
 	Deleted      bool   `json:"deleted"`
 }
 
-func newWorkspaceDelete(reg *registries) *cobra.Command {
+func newWorkspaceDelete(reg *Registries) *cobra.Command {
 	var f workspaceFlags
 	var force, yes bool
 	cmd := &cobra.Command{
@@ -45,16 +45,16 @@ see, so that takes --force.
 			if err != nil {
 				return err
 			}
-			if err := reg.confirm(yes, "--yes", fmt.Sprintf("delete workspace %s", p)); err != nil {
+			if err := reg.Confirm(yes, "--yes", fmt.Sprintf("delete workspace %s", p)); err != nil {
 				return err
 			}
 			if err := c.Delete(cmd.Context(), p, force); err != nil {
 				if errors.Is(err, oci.ErrExists) && !force {
-					return withHint(workspaceError(err), "destroy what is in it with `tofu destroy`, or delete the workspace alone with --force; a lock ends with `tofu force-unlock`")
+					return WithHint(workspaceError(err), "destroy what is in it with `tofu destroy`, or delete the workspace alone with --force; a lock ends with `tofu force-unlock`")
 				}
 				return workspaceError(err)
 			}
-			return reg.printResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("workspace %s is deleted", p))
+			return reg.PrintResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("workspace %s is deleted", p))
 		},
 	}
 	f.add(reg, cmd, true)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 )
 
-func newWorkspaceList(reg *registries) *cobra.Command {
+func newWorkspaceList(reg *Registries) *cobra.Command {
 	var f workspaceFlags
 	var filter workspaceclient.Filter
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ and projects. A workspace whose state came by another way has neither.
 			for _, w := range list {
 				rows = append(rows, workspaceRow(w))
 			}
-			return reg.printResult(list, table(rows))
+			return reg.PrintResult(list, Table(rows))
 		},
 	}
 	f.add(reg, cmd, false)
@@ -56,5 +56,5 @@ func workspaceRow(w workspaceclient.Workspace) []string {
 	if !w.Created.IsZero() {
 		created = w.Created.UTC().Format(time.DateOnly)
 	}
-	return []string{orDash(w.Name), orDash(strings.Join(w.Tags, ",")), orDash(w.Project), yesNo(w.Locked), created}
+	return []string{OrDash(w.Name), OrDash(strings.Join(w.Tags, ",")), OrDash(w.Project), YesNo(w.Locked), created}
 }
