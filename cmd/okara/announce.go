@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -21,18 +22,18 @@ type announced struct {
 	Tag     string `json:"tag"` // of the event
 }
 
-func newDeprecate(reg *Registries) *cobra.Command {
+func newDeprecate(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionDeprecate, "Warn the users of a version",
 		`Warn the users of a version, or with @* of all versions. The version stays
 listed and installable. tofu and terraform show the message for providers; their
 module protocol has no place for one, so for modules okara show and okara list do.`)
 }
 
-func newUndeprecate(reg *Registries) *cobra.Command {
+func newUndeprecate(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
 }
 
-func newYank(reg *Registries) *cobra.Command {
+func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionYank, "Withdraw a version",
 		`Withdraw a version: the front-end neither lists nor serves it, so that exact pins
 and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
@@ -40,14 +41,14 @@ Direct access by oci:// still works, unless --delete-tag removes the tag, which 
 every registry allows.`)
 }
 
-func newUnyank(reg *Registries) *cobra.Command {
+func newUnyank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionUnyank, "Take back a yank", `Take back a yank. Where the yank, or okara prune, removed the tag, it is put back,
 as long as the registry still has what it named.`)
 }
 
-func newAnnounce(reg *Registries, action, short, long string) *cobra.Command {
+func newAnnounce(reg *cli.Registries, action, short, long string) *cobra.Command {
 	an := depot.Announcement{Action: action}
-	var server ServerFlags
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   action + " ADDRESS@VERSION",
 		Short: short,
@@ -63,16 +64,16 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			address, version, ok := strings.Cut(args[0], "@")
 			if !ok {
-				return UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
+				return cli.UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
 			}
 			it, err := addr.ParseItem(address)
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			if version != artifact.AllVersions {
 				v, err := addr.ParseVersion(version)
 				if err != nil {
-					return UsageError("%w", err)
+					return cli.UsageError("%w", err)
 				}
 				version = v.String()
 			}
@@ -99,8 +100,8 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // announceItem records the announcement and returns the tag of the event.
-func announceItem(ctx context.Context, reg *Registries, s ServerFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
-	front, err := OpenFrontEnd(reg, s, nil)
+func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
+	front, err := cli.OpenFrontEnd(reg, s, nil)
 	if err != nil {
 		return "", err
 	}
@@ -110,10 +111,10 @@ func announceItem(ctx context.Context, reg *Registries, s ServerFlags, it addr.I
 		case err != nil:
 			return "", err
 		case an.Version == artifact.AllVersions, an.Actor != "", an.DeleteTag:
-			return "", UsageError("through --server it is one version, the actor is who the token is for, and tags stay")
+			return "", cli.UsageError("through --server it is one version, the actor is who the token is for, and tags stay")
 		}
 		tag, err := front.Announce(ctx, path, an)
-		return tag, ServerHint(err)
+		return tag, cli.ServerHint(err)
 	}
 	client, layout, err := reg.Client()
 	if err != nil {
@@ -124,7 +125,7 @@ func announceItem(ctx context.Context, reg *Registries, s ServerFlags, it addr.I
 		reg.Note("warning: %s", w)
 	}
 	if err == nil {
-		NoteDelay(reg.App)
+		cli.NoteDelay(reg.App)
 	}
 	return e.Tag, err
 }

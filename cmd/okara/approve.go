@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newApprove(reg *Registries) *cobra.Command {
+func newApprove(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve ADDRESS@VERSION",
 		Short: "Publish a version that waits for approval or was blocked by a scan",
@@ -34,7 +35,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			return PrintPublished(reg.App, out)
+			return cli.PrintPublished(reg.App, out)
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -23,7 +24,7 @@ type attached struct {
 	Digest  string `json:"digest"`
 }
 
-func newAttach(reg *Registries) *cobra.Command {
+func newAttach(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "attach ADDRESS[@VERSION] FILE",
 		Short: "Attach an SBOM or a provenance statement to a version",
@@ -62,7 +63,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 func readAttachment(file string) (document []byte, mediaType string, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, "", UsageError("%w", err)
+		return nil, "", cli.UsageError("%w", err)
 	}
 	if info.Size() > maxAttachment {
 		return nil, "", fmt.Errorf("%s has %d bytes, at most %d: %w", file, info.Size(), maxAttachment, oci.ErrTooLarge)
@@ -71,7 +72,7 @@ func readAttachment(file string) (document []byte, mediaType string, err error) 
 		return nil, "", err
 	}
 	if mediaType, err = artifact.ReportType(document); err != nil {
-		return nil, "", UsageError("%s is %w", file, err)
+		return nil, "", cli.UsageError("%s is %w", file, err)
 	}
 	return document, mediaType, nil
 }

@@ -22,6 +22,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
@@ -86,7 +87,7 @@ func newAttacked(t *testing.T) *attacked {
 	var ready struct {
 		URL    string
 		Routes []string
-		Error  Failure
+		Error  cli.Failure
 	}
 	if err := json.NewDecoder(out).Decode(&ready); err != nil {
 		t.Fatalf("%v: %s", err, log.String())

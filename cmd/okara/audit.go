@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trail"
@@ -27,8 +28,8 @@ const maxAudited = 100_000
 // maxAuditLine bounds a record as a server sends it.
 const maxAuditLine = 1 << 20
 
-func newAudit(reg *Registries) *cobra.Command {
-	var server ServerFlags
+func newAudit(reg *cli.Registries) *cobra.Command {
+	var server cli.ServerFlags
 	var decisions, asCSV bool
 	q := url.Values{}
 	cmd := &cobra.Command{
@@ -62,10 +63,10 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 			}
 			wanted, err := trail.ParseQuery(q)
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			if asCSV && reg.JSON {
-				return UsageError("--csv and --json are two formats; name one")
+				return cli.UsageError("--csv and --json are two formats; name one")
 			}
 			from, err := openAudit(cmd.Context(), reg, server, wanted, q)
 			if err != nil {
@@ -106,8 +107,8 @@ type audited struct {
 }
 
 // openAudit asks the server of --server, else reads the registry.
-func openAudit(ctx context.Context, reg *Registries, s ServerFlags, wanted trail.Query, q url.Values) (*audited, error) {
-	front, err := OpenFrontEnd(reg, s, nil)
+func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, wanted trail.Query, q url.Values) (*audited, error) {
+	front, err := cli.OpenFrontEnd(reg, s, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -115,7 +116,7 @@ func openAudit(ctx context.Context, reg *Registries, s ServerFlags, wanted trail
 		a, err := auditOfServer(ctx, front, q)
 		return a, listHint(err)
 	case wanted.Decisions:
-		return nil, WithHint(UsageError("the registry has no decisions: a server keeps them in memory, and in the file of audit_log"), "name the server with --server URL")
+		return nil, cli.WithHint(cli.UsageError("the registry has no decisions: a server keeps them in memory, and in the file of audit_log"), "name the server with --server URL")
 	}
 	client, layout, err := reg.Client()
 	if err != nil {
@@ -125,7 +126,7 @@ func openAudit(ctx context.Context, reg *Registries, s ServerFlags, wanted trail
 	if err != nil {
 		return nil, err
 	}
-	o, err := (&KeyFlags{}).StateOptions(reg.App)
+	o, err := (&cli.KeyFlags{}).StateOptions(reg.App)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 }
 
 // printAudit prints the records, and says what shows that they were altered.
-func printAudit(a *App, from *audited, asCSV bool) error {
+func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if asCSV {
 		a.Printed = true
 		if err := from.csv(a.Out); err != nil {
@@ -197,7 +198,7 @@ func printAudit(a *App, from *audited, asCSV bool) error {
 	}{from, []*trail.Entry{}}
 	err := from.each(func(e *trail.Entry) error {
 		if len(doc.Records) == maxAudited {
-			return WithHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
+			return cli.WithHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
 		}
 		doc.Records = append(doc.Records, e)
 		return nil
@@ -212,7 +213,7 @@ func printAudit(a *App, from *audited, asCSV bool) error {
 	for _, e := range doc.Records {
 		rows = append(rows, auditRow(e))
 	}
-	if err := a.PrintResult(doc, Table(rows)); err != nil {
+	if err := a.PrintResult(doc, cli.Table(rows)); err != nil {
 		return err
 	}
 	return altered(a, from)
@@ -231,15 +232,15 @@ func auditRow(e *trail.Entry) []string {
 			what.WriteString(" " + more)
 		}
 	}
-	row := []string{Timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
+	row := []string{cli.Timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
 	for i, cell := range row {
-		row[i] = OrDash(cell)
+		row[i] = cli.OrDash(cell)
 	}
 	return row
 }
 
 // altered is the error for changes that somebody altered.
-func altered(a *App, from *audited) error {
+func altered(a *cli.App, from *audited) error {
 	if from.decisions {
 		return nil
 	}
@@ -250,7 +251,7 @@ func altered(a *App, from *audited) error {
 		a.Note("audit altered: %s: %s", text.Line(one.Tag), text.Line(one.Reason))
 	}
 	if n := len(from.Altered); n > 0 {
-		return WithHint(fmt.Errorf("the changes were altered in the registry: %s", Plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")
+		return cli.WithHint(fmt.Errorf("the changes were altered in the registry: %s", cli.Plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
@@ -145,7 +146,7 @@ func newDoors(t *testing.T) *doors {
 
 func (d *doors) okara(args ...string) {
 	d.t.Helper()
-	if code, out, errOut := d.c.run(d.t, args...); code != ExitOK {
+	if code, out, errOut := d.c.run(d.t, args...); code != cli.ExitOK {
 		d.t.Fatalf("okara %s: exit %d\n%s%s", strings.Join(args, " "), code, out, errOut)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
@@ -28,7 +29,7 @@ func TestAudit(t *testing.T) {
 	}
 	mine := map[string]string{"OKARA_TOKEN": serveToken}
 	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
-	if code, _, errOut := run(mine, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--server", url); code != ExitOK {
+	if code, _, errOut := run(mine, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--server", url); code != cli.ExitOK {
 		t.Fatal(code, errOut)
 	}
 	const line = `^TIME +WHO +DID +OF WHAT +OUTCOME +FROM\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +done +127\.0\.0\.1$`
@@ -39,27 +40,27 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d\n%s\n%s", name, got, code, gotOut, gotErr)
 		}
 	}
-	says("at once", mine, ExitOK, line, "^$", "--server", url)
-	says("filtered", mine, ExitOK, `^TIME.*FROM$`, "^$", "--server", url, "--actor", "nobody")
-	says("decisions", mine, ExitOK, `ci +publish module`, "^$", "--server", url, "--decisions", "--action", "publish")
-	says("CSV", mine, ExitOK, `^"time","process".*\r?\n"20.*"net/vpc/aws","1\.0\.0"`, "^$", "--server", url, "--csv")
-	says("no right", map[string]string{"OKARA_TOKEN": reading}, ExitDenied, "^$", "403.*\nhint: the token is valid", "--server", url)
-	says("no such time", mine, ExitUsage, "^$", "since is", "--server", url, "--since", "yesterday")
-	says("two formats", mine, ExitUsage, "two formats", "two formats", "--server", url, "--csv", "--json")
-	if code := stop(); code != ExitOK {
+	says("at once", mine, cli.ExitOK, line, "^$", "--server", url)
+	says("filtered", mine, cli.ExitOK, `^TIME.*FROM$`, "^$", "--server", url, "--actor", "nobody")
+	says("decisions", mine, cli.ExitOK, `ci +publish module`, "^$", "--server", url, "--decisions", "--action", "publish")
+	says("CSV", mine, cli.ExitOK, `^"time","process".*\r?\n"20.*"net/vpc/aws","1\.0\.0"`, "^$", "--server", url, "--csv")
+	says("no right", map[string]string{"OKARA_TOKEN": reading}, cli.ExitDenied, "^$", "403.*\nhint: the token is valid", "--server", url)
+	says("no such time", mine, cli.ExitUsage, "^$", "since is", "--server", url, "--since", "yesterday")
+	says("two formats", mine, cli.ExitUsage, "two formats", "two formats", "--server", url, "--csv", "--json")
+	if code := stop(); code != cli.ExitOK {
 		t.Fatalf("the server ended with %d", code)
 	}
 	registry := []string{"--registry", host + "/acme"}
-	says("from the registry", keys, ExitOK, line, "^$", registry...)
-	says("without keys", nil, ExitFailure, `^TIME.*FROM$`, "not protected.*\naudit altered: audit-.*no state keys", registry...)
-	says("decisions of the registry", keys, ExitUsage, "^$", "the registry has no decisions.*\nhint: name the server", append(registry, "--decisions")...)
+	says("from the registry", keys, cli.ExitOK, line, "^$", registry...)
+	says("without keys", nil, cli.ExitFailure, `^TIME.*FROM$`, "not protected.*\naudit altered: audit-.*no state keys", registry...)
+	says("decisions of the registry", keys, cli.ExitUsage, "^$", "the registry has no decisions.*\nhint: name the server", append(registry, "--decisions")...)
 	code, out, errOut := run(keys, append([]string{"audit", "--json"}, registry...)...)
 	var doc struct {
 		Protected bool
 		Altered   []trail.Alteration
 		Records   []trail.Entry
 	}
-	if err := json.Unmarshal([]byte(out), &doc); code != ExitOK || err != nil || !doc.Protected || doc.Altered == nil || len(doc.Records) != 1 || doc.Records[0].N != 1 {
+	if err := json.Unmarshal([]byte(out), &doc); code != cli.ExitOK || err != nil || !doc.Protected || doc.Altered == nil || len(doc.Records) != 1 || doc.Records[0].N != 1 {
 		t.Errorf("exit %d, %v, %s\n%s", code, err, errOut, out)
 	}
 
@@ -81,5 +82,5 @@ func TestAudit(t *testing.T) {
 			}
 		}
 	}
-	says("altered", keys, ExitFailure, `^TIME.*FROM$`, "audit altered: audit-.*not sealed.*\n(.*\n)*.*1 sign\nhint: find out who writes", registry...)
+	says("altered", keys, cli.ExitFailure, `^TIME.*FROM$`, "audit altered: audit-.*not sealed.*\n(.*\n)*.*1 sign\nhint: find out who writes", registry...)
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // newAuth groups the commands that look at credentials.
-func newAuth(reg *Registries) *cobra.Command {
-	cmd := Parent("auth", "access", "Explain and convert credentials")
+func newAuth(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("auth", "access", "Explain and convert credentials")
 	cmd.AddCommand(newAuthExplain(reg), newAuthEmit(reg), newAuthToken(reg))
 	return cmd
 }
@@ -22,9 +23,9 @@ func newAuth(reg *Registries) *cobra.Command {
 type target struct{ host, repository, ref string }
 
 func parseTarget(s string) (target, error) {
-	rest := TrimScheme(s)
+	rest := cli.TrimScheme(s)
 	if strings.Contains(rest, "://") {
-		return target{}, UsageError("reference %q: write HOST[:PORT]/PATH without a scheme", s)
+		return target{}, cli.UsageError("reference %q: write HOST[:PORT]/PATH without a scheme", s)
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	path, digest, _ := strings.Cut(path, "@")
@@ -37,7 +38,7 @@ func parseTarget(s string) (target, error) {
 		t.ref = digest
 	}
 	if _, err := oci.New(t.String(), oci.Options{}); err != nil {
-		return target{}, UsageError("%w", err)
+		return target{}, cli.UsageError("%w", err)
 	}
 	return t, nil
 }
@@ -56,12 +57,12 @@ func parseHost(s string) (string, error) {
 		return "", err
 	}
 	if t.repository != "" || t.ref != "" {
-		return "", WithHint(UsageError("%q is not the name of a registry", s), "write HOST[:PORT] without a path")
+		return "", cli.WithHint(cli.UsageError("%q is not the name of a registry", s), "write HOST[:PORT] without a path")
 	}
 	return t.host, nil
 }
 
 // noCredential is the error of commands that print a credential.
 func noCredential(t target) error {
-	return WithHint(fmt.Errorf("no credentials for %s: %w", t, oci.ErrNotFound), "log in with `okara login %s`", t.host)
+	return cli.WithHint(fmt.Errorf("no credentials for %s: %w", t, oci.ErrNotFound), "log in with `okara login %s`", t.host)
 }

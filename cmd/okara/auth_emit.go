@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newAuthEmit(reg *Registries) *cobra.Command {
+func newAuthEmit(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "emit REFERENCE",
 		Short: "Print the oci_credentials block that gives OpenTofu the same credentials",
@@ -71,7 +72,7 @@ func newOCIBlock(t target, helper string, c oci.Credential) (ociBlock, error) {
 	case c.RegistryToken != "":
 		return ociBlock{Label: t.String(), AccessToken: c.RegistryToken, RefreshToken: c.IdentityToken}, nil
 	case c.IdentityToken != "":
-		return ociBlock{}, WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
+		return ociBlock{}, cli.WithHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
 			"OpenTofu can read it from a credential helper: keep it in one, and name that in docker_credentials_helper")
 	case c.Password != "":
 		return ociBlock{Label: t.String(), Username: c.Username, Password: c.Password}, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -25,7 +26,7 @@ type explanation struct {
 	Accepted   *bool                   `json:"accepted,omitempty"`
 }
 
-func newAuthExplain(reg *Registries) *cobra.Command {
+func newAuthExplain(reg *cli.Registries) *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "explain REFERENCE",
@@ -63,7 +64,7 @@ const askTimeout = 20 * time.Second
 // askRegistry reads something small with the user's credentials. A repository
 // is asked and not the API's root, because some registries let nobody into
 // the root.
-func askRegistry(ctx context.Context, reg *Registries, t target) error {
+func askRegistry(ctx context.Context, reg *cli.Registries, t target) error {
 	o, err := reg.OCIOptions()
 	if err != nil {
 		return err

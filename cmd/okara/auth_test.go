@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -115,7 +116,7 @@ func TestLoginCheck(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)
 		r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin")
-		if r.code != ExitDenied || !strings.HasPrefix(r.err, "okara: nothing was kept: ") || strings.Contains(r.err, "wr0ng") {
+		if r.code != cli.ExitDenied || !strings.HasPrefix(r.err, "okara: nothing was kept: ") || strings.Contains(r.err, "wr0ng") {
 			t.Errorf("wrong password: %+v", r)
 		}
 		if _, err := os.Stat(filepath.Join(u.home, ".docker")); err == nil {
@@ -147,7 +148,7 @@ func TestDeniedSaysItOnce(t *testing.T) {
 			{"login", g.Host, "-u", testUser, "--password-stdin"},
 		} {
 			r := u.okara("wr0ng-pa55word", args...)
-			if r.code != ExitDenied || strings.Count(r.err, word) != 1 || strings.Contains(r.err, "wr0ng") {
+			if r.code != cli.ExitDenied || strings.Count(r.err, word) != 1 || strings.Contains(r.err, "wr0ng") {
 				t.Errorf("okara %q: exit %d, want 5 and %q once:\n%s", args, r.code, word, r.err)
 			}
 		}
@@ -240,7 +241,7 @@ func TestEmitServesOpenTofu(t *testing.T) {
 	u := newPerson(t)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
 	ca := u.file("ca.pem", string(authority))
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != ExitFailure || !strings.Contains(r.err, "certificate") {
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != cli.ExitFailure || !strings.Contains(r.err, "certificate") {
 		t.Errorf("login to a registry that nobody trusts: %+v", r)
 	}
 	u.file(".config/containers/certs.d/"+host+"/ca.crt", string(authority))
@@ -299,7 +300,7 @@ func TestPassThroughServesTools(t *testing.T) {
 		u.mustOkara("publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", g.Host+"/mods")
 		token := strings.TrimSpace(u.mustOkara("auth", "token", g.Host))
 		nobody := newPerson(t)
-		if r := nobody.okara("", "serve", "--pass-through", "--listen", "127.0.0.1:0", "--storage", t.TempDir()); r.code != ExitUsage {
+		if r := nobody.okara("", "serve", "--pass-through", "--listen", "127.0.0.1:0", "--storage", t.TempDir()); r.code != cli.ExitUsage {
 			t.Errorf("pass-through to the registry in this program: %+v", r)
 		}
 		base := nobody.serve("--registry", g.Host+"/mods", "--pass-through")

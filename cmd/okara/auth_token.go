@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newAuthToken(reg *Registries) *cobra.Command {
+func newAuthToken(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token HOST",
 		Short: "Print a registry credential as one token for TF_TOKEN_... variables",

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -84,76 +85,76 @@ func TestBadInput(t *testing.T) {
 		{"module with a symlink loop", badModule(func(t *testing.T, dir string) {
 			mustLink(t, "b", filepath.Join(dir, "a"))
 			mustLink(t, "a", filepath.Join(dir, "b"))
-		}), ExitFailure, "a: symbolic link to b: refused"},
+		}), cli.ExitFailure, "a: symbolic link to b: refused"},
 		{"module with a symlink loop, dereferenced", badModule(func(t *testing.T, dir string) {
 			mustLink(t, "b", filepath.Join(dir, "a"))
 			mustLink(t, "a", filepath.Join(dir, "b"))
-		}, "--dereference"), ExitFailure, "a: symbolic link to b"},
+		}, "--dereference"), cli.ExitFailure, "a: symbolic link to b"},
 		{"module with a folder that links to itself", badModule(func(t *testing.T, dir string) {
 			mustLink(t, ".", filepath.Join(dir, "again"))
-		}, "--dereference"), ExitFailure, "again: symbolic link to ."},
+		}, "--dereference"), cli.ExitFailure, "again: symbolic link to ."},
 		{"module of 20,000 files", badModule(func(t *testing.T, dir string) {
 			for i := range 20_000 {
 				mustWrite(t, filepath.Join(dir, fmt.Sprintf("f%d.tf", i)), nil)
 			}
-		}), ExitFailure, "more than 10000 files"},
-		{"module version that is not SemVer", badModuleVersion("1.0"), ExitUsage, "did you mean 1.0.0?"},
-		{"module version with a leading zero", badModuleVersion("1.02.3"), ExitUsage, "1.02.3"},
-		{"module version that is a word", badModuleVersion("latest"), ExitUsage, `"latest"`},
+		}), cli.ExitFailure, "more than 10000 files"},
+		{"module version that is not SemVer", badModuleVersion("1.0"), cli.ExitUsage, "did you mean 1.0.0?"},
+		{"module version with a leading zero", badModuleVersion("1.02.3"), cli.ExitUsage, "1.02.3"},
+		{"module version that is a word", badModuleVersion("latest"), cli.ExitUsage, `"latest"`},
 
 		// An archive of a module that another tool pushed.
-		{"module archive with ../", badArchive(newZipOf(t, module, escape)), ExitFailure, `"../escaped"`},
-		{"module archive with a link", badArchive(newZipOf(t, module, link)), ExitFailure, `"link"`},
-		{"module archive that is a bomb", badArchive(newZipOf(t, module, bomb)), ExitFailure, `"bomb": expands to more than`},
-		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), ExitFailure, `"bomb"`},
-		{"module archive of 20,000 files", badArchive(newZipOf(t, manyFiles(20_000)...)), ExitFailure, "more than 10000 files"},
+		{"module archive with ../", badArchive(newZipOf(t, module, escape)), cli.ExitFailure, `"../escaped"`},
+		{"module archive with a link", badArchive(newZipOf(t, module, link)), cli.ExitFailure, `"link"`},
+		{"module archive that is a bomb", badArchive(newZipOf(t, module, bomb)), cli.ExitFailure, `"bomb": expands to more than`},
+		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), cli.ExitFailure, `"bomb"`},
+		{"module archive of 20,000 files", badArchive(newZipOf(t, manyFiles(20_000)...)), cli.ExitFailure, "more than 10000 files"},
 
 		// A folder that is published as a provider.
-		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
-		{"provider zip of another type", badProvider(map[string][]byte{"terraform-provider-other_1.0.0_linux_amd64.zip": good}, sign...), ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
-		{"provider version that is not SemVer", badProviderVersion("1.0", nil, sign...), ExitUsage, "did you mean 1.0.0?"},
-		{"provider zip with ../", badProvider(one(newZipOf(t, plugin, escape)), sign...), ExitFailure, `unsafe path "../escaped"`},
-		{"provider zip with a link", badProvider(one(newZipOf(t, plugin, link)), sign...), ExitFailure, `"link" in the zip is not a regular file`},
-		{"provider zip that is a bomb", badProvider(one(newZipOf(t, plugin, bomb)), sign...), ExitFailure, "expands to more than"},
-		{"provider zip that claims 5 GiB", badProvider(one(newZipOf(t, plugin, lie)), sign...), ExitFailure, "expands to more than"},
-		{"provider zip that understates its size", badProvider(one(newZipOf(t, plugin, small)), sign...), ExitFailure, "zip: "},
-		{"provider zip of 20,000 files", badProvider(one(newZipOf(t, append(manyFiles(20_000), plugin)...)), sign...), ExitFailure, "20001 files, at most 10000"},
-		{"provider index over 4 MiB", badProvider(manyPlatforms(7000, good), sign...), ExitFailure, "at most 4194304"},
-		{"SHA256SUMS that lies", badProvider(signed(sound.signs(t, zeros)), "--key", sound.public), ExitFailure, badZip + " has "},
-		{"SHA256SUMS that forgets a zip", badProvider(signed(sound.signs(t, "")), "--key", sound.public), ExitFailure, badZip + " is not listed"},
-		{"signature of an expired key", badProvider(signed(expired.signs(t, sum)), "--key", expired.public), ExitFailure, "key has expired"},
-		{"signature of a revoked key", badProvider(signed(revoked.signs(t, sum)), "--key", revoked.public), ExitFailure, "key is revoked"},
-		{"signature of an unknown key", badProvider(signed(stranger.signs(t, sum)), "--key", sound.public), ExitFailure, "signed by an unknown key: " + stranger.id},
-		{"no signature", badProvider(one(good)), ExitFailure, "SHA256SUMS is not signed"},
-		{"an expired key that shall sign", badProvider(one(good), "--sign-key", expired.private), ExitFailure, "key has expired"},
-		{"a revoked key that shall sign", badProvider(one(good), "--sign-key", revoked.private), ExitFailure, "key is revoked"},
+		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), cli.ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
+		{"provider zip of another type", badProvider(map[string][]byte{"terraform-provider-other_1.0.0_linux_amd64.zip": good}, sign...), cli.ExitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
+		{"provider version that is not SemVer", badProviderVersion("1.0", nil, sign...), cli.ExitUsage, "did you mean 1.0.0?"},
+		{"provider zip with ../", badProvider(one(newZipOf(t, plugin, escape)), sign...), cli.ExitFailure, `unsafe path "../escaped"`},
+		{"provider zip with a link", badProvider(one(newZipOf(t, plugin, link)), sign...), cli.ExitFailure, `"link" in the zip is not a regular file`},
+		{"provider zip that is a bomb", badProvider(one(newZipOf(t, plugin, bomb)), sign...), cli.ExitFailure, "expands to more than"},
+		{"provider zip that claims 5 GiB", badProvider(one(newZipOf(t, plugin, lie)), sign...), cli.ExitFailure, "expands to more than"},
+		{"provider zip that understates its size", badProvider(one(newZipOf(t, plugin, small)), sign...), cli.ExitFailure, "zip: "},
+		{"provider zip of 20,000 files", badProvider(one(newZipOf(t, append(manyFiles(20_000), plugin)...)), sign...), cli.ExitFailure, "20001 files, at most 10000"},
+		{"provider index over 4 MiB", badProvider(manyPlatforms(7000, good), sign...), cli.ExitFailure, "at most 4194304"},
+		{"SHA256SUMS that lies", badProvider(signed(sound.signs(t, zeros)), "--key", sound.public), cli.ExitFailure, badZip + " has "},
+		{"SHA256SUMS that forgets a zip", badProvider(signed(sound.signs(t, "")), "--key", sound.public), cli.ExitFailure, badZip + " is not listed"},
+		{"signature of an expired key", badProvider(signed(expired.signs(t, sum)), "--key", expired.public), cli.ExitFailure, "key has expired"},
+		{"signature of a revoked key", badProvider(signed(revoked.signs(t, sum)), "--key", revoked.public), cli.ExitFailure, "key is revoked"},
+		{"signature of an unknown key", badProvider(signed(stranger.signs(t, sum)), "--key", sound.public), cli.ExitFailure, "signed by an unknown key: " + stranger.id},
+		{"no signature", badProvider(one(good)), cli.ExitFailure, "SHA256SUMS is not signed"},
+		{"an expired key that shall sign", badProvider(one(good), "--sign-key", expired.private), cli.ExitFailure, "key has expired"},
+		{"a revoked key that shall sign", badProvider(one(good), "--sign-key", revoked.private), cli.ExitFailure, "key is revoked"},
 
 		// A provider that is mirrored from a folder.
-		{"mirrored zip with ../", badMirror(badZip, newZipOf(t, plugin, escape)), ExitPartly, `unsafe path "../escaped"`},
-		{"mirrored zip with a link", badMirror(badZip, newZipOf(t, plugin, link)), ExitPartly, `"link" in the zip is not a regular file`},
-		{"mirrored zip that is a bomb", badMirror(badZip, newZipOf(t, plugin, bomb)), ExitPartly, "expands to more than"},
-		{"mirrored zip that claims 5 GiB", badMirror(badZip, newZipOf(t, plugin, lie)), ExitPartly, "expands to more than"},
-		{"mirrored zip that understates its size", badMirror(badZip, newZipOf(t, plugin, small)), ExitPartly, "zip: "},
-		{"mirrored zip named wrongly", badMirror("terraform-provider-dns_1_linux_amd64.zip", good), ExitPartly, "no version"},
+		{"mirrored zip with ../", badMirror(badZip, newZipOf(t, plugin, escape)), cli.ExitPartly, `unsafe path "../escaped"`},
+		{"mirrored zip with a link", badMirror(badZip, newZipOf(t, plugin, link)), cli.ExitPartly, `"link" in the zip is not a regular file`},
+		{"mirrored zip that is a bomb", badMirror(badZip, newZipOf(t, plugin, bomb)), cli.ExitPartly, "expands to more than"},
+		{"mirrored zip that claims 5 GiB", badMirror(badZip, newZipOf(t, plugin, lie)), cli.ExitPartly, "expands to more than"},
+		{"mirrored zip that understates its size", badMirror(badZip, newZipOf(t, plugin, small)), cli.ExitPartly, "zip: "},
+		{"mirrored zip named wrongly", badMirror("terraform-provider-dns_1_linux_amd64.zip", good), cli.ExitPartly, "no version"},
 
 		// A provider that is mirrored from a registry of somebody else.
-		{"mirrored SHA256SUMS that lies", badOriginOf(good, sound.signs(t, zeros), sound), ExitPartly, badZip + " has "},
-		{"mirrored SHA256SUMS that forgets a zip", badOriginOf(good, sound.signs(t, ""), sound), ExitPartly, badZip + " is not listed"},
-		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), ExitPartly, "key has expired"},
-		{"mirrored signature of a revoked key", badOriginOf(good, revoked.signs(t, sum), revoked), ExitPartly, "key is revoked"},
-		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), ExitPartly, "signed by an unknown key: " + stranger.id},
-		{"mirrored signature of a key that is not trusted", with(badOriginOf(good, sound.signs(t, sum), sound), "--openpgp-key", stranger.public), ExitPartly, "trusted keys: signed by an unknown key: " + sound.id},
-		{"mirrored without a signature, trusted keys", with(badMirror(badZip, good), "--openpgp-key", sound.public), ExitPartly, "SHA256SUMS is not signed"},
-		{"mirrored module, trusted keys", with(func(*testing.T) []string { return []string{"mirror", "net/vpc/aws"} }, "--openpgp-key", sound.public), ExitPartly, "refused: not verified: a module has no OpenPGP signature"},
-		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), ExitPartly, "SHA256SUMS is not signed"},
-		{"mirrored index over 4 MiB", largeIndex, ExitPartly, "4194304"},
+		{"mirrored SHA256SUMS that lies", badOriginOf(good, sound.signs(t, zeros), sound), cli.ExitPartly, badZip + " has "},
+		{"mirrored SHA256SUMS that forgets a zip", badOriginOf(good, sound.signs(t, ""), sound), cli.ExitPartly, badZip + " is not listed"},
+		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), cli.ExitPartly, "key has expired"},
+		{"mirrored signature of a revoked key", badOriginOf(good, revoked.signs(t, sum), revoked), cli.ExitPartly, "key is revoked"},
+		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), cli.ExitPartly, "signed by an unknown key: " + stranger.id},
+		{"mirrored signature of a key that is not trusted", with(badOriginOf(good, sound.signs(t, sum), sound), "--openpgp-key", stranger.public), cli.ExitPartly, "trusted keys: signed by an unknown key: " + sound.id},
+		{"mirrored without a signature, trusted keys", with(badMirror(badZip, good), "--openpgp-key", sound.public), cli.ExitPartly, "SHA256SUMS is not signed"},
+		{"mirrored module, trusted keys", with(func(*testing.T) []string { return []string{"mirror", "net/vpc/aws"} }, "--openpgp-key", sound.public), cli.ExitPartly, "refused: not verified: a module has no OpenPGP signature"},
+		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), cli.ExitPartly, "SHA256SUMS is not signed"},
+		{"mirrored index over 4 MiB", largeIndex, cli.ExitPartly, "4194304"},
 
 		// A bundle that somebody carried over.
-		{"bundle with ../", badBundle(tarFile{name: "../escaped"}), ExitFailure, `"../escaped" does not belong into an OCI layout`},
-		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), ExitFailure, "is not a regular file"},
-		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), ExitFailure, "its bytes have another digest"},
-		{"bundle that lacks a blob", badBundle(), ExitNotFound, "load the earlier bundle first"},
-		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), ExitFailure, "is no repository of a module or provider"},
+		{"bundle with ../", badBundle(tarFile{name: "../escaped"}), cli.ExitFailure, `"../escaped" does not belong into an OCI layout`},
+		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), cli.ExitFailure, "is not a regular file"},
+		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), cli.ExitFailure, "its bytes have another digest"},
+		{"bundle that lacks a blob", badBundle(), cli.ExitNotFound, "load the earlier bundle first"},
+		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), cli.ExitFailure, "is no repository of a module or provider"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

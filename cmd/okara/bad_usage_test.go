@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestBadUsage types what people type by mistake. Each row is a command line, its
@@ -26,143 +28,143 @@ func TestBadUsage(t *testing.T) {
 		reason, hint string
 	}{
 		// Commands and flags that are not there.
-		{"publsh module", ExitUsage, `unknown command "publsh" for "okara"`, "did you mean `okara publish`?"},
-		{"push MODULE net/vpc/aws 1.0.0", ExitUsage, `unknown command "push"`, "`okara publish`"},
-		{"modules", ExitUsage, `unknown command "modules"`, "its commands are approve, "},
-		{"publish MODULE net/vpc/aws 1.0.0", ExitUsage, "unknown command", "its commands are module, modules, provider"},
-		{"publish modul MODULE net/vpc/aws 1.0.0", ExitUsage, `unknown command "modul"`, "`okara publish module`"},
-		{"state histroy REGISTRY/infra/state", ExitUsage, `unknown command "histroy" for "okara state"`, "did you mean `okara state history`?"},
-		{"state lst", ExitUsage, `unknown command "lst"`, "did you mean `okara state list`?"},
-		{"depot pln", ExitUsage, `unknown command "pln"`, "did you mean `okara depot plan`?"},
-		{"keys exprt", ExitUsage, `unknown command "exprt"`, "`okara keys export`"},
-		{"auth explian x", ExitUsage, `unknown command "explian"`, "`okara auth explain`"},
-		{"--bogus", ExitUsage, "unknown flag: --bogus", "`okara --help`"},
-		{"list --regsitry REGISTRY", ExitUsage, "unknown flag: --regsitry", "did you mean --registry?"},
-		{"state list REGISTRY/infra/state --plain-htp", ExitUsage, "unknown flag: --plain-htp", "did you mean --plain-http?"},
-		{"list --registry", ExitUsage, "flag needs an argument: --registry", "usage: okara list [ADDRESS]"},
-		{"list --json=maybe", ExitUsage, `invalid argument "maybe" for "--json"`, "usage: okara list"},
-		{"serve --cache-blobs many", ExitUsage, `"many" is not a size such as 20GiB`, "usage: okara serve"},
+		{"publsh module", cli.ExitUsage, `unknown command "publsh" for "okara"`, "did you mean `okara publish`?"},
+		{"push MODULE net/vpc/aws 1.0.0", cli.ExitUsage, `unknown command "push"`, "`okara publish`"},
+		{"modules", cli.ExitUsage, `unknown command "modules"`, "its commands are approve, "},
+		{"publish MODULE net/vpc/aws 1.0.0", cli.ExitUsage, "unknown command", "its commands are module, modules, provider"},
+		{"publish modul MODULE net/vpc/aws 1.0.0", cli.ExitUsage, `unknown command "modul"`, "`okara publish module`"},
+		{"state histroy REGISTRY/infra/state", cli.ExitUsage, `unknown command "histroy" for "okara state"`, "did you mean `okara state history`?"},
+		{"state lst", cli.ExitUsage, `unknown command "lst"`, "did you mean `okara state list`?"},
+		{"depot pln", cli.ExitUsage, `unknown command "pln"`, "did you mean `okara depot plan`?"},
+		{"keys exprt", cli.ExitUsage, `unknown command "exprt"`, "`okara keys export`"},
+		{"auth explian x", cli.ExitUsage, `unknown command "explian"`, "`okara auth explain`"},
+		{"--bogus", cli.ExitUsage, "unknown flag: --bogus", "`okara --help`"},
+		{"list --regsitry REGISTRY", cli.ExitUsage, "unknown flag: --regsitry", "did you mean --registry?"},
+		{"state list REGISTRY/infra/state --plain-htp", cli.ExitUsage, "unknown flag: --plain-htp", "did you mean --plain-http?"},
+		{"list --registry", cli.ExitUsage, "flag needs an argument: --registry", "usage: okara list [ADDRESS]"},
+		{"list --json=maybe", cli.ExitUsage, `invalid argument "maybe" for "--json"`, "usage: okara list"},
+		{"serve --cache-blobs many", cli.ExitUsage, `"many" is not a size such as 20GiB`, "usage: okara serve"},
 
 		// Too few arguments, too many, and in the wrong order.
-		{"publish module", ExitUsage, "missing: DIR, NAMESPACE/NAME/SYSTEM, VERSION", "usage: okara publish module DIR NAMESPACE/NAME/SYSTEM VERSION; --help"},
-		{"publish module MODULE net/vpc/aws", ExitUsage, "missing: VERSION", "usage: okara publish module DIR"},
-		{"publish module MODULE net/vpc/aws 1.0.0 --bump minor --registry REGISTRY", ExitUsage, "--bump takes the place of the version", "--bump minor"},
-		{"publish module MODULE net/vpc/aws --bump build --registry REGISTRY", ExitUsage, "--bump build is not major, minor or patch", "usage: "},
-		{module + "extra --registry REGISTRY", ExitUsage, `"extra" is one argument too many`, "usage: okara publish module DIR"},
-		{"publish module net/vpc/aws MODULE 1.0.0 --registry REGISTRY", ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara publish module DIR NAMESPACE"},
-		{"publish module MODULE 1.0.0 net/vpc/aws --registry REGISTRY", ExitUsage, `module "1.0.0": must be`, "usage: okara publish module DIR NAMESPACE"},
-		{"show", ExitUsage, "missing: ADDRESS[@VERSION]", "usage: okara show"},
-		{"show net/vpc/aws 1.0.0 --registry REGISTRY", ExitUsage, `"1.0.0" is one argument too many`, "follows the address after an @: net/vpc/aws@1.0.0"},
-		{"list net/vpc/aws acme/dns", ExitUsage, `"acme/dns" is one argument too many`, "usage: okara list"},
-		{"pull net/vpc/aws --registry REGISTRY", ExitUsage, "missing: DIR", "usage: okara pull"},
-		{"bundle create", ExitUsage, "missing: FILE, ADDRESS[@CONSTRAINT]...", "usage: okara bundle create"},
-		{"state list", ExitUsage, "no repository is named", `a folder with a backend "oci" block`},
-		{"state pull REGISTRY/infra/state 7", ExitUsage, `"7" is one argument too many`, "usage: okara state pull"},
-		{"state diff REGISTRY/infra/state", ExitUsage, "no repository is named", "name REPOSITORY"},
-		{"state push", ExitUsage, "missing: FILE", "usage: okara state push [REPOSITORY] FILE"},
-		{"state push TEXT REGISTRY/infra/state", ExitFailure, "REGISTRY/infra/state: no such file", "usage: okara state push [REPOSITORY] FILE"},
-		{"login", ExitUsage, "missing: HOST", "usage: okara login HOST"},
-		{"exec", ExitUsage, "missing: CMD", "usage: okara exec"},
-		{"doctor a/b c/d", ExitUsage, `"c/d" is one argument too many`, "usage: okara doctor"},
-		{"serve TEXT", ExitUsage, "okara serve takes no arguments", "`okara serve --config "},
-		{"depot plan TEXT --file TEXT", ExitUsage, "are two depot files", "usage: okara depot plan [FILE]"},
-		{"depot apply EMPTY extra --registry REGISTRY", ExitUsage, `"extra" is one argument too many`, "usage: okara depot apply"},
-		{"mirror", ExitUsage, "name a provider or a module", "usage: okara mirror"},
+		{"publish module", cli.ExitUsage, "missing: DIR, NAMESPACE/NAME/SYSTEM, VERSION", "usage: okara publish module DIR NAMESPACE/NAME/SYSTEM VERSION; --help"},
+		{"publish module MODULE net/vpc/aws", cli.ExitUsage, "missing: VERSION", "usage: okara publish module DIR"},
+		{"publish module MODULE net/vpc/aws 1.0.0 --bump minor --registry REGISTRY", cli.ExitUsage, "--bump takes the place of the version", "--bump minor"},
+		{"publish module MODULE net/vpc/aws --bump build --registry REGISTRY", cli.ExitUsage, "--bump build is not major, minor or patch", "usage: "},
+		{module + "extra --registry REGISTRY", cli.ExitUsage, `"extra" is one argument too many`, "usage: okara publish module DIR"},
+		{"publish module net/vpc/aws MODULE 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara publish module DIR NAMESPACE"},
+		{"publish module MODULE 1.0.0 net/vpc/aws --registry REGISTRY", cli.ExitUsage, `module "1.0.0": must be`, "usage: okara publish module DIR NAMESPACE"},
+		{"show", cli.ExitUsage, "missing: ADDRESS[@VERSION]", "usage: okara show"},
+		{"show net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, `"1.0.0" is one argument too many`, "follows the address after an @: net/vpc/aws@1.0.0"},
+		{"list net/vpc/aws acme/dns", cli.ExitUsage, `"acme/dns" is one argument too many`, "usage: okara list"},
+		{"pull net/vpc/aws --registry REGISTRY", cli.ExitUsage, "missing: DIR", "usage: okara pull"},
+		{"bundle create", cli.ExitUsage, "missing: FILE, ADDRESS[@CONSTRAINT]...", "usage: okara bundle create"},
+		{"state list", cli.ExitUsage, "no repository is named", `a folder with a backend "oci" block`},
+		{"state pull REGISTRY/infra/state 7", cli.ExitUsage, `"7" is one argument too many`, "usage: okara state pull"},
+		{"state diff REGISTRY/infra/state", cli.ExitUsage, "no repository is named", "name REPOSITORY"},
+		{"state push", cli.ExitUsage, "missing: FILE", "usage: okara state push [REPOSITORY] FILE"},
+		{"state push TEXT REGISTRY/infra/state", cli.ExitFailure, "REGISTRY/infra/state: no such file", "usage: okara state push [REPOSITORY] FILE"},
+		{"login", cli.ExitUsage, "missing: HOST", "usage: okara login HOST"},
+		{"exec", cli.ExitUsage, "missing: CMD", "usage: okara exec"},
+		{"doctor a/b c/d", cli.ExitUsage, `"c/d" is one argument too many`, "usage: okara doctor"},
+		{"serve TEXT", cli.ExitUsage, "okara serve takes no arguments", "`okara serve --config "},
+		{"depot plan TEXT --file TEXT", cli.ExitUsage, "are two depot files", "usage: okara depot plan [FILE]"},
+		{"depot apply EMPTY extra --registry REGISTRY", cli.ExitUsage, `"extra" is one argument too many`, "usage: okara depot apply"},
+		{"mirror", cli.ExitUsage, "name a provider or a module", "usage: okara mirror"},
 
 		// Addresses.
-		{"publish module MODULE net/vpc 1.0.0 --registry REGISTRY", ExitUsage, `module "net/vpc": must be NAMESPACE/NAME/SYSTEM`, "usage: "},
-		{"publish module MODULE Net/VPC/aws 1.0.0 --registry REGISTRY", ExitUsage, "upper-case 'N'", "usage: "},
-		{"publish module MODULE net/vpc/aws/ 1.0.0 --registry REGISTRY", ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
-		{"publish module MODULE https://REGISTRY/net/vpc/aws 1.0.0 --registry REGISTRY", ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
-		{"publish provider DIR acme 1.0.0 --registry REGISTRY", ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: "},
-		{"list net/vpc --registry REGISTRY", ExitNotFound, "nothing is published in REGISTRY/providers/net/vpc", "a module has three parts, NAMESPACE/NAME/SYSTEM"},
-		{"show net/none/aws --registry REGISTRY", ExitNotFound, "nothing is published in", "`okara list` shows what is there"},
-		{"show net/vpc/aws --registry REGISTRY/other", ExitNotFound, "nothing is published in REGISTRY/other/modules/net/vpc/aws", "`okara list`"},
-		{"list net/vpc/aws/extra --registry REGISTRY", ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara list"},
-		{"mirror acme --registry REGISTRY", ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: okara mirror"},
+		{"publish module MODULE net/vpc 1.0.0 --registry REGISTRY", cli.ExitUsage, `module "net/vpc": must be NAMESPACE/NAME/SYSTEM`, "usage: "},
+		{"publish module MODULE Net/VPC/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "upper-case 'N'", "usage: "},
+		{"publish module MODULE net/vpc/aws/ 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
+		{"publish module MODULE https://REGISTRY/net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
+		{"publish provider DIR acme 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: "},
+		{"list net/vpc --registry REGISTRY", cli.ExitNotFound, "nothing is published in REGISTRY/providers/net/vpc", "a module has three parts, NAMESPACE/NAME/SYSTEM"},
+		{"show net/none/aws --registry REGISTRY", cli.ExitNotFound, "nothing is published in", "`okara list` shows what is there"},
+		{"show net/vpc/aws --registry REGISTRY/other", cli.ExitNotFound, "nothing is published in REGISTRY/other/modules/net/vpc/aws", "`okara list`"},
+		{"list net/vpc/aws/extra --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara list"},
+		{"mirror acme --registry REGISTRY", cli.ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: okara mirror"},
 
 		// Versions.
-		{"publish module MODULE net/vpc/aws 1.0 --registry REGISTRY", ExitUsage, "did you mean 1.0.0?", "usage: "},
-		{"show net/vpc/aws@9.9.9 --registry REGISTRY", ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
-		{"list net/vpc/aws@9.9.9 --registry REGISTRY", ExitNotFound, "has no version that 9.9.9 allows, the newest is 1.1.0", ""},
-		{"list net/vpc/aws@~>9.0 --registry REGISTRY", ExitNotFound, "has no version that ~>9.0 allows, the newest is 1.1.0", ""},
-		{"pull net/vpc/aws@v9.9.9 DIR/out --registry REGISTRY", ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
-		{"verify net/vpc/aws@9.9.9 --registry REGISTRY", ExitNotFound, "the newest is 1.1.0", ""},
-		{"scan net/vpc/aws@9.9.9 --registry REGISTRY", ExitNotFound, "the newest is 1.1.0", ""},
-		{"yank net/vpc/aws --registry REGISTRY", ExitUsage, "names no version: ADDRESS@VERSION", "usage: okara yank"},
-		{"yank net/vpc/aws@latest --registry REGISTRY", ExitUsage, `version "latest"`, "usage: okara yank"},
-		{"yank net/vpc/aws@9.9.9 --registry REGISTRY", ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
-		{"deprecate net/vpc/aws@v9.9.9 --registry REGISTRY", ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
-		{"bundle create DIR/b.tar net/vpc/aws@9.9.9 --registry REGISTRY", ExitNotFound, "no version of REGISTRY/modules/net/vpc/aws matches", ""},
-		{"convert REGISTRY/x:1 net/vpc/aws 2.0.0 --registry REGISTRY", ExitNotFound, "REGISTRY/x has no tag 1", ""},
-		{"convert REGISTRY/x net/vpc/aws 2.0.0 --registry REGISTRY", ExitUsage, "names no tag", "usage: okara convert"},
-		{"state pull REGISTRY/infra/state --version 7", ExitNotFound, `workspace "default" of REGISTRY/infra/state has no version 7, the newest is 1`, "`okara state history REGISTRY/infra/state -w default`"},
-		{"state diff REGISTRY/infra/state 1 7", ExitNotFound, "has no version 7, the newest is 1", "`okara state history"},
-		{"state restore REGISTRY/infra/state 7", ExitNotFound, "has no version 7, the newest is 1", "`okara state history"},
-		{"state show REGISTRY/infra/state -w nope", ExitNotFound, `workspace "nope" of REGISTRY/infra/state has no state`, "`okara state list REGISTRY/infra/state`"},
+		{"publish module MODULE net/vpc/aws 1.0 --registry REGISTRY", cli.ExitUsage, "did you mean 1.0.0?", "usage: "},
+		{"show net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"list net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "has no version that 9.9.9 allows, the newest is 1.1.0", ""},
+		{"list net/vpc/aws@~>9.0 --registry REGISTRY", cli.ExitNotFound, "has no version that ~>9.0 allows, the newest is 1.1.0", ""},
+		{"pull net/vpc/aws@v9.9.9 DIR/out --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"verify net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "the newest is 1.1.0", ""},
+		{"scan net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "the newest is 1.1.0", ""},
+		{"yank net/vpc/aws --registry REGISTRY", cli.ExitUsage, "names no version: ADDRESS@VERSION", "usage: okara yank"},
+		{"yank net/vpc/aws@latest --registry REGISTRY", cli.ExitUsage, `version "latest"`, "usage: okara yank"},
+		{"yank net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"deprecate net/vpc/aws@v9.9.9 --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"bundle create DIR/b.tar net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "no version of REGISTRY/modules/net/vpc/aws matches", ""},
+		{"convert REGISTRY/x:1 net/vpc/aws 2.0.0 --registry REGISTRY", cli.ExitNotFound, "REGISTRY/x has no tag 1", ""},
+		{"convert REGISTRY/x net/vpc/aws 2.0.0 --registry REGISTRY", cli.ExitUsage, "names no tag", "usage: okara convert"},
+		{"state pull REGISTRY/infra/state --version 7", cli.ExitNotFound, `workspace "default" of REGISTRY/infra/state has no version 7, the newest is 1`, "`okara state history REGISTRY/infra/state -w default`"},
+		{"state diff REGISTRY/infra/state 1 7", cli.ExitNotFound, "has no version 7, the newest is 1", "`okara state history"},
+		{"state restore REGISTRY/infra/state 7", cli.ExitNotFound, "has no version 7, the newest is 1", "`okara state history"},
+		{"state show REGISTRY/infra/state -w nope", cli.ExitNotFound, `workspace "nope" of REGISTRY/infra/state has no state`, "`okara state list REGISTRY/infra/state`"},
 
 		// Registries, repositories and servers.
-		{module, ExitUsage, "no registry given", "--registry HOST[/PREFIX] or the variable OKARA_"},
-		{"list --registry http://REGISTRY", ExitUsage, "without a scheme", "add --plain-http"},
-		{"list --registry REGISTRY/Up", ExitUsage, "upper-case 'U'", "HOST[:PORT][/PREFIX]"},
-		{"state list REGISTRY", ExitUsage, "no path after the host", "HOST[:PORT]/PATH"},
-		{"state list REGISTRY/infra/state:1", ExitUsage, `remove ":1"`, "without a tag"},
-		{"state list REGISTRY/Infra/State", ExitUsage, "want lower-case letters", "HOST[:PORT]/PATH"},
-		{"state list 127.0.0.1:1/infra/state", ExitFailure, "GET http://127.0.0.1:1/v2/infra/state/", "nothing listens there"},
-		{"list --registry localhost:1", ExitFailure, "GET http://localhost:1/v2/", "nothing listens there"},
-		{"state list TLS/infra/state", ExitFailure, "unknown authority", "--ca-file"},
-		{"state list TLS/infra/state --plain-http", ExitFailure, "400 Bad Request", "it speaks https"},
-		{"list --registry TLS --plain-http", ExitFailure, "HTTP request to an HTTPS server", "leave out --plain-http"},
-		{module + "--server https://REGISTRY", ExitFailure, "server gave HTTP response to HTTPS client", "it speaks http: write http://"},
-		{module + "--server http://TLS", ExitFailure, "HTTP request to an HTTPS server", "it speaks https: write https://"},
-		{module + "--server http://okara.example.com", ExitUsage, "a token is not sent without", "write https://"},
-		{module + "--server https://me:hunter2@okara.example.com", ExitUsage, "not the URL of a server", "usage: "},
-		{module + "--server http://REGISTRY --registry REGISTRY", ExitUsage, "two places; name one", "usage: "},
-		{module + "--server http://FAILS", ExitFailure, "500 Internal Server Error: the server says: database is gone", "its log says why"},
-		{"list --registry FAILS", ExitFailure, `UNKNOWN: "database is gone"`, "its log says why"},
-		{"login REGISTRY/x", ExitUsage, "is not the name of a registry", "HOST[:PORT] without a path"},
-		{"cli-config ftp://x", ExitUsage, "the scheme must be https", "usage: okara cli-config"},
-		{"cli-config http://okara.example.com", ExitUsage, "need https for a server on another machine", "--tls-cert"},
-		{"serve --listen nonsense", ExitUsage, "missing port in address", ""},
-		{"serve --listen :0", ExitUsage, "reachable from other machines", "--token-file FILE"},
+		{module, cli.ExitUsage, "no registry given", "--registry HOST[/PREFIX] or the variable OKARA_"},
+		{"list --registry http://REGISTRY", cli.ExitUsage, "without a scheme", "add --plain-http"},
+		{"list --registry REGISTRY/Up", cli.ExitUsage, "upper-case 'U'", "HOST[:PORT][/PREFIX]"},
+		{"state list REGISTRY", cli.ExitUsage, "no path after the host", "HOST[:PORT]/PATH"},
+		{"state list REGISTRY/infra/state:1", cli.ExitUsage, `remove ":1"`, "without a tag"},
+		{"state list REGISTRY/Infra/State", cli.ExitUsage, "want lower-case letters", "HOST[:PORT]/PATH"},
+		{"state list 127.0.0.1:1/infra/state", cli.ExitFailure, "GET http://127.0.0.1:1/v2/infra/state/", "nothing listens there"},
+		{"list --registry localhost:1", cli.ExitFailure, "GET http://localhost:1/v2/", "nothing listens there"},
+		{"state list TLS/infra/state", cli.ExitFailure, "unknown authority", "--ca-file"},
+		{"state list TLS/infra/state --plain-http", cli.ExitFailure, "400 Bad Request", "it speaks https"},
+		{"list --registry TLS --plain-http", cli.ExitFailure, "HTTP request to an HTTPS server", "leave out --plain-http"},
+		{module + "--server https://REGISTRY", cli.ExitFailure, "server gave HTTP response to HTTPS client", "it speaks http: write http://"},
+		{module + "--server http://TLS", cli.ExitFailure, "HTTP request to an HTTPS server", "it speaks https: write https://"},
+		{module + "--server http://okara.example.com", cli.ExitUsage, "a token is not sent without", "write https://"},
+		{module + "--server https://me:hunter2@okara.example.com", cli.ExitUsage, "not the URL of a server", "usage: "},
+		{module + "--server http://REGISTRY --registry REGISTRY", cli.ExitUsage, "two places; name one", "usage: "},
+		{module + "--server http://FAILS", cli.ExitFailure, "500 Internal Server Error: the server says: database is gone", "its log says why"},
+		{"list --registry FAILS", cli.ExitFailure, `UNKNOWN: "database is gone"`, "its log says why"},
+		{"login REGISTRY/x", cli.ExitUsage, "is not the name of a registry", "HOST[:PORT] without a path"},
+		{"cli-config ftp://x", cli.ExitUsage, "the scheme must be https", "usage: okara cli-config"},
+		{"cli-config http://okara.example.com", cli.ExitUsage, "need https for a server on another machine", "--tls-cert"},
+		{"serve --listen nonsense", cli.ExitUsage, "missing port in address", ""},
+		{"serve --listen :0", cli.ExitUsage, "reachable from other machines", "--token-file FILE"},
 
 		// Who it is that asks.
-		{"state list LOGIN/infra/state", ExitDenied, "there are no credentials for LOGIN/infra/state", "log in with `okara login LOGIN`"},
-		{"list --registry DENIES", ExitDenied, `403 Forbidden: DENIED: "policy says no"`, "DENIES was asked without credentials; log in with `okara login DENIES`"},
-		{module + "--server http://LOGIN", ExitDenied, "401 Unauthorized: the server says: who are you", "give a token with --token-file"},
-		{module + "--server http://LOGIN --token-file TEXT", ExitDenied, "401 Unauthorized", "the token from --token-file TEXT was refused"},
-		{module + "--server http://DENIES --token-file TEXT", ExitDenied, "403 Forbidden: the server says: policy says no", "it came from --token-file TEXT"},
-		{module + "--server http://REGISTRY --token-file EMPTY", ExitUsage, "no single token in it", "usage: "},
-		{"auth token REGISTRY", ExitNotFound, "no credentials for REGISTRY", "`okara login REGISTRY`"},
-		{"login REGISTRY", ExitUsage, "standard input is not a terminal", "--password-stdin"},
-		{"login REGISTRY -u me --password-stdin", ExitUsage, "the password is empty", "usage: okara login"},
-		{"keys export NOPE --dir DIR", ExitNotFound, "no key NOPE in DIR", "`okara keys list`"},
+		{"state list LOGIN/infra/state", cli.ExitDenied, "there are no credentials for LOGIN/infra/state", "log in with `okara login LOGIN`"},
+		{"list --registry DENIES", cli.ExitDenied, `403 Forbidden: DENIED: "policy says no"`, "DENIES was asked without credentials; log in with `okara login DENIES`"},
+		{module + "--server http://LOGIN", cli.ExitDenied, "401 Unauthorized: the server says: who are you", "give a token with --token-file"},
+		{module + "--server http://LOGIN --token-file TEXT", cli.ExitDenied, "401 Unauthorized", "the token from --token-file TEXT was refused"},
+		{module + "--server http://DENIES --token-file TEXT", cli.ExitDenied, "403 Forbidden: the server says: policy says no", "it came from --token-file TEXT"},
+		{module + "--server http://REGISTRY --token-file EMPTY", cli.ExitUsage, "no single token in it", "usage: "},
+		{"auth token REGISTRY", cli.ExitNotFound, "no credentials for REGISTRY", "`okara login REGISTRY`"},
+		{"login REGISTRY", cli.ExitUsage, "standard input is not a terminal", "--password-stdin"},
+		{"login REGISTRY -u me --password-stdin", cli.ExitUsage, "the password is empty", "usage: okara login"},
+		{"keys export NOPE --dir DIR", cli.ExitNotFound, "no key NOPE in DIR", "`okara keys list`"},
 
 		// Files.
-		{"publish module TEXT net/vpc/aws 1.0.0 --registry REGISTRY", ExitUsage, "TEXT is not a folder", "usage: okara publish module DIR"},
-		{"publish module DIR/none net/vpc/aws 1.0.0 --registry REGISTRY", ExitUsage, "DIR/none does not exist", "usage: okara publish module DIR"},
-		{"publish module DIR net/vpc/aws 1.0.0 --registry REGISTRY", ExitFailure, "no .tf, .tf.json, .tofu or .tofu.json file", "name the folder that holds the module's files"},
-		{"publish provider TEXT acme/dns 1.0.0 --registry REGISTRY", ExitUsage, "TEXT is not a folder", "usage: okara publish provider DIST"},
-		{"publish provider DIR acme/dns 1.0.0 --registry REGISTRY", ExitFailure, "not a provider package", "GoReleaser"},
-		{"pull net/vpc/aws@1.0.0 TEXT --registry REGISTRY", ExitFailure, "TEXT: not a directory", "usage: okara pull"},
-		{"state push REGISTRY/infra/state EMPTY", ExitFailure, "not a state file", "`tofu state pull`"},
-		{"state push REGISTRY/infra/state DIR", ExitFailure, "is a directory", "usage: okara state push"},
-		{"state push REGISTRY/infra/state DIR/none", ExitFailure, "no such file", "usage: okara state push"},
-		{"depot plan TEXT", ExitUsage, "TEXT:1,1-6: Argument or block definition required", "usage: okara depot plan [FILE]"},
-		{"depot plan DIR/none", ExitUsage, "no such file", "usage: okara depot plan [FILE]"},
-		{"depot plan", ExitUsage, "depot.hcl: no such file", "usage: okara depot plan [FILE]"},
-		{"serve --config TEXT", ExitUsage, "TEXT:1", ""},
-		{"sign net/vpc/aws@1.0.0 --cosign-key TEXT --registry REGISTRY", ExitUsage, "not PEM", "usage: okara sign"},
-		{"list --registry REGISTRY --ca-file TEXT", ExitUsage, "no PEM certificate in it", "usage: okara list"},
-		{"bundle load DIR --registry REGISTRY", ExitFailure, "is a directory", "usage: okara bundle load FILE"},
-		{"mirror --lockfile DIR --registry REGISTRY", ExitFailure, "is a directory", "usage: okara mirror"},
+		{"publish module TEXT net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish module DIR"},
+		{"publish module DIR/none net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "DIR/none does not exist", "usage: okara publish module DIR"},
+		{"publish module DIR net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no .tf, .tf.json, .tofu or .tofu.json file", "name the folder that holds the module's files"},
+		{"publish provider TEXT acme/dns 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish provider DIST"},
+		{"publish provider DIR acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "not a provider package", "GoReleaser"},
+		{"pull net/vpc/aws@1.0.0 TEXT --registry REGISTRY", cli.ExitFailure, "TEXT: not a directory", "usage: okara pull"},
+		{"state push REGISTRY/infra/state EMPTY", cli.ExitFailure, "not a state file", "`tofu state pull`"},
+		{"state push REGISTRY/infra/state DIR", cli.ExitFailure, "is a directory", "usage: okara state push"},
+		{"state push REGISTRY/infra/state DIR/none", cli.ExitFailure, "no such file", "usage: okara state push"},
+		{"depot plan TEXT", cli.ExitUsage, "TEXT:1,1-6: Argument or block definition required", "usage: okara depot plan [FILE]"},
+		{"depot plan DIR/none", cli.ExitUsage, "no such file", "usage: okara depot plan [FILE]"},
+		{"depot plan", cli.ExitUsage, "depot.hcl: no such file", "usage: okara depot plan [FILE]"},
+		{"serve --config TEXT", cli.ExitUsage, "TEXT:1", ""},
+		{"sign net/vpc/aws@1.0.0 --cosign-key TEXT --registry REGISTRY", cli.ExitUsage, "not PEM", "usage: okara sign"},
+		{"list --registry REGISTRY --ca-file TEXT", cli.ExitUsage, "no PEM certificate in it", "usage: okara list"},
+		{"bundle load DIR --registry REGISTRY", cli.ExitFailure, "is a directory", "usage: okara bundle load FILE"},
+		{"mirror --lockfile DIR --registry REGISTRY", cli.ExitFailure, "is a directory", "usage: okara mirror"},
 		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
 
 		// Questions without a terminal, and what is not said.
-		{"state unlock REGISTRY/infra/state --id x", ExitUsage, "there is no terminal", "--force"},
-		{"state unlock REGISTRY/infra/state", ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
-		{"state delete REGISTRY/infra/state", ExitUsage, "--workspace is needed", "usage: okara state delete"},
-		{"sign net/vpc/aws --registry REGISTRY", ExitUsage, "no key given", "usage: okara sign"},
+		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "there is no terminal", "--force"},
+		{"state unlock REGISTRY/infra/state", cli.ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
+		{"state delete REGISTRY/infra/state", cli.ExitUsage, "--workspace is needed", "usage: okara state delete"},
+		{"sign net/vpc/aws --registry REGISTRY", cli.ExitUsage, "no key given", "usage: okara sign"},
 	} {
 		t.Run(row.line, func(t *testing.T) { u.check(t, row.line, row.code, row.reason, row.hint) })
 	}
@@ -250,7 +252,7 @@ func TestForgivenUsage(t *testing.T) {
 		"depot plan EMPTY --registry REGISTRY":                              "",
 		"publish module MODULE net/vpc/aws 1.1.0 --registry oci://REGISTRY": "net/vpc/aws:1.1.0@",
 	} {
-		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != ExitOK || !strings.Contains(o.out, want) {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitOK || !strings.Contains(o.out, want) {
 			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
 		}
 	}
@@ -263,25 +265,25 @@ func TestFailureJSON(t *testing.T) {
 	mustWrite(t, filepath.Join(other, "more.tf"), []byte("locals {}\n"))
 	for _, row := range []struct {
 		line string
-		want Failure
+		want cli.Failure
 	}{
-		{"show net/vpc/aws@9.9.9 --registry REGISTRY --json", Failure{Code: ExitNotFound, Reason: "has no version 9.9.9"}},
-		{"list --bogus --json", Failure{Code: ExitUsage, Reason: "unknown flag", Hint: "usage: okara list"}},
-		{"state lst --json", Failure{Code: ExitUsage, Reason: "unknown command", Hint: "okara state list"}},
-		{"serve TEXT --json", Failure{Code: ExitUsage, Reason: "takes no arguments", Hint: "--config"}},
-		{"list --registry LOGIN --json", Failure{Code: ExitDenied, Reason: "authentication required", Hint: "okara login"}},
-		{"publish module " + other + " net/vpc/aws 1.0.0 --registry REGISTRY --json", Failure{Code: ExitConflict, Reason: "already published with other content", Hint: "such as 1.0.1", Next: "1.0.1"}},
-		{"mirror acme/dns --from DIR --registry REGISTRY --json", Failure{}}, // the list is the document
+		{"show net/vpc/aws@9.9.9 --registry REGISTRY --json", cli.Failure{Code: cli.ExitNotFound, Reason: "has no version 9.9.9"}},
+		{"list --bogus --json", cli.Failure{Code: cli.ExitUsage, Reason: "unknown flag", Hint: "usage: okara list"}},
+		{"state lst --json", cli.Failure{Code: cli.ExitUsage, Reason: "unknown command", Hint: "okara state list"}},
+		{"serve TEXT --json", cli.Failure{Code: cli.ExitUsage, Reason: "takes no arguments", Hint: "--config"}},
+		{"list --registry LOGIN --json", cli.Failure{Code: cli.ExitDenied, Reason: "authentication required", Hint: "okara login"}},
+		{"publish module " + other + " net/vpc/aws 1.0.0 --registry REGISTRY --json", cli.Failure{Code: cli.ExitConflict, Reason: "already published with other content", Hint: "such as 1.0.1", Next: "1.0.1"}},
+		{"mirror acme/dns --from DIR --registry REGISTRY --json", cli.Failure{}}, // the list is the document
 	} {
 		o := okara(t, strings.Fields(u.names.Replace(row.line))...)
 		if row.want.Code == 0 {
 			var list []mirrorResult
-			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != ExitPartly {
+			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != cli.ExitPartly {
 				t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
 			}
 			continue
 		}
-		var doc struct{ Error Failure }
+		var doc struct{ Error cli.Failure }
 		err := json.Unmarshal([]byte(o.out), &doc)
 		got := doc.Error
 		if err != nil || o.code != row.want.Code || got.Code != o.code || got.Next != row.want.Next ||
@@ -312,7 +314,7 @@ func TestRefusedCredential(t *testing.T) {
 		var out, errOut bytes.Buffer
 		code := run(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
 		o := outcome{code: code, out: out.String(), err: errOut.String()}
-		if o.code != ExitDenied || !strings.Contains(o.err, name) || strings.Contains(o.err, "hunter2") {
+		if o.code != cli.ExitDenied || !strings.Contains(o.err, name) || strings.Contains(o.err, "hunter2") {
 			t.Errorf("exit %d\n%s", o.code, o.err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -23,7 +24,7 @@ func bumpArgs(cmd *cobra.Command, args []string) error {
 		return cobra.ExactArgs(3)(cmd, args)
 	}
 	if len(args) != 2 {
-		return WithHint(UsageError("--bump takes the place of the version, and %d arguments are given beside it", len(args)),
+		return cli.WithHint(cli.UsageError("--bump takes the place of the version, and %d arguments are given beside it", len(args)),
 			"write %s DIR NAMESPACE/NAME/SYSTEM --bump minor", cmd.CommandPath())
 	}
 	return nil
@@ -31,15 +32,15 @@ func bumpArgs(cmd *cobra.Command, args []string) error {
 
 // target is what the command line names; with --bump without a version, until
 // [bumpFlag.after] has asked.
-func (b bumpFlag) target(ctx context.Context, reg *Registries, args []string) (m addr.ModuleVersion, err error) {
+func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string) (m addr.ModuleVersion, err error) {
 	if m.Module, err = addr.ParseModule(args[1]); err != nil {
-		return m, UsageError("%w", err)
+		return m, cli.UsageError("%w", err)
 	}
 	switch {
 	case b.part == "":
 		m.Version, err = publishVersion(ctx, reg.App, args[2], args[0])
 	case !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch}, b.part):
-		err = UsageError("--bump %s is not major, minor or patch", b.part)
+		err = cli.UsageError("--bump %s is not major, minor or patch", b.part)
 	}
 	return m, err
 }
@@ -61,7 +62,7 @@ func (b bumpFlag) after(ctx context.Context, p publisher, m *addr.ModuleVersion)
 }
 
 // plan prints what would be published.
-func (b bumpFlag) plan(ctx context.Context, reg *Registries, s ServerFlags, root string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+func (b bumpFlag) plan(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, root string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part != "" {
 		p, done, err := openPublisher(reg, s)
 		if err != nil {
@@ -70,7 +71,7 @@ func (b bumpFlag) plan(ctx context.Context, reg *Registries, s ServerFlags, root
 		err = b.after(ctx, p, &m)
 		done()
 		if err != nil {
-			return PublishHint(err)
+			return cli.PublishHint(err)
 		}
 	}
 	return planModule(ctx, reg, s, root, m, o)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bundle"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -28,14 +29,14 @@ A bundle is a tar of an OCI image layout, which any OCI tool can read. The same
 content gives the same file. Creating and loading can be interrupted at any
 time; the next run goes on where the last one stopped.`
 
-func newBundle(reg *Registries) *cobra.Command {
-	cmd := Parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
+func newBundle(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
 	cmd.Long = bundleLong
 	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.App), newBundleVerify(reg.App), newBundleLoad(reg))
 	return cmd
 }
 
-func newBundleCreate(reg *Registries) *cobra.Command {
+func newBundleCreate(reg *cli.Registries) *cobra.Command {
 	var since, signKey, passphraseFile string
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -71,7 +72,7 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 	return cmd
 }
 
-func bundleCreate(ctx context.Context, reg *Registries, file string, addresses []string, since string, policy policyFlags) error {
+func bundleCreate(ctx context.Context, reg *cli.Registries, file string, addresses []string, since string, policy policyFlags) error {
 	o := bundle.CreateOptions{}
 	var err error
 	if o.Policy, err = policy.read(); err != nil {
@@ -104,7 +105,7 @@ func bundleCreate(ctx context.Context, reg *Registries, file string, addresses [
 	return reg.PrintResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, text.Size(report.Bytes)))
 }
 
-func bundleSign(a *App, file string, key *signing.Key) error {
+func bundleSign(a *cli.App, file string, key *signing.Key) error {
 	b, err := bundle.Open(file)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ type bundleSignature struct {
 // openBundle opens a bundle and, if key files are given, checks its signature
 // before anything else of it is used. A signature that nobody checks is said to be
 // there.
-func openBundle(a *App, file string, keyFiles []string) (*bundle.File, bundleSignature, error) {
+func openBundle(a *cli.App, file string, keyFiles []string) (*bundle.File, bundleSignature, error) {
 	keys, err := readPublicKeys(keyFiles)
 	if err != nil {
 		return nil, bundleSignature{}, err
@@ -143,7 +144,7 @@ func openBundle(a *App, file string, keyFiles []string) (*bundle.File, bundleSig
 	return b, s, nil
 }
 
-func checkBundle(a *App, b *bundle.File, keys []signing.PublicKey) (bundleSignature, error) {
+func checkBundle(a *cli.App, b *bundle.File, keys []signing.PublicKey) (bundleSignature, error) {
 	file, err := b.Signed()
 	switch {
 	case err != nil:
@@ -193,7 +194,7 @@ type bundleVerified struct {
 	Signature bundleSignature `json:"signature"`
 }
 
-func newBundleVerify(a *App) *cobra.Command {
+func newBundleVerify(a *cli.App) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
@@ -228,7 +229,7 @@ func bundleKeys(cmd *cobra.Command, keys *[]string) {
 	cmd.Flags().StringArrayVar(keys, "key", nil, "armored OpenPGP public key `FILE` that must have signed the bundle (repeatable)")
 }
 
-func newBundleLoad(reg *Registries) *cobra.Command {
+func newBundleLoad(reg *cli.Registries) *cobra.Command {
 	var keys []string
 	var status, images bool
 	var policy policyFlags
@@ -268,7 +269,7 @@ content, 5 denied.`,
 	return cmd
 }
 
-func bundleLoad(ctx context.Context, reg *Registries, file string, keys []string, o bundle.LoadOptions, flags policyFlags) error {
+func bundleLoad(ctx context.Context, reg *cli.Registries, file string, keys []string, o bundle.LoadOptions, flags policyFlags) error {
 	var err error
 	if o.Policy, err = flags.read(); err != nil {
 		return err
@@ -285,7 +286,7 @@ func bundleLoad(ctx context.Context, reg *Registries, file string, keys []string
 	defer b.Close()
 	report, err := bundle.Load(ctx, d, b, o)
 	if errors.Is(err, bundle.ErrImage) {
-		return WithHint(err, "--images takes container images too")
+		return cli.WithHint(err, "--images takes container images too")
 	}
 	if err != nil {
 		return err
@@ -305,6 +306,6 @@ func bundleLoad(ctx context.Context, reg *Registries, file string, keys []string
 		return nil
 	}
 	err = fmt.Errorf("%d versions exist with other content: %w", len(report.Conflict), oci.ErrExists)
-	return WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
+	return cli.WithHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
 		"both contents are intact; publish the other one under a new version")
 }

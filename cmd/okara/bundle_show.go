@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/bundle"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -20,7 +21,7 @@ type bundleShown struct {
 	Entries   []bundle.Entry  `json:"entries"`
 }
 
-func newBundleShow(a *App) *cobra.Command {
+func newBundleShow(a *cli.App) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
 		Use:   "show FILE",
@@ -41,7 +42,7 @@ Exit codes: 0 listed, 1 not a bundle or not signed by a key of --key, 2 usage.`,
 	return cmd
 }
 
-func bundleShow(ctx context.Context, a *App, file string, keys []string) error {
+func bundleShow(ctx context.Context, a *cli.App, file string, keys []string) error {
 	b, signature, err := openBundle(a, file, keys)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func bundleShow(ctx context.Context, a *App, file string, keys []string) error {
 	report := b.Report()
 	rows := [][]string{{"REPOSITORY", "TAG", "KIND", "SIZE", "DETAIL"}}
 	for _, e := range entries {
-		rows = append(rows, []string{e.Repository, OrDash(e.Tag), e.Kind, text.Size(e.Bytes), OrDash(e.Detail)})
+		rows = append(rows, []string{e.Repository, cli.OrDash(e.Tag), e.Kind, text.Size(e.Bytes), cli.OrDash(e.Detail)})
 	}
-	return a.PrintResult(bundleShown{signature, report.Blobs, report.Required, entries}, Table(rows))
+	return a.PrintResult(bundleShown{signature, report.Blobs, report.Required, entries}, cli.Table(rows))
 }

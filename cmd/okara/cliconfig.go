@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
@@ -50,7 +51,7 @@ type cliConfig struct {
 	write     string
 }
 
-func newCLIConfig(reg *Registries) *cobra.Command {
+func newCLIConfig(reg *cli.Registries) *cobra.Command {
 	var c cliConfig
 	cmd := &cobra.Command{
 		Use:     "cli-config [URL]",
@@ -78,7 +79,7 @@ func newCLIConfig(reg *Registries) *cobra.Command {
 	return cmd
 }
 
-func printCLIConfig(a *App, c cliConfig, server string) error {
+func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 	var err error
 	if c.server, err = parseServer(server); err != nil {
 		return err
@@ -89,7 +90,7 @@ func printCLIConfig(a *App, c cliConfig, server string) error {
 	if err := checkHostname(c.hostname); err != nil {
 		return err
 	}
-	token, err := ReadToken(a.In, c.tokenFile)
+	token, err := cli.ReadToken(a.In, c.tokenFile)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ const probeTimeout = 5 * time.Second
 
 // withScheme puts a scheme before the address of a server that has none, the one in
 // which its discovery document is answered for.
-func withScheme(ctx context.Context, reg *Registries, server string) (string, error) {
+func withScheme(ctx context.Context, reg *cli.Registries, server string) (string, error) {
 	u, err := netaddr.ParseServer(server)
 	if err != nil || strings.Contains(server, "://") {
 		return server, nil // parseServer says what is wrong
@@ -161,14 +162,14 @@ const plainURL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 func parseServer(s string) (*url.URL, error) {
 	u, err := netaddr.ParseServer(s)
 	if err != nil {
-		return nil, UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	if u.Scheme == "http" && !netaddr.IsLoopback(u.Host) {
-		return nil, WithHint(UsageError("%s: tofu and terraform need https for a server on another machine", s),
+		return nil, cli.WithHint(cli.UsageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
 	if strings.Trim(u.Host+u.Path, plainURL) != "" {
-		return nil, UsageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
+		return nil, cli.UsageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
 	}
 	return u, nil
 }
@@ -176,10 +177,10 @@ func parseServer(s string) (*url.URL, error) {
 // checkHostname refuses what the tools refuse in a module source address.
 func checkHostname(host string) error {
 	if _, err := addr.ParseProvider(host + "/n/t"); err != nil {
-		return &ExitError{Code: ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	if !strings.Contains(host, ".") {
-		return WithHint(UsageError("%s: tofu and terraform refuse modules from a host name without a dot", host),
+		return cli.WithHint(cli.UsageError("%s: tofu and terraform refuse modules from a host name without a dot", host),
 			"give --hostname a name with a dot, or use 127.0.0.1 instead of localhost")
 	}
 	return nil
@@ -214,11 +215,11 @@ func (c cliConfig) render(token string) (string, error) {
 	for _, origin := range c.origins {
 		p, err := addr.ParseProvider(origin + "/n/t")
 		if err != nil {
-			return "", UsageError("--origin: %v", err)
+			return "", cli.UsageError("--origin: %v", err)
 		}
 		modules := modulesOf(p.Hostname)
 		if token != "" && modules != "" {
-			return "", WithHint(UsageError("--origin %s: the tools would send the token to %s too, with requests for modules", p.Hostname, p.Hostname),
+			return "", cli.WithHint(cli.UsageError("--origin %s: the tools would send the token to %s too, with requests for modules", p.Hostname, p.Hostname),
 				"leave out --origin: the network mirror then serves these providers")
 		}
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n%s    \"providers.v1\" = %q\n  }\n}\n",
@@ -273,7 +274,7 @@ func (c cliConfig) installation(b *strings.Builder) error {
 func (c cliConfig) ociMirrors(b *strings.Builder) error {
 	host, prefix, err := addr.SplitRegistry(c.ociMirror)
 	if err != nil {
-		return UsageError("--oci-mirror: %v", err)
+		return cli.UsageError("--oci-mirror: %v", err)
 	}
 	base := host
 	if prefix != "" {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2/hclparse"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 func TestCLIConfig(t *testing.T) {
@@ -168,7 +170,7 @@ provider_installation {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			code := run(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if code != ExitOK {
+			if code != cli.ExitOK {
 				t.Fatalf("exit %d: %s", code, errOut.String())
 			}
 			_, body, _ := strings.Cut(out.String(), "/path/of/this/file\n")
@@ -201,7 +203,7 @@ func TestCLIConfigAsks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := okara(t, "cli-config", tt.host+tt.path)
-			if want := "# CLI configuration of tofu and terraform for " + tt.want + "://" + tt.host + tt.path + "\n"; o.code != ExitOK || !strings.HasPrefix(o.out, want) {
+			if want := "# CLI configuration of tofu and terraform for " + tt.want + "://" + tt.host + tt.path + "\n"; o.code != cli.ExitOK || !strings.HasPrefix(o.out, want) {
 				t.Errorf("exit %d, got %q, want %q", o.code, o.out, want)
 			}
 			if !strings.Contains(o.err, tt.note) || tt.note == "" && o.err != "" {
@@ -223,7 +225,7 @@ func TestCLIConfigWrite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.tfrc")
 	var out, errOut bytes.Buffer
 	args := []string{"cli-config", "https://okara.example.com", "--token-file", "-", "--write", file}
-	if code := run(t.Context(), args, strings.NewReader("secret-token"), &out, &errOut, func(string) string { return "" }); code != ExitOK {
+	if code := run(t.Context(), args, strings.NewReader("secret-token"), &out, &errOut, func(string) string { return "" }); code != cli.ExitOK {
 		t.Fatalf("exit %d: %s", code, errOut.String())
 	}
 	info, err := os.Stat(file)
@@ -257,8 +259,8 @@ func TestCLIConfigRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			code := run(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if code != ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
-				t.Errorf("exit %d with %q and %q, want %d with %q", code, out.String(), errOut.String(), ExitUsage, tt.want)
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
+				t.Errorf("exit %d with %q and %q, want %d with %q", code, out.String(), errOut.String(), cli.ExitUsage, tt.want)
 			}
 		})
 	}

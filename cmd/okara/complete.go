@@ -5,24 +5,20 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
-
-// CompleteTimeout is how long a shell waits for names. Who presses TAB has not asked
-// for more.
-const CompleteTimeout = 2 * time.Second
 
 // completeItems lets shells complete the first argument of commands, an address and
 // perhaps its version, from the registry or the front-end of --server. What fails
 // completes nothing, and says nothing.
-func completeItems(reg *Registries, commands ...*cobra.Command) {
+func completeItems(reg *cli.Registries, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			ctx, cancel := context.WithTimeout(cmd.Context(), CompleteTimeout)
+			ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 			defer cancel()
 			address, before, versions := versionWord(args, word)
 			switch {
@@ -56,7 +52,7 @@ func versionWord(args []string, word string) (address, before string, ok bool) {
 	return "", "", false
 }
 
-func completeAddresses(ctx context.Context, reg *Registries, cmd *cobra.Command, word string) []string {
+func completeAddresses(ctx context.Context, reg *cli.Registries, cmd *cobra.Command, word string) []string {
 	from, err := completionLister(reg, cmd)
 	if err != nil {
 		return nil
@@ -74,7 +70,7 @@ func completeAddresses(ctx context.Context, reg *Registries, cmd *cobra.Command,
 	return found
 }
 
-func completeVersions(ctx context.Context, reg *Registries, cmd *cobra.Command, address, before, word string) []string {
+func completeVersions(ctx context.Context, reg *cli.Registries, cmd *cobra.Command, address, before, word string) []string {
 	it, err := addr.ParseItem(address)
 	if err != nil {
 		return nil
@@ -97,9 +93,9 @@ func completeVersions(ctx context.Context, reg *Registries, cmd *cobra.Command, 
 }
 
 // completionLister is where a command finds its artifacts.
-func completionLister(reg *Registries, cmd *cobra.Command) (lister, error) {
+func completionLister(reg *cli.Registries, cmd *cobra.Command) (lister, error) {
 	if cmd.Flag("server") == nil {
 		return openRegistryLister(reg)
 	}
-	return openLister(reg, ServerFlags{URL: cmd.Flag("server").Value.String(), TokenFile: cmd.Flag("token-file").Value.String()})
+	return openLister(reg, cli.ServerFlags{URL: cmd.Flag("server").Value.String(), TokenFile: cmd.Flag("token-file").Value.String()})
 }

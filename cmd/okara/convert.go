@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newConvert(reg *Registries) *cobra.Command {
+func newConvert(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a module package of another tool with all of okara's layers",
@@ -33,11 +34,11 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := addr.ParseModule(args[1])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			v, err := addr.ParseVersion(args[2])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			from, tag, err := openTag(cmd.Context(), reg, args[0])
 			if err != nil {
@@ -50,19 +51,19 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 			out, err := d.ConvertModule(cmd.Context(), from, tag, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{})
 			done()
 			if err != nil {
-				return PublishHint(err)
+				return cli.PublishHint(err)
 			}
-			return PrintPublished(reg.App, out)
+			return cli.PrintPublished(reg.App, out)
 		},
 	}
 	return cmd
 }
 
 // openTag opens the repository of a reference with a tag; a port is not one.
-func openTag(ctx context.Context, reg *Registries, s string) (r *oci.Repo, tag string, err error) {
+func openTag(ctx context.Context, reg *cli.Registries, s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {
-		return nil, "", UsageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
+		return nil, "", cli.UsageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
 	}
 	tag = s[i+1:]
 	if r, err = reg.OpenRepo(s[:i]); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -33,7 +34,7 @@ type depotFlags struct {
 }
 
 func newDepot(up *upstreams) *cobra.Command {
-	cmd := Parent("depot", "artifacts", "Keep a registry filled from a depot file")
+	cmd := cli.Parent("depot", "artifacts", "Keep a registry filled from a depot file")
 	cmd.Long = depotLong
 	cmd.AddCommand(newDepotValidate(up), newDepotPlan(up), newDepotApply(up), newDepotStatus(up), newDepotImport(up))
 	return cmd
@@ -49,7 +50,7 @@ func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
 			return cobra.NoArgs(cmd, args)
 		}
 		if cmd.Flags().Changed("file") {
-			return UsageError("%s and --file %s are two depot files; name one", args[0], f.file)
+			return cli.UsageError("%s and --file %s are two depot files; name one", args[0], f.file)
 		}
 		f.file = args[0]
 		return nil
@@ -59,7 +60,7 @@ func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
 func readSet(file string) (*supply.Set, error) {
 	set, err := supply.ReadSet(file)
 	if err != nil {
-		return nil, &ExitError{Code: ExitUsage, Err: err}
+		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	return set, nil
 }

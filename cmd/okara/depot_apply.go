@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -65,7 +66,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 	}
 	up.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
 	if count["failed"]+len(drift) > 0 {
-		return PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
+		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -38,7 +39,7 @@ cluster has both groups, a name without its group means okara's.`,
   okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && registry == "" {
-				return UsageError("name lock files, folders or YAML files, or --from-registry HOST")
+				return cli.UsageError("name lock files, folders or YAML files, or --from-registry HOST")
 			}
 			switch as {
 			case "depot":
@@ -46,7 +47,7 @@ cluster has both groups, a name without its group means okara's.`,
 			case "kubernetes":
 				return importKubernetes(up.App, args, registry)
 			}
-			return UsageError("--as %s: want depot or kubernetes", as)
+			return cli.UsageError("--as %s: want depot or kubernetes", as)
 		},
 	}
 	addAllowInternal(cmd.Flags(), &up.allowed)
@@ -57,14 +58,14 @@ cluster has both groups, a name without its group means okara's.`,
 }
 
 // importKubernetes prints resources for the operator.
-func importKubernetes(a *App, args []string, registry string) error {
+func importKubernetes(a *cli.App, args []string, registry string) error {
 	if registry != "" {
-		return UsageError("--as kubernetes reads OpenDepot's resources, not --from-registry")
+		return cli.UsageError("--as kubernetes reads OpenDepot's resources, not --from-registry")
 	}
 	var manifests [][]byte
 	for _, arg := range args {
 		if !isManifest(arg) {
-			return UsageError("%s: --as kubernetes reads OpenDepot's resources from YAML files, or - for standard input", arg)
+			return cli.UsageError("%s: --as kubernetes reads OpenDepot's resources from YAML files, or - for standard input", arg)
 		}
 		src, err := readInput(a, arg)
 		if err != nil {
@@ -103,12 +104,12 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 	text := supply.Render(entries, interval)
 	if _, err := supply.ParseSet("the imported depot file", []byte(text)); err != nil {
 		up.Note("%s", text)
-		return WithHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
+		return cli.WithHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
 	}
 	return up.PrintResult(entries, strings.TrimSuffix(text, "\n"))
 }
 
-func importFiles(a *App, args []string) (entries []supply.Imported, interval int, err error) {
+func importFiles(a *cli.App, args []string) (entries []supply.Imported, interval int, err error) {
 	var locks []*lockfile.File
 	for _, arg := range args {
 		if isManifest(arg) {
@@ -167,7 +168,7 @@ func projectFiles(names []string) (locks, installed []string, err error) {
 			return nil
 		})
 		if err != nil {
-			return nil, nil, &ExitError{Code: ExitUsage, Err: err}
+			return nil, nil, &cli.ExitError{Code: cli.ExitUsage, Err: err}
 		}
 	}
 	return locks, installed, nil
@@ -180,7 +181,7 @@ const dataFolder = ".terraform"
 const maxInput = 64 << 20
 
 // readInput reads a file, or standard input for "-".
-func readInput(a *App, name string) ([]byte, error) {
+func readInput(a *cli.App, name string) ([]byte, error) {
 	if name != "-" {
 		return os.ReadFile(name)
 	}

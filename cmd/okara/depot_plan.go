@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -51,14 +52,14 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 	}
 	text := ""
 	if len(rows) > 1 {
-		text = strings.TrimSuffix(Table(rows), "\n")
+		text = strings.TrimSuffix(cli.Table(rows), "\n")
 	}
 	if err := up.PrintResult(p, text); err != nil {
 		return err
 	}
 	up.Note("%d versions, %d changes", len(p.Steps), changes)
 	if failed > 0 {
-		return PartlyError("%d entries could not be read", failed)
+		return cli.PartlyError("%d entries could not be read", failed)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -29,7 +30,7 @@ record of its own for each module and provider; RECORD says which one a line is 
 	return cmd
 }
 
-func depotStatus(ctx context.Context, reg *Registries, f depotFlags) error {
+func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
 	if reg.Registry == "" && reg.Getenv("OKARA_REGISTRY") == "" {
 		set, err := readSet(f.file)
 		if err != nil {
@@ -74,7 +75,7 @@ func recordText(common *supply.Record, own []*supply.Record) string {
 	for _, rec := range own {
 		add(rec, "own")
 	}
-	return strings.Join(append([]string{strings.TrimSuffix(Table(rows), "\n")}, notes...), "\n")
+	return strings.Join(append([]string{strings.TrimSuffix(cli.Table(rows), "\n")}, notes...), "\n")
 }
 
 // entryRow counts the versions of an entry, and tells of those that need a person.

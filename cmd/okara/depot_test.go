@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -142,7 +143,7 @@ func TestServeDepotRefusesABrokenFile(t *testing.T) {
 	var log bytes.Buffer
 	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 	code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--depot", file}, strings.NewReader(""), &log, &log, getenv)
-	if code != ExitUsage || !strings.Contains(log.String(), "depot.hcl:1") {
+	if code != cli.ExitUsage || !strings.Contains(log.String(), "depot.hcl:1") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
@@ -134,7 +135,7 @@ func TestFullDiskOfOthers(t *testing.T) {
 	module := newNoisyModule(t, 100<<10)
 	for _, to := range [][]string{{"--server", p.url}, {"--registry", strings.TrimPrefix(p.url, "http://")}} {
 		o := okara(t, append([]string{"publish", "module", module, "net/vpc/aws", "1.0.0"}, to...)...)
-		if o.code != ExitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
+		if o.code != cli.ExitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
 			t.Errorf("publish %s: exit %d, %s", to[0], o.code, o.err)
 		}
 	}
@@ -186,7 +187,7 @@ func TestUploadThatFails(t *testing.T) {
 	module := newNoisyModule(t, smallDisk-(4<<20))
 	for _, to := range [][]string{{"--server", p.url}, {"--registry", strings.TrimPrefix(p.url, "http://")}} {
 		o := okara(t, append([]string{"publish", "module", module, "net/big/aws", "1.0.0"}, to...)...)
-		if o.code != ExitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
+		if o.code != cli.ExitFailure || !strings.Contains(o.err, "no space left on device") || !strings.Contains(o.err, "hint: the registry's disk is full") {
 			t.Errorf("publish %s: exit %d, %s", to[0], o.code, o.err)
 		}
 		until(t, "the space is back after publish "+to[0], back)

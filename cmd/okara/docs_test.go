@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -84,7 +85,7 @@ func TestDocumentedCommands(t *testing.T) {
 
 func checkCommand(t *testing.T, page, line string, flags bool) {
 	t.Helper()
-	root := newRoot(&App{Getenv: func(string) string { return "" }, Out: io.Discard, Err: io.Discard})
+	root := newRoot(&cli.App{Getenv: func(string) string { return "" }, Out: io.Discard, Err: io.Discard})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	command, rest, err := root.Find(strings.Fields(line)[1:])

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
@@ -29,7 +30,7 @@ reads in it follow the verdict. A registry on which locking is refused exits 1.
 Where the registry refuses to delete, the litmus test uses the repository
 REPOSITORY/okara-doctor, which can be removed afterwards.`
 
-func newDoctor(reg *Registries) *cobra.Command {
+func newDoctor(reg *cli.Registries) *cobra.Command {
 	var thorough, dryRun bool
 	var peer string
 	cmd := &cobra.Command{
@@ -41,7 +42,7 @@ func newDoctor(reg *Registries) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if peer != "" && !strings.Contains(args[0], "/") {
-				return UsageError("repository %q has no path", args[0])
+				return cli.UsageError("repository %q has no path", args[0])
 			}
 			o := doctor.Options{Repository: args[0], Peer: peer, Record: !dryRun, Open: reg.OpenThrough, Tool: reg.UserAgent(), Note: reg.Note}
 			if thorough {
@@ -77,5 +78,5 @@ func doctorText(r doctor.Report) string {
 		statebackend.LockingSettle:  "locks, and waits 2 s for the tag list to settle",
 		statebackend.LockingRefused: "locking is refused",
 	}[v.Locking]
-	return Table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
+	return cli.Table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
 }

@@ -4,15 +4,15 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newDoctorArtifacts(reg *Registries) *cobra.Command {
+func newDoctorArtifacts(reg *cli.Registries) *cobra.Command {
 	var deep, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
@@ -64,7 +64,7 @@ module or provider.`,
 			if len(args) == 0 {
 				findings = append(findings, parkedJobs(cmd.Context(), reg.App, client, layout)...)
 			}
-			return PrintFindings(reg.App, findings, n)
+			return cli.PrintFindings(reg.App, findings, n)
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
@@ -78,36 +78,20 @@ func parseItems(args []string) ([]addr.Item, error) {
 	for _, arg := range args {
 		it, err := addr.ParseSelection(arg)
 		if err != nil {
-			return nil, UsageError("%w", err)
+			return nil, cli.UsageError("%w", err)
 		}
 		items = append(items, it.Item)
 	}
 	return items, nil
 }
 
-func rebuildCatalog(ctx context.Context, a *App, d *depot.Depot, items []addr.Item) error {
+func rebuildCatalog(ctx context.Context, a *cli.App, d *depot.Depot, items []addr.Item) error {
 	n, err := d.RebuildCatalog(ctx, items)
 	if err != nil && len(items) == 0 {
-		return WithHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
+		return cli.WithHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {
 		a.Note("%d repositories in the catalog", n)
 	}
 	return err
-}
-
-// PrintFindings prints what was found in n repositories; that is an error, too.
-func PrintFindings(a *App, findings []depot.Finding, n int) error {
-	a.Note("%d repositories examined", n)
-	if len(findings) == 0 {
-		return a.PrintResult([]depot.Finding{}, "")
-	}
-	var rows [][]string
-	for _, f := range findings {
-		rows = append(rows, []string{f.Repository + ":" + f.Tag, f.Problem + "; " + f.Remedy})
-	}
-	if err := a.PrintResult(findings, Table(rows)); err != nil {
-		return err
-	}
-	return fmt.Errorf("%d findings", len(findings))
 }

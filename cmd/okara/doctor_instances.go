@@ -10,13 +10,14 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func newDoctorInstances(reg *Registries) *cobra.Command {
+func newDoctorInstances(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "instances",
@@ -48,7 +49,7 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			return PrintFindings(reg.App, findings, n)
+			return cli.PrintFindings(reg.App, findings, n)
 		}),
 	}
 	f.add(reg, cmd, false)

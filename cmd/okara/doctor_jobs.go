@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -16,7 +17,7 @@ import (
 
 // parkedJobs are the jobs of the queue that wait for a person, with what to do.
 // Whoever may not read the queue is told so.
-func parkedJobs(ctx context.Context, a *App, client *oci.Client, layout addr.Layout) []depot.Finding {
+func parkedJobs(ctx context.Context, a *cli.App, client *oci.Client, layout addr.Layout) []depot.Finding {
 	findings, err := parkedFindings(ctx, client, layout)
 	if err != nil {
 		a.Note("warning: the queue of okara serve was not examined: %v", err)

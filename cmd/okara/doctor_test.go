@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -50,7 +51,7 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("%d conflicts in %d rounds", v.Conflicts, v.Rounds)
 			}
 			refused := tt.locking == statebackend.LockingRefused
-			if (o.code == ExitFailure) != refused {
+			if (o.code == cli.ExitFailure) != refused {
 				t.Errorf("exit %d: %s", o.code, o.err)
 			}
 			var tags []string
@@ -62,10 +63,10 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("scratch tags stay: %v", scratch)
 			}
 			push := okara(t, "state", "push", reference, newFile(t, "s", stateText("a", 1)))
-			if refused && (push.code != ExitFailure || !strings.Contains(push.err, "locking refused")) {
+			if refused && (push.code != cli.ExitFailure || !strings.Contains(push.err, "locking refused")) {
 				t.Errorf("push where locking is refused: exit %d, %s", push.code, push.err)
 			}
-			if !refused && push.code != ExitOK {
+			if !refused && push.code != cli.ExitOK {
 				t.Errorf("push: exit %d, %s", push.code, push.err)
 			}
 		})
@@ -92,7 +93,7 @@ func TestDoctorThorough(t *testing.T) {
 func TestDoctorPeer(t *testing.T) {
 	reference, peer := ocitest.New(t, ocitest.Quirks{})+"/infra/state", ocitest.New(t, ocitest.Quirks{})
 	o := okara(t, "doctor", reference, "--peer", peer)
-	if o.code != ExitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
+	if o.code != cli.ExitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
 }
@@ -111,10 +112,10 @@ func TestDoctorArtifactsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := okara(t, "doctor", "artifacts", "--registry", host)
-	if o.code != ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
+	if o.code != cli.ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
-	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != ExitNotFound {
+	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != cli.ExitNotFound {
 		t.Errorf("named: exit %d\n%s", o.code, o.err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 const execLong = `Run any command that calls tofu or terraform in a root module whose state is in
@@ -21,7 +22,7 @@ set TF_BACKEND_OCI_<NAME> instead.
 Exit codes: those of the command; 125 when okara itself fails; 127 when there is
 no such command.`
 
-func newExec(reg *Registries) *cobra.Command {
+func newExec(reg *cli.Registries) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "exec [--chdir DIR] -- CMD [ARGS...]", Short: "Run a command that uses tofu or terraform with its state in the registry",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/text"
 )
@@ -27,7 +28,7 @@ type gcResult struct {
 	DryRun       bool               `json:"dry_run"`
 }
 
-func newGC(a *App) *cobra.Command {
+func newGC(a *cli.App) *cobra.Command {
 	var storage string
 	var o embedded.Collection
 	cmd := &cobra.Command{
@@ -50,18 +51,18 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 	return cmd
 }
 
-func collect(ctx context.Context, a *App, storage string, o embedded.Collection) error {
+func collect(ctx context.Context, a *cli.App, storage string, o embedded.Collection) error {
 	if storage == "" {
 		storage = dataDir(a.Getenv)
 	}
 	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), o)
 	switch {
 	case errors.Is(err, embedded.ErrInUse):
-		return WithHint(err, "a running okara serve frees the space itself, see --gc-interval; to do it now, stop the server first")
+		return cli.WithHint(err, "a running okara serve frees the space itself, see --gc-interval; to do it now, stop the server first")
 	case errors.Is(err, fs.ErrNotExist):
-		return WithHint(&ExitError{Code: ExitNotFound, Err: err}, "name the directory of okara serve with --storage")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: err}, "name the directory of okara serve with --storage")
 	case errors.Is(err, embedded.ErrDamaged):
-		return WithHint(err, "nothing was removed; restore that manifest from a backup or push it again, or delete its tag")
+		return cli.WithHint(err, "nothing was removed; restore that manifest from a backup or push it again, or delete its tag")
 	case err != nil:
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -30,11 +31,11 @@ func TestGhosts(t *testing.T) {
 		out  string
 		err  []string
 	}{
-		{[]string{"list"}, ExitOK, "net/vpc/aws", []string{entry}},
-		{[]string{"list", "net/vpc/aws"}, ExitOK, "1.0.0", []string{event}},
-		{[]string{"show", "net/vpc/aws"}, ExitOK, "1.0.0", []string{event, "tag=2.0.0"}},
-		{[]string{"show", "net/vpc/aws@2.0.0"}, ExitNotFound, "", []string{"tag=2.0.0"}},
-		{[]string{"doctor", "artifacts"}, ExitFailure, "2.0.0", nil},
+		{[]string{"list"}, cli.ExitOK, "net/vpc/aws", []string{entry}},
+		{[]string{"list", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event}},
+		{[]string{"show", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event, "tag=2.0.0"}},
+		{[]string{"show", "net/vpc/aws@2.0.0"}, cli.ExitNotFound, "", []string{"tag=2.0.0"}},
+		{[]string{"doctor", "artifacts"}, cli.ExitFailure, "2.0.0", nil},
 	} {
 		o := okara(t, append(tt.args, registry)...)
 		if o.code != tt.code || !strings.Contains(o.out, tt.out) {

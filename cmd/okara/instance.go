@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,8 +26,8 @@ const instanceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such instance t
 cannot be done now or a quota is used up, 5 denied.`
 
 // newInstance groups what people do with instances.
-func newInstance(reg *Registries) *cobra.Command {
-	cmd := Parent("instance", "instances", "Launch templates, and look after what was launched")
+func newInstance(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
 
 Every command but "ledger" asks the server that --server or OKARA_SERVER names, with the token
@@ -45,12 +46,12 @@ An instance is named by its id, ten letters and digits.`
 
 // portalFlags name the server of instances.
 type portalFlags struct {
-	server ServerFlags
+	server cli.ServerFlags
 	key    string
 }
 
 // Add gives a command the flags, and completes the id that is its first argument.
-func (f *portalFlags) add(reg *Registries, cmd *cobra.Command, changes bool) {
+func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
@@ -64,19 +65,19 @@ func (f *portalFlags) add(reg *Registries, cmd *cobra.Command, changes bool) {
 }
 
 // open returns the client of the server.
-func (f *portalFlags) open(reg *Registries) (*portalclient.Client, error) {
-	front, err := OpenFrontEnd(reg, f.server, nil)
+func (f *portalFlags) open(reg *cli.Registries) (*portalclient.Client, error) {
+	front, err := cli.OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
 		return nil, err
 	}
 	if front == nil {
-		return nil, WithHint(UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+		return nil, cli.WithHint(cli.UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
 	}
 	return &portalclient.Client{Front: front, Key: f.key}, nil
 }
 
 // asking makes a command's RunE of what asks the server.
-func (f *portalFlags) asking(reg *Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
+func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := f.open(reg)
 		if err != nil {
@@ -88,7 +89,7 @@ func (f *portalFlags) asking(reg *Registries, ask func(ctx context.Context, c *p
 
 // verb makes a command's RunE of one change of the instance that is its first
 // argument.
-func (f *portalFlags) verb(reg *Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
+func (f *portalFlags) verb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
 	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		one, err := change(ctx, c, args[0])
 		if err != nil {
@@ -110,33 +111,33 @@ func instanceError(err error, args []string) error {
 	}
 	switch {
 	case e.Reason == api.ReasonQuota:
-		err = WithHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
+		err = cli.WithHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
 	case e.Reason == api.ReasonStalePlan:
-		err = WithHint(err, "look at it again: `okara instance show %s`", id)
+		err = cli.WithHint(err, "look at it again: `okara instance show %s`", id)
 	case e.Reason == api.ReasonProtected:
-		err = WithHint(err, "take the protection away first: `okara instance unprotect %s`", id)
+		err = cli.WithHint(err, "take the protection away first: `okara instance unprotect %s`", id)
 	case e.Reason == api.ReasonPhase || e.Reason == api.ReasonExtends || e.Reason == api.ReasonNoEnd:
-		err = WithHint(err, "`okara instance show %s` says how it is", id)
+		err = cli.WithHint(err, "`okara instance show %s` says how it is", id)
 	case e.Reason == api.ReasonPaused:
-		err = WithHint(err, "nothing is launched from it for now: ask your administrator when")
+		err = cli.WithHint(err, "nothing is launched from it for now: ask your administrator when")
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):
-		return WithHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
+		return cli.WithHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
 	case errors.Is(err, oci.ErrDenied):
-		return WithHint(err, "the token is valid, and its rights do not include this")
+		return cli.WithHint(err, "the token is valid, and its rights do not include this")
 	}
 	switch {
 	case e.Status == http.StatusUnprocessableEntity:
-		return &ExitError{Code: ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	case e.Reason != "" && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests && e.Reason != api.ReasonDenied:
-		return &ExitError{Code: ExitConflict, Err: err}
+		return &cli.ExitError{Code: cli.ExitConflict, Err: err}
 	}
 	return err
 }
 
 // printInstance prints an instance: its id and how it is.
-func printInstance(a *App, one api.Instance) error {
+func printInstance(a *cli.App, one api.Instance) error {
 	return a.PrintResult(one, text.Line(one.ID+" "+one.Phase))
 }
 
@@ -159,11 +160,11 @@ func left(end, now time.Time) string {
 	case !end.After(now):
 		return "over"
 	}
-	return Age(end.Sub(now))
+	return cli.Age(end.Sub(now))
 }
 
 // completeIDs completes the id of an instance, with its template beside it.
-func (f *portalFlags) completeIDs(reg *Registries) cobra.CompletionFunc {
+func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -179,7 +180,7 @@ func (f *portalFlags) completeIDs(reg *Registries) cobra.CompletionFunc {
 }
 
 // completeTemplates completes the name of a template.
-func (f *portalFlags) completeTemplates(reg *Registries) cobra.CompletionFunc {
+func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -196,8 +197,8 @@ func (f *portalFlags) completeTemplates(reg *Registries) cobra.CompletionFunc {
 
 // complete asks the server for words. What fails completes nothing, and says
 // nothing.
-func (f *portalFlags) complete(reg *Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), CompleteTimeout)
+func (f *portalFlags) complete(reg *cli.Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 	defer cancel()
 	c, err := f.open(reg)
 	if err != nil {

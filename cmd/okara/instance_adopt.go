@@ -9,9 +9,10 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newInstanceAdopt(reg *Registries) *cobra.Command {
+func newInstanceAdopt(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var id string
 	cmd := &cobra.Command{

@@ -14,10 +14,11 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-func newInstanceApprove(reg *Registries) *cobra.Command {
+func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var plan string
 	var yes bool
@@ -54,14 +55,14 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 
 // lookAndAsk shows what waits for approval and asks whether it may be; it returns what
 // the approval has to name.
-func lookAndAsk(ctx context.Context, a *App, c *portalclient.Client, id string, yes bool) (string, error) {
+func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
 	one, err := c.Instance(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	p := one.Pending
 	if p == nil || one.Plan == "" {
-		return "", &ExitError{Code: ExitConflict, Err: WithHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
+		return "", &cli.ExitError{Code: cli.ExitConflict, Err: cli.WithHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
 	}
 	words := pendingText(one, time.Now())
 	if p.Run != 0 {
@@ -71,7 +72,7 @@ func lookAndAsk(ctx context.Context, a *App, c *portalclient.Client, id string, 
 		}
 		words += "\n" + plan
 	}
-	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, IsTerminal(a.Err)), text.Line(one.Plan))
+	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, cli.IsTerminal(a.Err)), text.Line(one.Plan))
 	return one.Plan, a.Confirm(yes, "--yes", "Approve this")
 }
 
@@ -106,7 +107,7 @@ func pendingText(one api.Instance, now time.Time) string {
 	}
 	add("owner", ownerWords(one.Owner))
 	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
-	add("asked by", personWords(p.By)+", "+Age(now.Sub(p.At))+" ago")
+	add("asked by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
 	if p.First != nil {
 		add("first asked", personWords(p.First))
 	}
@@ -117,12 +118,12 @@ func pendingText(one api.Instance, now time.Time) string {
 		add("lifetime", p.TTL.String())
 	}
 	if !p.Until.IsZero() {
-		add("ends", Timestamp(p.Ends)+" -> "+Timestamp(p.Until))
+		add("ends", cli.Timestamp(p.Ends)+" -> "+cli.Timestamp(p.Until))
 	}
 	for _, v := range p.Values {
 		add("value", valueWords(v))
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
 // fromTo is a property of a module as it is and as it would be.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestInstanceApproveShows shows all that an approval binds before it asks, and approves
@@ -23,17 +24,17 @@ func TestInstanceApproveShows(t *testing.T) {
 	id := h.create(t, "use-anna", "lab/vpc")
 	planned := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:plan1", Counts: &lifecycle.Counts{Add: 1}, Resources: -1}
 	h.Store.Finish(t, id, planned)
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != ExitOK || !strings.Contains(errOut, "Plan: 1 to add") {
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitOK || !strings.Contains(errOut, "Plan: 1 to add") {
 		t.Fatalf("%d %s", code, errOut)
 	}
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{}})
-	if code, out, errOut := h.as(t, "use-anna", "instance", "update", id, "-p", "size=large", "--version", "1.1.0", "--reason", "more load"); code != ExitOK {
+	if code, out, errOut := h.as(t, "use-anna", "instance", "update", id, "-p", "size=large", "--version", "1.1.0", "--reason", "more load"); code != cli.ExitOK {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
 	planned.Plan = "sha256:plan2"
 	h.Store.Finish(t, id, planned)
 	code, _, errOut := h.as(t, "approve-b", "instance", "approve", id)
-	if code != ExitUsage || !strings.Contains(errOut, "add --yes") {
+	if code != cli.ExitUsage || !strings.Contains(errOut, "add --yes") {
 		t.Errorf("without a terminal: %d %s", code, errOut)
 	}
 	for _, want := range []string{
@@ -47,10 +48,10 @@ func TestInstanceApproveShows(t *testing.T) {
 	if r := h.Store.Record(t, id); r.Phase != lifecycle.Planned {
 		t.Fatalf("it is %s", r.Phase)
 	}
-	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != ExitOK || out != id+" updating\n" {
+	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitOK || out != id+" updating\n" {
 		t.Errorf("%d %s %s", code, out, errOut)
 	}
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != ExitConflict || !strings.Contains(errOut, "nothing of instance "+id+" waits") {
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitConflict || !strings.Contains(errOut, "nothing of instance "+id+" waits") {
 		t.Errorf("again: %d %s", code, errOut)
 	}
 }

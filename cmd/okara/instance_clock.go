@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // acceptedClock is the result of instance clock.
@@ -16,7 +17,7 @@ type acceptedClock struct {
 	Held     string `json:"held,omitempty"` // why expiry waited
 }
 
-func newInstanceClock(reg *Registries) *cobra.Command {
+func newInstanceClock(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var accept bool
 	cmd := &cobra.Command{
@@ -32,7 +33,7 @@ clocks are right all the same, an admin says so, and expiry goes on.
 		Args:    cobra.NoArgs,
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			if !accept {
-				return UsageError("--accept is needed")
+				return cli.UsageError("--accept is needed")
 			}
 			held, err := c.AcceptClock(ctx)
 			if err != nil {

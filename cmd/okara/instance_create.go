@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -24,7 +25,7 @@ type createFlags struct {
 	wait       bool
 }
 
-func newInstanceCreate(reg *Registries) *cobra.Command {
+func newInstanceCreate(reg *cli.Registries) *cobra.Command {
 	var f createFlags
 	cmd := &cobra.Command{
 		Use:   "create TEMPLATE",
@@ -79,7 +80,7 @@ func (f *createFlags) request(template string) (api.Create, error) {
 	var err error
 	if f.ttl != "" {
 		if body.TTL, err = api.ParseDuration(f.ttl); err != nil {
-			return body, UsageError("--ttl %w", err)
+			return body, cli.UsageError("--ttl %w", err)
 		}
 	}
 	body.Parameters, err = parseParameters(f.parameters)
@@ -96,13 +97,13 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		name, value, ok := strings.Cut(one, "=")
 		name, typed := strings.CutSuffix(name, ":")
 		if !ok || name == "" {
-			return nil, UsageError("--parameter %.40q: want NAME=VALUE", one)
+			return nil, cli.UsageError("--parameter %.40q: want NAME=VALUE", one)
 		}
 		if _, twice := values[name]; twice {
-			return nil, UsageError("--parameter %s is given twice", name)
+			return nil, cli.UsageError("--parameter %s is given twice", name)
 		}
 		if file, ok := strings.CutPrefix(value, "@"); ok && !typed {
-			b, err := ReadLimited(file, maxParameterFile)
+			b, err := cli.ReadLimited(file, maxParameterFile)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %s: %w", name, err)
 			}
@@ -111,7 +112,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		}
 		valid := json.Valid([]byte(value))
 		if typed && !valid {
-			return nil, UsageError("--parameter %s: the value is no JSON", name)
+			return nil, cli.UsageError("--parameter %s: the value is no JSON", name)
 		}
 		if valid {
 			values[name] = json.RawMessage(value)
@@ -128,13 +129,13 @@ func quoted(value string) json.RawMessage {
 }
 
 // noteCreated says what came of it.
-func noteCreated(a *App, one api.Instance, status int) {
+func noteCreated(a *cli.App, one api.Instance, status int) {
 	switch {
 	case status == 200:
 		a.Note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
 	case status == 202:
 		a.Note("instance %s waits until somebody approves it", one.ID)
 	case !one.ExpiresAt.IsZero():
-		a.Note("instance %s ends at %s", one.ID, Timestamp(one.ExpiresAt))
+		a.Note("instance %s ends at %s", one.ID, cli.Timestamp(one.ExpiresAt))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -25,8 +26,8 @@ REPOSITORY is that of the ledger, HOST[:PORT]/PATH, by default the prefix of the
 server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server. Who
 accepted the ledger, and when, is written into it.`
 
-func newInstanceLedger(reg *Registries) *cobra.Command {
-	var f KeyFlags
+func newInstanceLedger(reg *cli.Registries) *cobra.Command {
+	var f cli.KeyFlags
 	var accept, force bool
 	cmd := &cobra.Command{
 		Use:     "ledger REPOSITORY --accept",
@@ -36,7 +37,7 @@ func newInstanceLedger(reg *Registries) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !accept {
-				return UsageError("--accept is needed")
+				return cli.UsageError("--accept is needed")
 			}
 			l, err := openLedger(reg, &f, args[0])
 			if err != nil {
@@ -47,12 +48,12 @@ func newInstanceLedger(reg *Registries) *cobra.Command {
 			}
 			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
 			if _, led := errors.AsType[*statebackend.LockedError](err); led {
-				return WithHint(err, "a server leads from it, so nothing needs to be accepted; if that server is gone, wait for two minutes")
+				return cli.WithHint(err, "a server leads from it, so nothing needs to be accepted; if that server is gone, wait for two minutes")
 			}
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, Plural(a.Instances, "instance")))
+			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, cli.Plural(a.Instances, "instance")))
 		},
 	}
 	fl := cmd.Flags()
@@ -64,7 +65,7 @@ func newInstanceLedger(reg *Registries) *cobra.Command {
 }
 
 // openLedger opens a ledger by the repository in which it began.
-func openLedger(reg *Registries, f *KeyFlags, reference string) (*ledger.Ledger, error) {
+func openLedger(reg *cli.Registries, f *cli.KeyFlags, reference string) (*ledger.Ledger, error) {
 	o, err := f.StateOptions(reg.App)
 	if err != nil {
 		return nil, err

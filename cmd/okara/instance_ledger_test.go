@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -64,13 +65,13 @@ func TestInstanceLedger(t *testing.T) {
 		}
 	}
 	repository := host + "/acme/ledger"
-	want("not said", ExitUsage, "", "--accept is needed", repository)
-	want("not confirmed", ExitUsage, "", "--force", repository, "--accept")
-	want("a server leads", ExitConflict, "", "a server leads from it", repository, "--accept", "--force")
+	want("not said", cli.ExitUsage, "", "--accept is needed", repository)
+	want("not confirmed", cli.ExitUsage, "", "--force", repository, "--accept")
+	want("a server leads", cli.ExitConflict, "", "a server leads from it", repository, "--accept", "--force")
 	stop()
-	want("accepted", ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--force")
-	want("an empty one", ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--force", "--json")
-	want("nowhere", ExitUsage, "", "", "--accept", "--force")
+	want("accepted", cli.ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--force")
+	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--force", "--json")
+	want("nowhere", cli.ExitUsage, "", "", "--accept", "--force")
 	startLeader(t, host)() // who comes next goes on with it
 }
 
@@ -84,8 +85,8 @@ func TestInstanceClock(t *testing.T) {
 		out, errOut string
 		before      func()
 	}{
-		{name: "not said", who: "admin-a", code: ExitUsage, errOut: "--accept is needed"},
-		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: ExitDenied},
+		{name: "not said", who: "admin-a", code: cli.ExitUsage, errOut: "--accept is needed"},
+		{name: "by who may not", who: "use-anna", args: []string{"--accept"}, code: cli.ExitDenied},
 		{name: "nothing waited", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; nothing waited for it\n"},
 		{
 			name: "held", who: "admin-a", args: []string{"--accept"}, out: "the clock is accepted; expiry waited: they differ by an hour\n",

@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newInstanceList(reg *Registries) *cobra.Command {
+func newInstanceList(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var filter portalclient.Filter
 	var all bool
@@ -45,7 +46,7 @@ without --all.
 			if list.Limit > 0 {
 				reg.Note("you have %d of %d instances", list.Used, list.Limit)
 			}
-			return reg.PrintResult(list, Table(rows))
+			return reg.PrintResult(list, cli.Table(rows))
 		}),
 	}
 	f.add(reg, cmd, false)

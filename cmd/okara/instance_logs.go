@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newInstanceLogs(reg *Registries) *cobra.Command {
+func newInstanceLogs(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var n int
 	var follow, plan bool
@@ -57,21 +58,21 @@ between, it goes on with another one. Ctrl-C ends the printing only.
 	return cmd
 }
 
-func followLog(ctx context.Context, a *App, c *portalclient.Client, id string, n int) error {
+func followLog(ctx context.Context, a *cli.App, c *portalclient.Client, id string, n int) error {
 	result, err := c.Follow(ctx, id, n, a.Out)
 	a.Printed = true
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return WithHint(fmt.Errorf("the run goes on by itself: %w", ctx.Err()), "follow it again with `okara instance logs %s -f`", id)
+		return cli.WithHint(fmt.Errorf("the run goes on by itself: %w", ctx.Err()), "follow it again with `okara instance logs %s -f`", id)
 	case err != nil:
 		return err
 	case result == "failed" || result == "lost":
-		return WithHint(PartlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` says what comes next", id)
+		return cli.WithHint(cli.PartlyError("run %d: %s", n, text.Line(result)), "`okara instance show %s` says what comes next", id)
 	}
 	return nil
 }
 
-func printLog(ctx context.Context, a *App, c *portalclient.Client, id string, n int, plan bool) error {
+func printLog(ctx context.Context, a *cli.App, c *portalclient.Client, id string, n int, plan bool) error {
 	open := c.Log
 	if plan {
 		open = c.Plan

@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-func newInstanceOutputs(reg *Registries) *cobra.Command {
+func newInstanceOutputs(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var reveal bool
 	cmd := &cobra.Command{
@@ -35,12 +36,12 @@ one as the state has it, which the server records.
 					return err
 				}
 				value := valueText(one.Value)
-				if IsTerminal(reg.Out) {
+				if cli.IsTerminal(reg.Out) {
 					value = text.Block(value)
 				}
 				return reg.PrintExact(one, value)
 			case reveal:
-				return UsageError("--reveal is for one output; name it")
+				return cli.UsageError("--reveal is for one output; name it")
 			}
 			return printOutputs(ctx, reg.App, c, args)
 		}),
@@ -50,7 +51,7 @@ one as the state has it, which the server records.
 	return cmd
 }
 
-func printOutputs(ctx context.Context, a *App, c *portalclient.Client, args []string) error {
+func printOutputs(ctx context.Context, a *cli.App, c *portalclient.Client, args []string) error {
 	all, err := c.Outputs(ctx, args[0])
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func printOutputs(ctx context.Context, a *App, c *portalclient.Client, args []st
 	if len(args) == 2 {
 		v, ok := all.Outputs[args[1]]
 		if !ok {
-			return UsageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
+			return cli.UsageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
 		}
 		return a.PrintResult(v, valueText(v))
 	}
@@ -66,5 +67,5 @@ func printOutputs(ctx context.Context, a *App, c *portalclient.Client, args []st
 	for _, name := range slices.Sorted(maps.Keys(all.Outputs)) {
 		rows = append(rows, []string{name, valueText(all.Outputs[name])})
 	}
-	return a.PrintResult(all, Table(rows))
+	return a.PrintResult(all, cli.Table(rows))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	runs "github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // maxOrder bounds what a run is told, in bytes: a spec with all that its
@@ -18,7 +19,7 @@ const maxOrder = 16 << 20
 
 // newInstanceRun is what a server starts for each attempt of a run: it has no
 // other use. It outlives the server.
-func newInstanceRun(a *App) *cobra.Command {
+func newInstanceRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instance-run",
 		Short:  "Execute one attempt of a run, as standard input says",

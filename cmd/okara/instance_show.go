@@ -15,9 +15,10 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newInstanceShow(reg *Registries) *cobra.Command {
+func newInstanceShow(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:     "show ID",
@@ -60,7 +61,7 @@ func instanceText(one api.Instance, now time.Time) string {
 		add("", "waits for approval, asked for by "+personWords(p.By))
 	}
 	if !one.ExpiresAt.IsZero() {
-		add("ends", Timestamp(one.ExpiresAt)+", in "+left(one.ExpiresAt, now))
+		add("ends", cli.Timestamp(one.ExpiresAt)+", in "+left(one.ExpiresAt, now))
 	}
 	if one.ExtendsMax > 0 {
 		add("extended", fmt.Sprintf("%d of %d times", one.Extends, one.ExtendsMax))
@@ -77,9 +78,9 @@ func instanceText(one api.Instance, now time.Time) string {
 		add("output", name+" = "+valueText(one.Outputs[name]))
 	}
 	for _, e := range one.Events {
-		add("event", strings.TrimSpace(Timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+e.Detail))
+		add("event", strings.TrimSpace(cli.Timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+e.Detail))
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
 // valueText is a text as it is, and any other value as JSON.

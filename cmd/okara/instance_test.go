@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // portalHome is the home of somebody who launches at a server in memory.
@@ -41,7 +42,7 @@ func (h *portalHome) create(t *testing.T, who, template string) string {
 	t.Helper()
 	code, out, errOut := h.as(t, who, "instance", "create", template)
 	id, _, ok := strings.Cut(out, " ")
-	if code != ExitOK || !ok || len(id) != 10 {
+	if code != cli.ExitOK || !ok || len(id) != 10 {
 		t.Fatalf("create %s: %d %q %q", template, code, out, errOut)
 	}
 	return id
@@ -70,7 +71,7 @@ func TestInstanceCommands(t *testing.T) {
 	}{
 		{name: "list", who: "use-anna", args: []string{"instance", "list"}, out: `(?m)^ID +TEMPLATE.*\n` + id + ` +lab/vpc +provisioning +Name of use-anna`},
 		{
-			name: "logs of what has none", who: "use-anna", args: []string{"instance", "logs", id, "--run", "7"}, code: ExitNotFound, errOut: "no such run",
+			name: "logs of what has none", who: "use-anna", args: []string{"instance", "logs", id, "--run", "7"}, code: cli.ExitNotFound, errOut: "no such run",
 			then: func() { h.Store.Finish(t, id, finished(lifecycle.Done, "")) },
 		},
 		{name: "wait", who: "use-anna", args: []string{"instance", "wait", id}, out: "^" + id + " ready\n$"},
@@ -79,34 +80,34 @@ func TestInstanceCommands(t *testing.T) {
 		{name: "outputs", who: "use-anna", args: []string{"instance", "outputs", id}, out: `(?m)^password +\(sensitive\)\nurl +https://x.example/$`},
 		{name: "one output", who: "use-anna", args: []string{"instance", "outputs", id, "url"}, out: `^https://x.example/\n$`},
 		{name: "reveal", who: "use-anna", args: []string{"instance", "outputs", id, "password", "--reveal"}, out: `^hunter2\n$`},
-		{name: "reveal as an admin", who: "admin-a", args: []string{"instance", "outputs", id, "password", "--reveal"}, code: ExitDenied, errOut: "that takes its owner"},
-		{name: "reveal nothing", who: "use-anna", args: []string{"instance", "outputs", id, "--reveal"}, code: ExitUsage, errOut: "name it"},
+		{name: "reveal as an admin", who: "admin-a", args: []string{"instance", "outputs", id, "password", "--reveal"}, code: cli.ExitDenied, errOut: "that takes its owner"},
+		{name: "reveal nothing", who: "use-anna", args: []string{"instance", "outputs", id, "--reveal"}, code: cli.ExitUsage, errOut: "name it"},
 		{name: "logs", who: "use-anna", args: []string{"instance", "logs", id}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
 		{name: "logs followed", who: "use-anna", args: []string{"instance", "logs", id, "-f"}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
-		{name: "logs as a reader", who: "read-r", args: []string{"instance", "logs", id}, code: ExitDenied, errOut: "403"},
+		{name: "logs as a reader", who: "read-r", args: []string{"instance", "logs", id}, code: cli.ExitDenied, errOut: "403"},
 		{name: "plan", who: "approve-b", args: []string{"instance", "logs", id, "--run", "1", "--plan"}, out: "^Plan: 1 to add\n$"},
 		{name: "extend", who: "use-anna", args: []string{"instance", "extend", id}, out: "^" + id + " ready\n$", errOut: "it ends at"},
 		{name: "extend again", who: "use-anna", args: []string{"instance", "extend", id}, out: "ready"},
-		{name: "extend too often", who: "use-anna", args: []string{"instance", "extend", id}, code: ExitConflict, errOut: "(?s)extended 2 of 2 times.*hint: `okara instance show " + id},
-		{name: "extend by nonsense", who: "use-anna", args: []string{"instance", "extend", id, "--by", "long"}, code: ExitUsage, errOut: "time span"},
+		{name: "extend too often", who: "use-anna", args: []string{"instance", "extend", id}, code: cli.ExitConflict, errOut: "(?s)extended 2 of 2 times.*hint: `okara instance show " + id},
+		{name: "extend by nonsense", who: "use-anna", args: []string{"instance", "extend", id, "--by", "long"}, code: cli.ExitUsage, errOut: "time span"},
 		{name: "update", who: "use-anna", args: []string{"instance", "update", id, "--name", "demo"}, out: "ready"},
 		{name: "a name that turns text", who: "use-anna", args: []string{"instance", "update", id, "--name", "gpj\u202e.exe\u200b"}, out: "ready"},
 		{name: "list it", who: "use-anna", args: []string{"instance", "list"}, out: "gpj\ufffd.exe\ufffd\n$"},
-		{name: "update what stays", who: "use-anna", args: []string{"instance", "update", id, "-p", "secret=x"}, code: ExitUsage, errOut: "secret"},
+		{name: "update what stays", who: "use-anna", args: []string{"instance", "update", id, "-p", "secret=x"}, code: cli.ExitUsage, errOut: "secret"},
 		{name: "protect", who: "use-anna", args: []string{"instance", "protect", id}, out: "ready"},
-		{name: "destroy protected", who: "use-anna", args: []string{"instance", "destroy", id}, code: ExitConflict, errOut: "hint: .*unprotect " + id},
+		{name: "destroy protected", who: "use-anna", args: []string{"instance", "destroy", id}, code: cli.ExitConflict, errOut: "hint: .*unprotect " + id},
 		{name: "unprotect", who: "use-anna", args: []string{"instance", "unprotect", id}, out: "ready"},
-		{name: "retry", who: "use-anna", args: []string{"instance", "retry", id}, code: ExitConflict, errOut: "retr"},
-		{name: "cancel", who: "use-anna", args: []string{"instance", "cancel", id}, code: ExitConflict},
-		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: ExitNotFound, errOut: "no instance"},
-		{name: "transfer by who may not", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:somebody"}, code: ExitUsage, errOut: "an admin"},
-		{name: "orphan by who may not", who: "use-anna", args: []string{"instance", "orphan", id, "--reason", "x"}, code: ExitDenied, errOut: "an admin"},
-		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: ExitConflict, errOut: "nothing of instance " + id + " waits for approval"},
-		{name: "approve what does not wait", who: "approve-b", args: []string{"instance", "approve", id, "--plan", "x"}, code: ExitConflict},
-		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: ExitNotFound, errOut: "no such template"},
-		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: ExitUsage, errOut: "parameters/size"},
-		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: ExitUsage, errOut: "twice"},
-		{name: "no id", who: "use-anna", args: []string{"instance", "show", "../me"}, code: ExitNotFound},
+		{name: "retry", who: "use-anna", args: []string{"instance", "retry", id}, code: cli.ExitConflict, errOut: "retr"},
+		{name: "cancel", who: "use-anna", args: []string{"instance", "cancel", id}, code: cli.ExitConflict},
+		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: cli.ExitNotFound, errOut: "no instance"},
+		{name: "transfer by who may not", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:somebody"}, code: cli.ExitUsage, errOut: "an admin"},
+		{name: "orphan by who may not", who: "use-anna", args: []string{"instance", "orphan", id, "--reason", "x"}, code: cli.ExitDenied, errOut: "an admin"},
+		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: cli.ExitConflict, errOut: "nothing of instance " + id + " waits for approval"},
+		{name: "approve what does not wait", who: "approve-b", args: []string{"instance", "approve", id, "--plan", "x"}, code: cli.ExitConflict},
+		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: cli.ExitNotFound, errOut: "no such template"},
+		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: cli.ExitUsage, errOut: "parameters/size"},
+		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: cli.ExitUsage, errOut: "twice"},
+		{name: "no id", who: "use-anna", args: []string{"instance", "show", "../me"}, code: cli.ExitNotFound},
 		{
 			name: "destroy", who: "use-anna", args: []string{"instance", "destroy", id}, out: "^" + id + " destroying\n$",
 			then: func() {
@@ -139,7 +140,7 @@ func TestInstanceQuota(t *testing.T) {
 		ids = append(ids, h.create(t, "use-anna", "lab/vpc"))
 	}
 	code, _, errOut := h.as(t, "use-anna", "instance", "create", "lab/vpc")
-	if code != ExitConflict || !strings.Contains(errOut, "you have 3 of 3 instances") || !strings.Contains(errOut, "hint: destroy one") {
+	if code != cli.ExitConflict || !strings.Contains(errOut, "you have 3 of 3 instances") || !strings.Contains(errOut, "hint: destroy one") {
 		t.Errorf("%d %s", code, errOut)
 	}
 	for _, id := range ids {
@@ -147,7 +148,7 @@ func TestInstanceQuota(t *testing.T) {
 			t.Errorf("%s does not name %s", errOut, id)
 		}
 	}
-	if code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/vpc", "--json"); code != ExitConflict || !strings.Contains(out, `"code": 4`) {
+	if code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/vpc", "--json"); code != cli.ExitConflict || !strings.Contains(out, `"code": 4`) {
 		t.Errorf("as JSON: %d %s %s", code, out, errOut)
 	}
 }
@@ -157,20 +158,20 @@ func TestInstanceApproval(t *testing.T) {
 	h := newPortalHome(t)
 	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
 	var one api.Instance
-	if err := json.Unmarshal([]byte(out), &one); code != ExitOK || err != nil || one.Phase != "requested" || one.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
+	if err := json.Unmarshal([]byte(out), &one); code != cli.ExitOK || err != nil || one.Phase != "requested" || one.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan+"0"); code != ExitConflict || !strings.Contains(errOut, "changed since you looked") {
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan+"0"); code != cli.ExitConflict || !strings.Contains(errOut, "changed since you looked") {
 		t.Errorf("another plan: %d %s", code, errOut)
 	}
-	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan); code != ExitOK || out != one.ID+" provisioning\n" {
+	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan); code != cli.ExitOK || out != one.ID+" provisioning\n" {
 		t.Errorf("%d %s %s", code, out, errOut)
 	}
 	id := h.create(t, "use-anna", "lab/asked")
-	if code, out, errOut := h.as(t, "approve-b", "instance", "reject", id, "--reason", "too large"); code != ExitOK || out != id+" rejected\n" {
+	if code, out, errOut := h.as(t, "approve-b", "instance", "reject", id, "--reason", "too large"); code != cli.ExitOK || out != id+" rejected\n" {
 		t.Errorf("reject: %d %s %s", code, out, errOut)
 	}
-	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id); code != ExitPartly || !strings.Contains(errOut, "was rejected") {
+	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id); code != cli.ExitPartly || !strings.Contains(errOut, "was rejected") {
 		t.Errorf("wait for what was rejected: %d %s", code, errOut)
 	}
 }
@@ -183,13 +184,13 @@ func TestInstanceFailed(t *testing.T) {
 	h.Results.Append("Error: no\n")
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "no such zone", Resources: -1})
 	code, out, errOut := h.as(t, "use-anna", "instance", "wait", id)
-	if code != ExitPartly || out != id+" failed\n" || !strings.Contains(errOut, "no such zone") || !strings.Contains(errOut, "okara instance retry "+id) {
+	if code != cli.ExitPartly || out != id+" failed\n" || !strings.Contains(errOut, "no such zone") || !strings.Contains(errOut, "okara instance retry "+id) {
 		t.Errorf("wait: %d %q %q", code, out, errOut)
 	}
-	if code, _, _ := h.as(t, "use-anna", "instance", "logs", id, "-f"); code != ExitPartly {
+	if code, _, _ := h.as(t, "use-anna", "instance", "logs", id, "-f"); code != cli.ExitPartly {
 		t.Errorf("logs: %d", code)
 	}
-	if code, out, errOut := h.as(t, "use-anna", "instance", "retry", id); code != ExitOK || out != id+" provisioning\n" {
+	if code, out, errOut := h.as(t, "use-anna", "instance", "retry", id); code != cli.ExitOK || out != id+" provisioning\n" {
 		t.Errorf("retry: %d %s %s", code, out, errOut)
 	}
 }
@@ -210,7 +211,7 @@ func TestInstanceInterrupted(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
-	if code := <-done; code != ExitInterrupted || !strings.Contains(errOut.String(), "goes on by itself") || !strings.Contains(errOut.String(), "okara instance wait "+id) {
+	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(errOut.String(), "goes on by itself") || !strings.Contains(errOut.String(), "okara instance wait "+id) {
 		t.Errorf("%d %s", code, errOut.String())
 	}
 	if got := h.Store.Record(t, id).Phase; got != lifecycle.Provisioning {
@@ -230,7 +231,7 @@ func TestInstanceComplete(t *testing.T) {
 		{[]string{"__complete", "instance", "create", "lab/p"}, "lab/planned\t\nlab/pool\t"},
 	} {
 		code, out, errOut := h.as(t, "use-anna", tt.args...)
-		if code != ExitOK || !strings.HasPrefix(strings.ReplaceAll(out, "\t\n", "\n"), strings.ReplaceAll(tt.want, "\t\n", "\n")[:10]) {
+		if code != cli.ExitOK || !strings.HasPrefix(strings.ReplaceAll(out, "\t\n", "\n"), strings.ReplaceAll(tt.want, "\t\n", "\n")[:10]) {
 			t.Errorf("%v: %d %q %q", tt.args, code, out, errOut)
 		}
 	}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // newInstanceVerb is a command that changes one instance and takes nothing but its
 // id.
-func newInstanceVerb(reg *Registries, verb, short, long string) *cobra.Command {
+func newInstanceVerb(reg *cli.Registries, verb, short, long string) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use: verb + " ID", Short: short, Long: long + "\n\n" + instanceHelp,
@@ -27,32 +28,32 @@ func newInstanceVerb(reg *Registries, verb, short, long string) *cobra.Command {
 	return cmd
 }
 
-func newInstanceRetry(reg *Registries) *cobra.Command {
+func newInstanceRetry(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "retry", "Try again what failed",
 		`Try again what failed: the run of an instance that is failed, or the destroying of
 one that is destroy_failed.`)
 }
 
-func newInstanceCancel(reg *Registries) *cobra.Command {
+func newInstanceCancel(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "cancel", "End what an instance does now",
 		`End what an instance does now: its run is interrupted, a request or a plan that
 waits for approval is withdrawn. What was made stays until it is destroyed.`)
 }
 
-func newInstanceProtect(reg *Registries) *cobra.Command {
+func newInstanceProtect(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "protect", "Keep an instance from being destroyed",
 		`Keep an instance from being destroyed, by its end as well. Owners may where the
 template says so, and their protection ends some time after the end of the instance;
 an admin's does not.`)
 }
 
-func newInstanceUnprotect(reg *Registries) *cobra.Command {
+func newInstanceUnprotect(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "unprotect", "Let an instance be destroyed again",
 		`Let an instance be destroyed again, at its end or by its owner. What an admin
 protected only an admin lets go.`)
 }
 
-func newInstanceDestroy(reg *Registries) *cobra.Command {
+func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var wait bool
 	cmd := &cobra.Command{
@@ -82,7 +83,7 @@ func newInstanceDestroy(reg *Registries) *cobra.Command {
 	return cmd
 }
 
-func newInstanceExtend(reg *Registries) *cobra.Command {
+func newInstanceExtend(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var by, reason string
 	cmd := &cobra.Command{
@@ -100,7 +101,7 @@ says. An admin may say how much longer.
 			if by != "" {
 				var err error
 				if body.By, err = api.ParseDuration(by); err != nil {
-					return UsageError("--by %w", err)
+					return cli.UsageError("--by %w", err)
 				}
 			}
 			one, err := c.Verb(ctx, args[0], "extend", body)
@@ -108,9 +109,9 @@ says. An admin may say how much longer.
 				return err
 			}
 			if one.Pending != nil && one.Pending.What == api.PendingExtend {
-				reg.Note("the extension until %s waits until somebody approves it", Timestamp(one.Pending.Until))
+				reg.Note("the extension until %s waits until somebody approves it", cli.Timestamp(one.Pending.Until))
 			} else {
-				reg.Note("it ends at %s", Timestamp(one.ExpiresAt))
+				reg.Note("it ends at %s", cli.Timestamp(one.ExpiresAt))
 			}
 			return printInstance(reg.App, one)
 		}),
@@ -121,7 +122,7 @@ says. An admin may say how much longer.
 	return cmd
 }
 
-func newInstanceUpdate(reg *Registries) *cobra.Command {
+func newInstanceUpdate(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var parameters []string
 	var name, version, reason string
@@ -173,7 +174,7 @@ nothing runs for it.
 }
 
 // newInstanceReason is a command that changes one instance and takes a reason.
-func newInstanceReason(reg *Registries, verb, short, long, example string) *cobra.Command {
+func newInstanceReason(reg *cli.Registries, verb, short, long, example string) *cobra.Command {
 	var f portalFlags
 	var reason string
 	cmd := &cobra.Command{
@@ -182,7 +183,7 @@ func newInstanceReason(reg *Registries, verb, short, long, example string) *cobr
 		Args:    cobra.ExactArgs(1),
 		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if reason == "" {
-				return api.Instance{}, UsageError("--reason is missing")
+				return api.Instance{}, cli.UsageError("--reason is missing")
 			}
 			return c.Verb(ctx, id, verb, api.Reason{Reason: reason})
 		}),
@@ -192,19 +193,19 @@ func newInstanceReason(reg *Registries, verb, short, long, example string) *cobr
 	return cmd
 }
 
-func newInstanceReject(reg *Registries) *cobra.Command {
+func newInstanceReject(reg *cli.Registries) *cobra.Command {
 	return newInstanceReason(reg, "reject", "Refuse a request or a plan of somebody else",
 		`Refuse a request or a plan of somebody else. An instance that was ready before stays
 as it was; any other is destroyed.`, "too large for a test")
 }
 
-func newInstanceOrphan(reg *Registries) *cobra.Command {
+func newInstanceOrphan(reg *cli.Registries) *cobra.Command {
 	return newInstanceReason(reg, "orphan", "Leave the resources of an instance to people",
 		`Leave the resources of an instance to people: nothing is destroyed, and okara looks
 after it no more. Its state stays. For admins, where destroying cannot succeed.`, "the account is closed")
 }
 
-func newInstanceTransfer(reg *Registries) *cobra.Command {
+func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var to api.Transfer
 	cmd := &cobra.Command{
@@ -220,7 +221,7 @@ gets it.
 		Args: cobra.ExactArgs(1),
 		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if to.To == "" {
-				return api.Instance{}, UsageError("--to is missing")
+				return api.Instance{}, cli.UsageError("--to is missing")
 			}
 			return c.Verb(ctx, id, "transfer", to)
 		}),

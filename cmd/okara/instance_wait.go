@@ -13,10 +13,11 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-func newInstanceWait(reg *Registries) *cobra.Command {
+func newInstanceWait(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -50,7 +51,7 @@ const waitPause = 2 * time.Second
 
 // waitForInstance waits until an instance has done what it does, prints it, and returns an
 // error if it failed.
-func waitForInstance(ctx context.Context, a *App, c *portalclient.Client, id string) error {
+func waitForInstance(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
 	said := ""
 	for {
 		one, err := c.Instance(ctx, id)
@@ -76,7 +77,7 @@ func waitForInstance(ctx context.Context, a *App, c *portalclient.Client, id str
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			format = "instance %s is not done yet; it goes on by itself"
 		}
-		return WithHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+		return cli.WithHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 	}
 }
 
@@ -108,16 +109,16 @@ func waitLine(one api.Instance) string {
 }
 
 // waited prints how an instance is in the end.
-func waited(a *App, one api.Instance) error {
+func waited(a *cli.App, one api.Instance) error {
 	if err := printInstance(a, one); err != nil {
 		return err
 	}
 	switch one.Phase {
 	case "failed", "destroy_failed":
-		err := PartlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
-		return WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
+		err := cli.PartlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
+		return cli.WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
 	case "rejected":
-		return PartlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
+		return cli.PartlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
 	case "requested", "planned":
 		a.Note("it waits until somebody approves it")
 	}

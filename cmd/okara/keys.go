@@ -12,11 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-func newKeys(a *App) *cobra.Command {
-	keys := Parent("keys", "artifacts", "Make and list the keys that sign providers")
+func newKeys(a *cli.App) *cobra.Command {
+	keys := cli.Parent("keys", "artifacts", "Make and list the keys that sign providers")
 	keys.Long = `Make and list the OpenPGP keys that sign providers.
 
 A private key is a file that only its owner may read, by default in
@@ -27,7 +28,7 @@ key, with the extension .pub.asc. Private keys never go to a server or a registr
 }
 
 // keysDir is the folder for keys; --dir names another.
-func keysDir(a *App, dir string) (signing.KeyDir, error) {
+func keysDir(a *cli.App, dir string) (signing.KeyDir, error) {
 	if dir != "" {
 		return signing.KeyDir(dir), nil
 	}
@@ -35,14 +36,14 @@ func keysDir(a *App, dir string) (signing.KeyDir, error) {
 	if config == "" {
 		home := a.Getenv("HOME")
 		if home == "" {
-			return "", UsageError("neither XDG_CONFIG_HOME nor HOME is set; name a folder with --dir")
+			return "", cli.UsageError("neither XDG_CONFIG_HOME nor HOME is set; name a folder with --dir")
 		}
 		config = filepath.Join(home, ".config")
 	}
 	return signing.KeyDir(filepath.Join(config, "okara", "keys")), nil
 }
 
-func newKeysNew(a *App) *cobra.Command {
+func newKeysNew(a *cli.App) *cobra.Command {
 	var dir, passphraseFile string
 	var o signing.KeyOptions
 	var cosign bool
@@ -59,7 +60,7 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if days < 1 {
-				return UsageError("--days %d: a key is valid for at least one day", days)
+				return cli.UsageError("--days %d: a key is valid for at least one day", days)
 			}
 			folder, err := keysDir(a, dir)
 			if err != nil {
@@ -83,14 +84,14 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 	return cmd
 }
 
-func saveNewKey(a *App, dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
+func saveNewKey(a *cli.App, dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
 	passphrase, err := readPassphrase(a, passphraseFile)
 	if err != nil {
 		return err
 	}
 	key, err := signing.NewKey(o)
 	if err != nil {
-		return UsageError("%w", err)
+		return cli.UsageError("%w", err)
 	}
 	info, err := dir.Save(key, passphrase)
 	if err != nil {
@@ -100,14 +101,14 @@ func saveNewKey(a *App, dir signing.KeyDir, o signing.KeyOptions, passphraseFile
 	return a.PrintResult(info, info.ID+"\t"+info.Private)
 }
 
-func noteUnprotected(a *App, passphrase []byte) {
+func noteUnprotected(a *cli.App, passphrase []byte) {
 	if len(passphrase) == 0 {
 		a.Note("the private key is not protected by a passphrase: keep the file safe")
 	}
 }
 
 // saveNewCosignKey makes a key for cosign signatures.
-func saveNewCosignKey(a *App, dir signing.KeyDir) error {
+func saveNewCosignKey(a *cli.App, dir signing.KeyDir) error {
 	private, public, err := signing.NewCosignKey()
 	if err != nil {
 		return err
@@ -117,13 +118,13 @@ func saveNewCosignKey(a *App, dir signing.KeyDir) error {
 	}
 	info, err := dir.SaveCosign(private, public)
 	if err != nil {
-		return UsageError("%w", err)
+		return cli.UsageError("%w", err)
 	}
 	noteUnprotected(a, nil)
 	return a.PrintResult(info, info.Private)
 }
 
-func newKeysList(a *App) *cobra.Command {
+func newKeysList(a *cli.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -158,10 +159,10 @@ func keyTable(infos []signing.StoredKey) string {
 		}
 		rows = append(rows, []string{k.ID, expires, k.UserID, cmp.Or(k.Private, k.Public)})
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
-func newKeysExport(a *App) *cobra.Command {
+func newKeysExport(a *cli.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "export ID",
@@ -192,7 +193,7 @@ func newKeysExport(a *App) *cobra.Command {
 func findKey(dir signing.KeyDir, id string) (signing.StoredKey, error) {
 	k, ok, err := dir.Find(id)
 	if err == nil && !ok {
-		err = WithHint(&ExitError{Code: ExitNotFound, Err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows those that are there")
+		err = cli.WithHint(&cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows those that are there")
 	}
 	return k, err
 }

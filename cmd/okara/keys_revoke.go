@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newKeysImport(a *App) *cobra.Command {
+func newKeysImport(a *cli.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -29,11 +31,11 @@ when it is used.`,
 			}
 			b, err := os.ReadFile(args[0])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			infos, err := folder.Import(b)
 			if err != nil {
-				return UsageError("%s: %w", args[0], err)
+				return cli.UsageError("%s: %w", args[0], err)
 			}
 			return a.PrintResult(infos, keyTable(infos))
 		},
@@ -42,7 +44,7 @@ when it is used.`,
 	return cmd
 }
 
-func newKeysRevoke(a *App) *cobra.Command {
+func newKeysRevoke(a *cli.App) *cobra.Command {
 	var dir, reason, passphraseFile string
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
@@ -65,7 +67,7 @@ configuration names the ID in revoked_keys.`,
 			}
 			info, err := folder.Revoke(strings.ToUpper(args[0]), reason, passphrase)
 			if errors.Is(err, os.ErrNotExist) {
-				return &ExitError{Code: ExitNotFound, Err: fmt.Errorf("no private key %s in %s", args[0], folder)}
+				return &cli.ExitError{Code: cli.ExitNotFound, Err: fmt.Errorf("no private key %s in %s", args[0], folder)}
 			}
 			if err != nil {
 				return err

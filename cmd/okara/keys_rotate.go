@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -17,7 +18,7 @@ type rotated struct {
 	New signing.StoredKey `json:"new"`
 }
 
-func newKeysRotate(a *App) *cobra.Command {
+func newKeysRotate(a *cli.App) *cobra.Command {
 	var dir, passphraseFile string
 	var days int
 	cmd := &cobra.Command{
@@ -40,7 +41,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if days < 1 {
-				return UsageError("--days %d: a key is valid for at least one day", days)
+				return cli.UsageError("--days %d: a key is valid for at least one day", days)
 			}
 			folder, err := keysDir(a, dir)
 			if err != nil {

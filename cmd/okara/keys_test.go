@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -31,21 +32,21 @@ func TestKeysRotate(t *testing.T) {
 			t.Errorf("sign: %q, want %q", got, want)
 		}
 	}
-	if code := verify("acme/dns", made.New.Public); code != ExitFailure {
+	if code := verify("acme/dns", made.New.Public); code != cli.ExitFailure {
 		t.Errorf("the new key before it signed: exit %d", code)
 	}
 	sign("acme/dns@1.0.0 signed\n")
 	sign("acme/dns@1.0.0 is signed already\n")
 	for _, public := range []string{made.Old.Public, made.New.Public} {
-		if code := verify("acme/dns", public); code != ExitOK {
+		if code := verify("acme/dns", public); code != cli.ExitOK {
 			t.Errorf("%s: exit %d", public, code)
 		}
 	}
 	sign("acme/dns@1.0.0 signed\n", "--replace")
-	if code := verify("acme/dns", made.Old.Public); code != ExitFailure {
+	if code := verify("acme/dns", made.Old.Public); code != cli.ExitFailure {
 		t.Errorf("the old key that was replaced: exit %d", code)
 	}
-	if code := verify("acme/dns", made.New.Public); code != ExitOK {
+	if code := verify("acme/dns", made.New.Public); code != cli.ExitOK {
 		t.Errorf("the new key alone: exit %d", code)
 	}
 }

@@ -14,14 +14,15 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func newList(reg *Registries) *cobra.Command {
-	var server ServerFlags
+func newList(reg *cli.Registries) *cobra.Command {
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "list [ADDRESS]",
 		Short: "List modules and providers, or the versions of one",
@@ -47,7 +48,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if len(args) == 1 {
 				var err error
 				if it, err = addr.ParseSelection(args[0]); err != nil {
-					return UsageError("%w", err)
+					return cli.UsageError("%w", err)
 				}
 			}
 			from, err := openLister(reg, server)
@@ -71,8 +72,8 @@ type lister interface {
 }
 
 // openLister returns the front-end of --server, else the registry.
-func openLister(reg *Registries, s ServerFlags) (lister, error) {
-	front, err := OpenFrontEnd(reg, s, nil)
+func openLister(reg *cli.Registries, s cli.ServerFlags) (lister, error) {
+	front, err := cli.OpenFrontEnd(reg, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func openLister(reg *Registries, s ServerFlags) (lister, error) {
 	return openRegistryLister(reg)
 }
 
-func openRegistryLister(reg *Registries) (lister, error) {
+func openRegistryLister(reg *cli.Registries) (lister, error) {
 	client, layout, err := reg.Client()
 	if err != nil {
 		return nil, err
@@ -125,13 +126,13 @@ func (f frontLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing
 func listHint(err error) error {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return WithHint(err, "give a token with --token-file FILE or OKARA_TOKEN, or log in with `tofu login HOST`")
+		return cli.WithHint(err, "give a token with --token-file FILE or OKARA_TOKEN, or log in with `tofu login HOST`")
 	case errors.Is(err, oci.ErrDenied):
-		return WithHint(err, "the token is valid, but none of the server's scopes and rules lets it read this")
+		return cli.WithHint(err, "the token is valid, but none of the server's scopes and rules lets it read this")
 	case errors.Is(err, oci.ErrNotFound):
-		return WithHint(err, "okara list --server URL without an address shows what there is; an okara serve older than this command has no such list")
+		return cli.WithHint(err, "okara list --server URL without an address shows what there is; an okara serve older than this command has no such list")
 	}
-	return ServerHint(err)
+	return cli.ServerHint(err)
 }
 
 // catalogLine is one module or provider in a list.
@@ -141,7 +142,7 @@ type catalogLine struct {
 	Repository string `json:"repository"`
 }
 
-func listCatalog(ctx context.Context, a *App, from lister) error {
+func listCatalog(ctx context.Context, a *cli.App, from lister) error {
 	entries, err := from.List(ctx)
 	if err != nil {
 		return err
@@ -152,7 +153,7 @@ func listCatalog(ctx context.Context, a *App, from lister) error {
 		lines = append(lines, catalogLine(e))
 		rows = append(rows, []string{e.Kind, e.Address})
 	}
-	return a.PrintResult(lines, Table(rows))
+	return a.PrintResult(lines, cli.Table(rows))
 }
 
 // versionLine is one version in a list.
@@ -177,7 +178,7 @@ func marksOf(s artifact.Status) marks {
 	return m
 }
 
-func listVersions(ctx context.Context, a *App, from lister, it addr.Selection) error {
+func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selection) error {
 	l, err := from.Versions(ctx, it.Item)
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func listVersions(ctx context.Context, a *App, from lister, it addr.Selection) e
 		lines = append(lines, versionLine{v.String(), marksOf(s)})
 		rows = append(rows, []string{v.String(), statusText(s)})
 	}
-	return a.PrintResult(lines, Table(rows))
+	return a.PrintResult(lines, cli.Table(rows))
 }
 
 // statusText describes a status in a few words, "" if there is nothing to say.

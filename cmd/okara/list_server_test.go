@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestListServer lists through a front-end: what the token may read, in the same
@@ -30,14 +32,14 @@ func TestListServer(t *testing.T) {
 		{"publish", "module", dir, "net/vpc/aws", "1.0.0"}, {"publish", "module", dir, "net/vpc/aws", "1.1.0"}, {"publish", "module", dir, "data/lake/aws", "1.0.0"},
 		{"deprecate", "net/vpc/aws@1.0.0", "-m", "too old", "--replacement", "1.1.0"}, {"yank", "net/vpc/aws@1.1.0", "-m", "broken"},
 	} {
-		if code, _, errOut := run(all, append(args, front...)...); code != ExitOK {
+		if code, _, errOut := run(all, append(args, front...)...); code != cli.ExitOK {
 			t.Fatalf("%v: %d\n%s", args, code, errOut)
 		}
 	}
 	for _, args := range [][]string{{"list", "net/vpc/aws"}, {"list", "net/vpc/aws", "--json"}, {"list", "net/vpc/aws@~> 1.0.0"}} {
 		_, want, _ := run(all, append(args, direct...)...)
 		code, got, errOut := run(all, append(args, front...)...)
-		if diff := cmp.Diff(got, want); code != ExitOK || diff != "" {
+		if diff := cmp.Diff(got, want); code != cli.ExitOK || diff != "" {
 			t.Errorf("%v: %d %s, server - registry +:\n%s", args, code, errOut, diff)
 		}
 	}
@@ -49,15 +51,15 @@ func TestListServer(t *testing.T) {
 		code        int
 		out, errOut string
 	}{
-		{"everything", all, nil, ExitOK, "^" + everything + "$", "^$"},
-		{"what a token may read", map[string]string{"OKARA_TOKEN": narrow}, nil, ExitOK, "^module +net/vpc/aws$", "^$"},
-		{"as JSON", map[string]string{"OKARA_TOKEN": narrow}, []string{"--json"}, ExitOK, `"address": "net/vpc/aws"`, "^$"},
-		{"no token", nil, nil, ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
-		{"a wrong token", map[string]string{"OKARA_TOKEN": "oks_ci_wrongwrongwrongwrong"}, nil, ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
-		{"elsewhere", map[string]string{"OKARA_TOKEN": narrow}, []string{"data/lake/aws"}, ExitDenied, "^$", "403 Forbidden.*\nhint: the token is valid"},
-		{"no such module", all, []string{"net/none/aws"}, ExitNotFound, "^$", "not found.*\nhint: okara list --server URL without"},
-		{"no such version", all, []string{"net/vpc/aws@>= 9.0.0"}, ExitNotFound, "^$", "net/vpc/aws has no version that >= 9.0.0 allows"},
-		{"no address", all, []string{"vpc"}, ExitUsage, "^$", "vpc"},
+		{"everything", all, nil, cli.ExitOK, "^" + everything + "$", "^$"},
+		{"what a token may read", map[string]string{"OKARA_TOKEN": narrow}, nil, cli.ExitOK, "^module +net/vpc/aws$", "^$"},
+		{"as JSON", map[string]string{"OKARA_TOKEN": narrow}, []string{"--json"}, cli.ExitOK, `"address": "net/vpc/aws"`, "^$"},
+		{"no token", nil, nil, cli.ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
+		{"a wrong token", map[string]string{"OKARA_TOKEN": "oks_ci_wrongwrongwrongwrong"}, nil, cli.ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
+		{"elsewhere", map[string]string{"OKARA_TOKEN": narrow}, []string{"data/lake/aws"}, cli.ExitDenied, "^$", "403 Forbidden.*\nhint: the token is valid"},
+		{"no such module", all, []string{"net/none/aws"}, cli.ExitNotFound, "^$", "not found.*\nhint: okara list --server URL without"},
+		{"no such version", all, []string{"net/vpc/aws@>= 9.0.0"}, cli.ExitNotFound, "^$", "net/vpc/aws has no version that >= 9.0.0 allows"},
+		{"no address", all, []string{"vpc"}, cli.ExitUsage, "^$", "vpc"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/files"
@@ -117,7 +118,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	case bytes.Equal(old, now):
 		return nil
 	case o.check:
-		return WithHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
+		return cli.WithHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
 	}
 	return files.Replace(name, now, 0o644)
 }
@@ -129,7 +130,7 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 	case err != nil:
 		return err
 	case policy != nil && o.from != "":
-		return UsageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
+		return cli.UsageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
 	case o.from != "":
 		to.Source, err = up.providerSource(o.from, o.own)
 		return err
@@ -162,10 +163,10 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 }
 
 // ownHost finds the host of the registry's own providers, and says so.
-func ownHost(ctx context.Context, a *App, d *depot.Depot, providers []addr.Provider) (string, error) {
+func ownHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []addr.Provider) (string, error) {
 	host, err := supply.OwnHost(ctx, d, providers)
 	if _, several := errors.AsType[*supply.OwnHostError](err); several {
-		return "", WithHint(err, "name the one of this registry with --own-host")
+		return "", cli.WithHint(err, "name the one of this registry with --own-host")
 	}
 	if host != "" {
 		a.Note("%s is taken for the host of the registry's own providers", host)
@@ -175,7 +176,7 @@ func ownHost(ctx context.Context, a *App, d *depot.Depot, providers []addr.Provi
 
 // printLocked prints what was done with each provider, or is to be done. What must
 // not be written is an error.
-func printLocked(a *App, name string, results []lockfile.Result, check bool) error {
+func printLocked(a *cli.App, name string, results []lockfile.Result, check bool) error {
 	var lines, conflicts, outdated []string
 	for _, r := range results {
 		if len(r.Missing) > 0 {
@@ -195,10 +196,10 @@ func printLocked(a *App, name string, results []lockfile.Result, check bool) err
 	switch {
 	case len(conflicts) > 0:
 		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
-		return WithHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
+		return cli.WithHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
 	case len(outdated) > 0:
 		err := fmt.Errorf("%s has versions that the configuration does not allow:\n%s\n%w", name, strings.Join(outdated, "\n"), oci.ErrExists)
-		return WithHint(err, "okara lock keeps the versions of the file; tofu init -upgrade, or removing the block, lets a new one be chosen")
+		return cli.WithHint(err, "okara lock keeps the versions of the file; tofu init -upgrade, or removing the block, lets a new one be chosen")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -27,7 +28,7 @@ type login struct {
 	Checked  bool   `json:"checked"`
 }
 
-func newLogin(reg *Registries) *cobra.Command {
+func newLogin(reg *cli.Registries) *cobra.Command {
 	var username string
 	var stdin, check, unchecked bool
 	cmd := &cobra.Command{
@@ -79,28 +80,28 @@ nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 }
 
 // readLogin takes what the flags do not give from standard input or asks.
-func readLogin(a *App, username string, stdin bool) (oci.Credential, error) {
+func readLogin(a *cli.App, username string, stdin bool) (oci.Credential, error) {
 	if stdin {
 		if username == "" {
-			return oci.Credential{}, UsageError("--password-stdin needs --username")
+			return oci.Credential{}, cli.UsageError("--password-stdin needs --username")
 		}
 		b, err := io.ReadAll(io.LimitReader(a.In, maxPassword+1))
 		if err != nil {
 			return oci.Credential{}, fmt.Errorf("read the password: %w", err)
 		}
 		if len(b) > maxPassword {
-			return oci.Credential{}, UsageError("the password on standard input is longer than %d bytes", maxPassword)
+			return oci.Credential{}, cli.UsageError("the password on standard input is longer than %d bytes", maxPassword)
 		}
 		return checkedLogin(username, strings.TrimRight(string(b), "\r\n"))
 	}
 	in, ok := a.In.(*os.File)
-	if !ok || !IsTerminal(in) {
-		return oci.Credential{}, WithHint(UsageError("no password given and standard input is not a terminal"),
+	if !ok || !cli.IsTerminal(in) {
+		return oci.Credential{}, cli.WithHint(cli.UsageError("no password given and standard input is not a terminal"),
 			"pipe the password in and add --username NAME --password-stdin")
 	}
 	if username == "" {
 		fmt.Fprint(a.Err, "Username: ")
-		line, err := ReadLine(in)
+		line, err := cli.ReadLine(in)
 		if err != nil {
 			return oci.Credential{}, fmt.Errorf("read the user name: %w", err)
 		}
@@ -118,42 +119,17 @@ func readLogin(a *App, username string, stdin bool) (oci.Credential, error) {
 func checkedLogin(username, password string) (oci.Credential, error) {
 	switch {
 	case username == "":
-		return oci.Credential{}, UsageError("the user name is empty")
+		return oci.Credential{}, cli.UsageError("the user name is empty")
 	case strings.Contains(username, ":"):
-		return oci.Credential{}, UsageError("the user name contains a colon, which registries cannot tell from the password")
+		return oci.Credential{}, cli.UsageError("the user name contains a colon, which registries cannot tell from the password")
 	case password == "":
-		return oci.Credential{}, UsageError("the password is empty")
+		return oci.Credential{}, cli.UsageError("the password is empty")
 	}
 	return oci.Credential{Username: username, Password: password}, nil
 }
 
-// maxLine bounds what readLine reads.
-const maxLine = 64 << 10
-
-// ReadLine reads up to a line end byte by byte, so that nothing of what
-// follows is taken away from the next reader.
-func ReadLine(in io.Reader) (string, error) {
-	var line []byte
-	for b := make([]byte, 1); len(line) < maxLine; {
-		n, err := in.Read(b)
-		if n == 1 {
-			if b[0] == '\n' {
-				return strings.TrimSpace(string(line)), nil
-			}
-			line = append(line, b[0])
-		}
-		if errors.Is(err, io.EOF) && len(line) > 0 {
-			return strings.TrimSpace(string(line)), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return "", errors.New("the line is too long")
-}
-
 // checkLogin asks the registry with these credentials and no others.
-func checkLogin(ctx context.Context, reg *Registries, host string, c oci.Credential) error {
+func checkLogin(ctx context.Context, reg *cli.Registries, host string, c oci.Credential) error {
 	o, err := reg.OCIOptions()
 	if err != nil {
 		return err
@@ -168,15 +144,15 @@ func checkLogin(ctx context.Context, reg *Registries, host string, c oci.Credent
 	err = client.Ping(ctx)
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
-		return WithHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
+		return cli.WithHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
 	case err != nil:
-		return WithHint(fmt.Errorf("nothing was kept: %w", err), "check the name of the registry; --no-check keeps the password unasked")
+		return cli.WithHint(fmt.Errorf("nothing was kept: %w", err), "check the name of the registry; --no-check keeps the password unasked")
 	}
 	return nil
 }
 
 // noteOther tells the user if another source wins over what was just kept.
-func noteOther(ctx context.Context, reg *Registries, host string, c oci.Credential) error {
+func noteOther(ctx context.Context, reg *cli.Registries, host string, c oci.Credential) error {
 	got, err := reg.Credentials().Credential(ctx, host, "")
 	if err != nil {
 		return err

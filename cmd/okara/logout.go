@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // logout is the result of the logout command.
@@ -16,7 +17,7 @@ type logout struct {
 	Removed []string `json:"removed"`
 }
 
-func newLogout(reg *Registries) *cobra.Command {
+func newLogout(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout HOST",
 		Short: "Remove the credentials that login has kept",
@@ -48,7 +49,7 @@ so if there are any.`,
 	}
 }
 
-func noteLeft(a *App, host string, list []credentials.Candidate) {
+func noteLeft(a *cli.App, host string, list []credentials.Candidate) {
 	for _, c := range list {
 		if c.Chosen && c.Source != credentials.Anonymous {
 			a.Note("note: %s still has credentials for %s", c.Location, host)

@@ -7,9 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newMan(a *App) *cobra.Command {
+func newMan(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages, one for each command",
@@ -20,7 +22,7 @@ okara-publish-module.1 and so on. The folder is made if it is missing.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true // the heading has the date

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -74,7 +75,7 @@ func newMirror(up *upstreams) *cobra.Command {
   okara mirror hashicorp/time --openpgp-key hashicorp.pub.asc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.lockFiles) == 0 {
-				return UsageError("name a provider or a module, or a lock file with --lockfile")
+				return cli.UsageError("name a provider or a module, or a lock file with --lockfile")
 			}
 			return nil
 		},
@@ -298,7 +299,7 @@ func (m *mirrorer) addLockFile(name string) error {
 }
 
 // printMirrored prints one line per version and a summary.
-func printMirrored(a *App, results []mirrorResult) error {
+func printMirrored(a *cli.App, results []mirrorResult) error {
 	count := map[string]int{}
 	var lines []string
 	for _, r := range results {
@@ -323,7 +324,7 @@ func printMirrored(a *App, results []mirrorResult) error {
 		a.Note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
 	}
 	if bad := count["refused"] + count["failed"]; bad > 0 {
-		return PartlyError("%d of %d versions were not mirrored", bad, len(results))
+		return cli.PartlyError("%d of %d versions were not mirrored", bad, len(results))
 	}
 	return nil
 }

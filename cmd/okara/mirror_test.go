@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -37,27 +38,27 @@ func TestMirrorStates(t *testing.T) {
 		summary string
 	}{
 		{
-			"planned", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, ExitOK,
+			"planned", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, cli.ExitOK,
 			map[string]string{good: "planned", bad: "planned"}, "2 planned, 0 skipped, 0 failed",
 		},
 		{
-			"unsigned", all, ExitPartly,
+			"unsigned", all, cli.ExitPartly,
 			map[string]string{good: "refused", bad: "refused", gone: "failed"}, "0 new, 0 skipped, 2 refused, 1 failed",
 		},
 		{
-			"first", append(all, "--allow-unsigned"), ExitPartly,
+			"first", append(all, "--allow-unsigned"), cli.ExitPartly,
 			map[string]string{good: "new", bad: "refused", gone: "failed"}, "1 new, 0 skipped, 1 refused, 1 failed",
 		},
 		{
-			"again", []string{"mirror", good, "--from", packed, "--registry", host}, ExitOK,
+			"again", []string{"mirror", good, "--from", packed, "--registry", host}, cli.ExitOK,
 			map[string]string{good: "skipped"}, "0 new, 1 skipped, 0 refused, 0 failed",
 		},
 		{
-			"planned again", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, ExitOK,
+			"planned again", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, cli.ExitOK,
 			map[string]string{good: "skipped", bad: "planned"}, "1 planned, 1 skipped, 0 failed",
 		},
 		{
-			"no origin", []string{"mirror", good, "--from", "https://127.0.0.1:1/", "--registry", host}, ExitPartly,
+			"no origin", []string{"mirror", good, "--from", "https://127.0.0.1:1/", "--registry", host}, cli.ExitPartly,
 			map[string]string{good: "failed"}, "0 new, 0 skipped, 0 refused, 1 failed",
 		},
 	} {

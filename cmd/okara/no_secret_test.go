@@ -19,6 +19,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // echo is a registry that lets nobody in and sends every header of a request
@@ -78,7 +80,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	wanted := map[string]bool{"auth emit": true, "auth token": true} // print the secret on purpose
 	elsewhere := map[string]bool{"serve": true}                      // runs until it is stopped
 	denied := 0
-	for _, c := range commandTree(newRoot(&App{Version: "test"})) {
+	for _, c := range commandTree(newRoot(&cli.App{Version: "test"})) {
 		path := strings.TrimPrefix(c.CommandPath(), "okara ")
 		if c.HasSubCommands() || wanted[path] || elsewhere[path] || strings.HasPrefix(path, "completion") || path == "help" || path == "logout" {
 			continue
@@ -90,7 +92,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 		full := append(strings.Fields(path), rest...)
 		for _, global := range [][]string{{"--debug"}, {"--debug", "--json"}} {
 			r := u.okara(testSecret, append(append([]string{}, global...), full...)...)
-			if r.code == ExitDenied {
+			if r.code == cli.ExitDenied {
 				denied++
 			}
 			for _, s := range secrets {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestCommandPages compares docs/commands with the help of the command tree.
@@ -46,7 +48,7 @@ func TestCommandPages(t *testing.T) {
 // commandPages returns the text of every page, by file name.
 func commandPages(t *testing.T) map[string]string {
 	t.Helper()
-	root := newRoot(&App{Getenv: func(string) string { return "" }})
+	root := newRoot(&cli.App{Getenv: func(string) string { return "" }})
 	root.InitDefaultHelpCmd()
 	pages := map[string]string{}
 	var index strings.Builder
@@ -76,7 +78,7 @@ func help(t *testing.T, command []string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	args := append(command, "--help")
-	if code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != ExitOK {
+	if code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != cli.ExitOK {
 		t.Fatalf("okara %s: exit code %d: %s", strings.Join(args, " "), code, &errOut)
 	}
 	return out.String()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -47,7 +48,7 @@ func TestDoctorParkedJobs(t *testing.T) {
 	add("failed", "github", 4, &artifact.JobEnd{Failed: true, Result: "down", Time: now}, tag("v1.2.0"))
 	add("open", "github", 3, nil, tag("v1.3.0"))
 	o := okara(t, "doctor", "artifacts", "--registry", host+"/acme")
-	if lines := strings.Count(o.out, "\n"); o.code != ExitFailure || lines != 2 {
+	if lines := strings.Count(o.out, "\n"); o.code != cli.ExitFailure || lines != 2 {
 		t.Errorf("exit %d, %d lines, want 2:\n%s%s", o.code, lines, o.out, o.err)
 	}
 	for _, want := range []string{artifact.JobTag("pull"), "okara mirror example.com/acme/dns@1.2.0", artifact.JobTag("hook"), "acme/terraform-aws-vpc v1.0.0", "Redeliver"} {

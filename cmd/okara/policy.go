@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
@@ -31,7 +32,7 @@ func (p *policyFlags) add(cmd *cobra.Command) {
 func (p *policyFlags) read() (*trust.Policy, error) {
 	o, err := p.Read()
 	if err != nil {
-		return nil, UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	return o, nil
 }

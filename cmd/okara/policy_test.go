@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -81,17 +82,17 @@ func TestPolicy(t *testing.T) {
 		code          int
 		reason        string
 	}{
-		{"trusted key", "acme/dns", openpgp, ExitOK, ""},
-		{"unknown key", "acme/dns", []string{"--openpgp-key", stranger}, ExitFailure, "acme/dns:1.0.0: openpgp: not verified: signed by an unknown key"},
-		{"no key named", "acme/dns", []string{"--require", "openpgp"}, ExitFailure, "acme/dns:1.0.0: openpgp: not verified: signed by an unknown key"},
-		{"unsigned", mirrored, openpgp, ExitFailure, mirrored + ":1.0.0: openpgp: not verified: SHA256SUMS is not signed"},
-		{"not scanned", "acme/dns", []string{"--require", "scan"}, ExitFailure, "acme/dns:1.0.0: scan: not verified: no report"},
-		{"trusted cosign key", "net/vpc/aws", signed, ExitOK, ""},
-		{"unknown cosign key", "net/vpc/aws", []string{"--cosign-key", cosignStranger}, ExitFailure, "net/vpc/aws:1.0.0: cosign: not verified: signed by an unknown key"},
-		{"no cosign signature", "net/bare/aws", signed, ExitFailure, "net/bare/aws:1.0.0: cosign: not verified: no signature"},
-		{"no such requirement", "net/vpc/aws", []string{"--require", "magic"}, ExitUsage, `"magic" is not openpgp, cosign or scan`},
-		{"no such level", "net/vpc/aws", []string{"--block", "worst"}, ExitUsage, `"worst" is not critical, high, medium or low`},
-		{"no such file", "net/vpc/aws", []string{"--cosign-key", "nowhere.pub"}, ExitUsage, "nowhere.pub"},
+		{"trusted key", "acme/dns", openpgp, cli.ExitOK, ""},
+		{"unknown key", "acme/dns", []string{"--openpgp-key", stranger}, cli.ExitFailure, "acme/dns:1.0.0: openpgp: not verified: signed by an unknown key"},
+		{"no key named", "acme/dns", []string{"--require", "openpgp"}, cli.ExitFailure, "acme/dns:1.0.0: openpgp: not verified: signed by an unknown key"},
+		{"unsigned", mirrored, openpgp, cli.ExitFailure, mirrored + ":1.0.0: openpgp: not verified: SHA256SUMS is not signed"},
+		{"not scanned", "acme/dns", []string{"--require", "scan"}, cli.ExitFailure, "acme/dns:1.0.0: scan: not verified: no report"},
+		{"trusted cosign key", "net/vpc/aws", signed, cli.ExitOK, ""},
+		{"unknown cosign key", "net/vpc/aws", []string{"--cosign-key", cosignStranger}, cli.ExitFailure, "net/vpc/aws:1.0.0: cosign: not verified: signed by an unknown key"},
+		{"no cosign signature", "net/bare/aws", signed, cli.ExitFailure, "net/bare/aws:1.0.0: cosign: not verified: no signature"},
+		{"no such requirement", "net/vpc/aws", []string{"--require", "magic"}, cli.ExitUsage, `"magic" is not openpgp, cosign or scan`},
+		{"no such level", "net/vpc/aws", []string{"--block", "worst"}, cli.ExitUsage, `"worst" is not critical, high, medium or low`},
+		{"no such file", "net/vpc/aws", []string{"--cosign-key", "nowhere.pub"}, cli.ExitUsage, "nowhere.pub"},
 	}
 	for _, tt := range tests {
 		t.Run("pull "+tt.name, func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestPolicy(t *testing.T) {
 			if o.code != tt.code || !strings.Contains(o.err, tt.reason) {
 				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
 			}
-			if _, err := os.Stat(dir); (err == nil) != (tt.code == ExitOK) {
+			if _, err := os.Stat(dir); (err == nil) != (tt.code == cli.ExitOK) {
 				t.Errorf("the folder: %v", err)
 			}
 		})
@@ -110,7 +111,7 @@ func TestPolicy(t *testing.T) {
 			if o.code != tt.code || !strings.Contains(o.err, tt.reason) {
 				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
 			}
-			if left, err := filepath.Glob(file + "*"); err != nil || (len(left) > 0) != (tt.code == ExitOK) {
+			if left, err := filepath.Glob(file + "*"); err != nil || (len(left) > 0) != (tt.code == cli.ExitOK) {
 				t.Errorf("left behind %v, %v", left, err)
 			}
 		})
@@ -132,13 +133,13 @@ func TestPolicy(t *testing.T) {
 			if o.code != tt.code || !strings.Contains(o.err, reason) {
 				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
 			}
-			if _, err := os.Stat(filepath.Join(dir, lockFileName)); (err == nil) != (tt.code == ExitOK) {
+			if _, err := os.Stat(filepath.Join(dir, lockFileName)); (err == nil) != (tt.code == cli.ExitOK) {
 				t.Errorf("the lock file: %v", err)
 			}
 		})
 	}
 	o := okara(t, append([]string{"lock", module, "--from", packed}, openpgp...)...)
-	if o.code != ExitUsage || !strings.Contains(o.err, "--from and a policy exclude each other") {
+	if o.code != cli.ExitUsage || !strings.Contains(o.err, "--from and a policy exclude each other") {
 		t.Errorf("lock from elsewhere: exit %d\n%s", o.code, o.err)
 	}
 
@@ -149,17 +150,17 @@ func TestPolicy(t *testing.T) {
 	inside := ocitest.New(t, ocitest.Quirks{}) + "/inside"
 	for range 2 {
 		o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside}, signed...)...)
-		if o.code != ExitFailure || !strings.Contains(o.err, "inside/modules/net/bare/aws:1.0.0: cosign: not verified: no signature") {
+		if o.code != cli.ExitFailure || !strings.Contains(o.err, "inside/modules/net/bare/aws:1.0.0: cosign: not verified: no signature") {
 			t.Errorf("load: exit %d\n%s", o.code, o.err)
 		}
 		if got := mustOkara(t, "list", "--registry", inside); got != "module  net/vpc/aws\n" {
 			t.Errorf("loaded %q", got)
 		}
-		if o = okara(t, "list", "net/bare/aws", "--registry", inside); o.code != ExitNotFound {
+		if o = okara(t, "list", "net/bare/aws", "--registry", inside); o.code != cli.ExitNotFound {
 			t.Errorf("the refused version: exit %d\n%s", o.code, o.out)
 		}
 	}
-	if o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside}, "--require", "magic")...); o.code != ExitUsage {
+	if o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside}, "--require", "magic")...); o.code != cli.ExitUsage {
 		t.Errorf("load with an unknown requirement: exit %d\n%s", o.code, o.err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
@@ -26,10 +27,10 @@ type pruned struct {
 	DryRun   bool     `json:"dry_run,omitempty"`
 }
 
-func newPrune(reg *Registries) *cobra.Command {
+func newPrune(reg *cli.Registries) *cobra.Command {
 	var keep int
 	var pins []string
-	var asked Removal
+	var asked cli.Removal
 	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "prune ADDRESS --keep N",
@@ -55,7 +56,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
-				return UsageError("--keep %d: at least one version stays", keep)
+				return cli.UsageError("--keep %d: at least one version stays", keep)
 			}
 			require, err := policy.read()
 			if err != nil {
@@ -92,7 +93,7 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 		return t.catalog.Versions(ctx, t.Item)
 	}
 	if err := catalog.ValidateRequire(t.Kind, *require); err != nil {
-		return nil, UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	o := t.depot.Options()
 	c := catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Require: map[string]trust.Policy{t.Kind: *require}})
@@ -100,13 +101,13 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 }
 
 // pruneItem removes the versions, if the user wants it, and prints them.
-func pruneItem(ctx context.Context, a *App, t selected, l *catalog.Versions, versions []addr.Version, asked Removal) error {
+func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, asked cli.Removal) error {
 	var rows [][]string
 	for _, v := range versions {
 		rows = append(rows, []string{v.String(), statusText(l.Status(v))})
 	}
-	question := fmt.Sprintf("remove %s of %s (%d stay)", Plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
-	remove, err := a.Removes(asked, Table(rows), question)
+	question := fmt.Sprintf("remove %s of %s (%d stay)", cli.Plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
+	remove, err := a.Removes(asked, cli.Table(rows), question)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func pruneItem(ctx context.Context, a *App, t selected, l *catalog.Versions, ver
 }
 
 // printPruned prints the versions; what the registry keeps is yanked.
-func printPruned(a *App, out pruned, versions []addr.Version, err error) error {
+func printPruned(a *cli.App, out pruned, versions []addr.Version, err error) error {
 	if kept, ok := errors.AsType[*depot.KeptError](err); ok {
 		a.Note("warning: %v", err)
 		out.Deleted, err = len(kept.Kept) < len(versions), nil

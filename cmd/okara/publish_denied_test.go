@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
@@ -47,7 +48,7 @@ func TestPublishDenied(t *testing.T) {
 	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 	host := strings.TrimPrefix(srv.URL, "http://")
 	code := run(t.Context(), []string{"publish", "module", dir, "net/vpc/aws", "1.0.0", "--registry", host}, strings.NewReader(""), &out, &errOut, getenv)
-	if code != ExitDenied || out.Len() != 0 {
+	if code != cli.ExitDenied || out.Len() != 0 {
 		t.Errorf("exit code %d, stdout %q", code, out.String())
 	}
 	text := errOut.String()

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,20 +14,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/description"
-	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/internal/syntax"
-	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newPublishModule(reg *Registries) *cobra.Command {
+func newPublishModule(reg *cli.Registries) *cobra.Command {
 	var o moduleFlags
 	var packageRoot string
-	var server ServerFlags
+	var server cli.ServerFlags
 	var bump bumpFlag
 	cmd := &cobra.Command{
 		Use:   "module DIR NAMESPACE/NAME/SYSTEM VERSION",
@@ -102,7 +95,7 @@ func dirBelow(root, dir string) (string, error) {
 	}
 	below, err := filepath.Rel(root, dir)
 	if err != nil || strings.HasPrefix(below, "..") {
-		return "", UsageError("%s is not inside of --package-root %s", dir, root)
+		return "", cli.UsageError("%s is not inside of --package-root %s", dir, root)
 	}
 	return filepath.ToSlash(below), nil
 }
@@ -123,10 +116,10 @@ func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
 }
 
-func (m *moduleFlags) options(a *App) (depot.ModuleOptions, error) {
+func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
 	policy, err := depot.ParsePolicy(m.policy)
 	if err != nil {
-		return depot.ModuleOptions{}, UsageError("%w", err)
+		return depot.ModuleOptions{}, cli.UsageError("%w", err)
 	}
 	o := m.o
 	o.Policy = policy
@@ -135,7 +128,7 @@ func (m *moduleFlags) options(a *App) (depot.ModuleOptions, error) {
 }
 
 func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
-	tree, err := OpenTree(dir)
+	tree, err := cli.OpenTree(dir)
 	if err != nil {
 		return depot.Published{}, err
 	}
@@ -143,23 +136,9 @@ func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVe
 	return p.PublishModule(ctx, tree.FS(), m, o)
 }
 
-// OpenTree opens a folder such that no link in it reaches outside.
-func OpenTree(dir string) (*os.Root, error) {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, UsageError("%s does not exist", dir)
-	case err != nil:
-		return nil, err
-	case !info.IsDir():
-		return nil, UsageError("%s is not a folder", dir)
-	}
-	return os.OpenRoot(dir)
-}
-
 // openDepot returns the depot of --registry. done ends the progress bars, if there
 // are any, and must be called before anything is printed.
-func openDepot(reg *Registries) (d *depot.Depot, done func(), err error) {
+func openDepot(reg *cli.Registries) (d *depot.Depot, done func(), err error) {
 	client, layout, err := reg.Client()
 	if err != nil {
 		return nil, nil, err
@@ -193,7 +172,7 @@ type droppedFile struct {
 // plan says what publishing dir would ship, and what that would come to at p, if there
 // is one. A conflict is an outcome, and the error as well.
 func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
-	tree, err := OpenTree(dir)
+	tree, err := cli.OpenTree(dir)
 	if err != nil {
 		return modulePlan{}, err
 	}
@@ -220,7 +199,7 @@ func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o 
 	return out, err
 }
 
-func planModule(ctx context.Context, reg *Registries, s ServerFlags, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+func planModule(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	to, done, err := openCompared(reg, s)
 	if err != nil {
 		return err
@@ -228,9 +207,9 @@ func planModule(ctx context.Context, reg *Registries, s ServerFlags, dir string,
 	p, err := plan(ctx, to, dir, m, o)
 	done()
 	if err != nil && p.Outcome == "" {
-		return PublishHint(err)
+		return cli.PublishHint(err)
 	}
-	return cmp.Or(reg.PrintResult(p, planText(reg.App, p)), PublishHint(err))
+	return cmp.Or(reg.PrintResult(p, planText(reg.App, p)), cli.PublishHint(err))
 }
 
 // outcomeOf is what a publication would come to: "" if the error says that nobody knows.
@@ -247,7 +226,7 @@ func outcomeOf(existing bool, err error) string {
 }
 
 // planText lists the files; the sum goes to stderr.
-func planText(a *App, p modulePlan) string {
+func planText(a *cli.App, p modulePlan) string {
 	var text strings.Builder
 	for _, f := range p.Files {
 		fmt.Fprintf(&text, "ship\t%s\t%d\n", f.Path, f.Size)
@@ -275,87 +254,33 @@ func outcomeText(outcome string) string {
 	return ""
 }
 
-func PrintPublished(a *App, p depot.Published) error {
-	NotePublished(a, p)
-	return a.PrintResult(p, p.String())
-}
-
-func NotePublished(a *App, p depot.Published) {
-	for _, w := range p.Warnings {
-		a.Note("warning: %s", w)
-	}
-	if p.Existing {
-		a.Note("already published, nothing was pushed")
-	}
-}
-
-// PublishHint says what to do about the refusals of publishing.
-func PublishHint(err error) error {
-	if conflict, ok := errors.AsType[*depot.ConflictError](err); ok {
-		return WithHint(err, "%s", conflictHint(conflict))
-	}
-	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
-		return UsageError("%w", err)
-	}
-	if _, ok := errors.AsType[*client.Error](err); ok {
-		return ServerHint(err)
-	}
-	switch {
-	case errors.Is(err, depot.ErrNoModule):
-		return WithHint(err, "name the folder that holds the module's files")
-	case errors.Is(err, description.ErrInvalid):
-		return WithHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
-	case errors.Is(err, description.ErrOutside):
-		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
-	case errors.Is(err, trust.ErrUnsigned):
-		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
-	case errors.Is(err, signing.ErrNoProvider):
-		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
-	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
-		return WithHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
-	}
-	return err
-}
-
-// conflictHint says what to publish instead.
-func conflictHint(c *depot.ConflictError) string {
-	hint := "a published version never changes; publish under a new version"
-	if c.Withdrawn != nil && c.Stored == "" {
-		hint = "okara unyank brings back what it was; new content needs a new version"
-	}
-	if c.Next != (addr.Version{}) {
-		hint += fmt.Sprintf(", such as %s", c.Next)
-	}
-	return hint
-}
-
 // autoVersion on the command line means the version in the git tag.
 const autoVersion = "auto"
 
 // publishAnnotations returns what the environment says about the source.
-func publishAnnotations(a *App) (map[string]string, error) {
+func publishAnnotations(a *cli.App) (map[string]string, error) {
 	annotations, err := depot.SourceAnnotations(a.Getenv)
 	if err != nil {
-		return nil, UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	return annotations, nil
 }
 
 // gitVersions returns the versions in the git tags of the commit in dir.
-func gitVersions(ctx context.Context, a *App, dir string) (depot.VersionTags, error) {
+func gitVersions(ctx context.Context, a *cli.App, dir string) (depot.VersionTags, error) {
 	tags, err := depot.CheckoutVersions(ctx, dir, a.Getenv)
 	if _, ok := errors.AsType[*depot.NoVersionTagError](err); ok {
-		err = WithHint(UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
 	}
 	return tags, err
 }
 
 // publishVersion parses the version of an argument, or finds it for autoVersion.
-func publishVersion(ctx context.Context, a *App, s, dir string) (addr.Version, error) {
+func publishVersion(ctx context.Context, a *cli.App, s, dir string) (addr.Version, error) {
 	if s != autoVersion {
 		v, err := addr.ParseVersion(s)
 		if err != nil {
-			return addr.Version{}, UsageError("%w", err)
+			return addr.Version{}, cli.UsageError("%w", err)
 		}
 		return v, nil
 	}
@@ -365,7 +290,7 @@ func publishVersion(ctx context.Context, a *App, s, dir string) (addr.Version, e
 	}
 	v, ok := tags.For(dir)
 	if !ok {
-		return addr.Version{}, UsageError("the git tags at HEAD name other directories than %s", dir)
+		return addr.Version{}, cli.UsageError("the git tags at HEAD name other directories than %s", dir)
 	}
 	return v, nil
 }

@@ -16,14 +16,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-func newPublishModules(reg *Registries) *cobra.Command {
+func newPublishModules(reg *cli.Registries) *cobra.Command {
 	var o moduleFlags
 	var version string
-	var server ServerFlags
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "modules ROOT ADDRESS",
 		Short: "Publish the modules in the folders of a repository",
@@ -47,7 +48,7 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version == "" {
-				return UsageError("--version is missing: a version, or auto")
+				return cli.UsageError("--version is missing: a version, or auto")
 			}
 			modules, err := findModules(args[0], args[1])
 			if err != nil {
@@ -85,10 +86,10 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		depth = 2
 	}
 	if strings.Count(address, "/") != 2 || strings.Count(address, "{name}") != 1 {
-		return nil, UsageError("address %q must be NAMESPACE/{name}/SYSTEM or NAMESPACE/{name}/{system}", address)
+		return nil, cli.UsageError("address %q must be NAMESPACE/{name}/SYSTEM or NAMESPACE/{name}/{system}", address)
 	}
 	var found []moduleFolder
-	tree, err := OpenTree(root)
+	tree, err := cli.OpenTree(root)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +111,13 @@ func findModules(root, address string) ([]moduleFolder, error) {
 		s := strings.Replace(address, "{name}", path.Base(name), 1)
 		m, err := addr.ParseModule(strings.Replace(s, "{system}", path.Dir(name), 1))
 		if err != nil {
-			return UsageError("%s: %w", dir, err)
+			return cli.UsageError("%s: %w", dir, err)
 		}
 		found = append(found, moduleFolder{dir: dir, target: addr.ModuleVersion{Module: m}})
 		return fs.SkipDir
 	})
 	if err == nil && len(found) == 0 {
-		err = UsageError("%s has no folder with a module", root)
+		err = cli.UsageError("%s has no folder with a module", root)
 	}
 	return found, err
 }
@@ -128,11 +129,11 @@ func hasConfiguration(tree fs.FS, dir string) (bool, error) {
 
 // withVersions fills in the version and leaves out modules that the git tags do
 // not name.
-func withVersions(ctx context.Context, a *App, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
+func withVersions(ctx context.Context, a *cli.App, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
 	if version != autoVersion {
 		v, err := addr.ParseVersion(version)
 		if err != nil {
-			return nil, UsageError("%w", err)
+			return nil, cli.UsageError("%w", err)
 		}
 		for i := range modules {
 			modules[i].target.Version = v
@@ -151,12 +152,12 @@ func withVersions(ctx context.Context, a *App, root string, modules []moduleFold
 		}
 	}
 	if len(named) == 0 {
-		return nil, UsageError("the git tags at HEAD name no folder of %s", root)
+		return nil, cli.UsageError("the git tags at HEAD name no folder of %s", root)
 	}
 	return named, nil
 }
 
-func planModules(ctx context.Context, reg *Registries, s ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
 	to, done, err := openCompared(reg, s)
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func planModules(ctx context.Context, reg *Registries, s ServerFlags, modules []
 		p, err := plan(ctx, to, m.dir, m.target, o)
 		if err != nil && p.Outcome == "" {
 			done()
-			return PublishHint(err)
+			return cli.PublishHint(err)
 		}
 		if err != nil {
 			refused = errors.Join(refused, fmt.Errorf("%s: %w", m.dir, err))
@@ -179,11 +180,11 @@ func planModules(ctx context.Context, reg *Registries, s ServerFlags, modules []
 	for _, p := range plans {
 		text = append(text, planText(reg.App, p))
 	}
-	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), PublishHint(refused))
+	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), cli.PublishHint(refused))
 }
 
 // publishModules publishes one after the other and prints what came of each.
-func publishModules(ctx context.Context, reg *Registries, s ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
 		return err
@@ -207,13 +208,13 @@ func publishModules(ctx context.Context, reg *Registries, s ServerFlags, modules
 	}
 	done()
 	for _, out := range all {
-		NotePublished(reg.App, out)
+		cli.NotePublished(reg.App, out)
 	}
 	if err := reg.PrintResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
 		return err
 	}
 	if failures == len(modules) {
-		return PublishHint(failed)
+		return cli.PublishHint(failed)
 	}
-	return PartlyError("%d of %d modules failed: %w", failures, len(modules), failed)
+	return cli.PartlyError("%d of %d modules failed: %w", failures, len(modules), failed)
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-func newPublishProvider(reg *Registries) *cobra.Command {
+func newPublishProvider(reg *cli.Registries) *cobra.Command {
 	var o providerFlags
-	var server ServerFlags
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "provider DIST NAMESPACE/TYPE VERSION",
 		Short: "Publish a GoReleaser folder as a version of a provider",
@@ -51,13 +52,13 @@ other content, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := addr.ParseProvider(args[1])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			v, err := addr.ParseVersion(args[2])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
-			dist, err := OpenTree(args[0])
+			dist, err := cli.OpenTree(args[0])
 			if err != nil {
 				return err
 			}
@@ -92,7 +93,7 @@ type providerFlags struct {
 
 // options reads the keys; the first one signs, and the others sign as well. done
 // closes the documentation.
-func (f *providerFlags) options(a *App) (o depot.ProviderOptions, done func(), err error) {
+func (f *providerFlags) options(a *cli.App) (o depot.ProviderOptions, done func(), err error) {
 	o.Extend = f.extend
 	if o.Annotations, err = publishAnnotations(a); err != nil {
 		return o, nil, err
@@ -111,7 +112,7 @@ func (f *providerFlags) options(a *App) (o depot.ProviderOptions, done func(), e
 	if o.Keys, err = readPublicKeys(f.keys); err != nil || f.docs == "" {
 		return o, func() {}, err
 	}
-	docs, err := OpenTree(f.docs)
+	docs, err := cli.OpenTree(f.docs)
 	if err != nil {
 		return o, nil, err
 	}
@@ -120,7 +121,7 @@ func (f *providerFlags) options(a *App) (o depot.ProviderOptions, done func(), e
 }
 
 // readPrivateKey reads the signing key; an empty name is no key.
-func readPrivateKey(a *App, file, passphraseFile string) (*signing.Key, error) {
+func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -130,28 +131,28 @@ func readPrivateKey(a *App, file, passphraseFile string) (*signing.Key, error) {
 	}
 	key, err := signing.ParseKey(b, passphrase)
 	if err != nil {
-		return nil, WithHint(UsageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
+		return nil, cli.WithHint(cli.UsageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
 	}
 	return key, nil
 }
 
 // readKeyFile reads a private key and the passphrase for it.
-func readKeyFile(a *App, file, passphraseFile string) (key, passphrase []byte, err error) {
+func readKeyFile(a *cli.App, file, passphraseFile string) (key, passphrase []byte, err error) {
 	if key, err = os.ReadFile(file); err != nil {
-		return nil, nil, UsageError("%w", err)
+		return nil, nil, cli.UsageError("%w", err)
 	}
 	passphrase, err = readPassphrase(a, passphraseFile)
 	return key, passphrase, err
 }
 
 // readPassphrase returns the passphrase for private keys, nil if there is none.
-func readPassphrase(a *App, file string) ([]byte, error) {
+func readPassphrase(a *cli.App, file string) ([]byte, error) {
 	if file == "" {
 		return []byte(a.Getenv("OKARA_KEY_PASSPHRASE")), nil
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	return bytes.TrimRight(b, "\r\n"), nil
 }
@@ -159,7 +160,7 @@ func readPassphrase(a *App, file string) ([]byte, error) {
 func readPublicKeys(files []string) ([]signing.PublicKey, error) {
 	keys, err := trust.ReadPublicKeys(files)
 	if err != nil {
-		return nil, UsageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	return keys, nil
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -83,7 +84,7 @@ func TestPublishServer(t *testing.T) {
 	c.file(t, "all/two/main.tf", "# two\n")
 	wrong, right := c.file(t, "wrong", "oks_ci_wrongwrongwrongwrong\n"), c.file(t, "right", serveToken+"\n")
 	const version = `:1\.0\.0@sha256:[0-9a-f]{64}`
-	if code, _, errOut := c.run(t, "keys", "new", "--cosign", "--dir", c.home); code != ExitOK {
+	if code, _, errOut := c.run(t, "keys", "new", "--cosign", "--dir", c.home); code != cli.ExitOK {
 		t.Fatal(errOut)
 	}
 	login := func(token string) {
@@ -98,38 +99,38 @@ func TestPublishServer(t *testing.T) {
 		out    string
 		errOut string
 	}{
-		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), ExitOK, "ship\tmain.tf\t4", "new in the registry.*nothing was pushed"},
-		{"dry run without a token", nil, append(module, "--dry-run"), ExitDenied, "", "401 Unauthorized.*\nhint: give a token"},
-		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), ExitOK, "ship\tmain.tf\t4", "1.0.0: 1 files"},
-		{"no token", nil, module, ExitDenied, "", "401 Unauthorized: the server says: a token is needed.*\nhint: give a token"},
-		{"wrong token", nil, append(module, "--token-file", wrong), ExitDenied, "", "the token is not valid here"},
-		{"no such file", nil, append(module, "--token-file", wrong+"x"), ExitUsage, "", "no such file"},
-		{"elsewhere", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "other/vpc/aws", "1.0.0"}, ExitDenied, "", "403 Forbidden.*\nhint: the token is valid"},
-		{"publish", map[string]string{"OKARA_TOKEN": serveToken}, module, ExitOK, host + "/modules/acme/vpc/aws" + version, "^$"},
-		{"again", nil, append(module, "--token-file", right, "--json"), ExitOK, `"existing": true`, "already published"},
-		{"conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0"}, ExitConflict, "",
+		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), cli.ExitOK, "ship\tmain.tf\t4", "new in the registry.*nothing was pushed"},
+		{"dry run without a token", nil, append(module, "--dry-run"), cli.ExitDenied, "", "401 Unauthorized.*\nhint: give a token"},
+		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), cli.ExitOK, "ship\tmain.tf\t4", "1.0.0: 1 files"},
+		{"no token", nil, module, cli.ExitDenied, "", "401 Unauthorized: the server says: a token is needed.*\nhint: give a token"},
+		{"wrong token", nil, append(module, "--token-file", wrong), cli.ExitDenied, "", "the token is not valid here"},
+		{"no such file", nil, append(module, "--token-file", wrong+"x"), cli.ExitUsage, "", "no such file"},
+		{"elsewhere", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "other/vpc/aws", "1.0.0"}, cli.ExitDenied, "", "403 Forbidden.*\nhint: the token is valid"},
+		{"publish", map[string]string{"OKARA_TOKEN": serveToken}, module, cli.ExitOK, host + "/modules/acme/vpc/aws" + version, "^$"},
+		{"again", nil, append(module, "--token-file", right, "--json"), cli.ExitOK, `"existing": true`, "already published"},
+		{"conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0"}, cli.ExitConflict, "",
 			host + "/modules/acme/vpc/aws:1.0.0 is already published with other content.*1.0.1\nhint: a published version never changes"},
-		{"dry run of the same", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run", "--json"), ExitOK, `"outcome": "same"`, "nothing was pushed"},
-		{"dry run of a conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0", "--dry-run", "--json"}, ExitConflict,
+		{"dry run of the same", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run", "--json"), cli.ExitOK, `"outcome": "same"`, "nothing was pushed"},
+		{"dry run of a conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0", "--dry-run", "--json"}, cli.ExitConflict,
 			`"outcome": "conflict"`, "already published with other content.*1.0.1"},
-		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, ExitFailure, "", "no .tf.*\nhint: name the folder"},
-		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--version", "1.0.0"}, ExitOK,
+		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, cli.ExitFailure, "", "no .tf.*\nhint: name the folder"},
+		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--version", "1.0.0"}, cli.ExitOK,
 			"/acme/one/aws" + version + "\n.*/acme/two/aws" + version, "^$"},
-		{"token of tofu login", map[string]string{"login": serveToken}, module, ExitOK, version, "already published"},
-		{"deprecate", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@1.0.0", "-m", "old"}, ExitOK, "deprecate acme/vpc/aws@1.0.0", "^$"},
-		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, ExitNotFound, "", "404.*\nhint: is there such a version"},
-		{"deprecate all", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@*"}, ExitUsage, "", "one version"},
-		{"yank a mirrored one", nil, []string{"yank", "registry.example.com/acme/dns@1.0.0"}, ExitUsage, "", "is mirrored"},
-		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, ExitOK, `"cosign": "sha256:`, ""},
-		{"registry of the server", map[string]string{"OKARA_TOKEN": serveToken}, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, ExitOK, "1.0.0", ""},
-		{"that without a token", nil, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, ExitDenied, "", "asks for a login"},
-		{"whose token it is", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", host, "--offline"}, ExitOK, "-> +host +explicit +variable OKARA_TOKEN, for OKARA_SERVER", ""},
-		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, ExitOK, `"source": "anonymous"`, ""},
-		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "acme/vpc/aws", "--bump", "minor"}, ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
-		{"two places", nil, append(module, "--server", server, "--registry", host), ExitUsage, "", "--server and --registry"},
-		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), ExitUsage, "", "not sent without TLS"},
-		{"no URL", nil, append(module, "--server", "https://"), ExitUsage, "", "not the URL of a server"},
-		{"bad token", map[string]string{"OKARA_TOKEN": "two\nlines"}, module, ExitUsage, "", "characters that no token has"},
+		{"token of tofu login", map[string]string{"login": serveToken}, module, cli.ExitOK, version, "already published"},
+		{"deprecate", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@1.0.0", "-m", "old"}, cli.ExitOK, "deprecate acme/vpc/aws@1.0.0", "^$"},
+		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, cli.ExitNotFound, "", "404.*\nhint: is there such a version"},
+		{"deprecate all", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@*"}, cli.ExitUsage, "", "one version"},
+		{"yank a mirrored one", nil, []string{"yank", "registry.example.com/acme/dns@1.0.0"}, cli.ExitUsage, "", "is mirrored"},
+		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, cli.ExitOK, `"cosign": "sha256:`, ""},
+		{"registry of the server", map[string]string{"OKARA_TOKEN": serveToken}, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, cli.ExitOK, "1.0.0", ""},
+		{"that without a token", nil, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, cli.ExitDenied, "", "asks for a login"},
+		{"whose token it is", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", host, "--offline"}, cli.ExitOK, "-> +host +explicit +variable OKARA_TOKEN, for OKARA_SERVER", ""},
+		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, cli.ExitOK, `"source": "anonymous"`, ""},
+		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
+		{"two places", nil, append(module, "--server", server, "--registry", host), cli.ExitUsage, "", "--server and --registry"},
+		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), cli.ExitUsage, "", "not sent without TLS"},
+		{"no URL", nil, append(module, "--server", "https://"), cli.ExitUsage, "", "not the URL of a server"},
+		{"bad token", map[string]string{"OKARA_TOKEN": "two\nlines"}, module, cli.ExitUsage, "", "characters that no token has"},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			c.env = map[string]string{"OKARA_SERVER": server}
@@ -149,12 +150,12 @@ func TestPublishServer(t *testing.T) {
 	}
 	// The signature counts, straight from the registry that the server holds.
 	c.env = map[string]string{"OKARA_USERNAME": "token", "OKARA_PASSWORD": serveToken, "OKARA_REGISTRY": host}
-	if code, out, errOut := c.run(t, "verify", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.pub"), "--require", "cosign", "--ca-file", ca); code != ExitOK || !strings.Contains(out, "trusted") {
+	if code, out, errOut := c.run(t, "verify", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.pub"), "--require", "cosign", "--ca-file", ca); code != cli.ExitOK || !strings.Contains(out, "trusted") {
 		t.Errorf("verify: %d\n%s\n%s", code, out, errOut)
 	}
 	stop()
 	c.env = map[string]string{"OKARA_SERVER": server, "OKARA_TOKEN": serveToken}
-	if code, _, errOut := c.run(t, append(module, "--ca-file", ca)...); code != ExitFailure || !strings.Contains(errOut, "\nhint: ") {
+	if code, _, errOut := c.run(t, append(module, "--ca-file", ca)...); code != cli.ExitFailure || !strings.Contains(errOut, "\nhint: ") {
 		t.Errorf("server down: %d\n%s", code, errOut)
 	}
 }
@@ -301,14 +302,14 @@ rule "release tags" {
 		code   int
 		errOut string
 	}{
-		{"no permission", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}, nil, nil, ExitDenied, "id-token: write"},
-		{"no such job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "wrong-secret"}, nil, nil, ExitDenied, "ask GitHub Actions for a token: .*401"},
-		{"not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com"}, nil, nil, ExitUsage, "no https URL"},
-		{"other audience", nil, []string{"--audience", "sts.example.com"}, nil, ExitDenied, "401 Unauthorized.*\nhint: .*audience"},
-		{"other repository", nil, nil, map[string]any{"repository": "evil/terraform-aws-vpc"}, ExitDenied, "403 Forbidden.*\nhint: "},
-		{"branch", nil, nil, map[string]any{"ref_type": "branch"}, ExitDenied, "403 Forbidden"},
-		{"the server's URL", nil, nil, nil, ExitOK, "status=201"},
-		{"a name", nil, []string{"--audience", "by-name"}, nil, ExitOK, "already published"},
+		{"no permission", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}, nil, nil, cli.ExitDenied, "id-token: write"},
+		{"no such job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "wrong-secret"}, nil, nil, cli.ExitDenied, "ask GitHub Actions for a token: .*401"},
+		{"not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com"}, nil, nil, cli.ExitUsage, "no https URL"},
+		{"other audience", nil, []string{"--audience", "sts.example.com"}, nil, cli.ExitDenied, "401 Unauthorized.*\nhint: .*audience"},
+		{"other repository", nil, nil, map[string]any{"repository": "evil/terraform-aws-vpc"}, cli.ExitDenied, "403 Forbidden.*\nhint: "},
+		{"branch", nil, nil, map[string]any{"ref_type": "branch"}, cli.ExitDenied, "403 Forbidden"},
+		{"the server's URL", nil, nil, nil, cli.ExitOK, "status=201"},
+		{"a name", nil, []string{"--audience", "by-name"}, nil, cli.ExitOK, "already published"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			good := maps.Clone(g.claims)
@@ -319,7 +320,7 @@ rule "release tags" {
 			maps.Copy(c.env, tt.env)
 			args := append([]string{"publish", "module", dir, "acme/vpc/aws", "1.0.0", "--server", front.URL, "--debug"}, tt.args...)
 			code, out, errOut := c.run(t, args...)
-			if code != tt.code || code == ExitOK != strings.Contains(out, "/modules/acme/vpc/aws:1.0.0@sha256:") {
+			if code != tt.code || code == cli.ExitOK != strings.Contains(out, "/modules/acme/vpc/aws:1.0.0@sha256:") {
 				t.Errorf("exit code %d, want %d\n%s\n%s", code, tt.code, out, errOut)
 			}
 			if !matches(t, tt.errOut, errOut) {
@@ -370,7 +371,7 @@ func TestPublishServerKilled(t *testing.T) {
 	c, front := newClientHome(t), newProxy(t)
 	front.to, _, _ = newServer(t, "--storage", t.TempDir())
 	code, out, errOut := c.run(t, "keys", "new", "--allow-ecc")
-	if code != ExitOK {
+	if code != cli.ExitOK {
 		t.Fatal(errOut)
 	}
 	_, key, _ := strings.Cut(strings.TrimSpace(out), "\t")

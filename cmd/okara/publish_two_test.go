@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -123,10 +124,10 @@ func publishTwice(t *testing.T, registry, version string, through [2][]string, e
 		return
 	}
 	winner := 0
-	if codes[0] != ExitOK {
+	if codes[0] != cli.ExitOK {
 		winner = 1
 	}
-	if codes[winner] != ExitOK || codes[1-winner] != ExitConflict || strings.Count(said[1-winner], "sha256:") < 2 {
+	if codes[winner] != cli.ExitOK || codes[1-winner] != cli.ExitConflict || strings.Count(said[1-winner], "sha256:") < 2 {
 		t.Errorf("%s through %v: exit %v\n%s\n%s", version, through, codes, said[0], said[1])
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
@@ -20,7 +21,7 @@ func parsePlatforms(names []string) ([]addr.Platform, error) {
 	for _, s := range names {
 		p, err := addr.ParsePlatform(s)
 		if err != nil {
-			return nil, UsageError("%w", err)
+			return nil, cli.UsageError("%w", err)
 		}
 		platforms = append(platforms, p)
 	}
@@ -35,7 +36,7 @@ type pulled struct {
 	Files   []string `json:"files,omitempty"`
 }
 
-func newPull(reg *Registries) *cobra.Command {
+func newPull(reg *cli.Registries) *cobra.Command {
 	var platforms []string
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -73,7 +74,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			}
 			files, err := t.depot.Pull(cmd.Context(), t.Item, t.version, args[1], o)
 			if errors.Is(err, os.ErrExist) {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			if err != nil {
 				return err

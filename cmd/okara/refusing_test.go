@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -59,19 +60,19 @@ func TestStateOnImmutableTags(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%v", name, examined), func(t *testing.T) {
 				repository := refusingRepository(t, rules)
 				if examined {
-					if o := okara(t, "doctor", repository); o.code != ExitOK || !strings.Contains(o.out, "exempts state-*, locked-* and unlocked-* (not state-*-v*)") {
+					if o := okara(t, "doctor", repository); o.code != cli.ExitOK || !strings.Contains(o.out, "exempts state-*, locked-* and unlocked-* (not state-*-v*)") {
 						t.Errorf("doctor: exit %d\n%s%s", o.code, o.out, o.err)
 					}
 				}
 				var said strings.Builder
 				for serial := 1; serial <= 3; serial++ {
 					o := okara(t, "state", "push", repository, newFile(t, "s", stateText("a", serial)))
-					if o.code != ExitOK {
+					if o.code != cli.ExitOK {
 						t.Fatalf("push %d: exit %d\n%s", serial, o.code, o.err)
 					}
 					said.WriteString(o.err)
 					for _, args := range [][]string{{"state", "pull", repository}, {"state", "show", repository, "--json"}} {
-						if o := okara(t, args...); o.code != ExitOK || !strings.Contains(o.out, fmt.Sprintf(`"serial":%d`, serial)) && !strings.Contains(o.out, fmt.Sprintf(`"serial": %d`, serial)) {
+						if o := okara(t, args...); o.code != cli.ExitOK || !strings.Contains(o.out, fmt.Sprintf(`"serial":%d`, serial)) && !strings.Contains(o.out, fmt.Sprintf(`"serial": %d`, serial)) {
 							t.Errorf("%v after push %d: exit %d\n%.300s\n%s", args, serial, o.code, o.out, o.err)
 						}
 					}
@@ -108,7 +109,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 			for range 2 { // the second time most of what it writes is there
 				o := okaraAs(t, g.Host, "secret", "doctor", reference, "--json")
 				var r doctor.Report
-				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != ExitOK {
+				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != cli.ExitOK {
 					t.Fatalf("exit %d, %v: %s", o.code, err, o.err)
 				}
 				v := r.Verdict
@@ -121,7 +122,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 				t.Errorf("rounds in a repository of their own: %v", r)
 			}
 			o := okara(t, "doctor", reference, "--json") // after the rule is gone
-			if o.code != ExitOK || !strings.Contains(o.out, `"pointer": "moves"`) {
+			if o.code != cli.ExitOK || !strings.Contains(o.out, `"pointer": "moves"`) {
 				t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 			}
 			if names := mustOkara(t, "state", "list", reference); strings.TrimSpace(names) != "" {
@@ -164,7 +165,7 @@ func TestDeniedByHarbor(t *testing.T) {
 		{[]string{"state", "pull", host + "/infra/state"}, "wrong", "unauthorized", "was refused; log in"},
 	} {
 		o := okaraAs(t, host, tt.password, tt.args...)
-		if o.code != ExitDenied || strings.Count(o.err, tt.text) == 0 || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, tt.hint) || strings.Contains(o.err, "secret") {
+		if o.code != cli.ExitDenied || strings.Count(o.err, tt.text) == 0 || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, tt.hint) || strings.Contains(o.err, "secret") {
 			t.Errorf("%v: exit %d\n%s", tt.args, o.code, o.err)
 		}
 	}
@@ -180,7 +181,7 @@ func TestContentTrust(t *testing.T) {
 		{"doctor", g.Host + "/infra/state"},
 	} {
 		o := okara(t, args...)
-		if o.code != ExitDenied || !strings.Contains(o.err, "not signed by cosign") || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, "exempt this project") {
+		if o.code != cli.ExitDenied || !strings.Contains(o.err, "not signed by cosign") || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, "exempt this project") {
 			t.Errorf("%v: exit %d\n%s", args, o.code, o.err)
 		}
 	}
@@ -188,7 +189,7 @@ func TestContentTrust(t *testing.T) {
 	if locks := mustOkara(t, "state", "locks", g.Host+"/infra/state"); strings.TrimSpace(locks) != "" {
 		t.Errorf("locks: %s", locks)
 	}
-	if o := okara(t, "list", "net/vpc/aws", "--registry", g.Host); o.code != ExitNotFound {
+	if o := okara(t, "list", "net/vpc/aws", "--registry", g.Host); o.code != cli.ExitNotFound {
 		t.Errorf("list: exit %d\n%s%s", o.code, o.out, o.err)
 	}
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 const rootLong = `okara keeps OpenTofu and Terraform modules, providers and state in any OCI
@@ -24,8 +26,8 @@ okara tofu, okara terraform and okara exec return the code of the program they
 run; 125 is their own failure, 127 means that the program was not found.`
 
 // newRoot returns the whole command tree.
-func newRoot(a *App) *cobra.Command {
-	reg := NewRegistries(a)
+func newRoot(a *cli.App) *cobra.Command {
+	reg := cli.NewRegistries(a)
 	up := &upstreams{Registries: reg}
 	root := &cobra.Command{
 		Use:           "okara",
@@ -47,7 +49,7 @@ func newRoot(a *App) *cobra.Command {
 	)
 	doctor := newDoctor(reg)
 	doctor.AddCommand(newDoctorArtifacts(reg), newDoctorInstances(reg))
-	publish := Parent("publish", "artifacts", "Publish a module or a provider")
+	publish := cli.Parent("publish", "artifacts", "Publish a module or a provider")
 	publish.SuggestFor = []string{"push", "upload"}
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
 	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
@@ -58,16 +60,8 @@ func newRoot(a *App) *cobra.Command {
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstancePlace(), newInstanceRun(a))
-	WordUsage(root)
+	cli.WordUsage(root)
 	return root
-}
-
-// Parent returns a command that only groups others.
-func Parent(use, group, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
 }
 
 func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {

@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newScan(reg *Registries) *cobra.Command {
+func newScan(reg *cli.Registries) *cobra.Command {
 	p := supply.ScanPolicy{Scanner: "trivy"}
 	cmd := &cobra.Command{
 		Use:   "scan ADDRESS@VERSION",
@@ -36,13 +37,13 @@ exit code is 1 if there are findings of that level.`,
 	return cmd
 }
 
-func scanItem(ctx context.Context, reg *Registries, what string, p supply.ScanPolicy) error {
+func scanItem(ctx context.Context, reg *cli.Registries, what string, p supply.ScanPolicy) error {
 	it, v, err := addr.ParseItemVersion(what)
 	if err != nil {
 		return err
 	}
 	if err := scan.CheckLevel(p.Block); err != nil {
-		return UsageError("--block: %w", err)
+		return cli.UsageError("--block: %w", err)
 	}
 	client, layout, err := reg.Client()
 	if err != nil {

@@ -8,11 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
-	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
@@ -73,32 +70,4 @@ func readSecret(getenv func(string) string, variable, file string) (string, erro
 	}
 	b, err := files.ReadPrivate(file, maxSecret)
 	return strings.TrimSpace(string(b)), err
-}
-
-// maxToken bounds a token.
-const maxToken = 32 << 10
-
-// ReadToken reads the one token of a file, of standard input for "-". It is "" if
-// no file is named.
-func ReadToken(in io.Reader, file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return "", UsageError("%w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	b, err := io.ReadAll(io.LimitReader(in, maxToken+1))
-	token := strings.TrimSpace(string(b))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read the token: %w", err)
-	case token == "" || len(b) > maxToken || !credentials.IsToken(token):
-		return "", UsageError("--token-file %s: no single token in it", file)
-	}
-	return token, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -24,10 +25,10 @@ type selected struct {
 }
 
 // selectItem reads ADDRESS[@CONSTRAINT].
-func selectItem(reg *Registries, arg string, progress func(depot.Event)) (selected, error) {
+func selectItem(reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
 	it, err := addr.ParseSelection(arg)
 	if err != nil {
-		return selected{}, UsageError("%w", err)
+		return selected{}, cli.UsageError("%w", err)
 	}
 	client, layout, err := reg.Client()
 	if err != nil {
@@ -40,7 +41,7 @@ func selectItem(reg *Registries, arg string, progress func(depot.Event)) (select
 }
 
 // pick is selectItem with the version that is meant.
-func pick(ctx context.Context, reg *Registries, arg string, progress func(depot.Event)) (selected, error) {
+func pick(ctx context.Context, reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectItem(reg, arg, progress)
 	if err == nil {
 		_, t.version, err = itemVersion(ctx, t.catalog, t.Selection)

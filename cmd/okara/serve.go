@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -195,7 +196,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	if err != nil {
 		return server.Env{}, err
 	}
-	log, err := up.serverLogger(s.LogFormat)
+	log, err := serverLogger(up.App, s.LogFormat)
 	if err != nil {
 		return server.Env{}, err
 	}
@@ -220,7 +221,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 }
 
 // checkServer prints that the settings are good, or says what is not.
-func checkServer(a *App, config string, s *server.Settings, env server.Env) error {
+func checkServer(a *cli.App, config string, s *server.Settings, env server.Env) error {
 	if err := server.Check(s, env); err != nil {
 		return err
 	}
@@ -232,7 +233,7 @@ func checkServer(a *App, config string, s *server.Settings, env server.Env) erro
 }
 
 // announceServer prints where the server is and, for people, what to type next.
-func announceServer(a *App, people bool, r server.Ready) error {
+func announceServer(a *cli.App, people bool, r server.Ready) error {
 	result := struct {
 		URL     string   `json:"url"`
 		Storage string   `json:"storage"`
@@ -263,7 +264,7 @@ func fromEnvironment(getenv func(string) string, prefix string, flags *pflag.Fla
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			errs = append(errs, UsageError("%s: %w", name, err))
+			errs = append(errs, cli.UsageError("%s: %w", name, err))
 		}
 	})
 	return errors.Join(errs...)
@@ -278,7 +279,7 @@ func dataDir(getenv func(string) string) string {
 }
 
 // serverLogger logs what an operator must know; with --debug also requests.
-func (a *App) serverLogger(format string) (*slog.Logger, error) {
+func serverLogger(a *cli.App, format string) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	switch {
 	case a.Debug:
@@ -292,5 +293,5 @@ func (a *App) serverLogger(format string) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(a.Err, o)), nil
 	}
-	return nil, UsageError("the log format %q is not text or json", format)
+	return nil, cli.UsageError("the log format %q is not text or json", format)
 }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestChartConfig lets --check look at the settings that the chart for Kubernetes
@@ -46,7 +48,7 @@ func TestChartConfig(t *testing.T) {
 		file := filepath.Join(dir, name+".hcl")
 		put(t, file, text)
 		c := newClientHome(t)
-		if code, out, errOut := c.run(t, "serve", "--check", "--config", file); code != ExitOK {
+		if code, out, errOut := c.run(t, "serve", "--check", "--config", file); code != cli.ExitOK {
 			t.Errorf("%s: exit %d, %s%s\n%s", name, code, out, errOut, text)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestServeCheck holds settings against --check: what is wrong, with which exit
@@ -31,23 +33,23 @@ func TestServeCheck(t *testing.T) {
 		code         int
 		out, errOut  string
 	}{
-		{"defaults", "", nil, ExitOK, "the settings: good", ""},
-		{"a file", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n", nil, ExitOK, "okara.hcl: good", ""},
-		{"as json", "", []string{"--json"}, ExitOK, `"valid": true`, ""},
-		{"unknown attribute", "listn = \"x\"\n", nil, ExitUsage, "", "okara.hcl:1: An argument named \"listn\""},
-		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, ExitUsage, "", "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
-		{"scope", "token \"ci\" {\n  sha256 = \"" + strings.Repeat("0", 64) + "\"\n  scopes = [\"reed:module:**\"]\n}\n", nil, ExitUsage, "", "okara.hcl:1: scope \"reed:module"},
-		{"token file", "", []string{"--token-file", filepath.Join(c.home, "tokens")}, ExitUsage, "", "tokens:1: a static token has the form"},
-		{"open to all", "", []string{"--listen", ":8443"}, ExitUsage, "", "nothing says who may use it"},
-		{"certificate", "", []string{"--tls-cert", filepath.Join(c.home, "cert.pem"), "--tls-key", filepath.Join(c.home, "cert.pem")}, ExitUsage, "", "read the certificate"},
-		{"half a certificate", "", []string{"--tls-cert", "cert.pem"}, ExitUsage, "", "belong together"},
-		{"depot file", "", []string{"--depot", filepath.Join(c.home, "depot.hcl")}, ExitUsage, "", "depot.hcl:1"},
-		{"metrics", "", []string{"--metrics-listen", "9090"}, ExitUsage, "", "--metrics-listen \"9090\""},
-		{"pull-through and a policy", "pull_through \"registry.opentofu.org/*/*\" {\n}\nrequire \"mirror\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\"" + storage + "\"]\n}\n", nil, ExitUsage, "", "okara.hcl:3: "},
-		{"registry", "", []string{"--registry", "https://registry.example.com"}, ExitUsage, "", "registry.example.com"},
-		{"pass-through", "", []string{"--pass-through"}, ExitUsage, "", "--pass-through needs a registry"},
-		{"webhook secret", "github \"acme\" {\n  secret_files = [\"nowhere\"]\n  token_env = \"NOT_SET\"\n}\n", nil, ExitUsage, "", "okara.hcl:1: github \"acme\": the variable NOT_SET is empty"},
-		{"log format", "log_format = \"xml\"\n", nil, ExitUsage, "", "the log format \"xml\" is not text or json"},
+		{"defaults", "", nil, cli.ExitOK, "the settings: good", ""},
+		{"a file", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n", nil, cli.ExitOK, "okara.hcl: good", ""},
+		{"as json", "", []string{"--json"}, cli.ExitOK, `"valid": true`, ""},
+		{"unknown attribute", "listn = \"x\"\n", nil, cli.ExitUsage, "", "okara.hcl:1: An argument named \"listn\""},
+		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, cli.ExitUsage, "", "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
+		{"scope", "token \"ci\" {\n  sha256 = \"" + strings.Repeat("0", 64) + "\"\n  scopes = [\"reed:module:**\"]\n}\n", nil, cli.ExitUsage, "", "okara.hcl:1: scope \"reed:module"},
+		{"token file", "", []string{"--token-file", filepath.Join(c.home, "tokens")}, cli.ExitUsage, "", "tokens:1: a static token has the form"},
+		{"open to all", "", []string{"--listen", ":8443"}, cli.ExitUsage, "", "nothing says who may use it"},
+		{"certificate", "", []string{"--tls-cert", filepath.Join(c.home, "cert.pem"), "--tls-key", filepath.Join(c.home, "cert.pem")}, cli.ExitUsage, "", "read the certificate"},
+		{"half a certificate", "", []string{"--tls-cert", "cert.pem"}, cli.ExitUsage, "", "belong together"},
+		{"depot file", "", []string{"--depot", filepath.Join(c.home, "depot.hcl")}, cli.ExitUsage, "", "depot.hcl:1"},
+		{"metrics", "", []string{"--metrics-listen", "9090"}, cli.ExitUsage, "", "--metrics-listen \"9090\""},
+		{"pull-through and a policy", "pull_through \"registry.opentofu.org/*/*\" {\n}\nrequire \"mirror\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\"" + storage + "\"]\n}\n", nil, cli.ExitUsage, "", "okara.hcl:3: "},
+		{"registry", "", []string{"--registry", "https://registry.example.com"}, cli.ExitUsage, "", "registry.example.com"},
+		{"pass-through", "", []string{"--pass-through"}, cli.ExitUsage, "", "--pass-through needs a registry"},
+		{"webhook secret", "github \"acme\" {\n  secret_files = [\"nowhere\"]\n  token_env = \"NOT_SET\"\n}\n", nil, cli.ExitUsage, "", "okara.hcl:1: github \"acme\": the variable NOT_SET is empty"},
+		{"log format", "log_format = \"xml\"\n", nil, cli.ExitUsage, "", "the log format \"xml\" is not text or json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"serve", "--check", "--storage", storage}, tt.args...)
@@ -58,7 +60,7 @@ func TestServeCheck(t *testing.T) {
 			if code != tt.code || !matches(t, tt.out, out) || !matches(t, tt.errOut, errOut) {
 				t.Errorf("exit %d, stdout %q, stderr %q; want %d, %q, %q", code, out, errOut, tt.code, tt.out, tt.errOut)
 			}
-			if code != ExitOK && out != "" {
+			if code != cli.ExitOK && out != "" {
 				t.Errorf("stdout %q of settings that are wrong", out)
 			}
 		})
@@ -75,7 +77,7 @@ func TestServeCheckBeside(t *testing.T) {
 	url, _, _ := newServer(t, "--storage", storage)
 	before := filesBelow(t, storage)
 	code, out, errOut := c.run(t, "serve", "--check", "--storage", storage, "--listen", strings.TrimPrefix(url, "http://"))
-	if code != ExitOK || errOut != "" {
+	if code != cli.ExitOK || errOut != "" {
 		t.Fatalf("exit %d, %q, %q", code, out, errOut)
 	}
 	if diff := cmp.Diff(before, filesBelow(t, storage)); diff != "" {
@@ -104,7 +106,7 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 func TestServeLogJSON(t *testing.T) {
 	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--log-format", "json", "--metrics-listen", "127.0.0.1:0", "--debug")
 	status(t, http.DefaultClient, http.MethodGet, url+"/healthz", "")
-	if code := stop(); code != ExitOK && code != ExitInterrupted {
+	if code := stop(); code != cli.ExitOK && code != cli.ExitInterrupted {
 		t.Error("exit", code)
 	}
 	var messages []string

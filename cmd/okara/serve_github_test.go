@@ -27,6 +27,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 const (
@@ -293,8 +295,8 @@ func TestServeGitHubRefuses(t *testing.T) {
 			var out, errOut bytes.Buffer
 			getenv := func(k string) string { return map[string]string{"SHORT": "x"}[k] }
 			code := run(t.Context(), []string{"serve", "--storage", filepath.Join(t.TempDir(), "s"), "--config", config}, strings.NewReader(""), &out, &errOut, getenv)
-			if code != ExitUsage || !strings.Contains(errOut.String(), tt.want) || !strings.Contains(errOut.String(), "okara.hcl:") || out.Len() > 0 {
-				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), ExitUsage, tt.want)
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) || !strings.Contains(errOut.String(), "okara.hcl:") || out.Len() > 0 {
+				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), cli.ExitUsage, tt.want)
 			}
 			if strings.Contains(errOut.String(), acmeToken) || strings.Contains(errOut.String(), hookSecret) {
 				t.Errorf("a secret was printed: %s", errOut.String())

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestServeEnvironment shows that flags may be variables, that a flag wins, and
@@ -28,7 +30,7 @@ func TestServeEnvironment(t *testing.T) {
 	code := run(t.Context(), []string{"serve"}, strings.NewReader(""), &log, &log, func(name string) string {
 		return map[string]string{"OKARA_SERVE_DRAIN": "long", "OKARA_SERVE_ANONYMOUS_READ": "perhaps"}[name]
 	})
-	if text := log.String(); code != ExitUsage || !strings.Contains(text, "OKARA_SERVE_DRAIN: ") || !strings.Contains(text, "OKARA_SERVE_ANONYMOUS_READ: ") {
+	if text := log.String(); code != cli.ExitUsage || !strings.Contains(text, "OKARA_SERVE_DRAIN: ") || !strings.Contains(text, "OKARA_SERVE_ANONYMOUS_READ: ") {
 		t.Errorf("exit %d: %s", code, text)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // pulling is a configuration file with one pull_through block.
@@ -51,8 +53,8 @@ func TestServePullThroughRefuses(t *testing.T) {
 			var out, errOut bytes.Buffer
 			args := []string{"serve", "--storage", t.TempDir(), "--config", pulling(t, tt.providers, tt.body)}
 			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if text := errOut.String(); code != ExitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "before") {
-				t.Errorf("exit %d with %q, want %d with %q", code, text, ExitUsage, tt.want)
+			if text := errOut.String(); code != cli.ExitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "before") {
+				t.Errorf("exit %d with %q, want %d with %q", code, text, cli.ExitUsage, tt.want)
 			}
 		})
 	}

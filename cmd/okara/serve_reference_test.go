@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	launch "github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -43,7 +44,7 @@ func TestServeReference(t *testing.T) {
 		t.Errorf("settings of docs/serve-reference.md (-code +page):\n%s", diff)
 	}
 	known := []string{"registry"} // a global one that the file has too
-	newServe(&upstreams{Registries: &Registries{App: &App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	newServe(&upstreams{Registries: &cli.Registries{App: &cli.App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	slices.Sort(known)
 	slices.Sort(flags)
 	if diff := cmp.Diff(known, flags); diff != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // TestServeRulesFile changes the file of rules under a server that runs: a new rule
@@ -117,7 +118,7 @@ func TestServeRefusesABrokenRulesFile(t *testing.T) {
 		var log strings.Builder
 		getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
 		code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir(), "--config", config}, strings.NewReader(""), &log, &log, getenv)
-		if code != ExitUsage || !strings.Contains(log.String(), "okara.hcl:1") || !strings.Contains(log.String(), name) {
+		if code != cli.ExitUsage || !strings.Contains(log.String(), "okara.hcl:1") || !strings.Contains(log.String(), name) {
 			t.Errorf("%s: exit code %d: %s", name, code, log.String())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -50,7 +51,7 @@ func TestServerIsNoRegistry(t *testing.T) {
 		{"state", "history", server + "/state/app"},
 		{"state", "push", server + "/state/app", newFile(t, "s", stateText("a", 1))},
 	} {
-		if o := okara(t, command...); o.code == ExitOK || !strings.Contains(o.err, "stores in another registry") {
+		if o := okara(t, command...); o.code == cli.ExitOK || !strings.Contains(o.err, "stores in another registry") {
 			t.Errorf("%q: exit code %d, %q, %q; want the reason", command, o.code, o.out, o.err)
 		}
 	}
@@ -102,7 +103,7 @@ func TestServeSealsStates(t *testing.T) {
 	if show := mustOkara(t, "state", "show", reference, "-w", "prod", "--json"); !strings.Contains(show, `"encrypted": true`) {
 		t.Errorf("stored in clear: %s", show)
 	}
-	if o := okara(t, "state", "pull", reference, "-w", "prod"); o.code != ExitFailure || o.out != "" {
+	if o := okara(t, "state", "pull", reference, "-w", "prod"); o.code != cli.ExitFailure || o.out != "" {
 		t.Errorf("pull without a key: exit %d", o.code)
 	}
 	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -119,7 +120,7 @@ func TestServe(t *testing.T) {
 	if !strings.Contains(notes(), dir) || !strings.Contains(notes(), "okara cli-config "+url) {
 		t.Errorf("the notes name neither the storage nor the next command: %s", notes())
 	}
-	if code := stop(); code != ExitInterrupted && code != ExitOK {
+	if code := stop(); code != cli.ExitInterrupted && code != cli.ExitOK {
 		t.Errorf("exit code %d after a signal", code)
 	}
 	before, err := os.ReadFile(filepath.Join(dir, "archive.key"))
@@ -226,8 +227,8 @@ func TestServeRefuses(t *testing.T) {
 			storage := filepath.Join(t.TempDir(), "s")
 			args := append([]string{"serve", "--storage", storage}, tt.args...)
 			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if code != ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
-				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), ExitUsage, tt.want)
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
+				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), cli.ExitUsage, tt.want)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -67,7 +68,7 @@ type shownPlatform struct {
 	H1       string `json:"h1"`
 }
 
-func newShow(reg *Registries) *cobra.Command {
+func newShow(reg *cli.Registries) *cobra.Command {
 	var readme bool
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -261,7 +262,7 @@ func (s *shown) text() string {
 	for _, d := range s.Referrers {
 		add("attached", d.ArtifactType+" "+d.Digest)
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
 func describedRows(m artifact.DescribedModule) [][]string {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -38,10 +39,10 @@ type signers struct {
 	replace bool
 }
 
-func newSign(reg *Registries) *cobra.Command {
+func newSign(reg *cli.Registries) *cobra.Command {
 	var signKey, cosignKey, passphraseFile string
 	var replace bool
-	var server ServerFlags
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "sign ADDRESS[@CONSTRAINT]",
 		Short: "Add a signature to versions that exist",
@@ -68,20 +69,20 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if signKey == "" && cosignKey == "" {
-				return UsageError("no key given: --sign-key or --cosign-key")
+				return cli.UsageError("no key given: --sign-key or --cosign-key")
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			if signKey != "" && it.Kind == addr.KindModule {
-				return UsageError("modules have no OpenPGP signature; sign them with --cosign-key")
+				return cli.UsageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
 			keys := signers{replace: replace}
 			if err := keys.read(reg.App, signKey, cosignKey, passphraseFile); err != nil {
 				return err
 			}
-			front, err := OpenFrontEnd(reg, server, nil)
+			front, err := cli.OpenFrontEnd(reg, server, nil)
 			if err != nil {
 				return err
 			}
@@ -101,7 +102,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // read reads the private keys; an empty name is no key.
-func (s *signers) read(a *App, signKey, cosignKey, passphraseFile string) (err error) {
+func (s *signers) read(a *cli.App, signKey, cosignKey, passphraseFile string) (err error) {
 	if s.openpgp, err = readPrivateKey(a, signKey, passphraseFile); err == nil {
 		s.cosign, err = readCosignKey(a, cosignKey, passphraseFile)
 	}
@@ -109,13 +110,13 @@ func (s *signers) read(a *App, signKey, cosignKey, passphraseFile string) (err e
 }
 
 // signThrough signs one version through a front-end.
-func signThrough(ctx context.Context, a *App, front *client.Client, arg string, it addr.Selection, keys signers) error {
+func signThrough(ctx context.Context, a *cli.App, front *client.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
-		return UsageError("--server takes signatures of --cosign-key only")
+		return cli.UsageError("--server takes signatures of --cosign-key only")
 	}
 	v, err := addr.ParseVersion(it.Versions)
 	if err != nil {
-		return UsageError("--server signs one version: %w", err)
+		return cli.UsageError("--server signs one version: %w", err)
 	}
 	path, err := frontPath(it.Item)
 	if err != nil {
@@ -123,14 +124,14 @@ func signThrough(ctx context.Context, a *App, front *client.Client, arg string, 
 	}
 	d, err := front.SignCosign(ctx, path, v, keys.cosign)
 	if err != nil {
-		return ServerHint(err)
+		return cli.ServerHint(err)
 	}
 	address, _, _ := strings.Cut(arg, "@")
 	out := signed{Address: address, Version: v.String(), Cosign: d.String()}
 	return a.PrintResult(out, out.text())
 }
 
-func signVersions(ctx context.Context, reg *Registries, arg string, keys signers) error {
+func signVersions(ctx context.Context, reg *cli.Registries, arg string, keys signers) error {
 	t, err := selectItem(reg, arg, nil)
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 }
 
 // readCosignKey reads an ECDSA private key; an empty name is no key.
-func readCosignKey(a *App, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
+func readCosignKey(a *cli.App, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -197,7 +198,7 @@ func readCosignKey(a *App, file, passphraseFile string) (*ecdsa.PrivateKey, erro
 	}
 	key, err := signing.ParseCosignKey(b, passphrase)
 	if err != nil {
-		return nil, UsageError("%s: %w", file, err)
+		return nil, cli.UsageError("%s: %w", file, err)
 	}
 	return key, nil
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
@@ -31,16 +31,9 @@ encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
 repository that they were sealed for. In a copy, name the one it was copied from:
 --primary-repository or OKARA_STATE_PRIMARY.`
 
-// KeyFlags name the keys of states, and the repository that another is a copy of.
-type KeyFlags struct {
-	Keys       []string
-	Identities []string
-	Primary    string
-}
-
 // stateFlags are the flags that every command below "state" has.
 type stateFlags struct {
-	KeyFlags
+	cli.KeyFlags
 	unsealed bool // set by commands that seal what is in clear
 	keep     int  // set by a command that prunes: so many versions; 0: all
 
@@ -48,9 +41,9 @@ type stateFlags struct {
 	next  *envelope.Envelope    // set by rekey: the keys that seal from now on
 }
 
-func newState(reg *Registries) *cobra.Command {
+func newState(reg *cli.Registries) *cobra.Command {
 	var f stateFlags
-	cmd := Parent("state", "state", "List, read, compare, repair and move states")
+	cmd := cli.Parent("state", "state", "List, read, compare, repair and move states")
 	cmd.Long = stateLong
 	cmd.PersistentFlags().StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` that opens and seals encrypted states; repeatable (OKARA_STATE_KEYS)")
 	cmd.PersistentFlags().StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
@@ -76,25 +69,8 @@ func newState(reg *Registries) *cobra.Command {
 	return cmd
 }
 
-// StateOptions returns how commands store: as a backend block without further
-// arguments does, and with the keys of the command line.
-func (f *KeyFlags) StateOptions(a *App) (statebackend.Options, error) {
-	o := statebackend.Options{Tool: a.UserAgent(), Logger: a.WarnLogger(), StrictReads: true}
-	_, o.Primary, _ = strings.Cut(cmp.Or(f.Primary, a.Getenv("OKARA_STATE_PRIMARY")), "/") // without the host
-	keys := append(strings.Fields(a.Getenv("OKARA_STATE_KEYS")), f.Keys...)
-	identities := append(strings.Fields(a.Getenv("OKARA_STATE_IDENTITIES")), f.Identities...)
-	if len(keys)+len(identities) > 0 {
-		e, err := envelope.New(envelope.Options{Keys: keys, Identities: identities})
-		if err != nil {
-			return o, &ExitError{Code: ExitUsage, Err: err}
-		}
-		o.Sealer = e
-	}
-	return o, nil
-}
-
 // options returns how this command stores.
-func (f *stateFlags) options(a *App) (statebackend.Options, error) {
+func (f *stateFlags) options(a *cli.App) (statebackend.Options, error) {
 	o, err := f.StateOptions(a)
 	if err != nil {
 		return o, err
@@ -107,7 +83,7 @@ func (f *stateFlags) options(a *App) (statebackend.Options, error) {
 }
 
 // store opens the store of a repository.
-func (f *stateFlags) store(reg *Registries, reference string) (*statebackend.Store, error) {
+func (f *stateFlags) store(reg *cli.Registries, reference string) (*statebackend.Store, error) {
 	o, err := f.options(reg.App)
 	if err != nil {
 		return nil, err
@@ -124,7 +100,7 @@ func (f *stateFlags) store(reg *Registries, reference string) (*statebackend.Sto
 
 // workspaceFlag adds --workspace with completion from the repository that the
 // command line names.
-func (f *stateFlags) workspaceFlag(reg *Registries, cmd *cobra.Command, ws *string) {
+func (f *stateFlags) workspaceFlag(reg *cli.Registries, cmd *cobra.Command, ws *string) {
 	cmd.Flags().StringVarP(ws, "workspace", "w", "default", "`NAME` of the workspace")
 	complete := func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return f.completeWorkspace(reg, cmd, args, toComplete)
@@ -135,7 +111,7 @@ func (f *stateFlags) workspaceFlag(reg *Registries, cmd *cobra.Command, ws *stri
 // maxCompletions bounds how many names a shell is offered; each costs a request.
 const maxCompletions = 50
 
-func (f *stateFlags) completeWorkspace(reg *Registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (f *stateFlags) completeWorkspace(reg *cli.Registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 || isVersion(args[0]) {
 		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.Getenv})
 		if err != nil || !c.Declared {
@@ -189,17 +165,17 @@ func toLockJSON(h statebackend.Held) lockJSON {
 // noState explains a missing state.
 func noState(err error, reference, ws string) error {
 	if e, ok := errors.AsType[*statebackend.VersionError](err); ok {
-		return WithHint(e, "`okara state history %s -w %s` shows the versions", reference, ws)
+		return cli.WithHint(e, "`okara state history %s -w %s` shows the versions", reference, ws)
 	}
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	return WithHint(fmt.Errorf("workspace %q of %s has no state: %w", ws, reference, oci.ErrNotFound),
+	return cli.WithHint(fmt.Errorf("workspace %q of %s has no state: %w", ws, reference, oci.ErrNotFound),
 		"`okara state list %s` shows the workspaces", reference)
 }
 
 // writeState writes a state to the file, or alone to stdout without one.
-func writeState(a *App, file string, state []byte, v statebackend.Version) error {
+func writeState(a *cli.App, file string, state []byte, v statebackend.Version) error {
 	if file == "" {
 		_, err := a.Out.Write(state)
 		return err

@@ -6,18 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateDecrypt(a *App, f *stateFlags) *cobra.Command {
+func newStateDecrypt(a *cli.App, f *stateFlags) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "decrypt MANIFEST BLOB",
@@ -31,13 +29,13 @@ the registry holds them. The keys are given as for every other command.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.JSON && output == "" {
-				return UsageError("--json needs --output, stdout cannot hold both documents")
+				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
 			}
 			m, err := readManifestFile(args[0])
 			if err != nil {
 				return err
 			}
-			stored, err := ReadLimited(args[1], maxState)
+			stored, err := cli.ReadLimited(args[1], maxState)
 			if err != nil {
 				return err
 			}
@@ -60,7 +58,7 @@ the registry holds them. The keys are given as for every other command.`,
 }
 
 func readManifestFile(path string) (oci.Manifest, error) {
-	b, err := ReadLimited(path, oci.MaxManifest)
+	b, err := cli.ReadLimited(path, oci.MaxManifest)
 	if err != nil {
 		return oci.Manifest{}, err
 	}
@@ -75,20 +73,4 @@ func readManifestFile(path string) (oci.Manifest, error) {
 		Descriptor: oci.Descriptor{MediaType: doc.MediaType, ArtifactType: doc.ArtifactType, Digest: digest.FromBytes(b), Size: int64(len(b))},
 		Bytes:      b,
 	}, nil
-}
-
-func ReadLimited(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %s: %w", path, text.Size(limit), oci.ErrTooLarge)
-	}
-	return b, nil
 }

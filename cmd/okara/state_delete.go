@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -18,7 +19,7 @@ type deletedState struct {
 	Deleted    bool   `json:"deleted"`
 }
 
-func newStateDelete(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
@@ -30,7 +31,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("workspace") {
-				return UsageError("--workspace is needed, also for the workspace %q", ws)
+				return cli.UsageError("--workspace is needed, also for the workspace %q", ws)
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {

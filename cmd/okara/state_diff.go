@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateDiff(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
@@ -79,7 +80,7 @@ func compareVersions(ctx context.Context, s *statebackend.Store, ws string, from
 }
 
 // printDiff prints the first changes, all of them if limit is 0.
-func printDiff(a *App, d stateDiff, limit int) error {
+func printDiff(a *cli.App, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
 		d.Changes, d.More = d.Changes[:limit], true
 		a.Note("%d more changes are not shown, --limit 0 shows all", more)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -20,7 +21,7 @@ type stateHistory struct {
 	More       bool                   `json:"more"`
 }
 
-func newStateHistory(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateHistory(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
@@ -56,7 +57,7 @@ that run still writes stays below as a version and is never current.`,
 			if out.More {
 				reg.Note("older versions are not shown, --limit 0 shows all")
 			}
-			return reg.PrintResult(out, Table(rows))
+			return reg.PrintResult(out, cli.Table(rows))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -77,5 +78,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), OrDash(oneLine(v.Who, 40)), OrDash(oneLine(v.Why(), 60)), OrDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), cli.Timestamp(v.Created), fmt.Sprint(v.Serial), text.Size(v.Size), cli.OrDash(oneLine(v.Who, 40)), cli.OrDash(oneLine(v.Why(), 60)), cli.OrDash(v.Tool), mark}
 }

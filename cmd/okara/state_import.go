@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/foreign"
@@ -31,7 +32,7 @@ Everything is read and checked before anything is written, and the source is
 never changed. A workspace that has a state already is continued if its current
 state is one of the source's versions, otherwise it is refused.`
 
-func newStateImport(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateImport(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -87,11 +88,11 @@ type importResult struct {
 }
 
 func (r importResult) String() string {
-	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
+	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, cli.Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
 }
 
 // importSources reads and checks a source and returns its versions by workspace.
-func importSources(ctx context.Context, reg *Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
+func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(path, "oci://")
 	if !isRepo {
 		versions, err := foreign.Files(ctx, path, func(file string) ([]byte, error) { return readState(nil, file) })
@@ -120,7 +121,7 @@ func importSources(ctx context.Context, reg *Registries, f *stateFlags, path, ws
 }
 
 // importWorkspace writes the versions that the workspace lacks.
-func importWorkspace(ctx context.Context, a *App, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
+func importWorkspace(ctx context.Context, a *cli.App, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
 	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial}
 	var err error
 	if dryRun {
@@ -132,7 +133,7 @@ func importWorkspace(ctx context.Context, a *App, s *statebackend.Store, ws stri
 		})
 	}
 	if _, ok := errors.AsType[*foreign.OtherStateError](err); ok {
-		err = WithHint(err, "delete the workspace first, or choose another one with --workspace")
+		err = cli.WithHint(err, "delete the workspace first, or choose another one with --workspace")
 	}
 	return r, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -23,7 +24,7 @@ type keyUse struct {
 	Versions  []int64 `json:"versions"`
 }
 
-func newStateKeys(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateKeys(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:   "keys [REPOSITORY]",
@@ -96,7 +97,7 @@ func keysText(uses []keyUse) string {
 		}
 		rows = append(rows, []string{u.Workspace, key, ranges(u.Versions)})
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
 // ranges shortens numbers that fall, newest first: 7-5, 2.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -18,7 +19,7 @@ type listedStates struct {
 	Workspaces []string `json:"workspaces"`
 }
 
-func newStateList(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateList(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var all bool
 	cmd := &cobra.Command{
@@ -49,7 +50,7 @@ listed, where the registry lists its repositories.`,
 }
 
 // listStates looks into one repository, or into those below it that have states.
-func listStates(ctx context.Context, reg *Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
+func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
 	names, err := repositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -18,7 +19,7 @@ type heldLocks struct {
 	Locks      []lockJSON `json:"locks"`
 }
 
-func newStateLocks(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateLocks(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var all bool
 	cmd := &cobra.Command{
@@ -56,7 +57,7 @@ repositories.`,
 }
 
 // listLocks looks into one repository, or into those below it that have locks.
-func listLocks(ctx context.Context, reg *Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
+func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
 	names, err := repositories(ctx, reg, name, all)
 	if err != nil {
 		return nil, err
@@ -87,14 +88,14 @@ func locksText(list []heldLocks) string {
 	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
 	for _, held := range list {
 		for _, l := range held.Locks {
-			rows = append(rows, []string{held.Repository, l.Workspace, Age(l.age), OrDash(l.Who), OrDash(l.Operation),
-				OrDash(l.Version), OrDash(l.ID), oneLine(l.Info, 80)})
+			rows = append(rows, []string{held.Repository, l.Workspace, cli.Age(l.age), cli.OrDash(l.Who), cli.OrDash(l.Operation),
+				cli.OrDash(l.Version), cli.OrDash(l.ID), oneLine(l.Info, 80)})
 		}
 	}
 	if len(rows) == 1 {
 		return ""
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
 // oneLine makes text from elsewhere fit into a table.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -22,10 +23,10 @@ type prunedState struct {
 	DryRun     bool    `json:"dry_run,omitempty"`
 }
 
-func newStatePrune(reg *Registries, f *stateFlags) *cobra.Command {
+func newStatePrune(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keep int
-	var asked Removal
+	var asked cli.Removal
 	cmd := &cobra.Command{
 		Use:   "prune [REPOSITORY] --keep N",
 		Short: "Remove old versions of a state",
@@ -38,7 +39,7 @@ points to it. A registry that refuses DELETE keeps everything.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
-				return UsageError("--keep must be at least 1")
+				return cli.UsageError("--keep must be at least 1")
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {
@@ -54,24 +55,24 @@ points to it. A registry that refuses DELETE keeps everything.`,
 }
 
 // pruneState removes all but the newest keep versions, if the user wants it.
-func pruneState(ctx context.Context, a *App, s *statebackend.Store, out prunedState, keep int, asked Removal) error {
+func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prunedState, keep int, asked cli.Removal) error {
 	old, err := s.Prunable(ctx, out.Workspace, keep)
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
-	remove, err := a.Removes(asked, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", Plural(len(old), "version"), out.Workspace, out.Repository))
+	remove, err := a.Removes(asked, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", cli.Plural(len(old), "version"), out.Workspace, out.Repository))
 	if err != nil {
 		return err
 	}
 	if remove {
 		old, err = s.Prune(ctx, out.Workspace, keep)
 		if errors.Is(err, oci.ErrUnsupported) {
-			return WithHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
+			return cli.WithHint(err, "the registry refuses DELETE: what is left stays, and nothing else depends on it")
 		}
 		if err != nil {
 			return err
 		}
-		a.Note("%s of workspace %s removed", Plural(len(old), "version"), out.Workspace)
+		a.Note("%s of workspace %s removed", cli.Plural(len(old), "version"), out.Workspace)
 	}
 	out.Removed = append(out.Removed, old...)
 	return a.PrintResult(out, versionLines(old))

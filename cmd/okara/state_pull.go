@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStatePull(reg *Registries, f *stateFlags) *cobra.Command {
+func newStatePull(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws, output string
 	var version, least int64
 	cmd := &cobra.Command{
@@ -26,7 +27,7 @@ With --json the document describes what was read and --output is required.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if reg.JSON && output == "" {
-				return UsageError("--json needs --output, stdout cannot hold both documents")
+				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {
@@ -37,7 +38,7 @@ With --json the document describes what was read and --output is required.`,
 				return noState(err, args[0], ws)
 			}
 			if v.N < least {
-				return WithHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
+				return cli.WithHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
 					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
 			}
 			return writeState(reg.App, output, state, v)

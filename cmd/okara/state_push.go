@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -19,7 +20,7 @@ import (
 // maxState bounds a state that is read from a file.
 const maxState = 512 << 20
 
-func newStatePush(reg *Registries, f *stateFlags) *cobra.Command {
+func newStatePush(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
@@ -49,7 +50,7 @@ command accepts: check that the file is the state that you know.`,
 				return err
 			})
 			if errors.Is(err, statebackend.ErrStale) {
-				return WithHint(err, "compare with `okara state show %s -w %s`; --force stores it all the same", args[0], ws)
+				return cli.WithHint(err, "compare with `okara state show %s -w %s`; --force stores it all the same", args[0], ws)
 			}
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -33,7 +34,7 @@ simply repeated. The bytes that the old keys opened go with their manifests, whe
 the registry deletes; its garbage collection frees them, and replicas and backups
 keep theirs. What a lost key has opened counts as read: rotate the secrets in it.`
 
-func newStateRekey(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keys []string
 	var all bool
@@ -46,11 +47,11 @@ func newStateRekey(reg *Registries, f *stateFlags) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if len(keys) == 0 {
-				return UsageError("--new-key is needed")
+				return cli.UsageError("--new-key is needed")
 			}
 			next, err := envelope.New(envelope.Options{Keys: keys})
 			if err != nil {
-				return &ExitError{Code: ExitUsage, Err: err}
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 			}
 			f.next = next
 			s, err := f.store(reg, args[0])
@@ -64,7 +65,7 @@ func newStateRekey(reg *Registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s sealed with %s", ws, Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
+			return reg.PrintResult(out, fmt.Sprintf("workspace %s: %s sealed with %s", ws, cli.Plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -74,7 +75,7 @@ func newStateRekey(reg *Registries, f *stateFlags) *cobra.Command {
 }
 
 // rekey seals versions, newest first, that are sealed with other keys.
-func rekey(ctx context.Context, a *App, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
+func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
 	for v, err := range s.History(ctx, out.Workspace) {
 		if err != nil {
 			return err

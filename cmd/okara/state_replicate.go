@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -39,7 +40,7 @@ type replication struct {
 	keep                 int
 }
 
-func newStateReplicate(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var how replication
 	cmd := &cobra.Command{
@@ -81,9 +82,9 @@ func newStateReplicate(reg *Registries, f *stateFlags) *cobra.Command {
 }
 
 // open opens both repositories.
-func (how replication) open(reg *Registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
+func (how replication) open(reg *cli.Registries, f *stateFlags, args []string) (src, dst *statebackend.Store, err error) {
 	if how.keep < 0 {
-		return nil, nil, UsageError("--max-versions must not be negative")
+		return nil, nil, cli.UsageError("--max-versions must not be negative")
 	}
 	if src, err = f.store(reg, args[0]); err != nil {
 		return nil, nil, err
@@ -107,7 +108,7 @@ func (how replication) names(ctx context.Context, src, dst *statebackend.Store) 
 }
 
 // Confirm asks before a repository becomes read-only in which runs may be at work.
-func (how replication) confirm(ctx context.Context, a *App, src, dst *statebackend.Store) error {
+func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *statebackend.Store) error {
 	if !how.adopt {
 		return nil
 	}
@@ -148,7 +149,7 @@ type replicatedWorkspace struct {
 
 // replicateStates copies one workspace after the other and prints what came of each.
 // One that fails does not stop the others.
-func replicateStates(a *App, out replicatedStates, names []string, one func(name string) (copied, kept []int64, err error)) error {
+func replicateStates(a *cli.App, out replicatedStates, names []string, one func(name string) (copied, kept []int64, err error)) error {
 	var lines []string
 	var errs []error
 	for _, name := range names {
@@ -159,13 +160,13 @@ func replicateStates(a *App, out replicatedStates, names []string, one func(name
 			errs = append(errs, err)
 		}
 		out.Workspaces = append(out.Workspaces, r)
-		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, Plural(len(copied), "version"))+keptText(kept, out.Repository))
+		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, cli.Plural(len(copied), "version"))+keptText(kept, out.Repository))
 	}
 	if err := a.PrintResult(out, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	if len(errs) > 0 && len(errs) < len(names) {
-		return PartlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
+		return cli.PartlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
 	}
 	return errors.Join(errs...)
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateRestore(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateRestore(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var lostKey bool
 	cmd := &cobra.Command{
@@ -68,14 +69,14 @@ func closedHead(err error, old []byte, lostKey bool) error {
 	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
 		return err
 	}
-	return WithHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", states.KeyOptions)
+	return cli.WithHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", states.KeyOptions)
 }
 
 // versionArg reads a version number from the command line.
 func versionArg(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 {
-		return 0, UsageError("version %q is not a number above 0", s)
+		return 0, cli.UsageError("version %q is not a number above 0", s)
 	}
 	return n, nil
 }

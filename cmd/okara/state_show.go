@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -28,7 +29,7 @@ type shownState struct {
 	Replica *replicaJSON `json:"replica,omitempty"`
 }
 
-func newStateShow(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:     "show [REPOSITORY]",
@@ -68,19 +69,19 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		{"repository", reference},
 		{"workspace", ws},
 		{"version", fmt.Sprint(v.N)},
-		{"created", Timestamp(v.Created)},
+		{"created", cli.Timestamp(v.Created)},
 		{"serial", fmt.Sprint(v.Serial)},
-		{"lineage", OrDash(v.Lineage)},
+		{"lineage", cli.OrDash(v.Lineage)},
 		{"stored", text.Size(v.Size)},
 		{"encrypted", encryptedText(v)},
-		{"written by", OrDash(v.Tool)},
-		{"who", OrDash(oneLine(v.Who, 80))},
-		{"why", OrDash(oneLine(v.Why(), 60))},
+		{"written by", cli.OrDash(v.Tool)},
+		{"who", cli.OrDash(oneLine(v.Who, 80))},
+		{"why", cli.OrDash(oneLine(v.Why(), 60))},
 		{"digest", v.Digest},
 	}
 	lock := "free"
 	if held != nil {
-		lock = fmt.Sprintf("held by %s for %s (%s), id %s", OrDash(held.Info.Who), Age(held.Age), OrDash(held.Info.Operation), held.Info.ID)
+		lock = fmt.Sprintf("held by %s for %s (%s), id %s", cli.OrDash(held.Info.Who), cli.Age(held.Age), cli.OrDash(held.Info.Operation), held.Info.ID)
 	}
 	rows = append(rows, []string{"lock", lock})
 	if copied != nil {
@@ -92,14 +93,14 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 	for _, row := range rows {
 		row[0] += ":"
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }
 
 func encryptedText(v statebackend.Version) string {
 	if keys := envelope.KeyIDs(v.Envelope); v.Encrypted && len(keys) > 0 {
 		return "for " + strings.Join(keys, ", ")
 	}
-	return YesNo(v.Encrypted)
+	return cli.YesNo(v.Encrypted)
 }
 
 // replicaJSON says how far a replica is behind its source.
@@ -118,12 +119,12 @@ func (r replicaJSON) lag() string {
 	case r.Behind == 0:
 		return "up to date"
 	}
-	return Plural(r.Behind, "version") + " behind"
+	return cli.Plural(r.Behind, "version") + " behind"
 }
 
 // replica compares a replica with its source; nil if it is none. A source that
 // is down is no error, since that is when replicas are looked at.
-func (f *stateFlags) replica(ctx context.Context, reg *Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
+func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
 	mark, err := s.Replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -24,7 +25,7 @@ type runFunc = func(cmd *cobra.Command, args []string) error
 // named lets a command do without REPOSITORY, the first of its least arguments, in
 // the folder of a root module: the backend "oci" block names it, and says which
 // keys open it; the workspace is the one that the tool has selected there.
-func (f *stateFlags) named(reg *Registries, least int, ws *string, run runFunc) runFunc {
+func (f *stateFlags) named(reg *cli.Registries, least int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (len(args) == 0 || !isVersion(args[0])) {
 			return run(cmd, args)
@@ -34,7 +35,7 @@ func (f *stateFlags) named(reg *Registries, least int, ws *string, run runFunc) 
 			return err
 		}
 		if !c.Declared {
-			return WithHint(UsageError("no repository is named"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
+			return cli.WithHint(cli.UsageError("no repository is named"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
 		}
 		if !cmd.Flags().Changed("workspace") {
 			*ws = bridge.SelectedWorkspace(".", reg.Getenv)
@@ -54,7 +55,7 @@ func isVersion(arg string) bool {
 
 // useBlock takes repository, original and keys from a backend block; the keys and
 // the original that flags or variables name go before it.
-func (f *stateFlags) useBlock(a *App, b backendblock.Backend) {
+func (f *stateFlags) useBlock(a *cli.App, b backendblock.Backend) {
 	if len(f.Keys)+len(f.Identities) == 0 && a.Getenv("OKARA_STATE_KEYS")+a.Getenv("OKARA_STATE_IDENTITIES") == "" {
 		for _, e := range b.Encryption {
 			if e.KeyID != "" {
@@ -72,7 +73,7 @@ func (f *stateFlags) useBlock(a *App, b backendblock.Backend) {
 }
 
 // blockStore opens the store of the backend block.
-func (f *stateFlags) blockStore(reg *Registries, o statebackend.Options) (*statebackend.Store, error) {
+func (f *stateFlags) blockStore(reg *cli.Registries, o statebackend.Options) (*statebackend.Store, error) {
 	client, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err
@@ -81,10 +82,10 @@ func (f *stateFlags) blockStore(reg *Registries, o statebackend.Options) (*state
 }
 
 // below returns the repositories at and below a prefix HOST[/PATH].
-func below(ctx context.Context, reg *Registries, prefix string) ([]string, error) {
+func below(ctx context.Context, reg *cli.Registries, prefix string) ([]string, error) {
 	host, path, err := addr.SplitRegistry(prefix)
 	if err != nil {
-		return nil, &ExitError{Code: ExitUsage, Err: err}
+		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	}
 	c, err := reg.ClientOf(host)
 	if err != nil {
@@ -92,7 +93,7 @@ func below(ctx context.Context, reg *Registries, prefix string) ([]string, error
 	}
 	names, err := c.Repositories(ctx)
 	if err != nil {
-		return nil, WithHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry has such a list; name the repositories one by one, without --all")
+		return nil, cli.WithHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry has such a list; name the repositories one by one, without --all")
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return path != "" && n != path && !strings.HasPrefix(n, path+"/") })
 	for i, n := range names {
@@ -103,7 +104,7 @@ func below(ctx context.Context, reg *Registries, prefix string) ([]string, error
 
 // repositories are those that list and locks look at: the one that is named, or
 // with all those below it.
-func repositories(ctx context.Context, reg *Registries, name string, all bool) ([]string, error) {
+func repositories(ctx context.Context, reg *cli.Registries, name string, all bool) ([]string, error) {
 	if !all {
 		return []string{name}, nil
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -51,7 +52,7 @@ func okara(t *testing.T, args ...string) outcome {
 func mustOkara(t *testing.T, args ...string) string {
 	t.Helper()
 	o := okara(t, args...)
-	if o.code != ExitOK {
+	if o.code != cli.ExitOK {
 		t.Fatalf("okara %s: exit %d\n%s", strings.Join(args, " "), o.code, o.err)
 	}
 	return o.out
@@ -113,15 +114,15 @@ func TestStateBrokenRegistry(t *testing.T) {
 		code   int
 		text   string
 	}{
-		{"HTML for everything", get("/v2/"), text("text/html", "<html>sign in</html>"), ExitFailure, "HTML"},
-		{"HTML as tag list", get("/tags/list"), text("text/html", "<html>"), ExitFailure, "HTML"},
-		{"truncated blob", get("/blobs/"), text("application/octet-stream", "short"), ExitFailure, ""},
-		{"missing blob", get("/blobs/"), status(http.StatusNotFound), ExitFailure, ""},
-		{"missing manifest of a listed version", get("/manifests/state-"), status(http.StatusNotFound), ExitFailure, ""},
-		{"manifest over the limit", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, strings.Repeat(" ", oci.MaxManifest+1)), ExitFailure, "too large"},
-		{"another manifest", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}`), ExitFailure, ""},
-		{"unauthenticated", get("/v2/"), status(http.StatusUnauthorized), ExitDenied, ""},
-		{"denied", get("/v2/"), status(http.StatusForbidden), ExitDenied, ""},
+		{"HTML for everything", get("/v2/"), text("text/html", "<html>sign in</html>"), cli.ExitFailure, "HTML"},
+		{"HTML as tag list", get("/tags/list"), text("text/html", "<html>"), cli.ExitFailure, "HTML"},
+		{"truncated blob", get("/blobs/"), text("application/octet-stream", "short"), cli.ExitFailure, ""},
+		{"missing blob", get("/blobs/"), status(http.StatusNotFound), cli.ExitFailure, ""},
+		{"missing manifest of a listed version", get("/manifests/state-"), status(http.StatusNotFound), cli.ExitFailure, ""},
+		{"manifest over the limit", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, strings.Repeat(" ", oci.MaxManifest+1)), cli.ExitFailure, "too large"},
+		{"another manifest", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}`), cli.ExitFailure, ""},
+		{"unauthenticated", get("/v2/"), status(http.StatusUnauthorized), cli.ExitDenied, ""},
+		{"denied", get("/v2/"), status(http.StatusForbidden), cli.ExitDenied, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestStateLockedExit(t *testing.T) {
 	reference := host + "/infra/state"
 	one := newFile(t, "one", stateText("a", 1))
 	mustOkara(t, "state", "push", reference, one)
-	reg := &Registries{App: &App{Getenv: func(string) string { return "" }, Err: &bytes.Buffer{}}}
+	reg := &cli.Registries{App: &cli.App{Getenv: func(string) string { return "" }, Err: &bytes.Buffer{}}}
 	s, err := (&stateFlags{}).store(reg, reference)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func TestStateLockedExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := okara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
-	if o.code != ExitConflict || !strings.Contains(o.err, "is locked by") || !strings.Contains(o.err, "okara state unlock "+reference) {
+	if o.code != cli.ExitConflict || !strings.Contains(o.err, "is locked by") || !strings.Contains(o.err, "okara state unlock "+reference) {
 		t.Errorf("exit %d: %s", o.code, o.err)
 	}
 	var doc struct{ Locks []lockJSON }
@@ -294,15 +295,15 @@ func TestStateImportFiles(t *testing.T) {
 		t.Errorf("serials (-want +got):\n%s", diff)
 	}
 	mustOkara(t, "state", "push", reference, newFile(t, "own", stateText("a", 20)), "-w", "prod")
-	if o := okara(t, "state", "import", reference, dir, "-w", "prod"); o.code != ExitConflict {
+	if o := okara(t, "state", "import", reference, dir, "-w", "prod"); o.code != cli.ExitConflict {
 		t.Errorf("over a state of its own: exit %d, %s", o.code, o.err)
 	}
 	write("e-foreign", stateText("b", 14))
-	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != ExitConflict || !strings.Contains(o.err, "lineage") {
+	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != cli.ExitConflict || !strings.Contains(o.err, "lineage") {
 		t.Errorf("two lineages: exit %d, %s", o.code, o.err)
 	}
 	write("f-page", "<html>")
-	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != ExitFailure || !strings.Contains(o.err, "f-page") {
+	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != cli.ExitFailure || !strings.Contains(o.err, "f-page") {
 		t.Errorf("no state: exit %d, %s", o.code, o.err)
 	}
 	if diff := cmp.Diff(map[string][]int{"prod": {9, 10, 12, 13, 20}}, serialsOf(t, reference)); diff != "" {
@@ -320,7 +321,7 @@ func TestStateReplicateCommand(t *testing.T) {
 	if diff := cmp.Diff(serialsOf(t, src), serialsOf(t, dst)); diff != "" {
 		t.Errorf("serials (-source +replica):\n%s", diff)
 	}
-	if o := okara(t, "state", "push", dst, newFile(t, "s", stateText("prod", 2)), "-w", "prod"); o.code == ExitOK || !strings.Contains(o.err, "replica") {
+	if o := okara(t, "state", "push", dst, newFile(t, "s", stateText("prod", 2)), "-w", "prod"); o.code == cli.ExitOK || !strings.Contains(o.err, "replica") {
 		t.Errorf("push to a replica: exit %d, %s", o.code, o.err)
 	}
 	mustOkara(t, "state", "push", src, newFile(t, "s", stateText("prod", 2)), "-w", "prod")
@@ -393,7 +394,7 @@ func TestStateDecryptOffline(t *testing.T) {
 		"cut blob":      {manifest, newFile(t, "cut", string(blob[:len(blob)-1])), "--key", key},
 		"no manifest":   {stored, stored, "--key", key},
 	} {
-		if o := okara(t, append([]string{"state", "decrypt"}, args...)...); o.code != ExitFailure || o.out != "" {
+		if o := okara(t, append([]string{"state", "decrypt"}, args...)...); o.code != cli.ExitFailure || o.out != "" {
 			t.Errorf("%s: exit %d, %s", name, o.code, o.err)
 		}
 	}
@@ -456,7 +457,7 @@ func TestStatePruneRefused(t *testing.T) {
 	for serial := range 3 {
 		mustOkara(t, "state", "push", repo, newFile(t, "s", stateText("a", serial+1)))
 	}
-	if o := okara(t, "state", "prune", repo, "--keep", "1", "--yes"); o.code != ExitFailure || !strings.Contains(o.err, "hint: the registry refuses DELETE") {
+	if o := okara(t, "state", "prune", repo, "--keep", "1", "--yes"); o.code != cli.ExitFailure || !strings.Contains(o.err, "hint: the registry refuses DELETE") {
 		t.Errorf("exit code %d: %s", o.code, o.err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -26,7 +27,7 @@ type unlockedState struct {
 	Unlocked   bool   `json:"unlocked"`
 }
 
-func newStateUnlock(reg *Registries, f *stateFlags) *cobra.Command {
+func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws, id string
 	var takeOver, force bool
 	cmd := &cobra.Command{
@@ -38,7 +39,7 @@ func newStateUnlock(reg *Registries, f *stateFlags) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if (id == "") == !takeOver {
-				return UsageError("exactly one of --id and --take-over is needed")
+				return cli.UsageError("exactly one of --id and --take-over is needed")
 			}
 			s, err := f.store(reg, args[0])
 			if err != nil {

@@ -14,13 +14,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // newTemplate groups what is done with templates of instances.
-func newTemplate(reg *Registries) *cobra.Command {
-	cmd := Parent("template", "instances", "Write templates, and see what a server lets people launch")
+func newTemplate(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("template", "instances", "Write templates, and see what a server lets people launch")
 	cmd.Long = `A template says what people may launch from a server (okara serve): a module, what
 they may choose of its inputs, for how long, and who owns the result.
 
@@ -39,7 +40,7 @@ func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, 
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			return nil, nil, UsageError("%s does not exist", path)
+			return nil, nil, cli.UsageError("%s does not exist", path)
 		case err != nil:
 			return nil, nil, err
 		case !info.IsDir():
@@ -86,7 +87,7 @@ type moduleFrom struct {
 }
 
 // open names the catalog of the registry that was given; there may be none.
-func (m *moduleFrom) open(reg *Registries) error {
+func (m *moduleFrom) open(reg *cli.Registries) error {
 	if m.dir != "" || reg.Named() == "" {
 		return nil
 	}
@@ -122,7 +123,7 @@ func (m *moduleFrom) check(ctx context.Context, t *lifecycle.Template) (version 
 
 // describeFolder is what would be published of a folder as the module.
 func describeFolder(ctx context.Context, dir string, ref lifecycle.ModuleRef) (lifecycle.Module, error) {
-	root, err := OpenTree(dir)
+	root, err := cli.OpenTree(dir)
 	if err != nil {
 		return lifecycle.Module{}, err
 	}

@@ -9,9 +9,10 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newTemplateList(reg *Registries) *cobra.Command {
+func newTemplateList(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -32,7 +33,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 			for _, t := range list {
 				rows = append(rows, []string{t.Name, templateState(t), t.Title})
 			}
-			return reg.PrintResult(list, Table(rows))
+			return reg.PrintResult(list, cli.Table(rows))
 		}),
 	}
 	f.add(reg, cmd, false)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -16,7 +17,7 @@ const pauseHelp = `This needs the right admin on the template.
 
 Exit codes: 0 done, 2 usage, 3 there is no such template, 5 denied.`
 
-func newTemplatePause(reg *Registries) *cobra.Command {
+func newTemplatePause(reg *cli.Registries) *cobra.Command {
 	var reason string
 	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Pause(ctx, name, reason)
@@ -31,7 +32,7 @@ on as it was.
 	return cmd
 }
 
-func newTemplateResume(reg *Registries) *cobra.Command {
+func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Resume(ctx, name)
 	})
@@ -44,7 +45,7 @@ func newTemplateResume(reg *Registries) *cobra.Command {
 }
 
 // newTemplateChange is a command that changes the template that is its argument.
-func newTemplateChange(reg *Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
+func newTemplateChange(reg *cli.Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Args:              cobra.ExactArgs(1),

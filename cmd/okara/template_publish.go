@@ -11,10 +11,11 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newTemplatePublish(reg *Registries) *cobra.Command {
+func newTemplatePublish(reg *cli.Registries) *cobra.Command {
 	var name string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -38,7 +39,7 @@ version exists with another template, 5 denied.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := addr.ParseVersion(args[1])
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			t, err := oneTemplate(args[0], name)
 			if err != nil {
@@ -49,9 +50,9 @@ version exists with another template, 5 denied.`,
 			}
 			out, err := publishTemplate(cmd.Context(), reg, t, v)
 			if err != nil {
-				return PublishHint(err)
+				return cli.PublishHint(err)
 			}
-			return PrintPublished(reg.App, out)
+			return cli.PrintPublished(reg.App, out)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "the `TEMPLATE` of a file with several")
@@ -66,7 +67,7 @@ func oneTemplate(file, name string) (*lifecycle.Template, error) {
 		return nil, err
 	}
 	if len(files) != 1 || files[0] != file {
-		return nil, UsageError("%s is a folder; name a file", file)
+		return nil, cli.UsageError("%s is a folder; name a file", file)
 	}
 	list := read[file]
 	for _, t := range list {
@@ -75,12 +76,12 @@ func oneTemplate(file, name string) (*lifecycle.Template, error) {
 		}
 	}
 	if name != "" {
-		return nil, UsageError("%s has no template %s", file, name)
+		return nil, cli.UsageError("%s has no template %s", file, name)
 	}
-	return nil, WithHint(UsageError("%s has %s, not one", file, Plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
+	return nil, cli.WithHint(cli.UsageError("%s has %s, not one", file, cli.Plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
 }
 
-func printTemplate(a *App, t *lifecycle.Template) error {
+func printTemplate(a *cli.App, t *lifecycle.Template) error {
 	b, err := t.Canonical()
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func printTemplate(a *App, t *lifecycle.Template) error {
 	return a.PrintResult(json.RawMessage(b), string(b))
 }
 
-func publishTemplate(ctx context.Context, reg *Registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
+func publishTemplate(ctx context.Context, reg *cli.Registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
 	client, layout, err := reg.Client()
 	if err != nil {
 		return depot.Published{}, err

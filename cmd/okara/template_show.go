@@ -11,9 +11,10 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newTemplateShow(reg *Registries) *cobra.Command {
+func newTemplateShow(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "show TEMPLATE",
@@ -30,7 +31,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(t, Table(templateRows(t)))
+			return reg.PrintResult(t, cli.Table(templateRows(t)))
 		}),
 	}
 	f.add(reg, cmd, false)

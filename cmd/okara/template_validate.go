@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-func newTemplateValidate(reg *Registries) *cobra.Command {
+func newTemplateValidate(reg *cli.Registries) *cobra.Command {
 	var module moduleFrom
 	cmd := &cobra.Command{
 		Use:   "validate [PATH...]",
@@ -55,7 +57,7 @@ type validated struct {
 	Checked  bool   `json:"checked"`           // held against its module
 }
 
-func validateTemplates(ctx context.Context, a *App, paths []string, module moduleFrom) error {
+func validateTemplates(ctx context.Context, a *cli.App, paths []string, module moduleFrom) error {
 	read, files, err := readTemplates(paths)
 	if err != nil {
 		return err

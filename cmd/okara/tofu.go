@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -48,20 +49,20 @@ The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
 Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
 %[1]s.`
 
-func newTofu(reg *Registries) *cobra.Command {
+func newTofu(reg *cli.Registries) *cobra.Command {
 	return newTool(reg, "tofu", "OpenTofu", "OKARA_TOFU", `  okara tofu init
   okara tofu plan -out=plan.bin && okara tofu apply plan.bin
   okara tofu -chdir=network workspace new staging
   okara --debug tofu plan`)
 }
 
-func newTerraform(reg *Registries) *cobra.Command {
+func newTerraform(reg *cli.Registries) *cobra.Command {
 	return newTool(reg, "terraform", "Terraform", "OKARA_TERRAFORM", `  okara terraform init
   okara terraform apply -lock-timeout=5m
   okara terraform init -migrate-state`)
 }
 
-func newTool(reg *Registries, name, title, variable, example string) *cobra.Command {
+func newTool(reg *cli.Registries, name, title, variable, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " [ARGS...]", Short: "Run " + title + " with its state in the registry",
 		Long: fmt.Sprintf(toolLong, title, name, variable), Example: example,
@@ -72,7 +73,7 @@ func newTool(reg *Registries, name, title, variable, example string) *cobra.Comm
 				return cmd.Help()
 			}
 			if err != nil {
-				return WrongFlag(cmd, err)
+				return cli.WrongFlag(cmd, err)
 			}
 			return runTool(cmd.Context(), reg, name, variable, args)
 		},
@@ -107,7 +108,7 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 }
 
 // runTool runs tofu or terraform.
-func runTool(ctx context.Context, reg *Registries, name, variable string, args []string) error {
+func runTool(ctx context.Context, reg *cli.Registries, name, variable string, args []string) error {
 	program := cmp.Or(reg.Getenv(variable), name)
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -127,15 +128,15 @@ func cacheDir() string {
 }
 
 func noProgram(program, variable string, err error) error {
-	err = &ExitError{Code: exitNoTool, Err: fmt.Errorf("looking for %s: %w", program, err)}
+	err = &cli.ExitError{Code: exitNoTool, Err: fmt.Errorf("looking for %s: %w", program, err)}
 	if variable == "" {
-		return WithHint(err, "install it, or check PATH")
+		return cli.WithHint(err, "install it, or check PATH")
 	}
-	return WithHint(err, "install it, or name it with %s", variable)
+	return cli.WithHint(err, "install it, or name it with %s", variable)
 }
 
 // bridgeOptions are how commands run beside the state server.
-func bridgeOptions(reg *Registries) bridge.Options {
+func bridgeOptions(reg *cli.Registries) bridge.Options {
 	return bridge.Options{
 		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
 			return openBackend(reg, b)
@@ -147,7 +148,7 @@ func bridgeOptions(reg *Registries) bridge.Options {
 
 // begins says what the tool does not know: where the state is, and what an earlier
 // run left.
-func begins(a *App, s bridge.Start) {
+func begins(a *cli.App, s bridge.Start) {
 	if s.Repository != "" {
 		a.Note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
 	}
@@ -157,9 +158,9 @@ func begins(a *App, s bridge.Start) {
 }
 
 // ran reports what the program that ran beside the state server cannot know.
-func ran(a *App, program string, res bridge.Result, err error) error {
+func ran(a *cli.App, program string, res bridge.Result, err error) error {
 	if err != nil {
-		return &ExitError{Code: exitBridge, Err: err}
+		return &cli.ExitError{Code: exitBridge, Err: err}
 	}
 	for _, h := range res.Held {
 		fmt.Fprintf(a.Err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
@@ -172,11 +173,11 @@ func ran(a *App, program string, res bridge.Result, err error) error {
 		last := res.Failures[len(res.Failures)-1]
 		a.Explain(last, res.Code)
 	}
-	return ChildExit(res.Code)
+	return cli.ChildExit(res.Code)
 }
 
 // openBackend returns the store of a backend block.
-func openBackend(reg *Registries, b backendblock.Backend) (*statebackend.Store, error) {
+func openBackend(reg *cli.Registries, b backendblock.Backend) (*statebackend.Store, error) {
 	o, err := reg.OCIOptions()
 	if err != nil {
 		return nil, err

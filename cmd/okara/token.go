@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-func newToken(a *App) *cobra.Command {
-	token := Parent("token", "access", "Make and list the static tokens of okara serve")
+func newToken(a *cli.App) *cobra.Command {
+	token := cli.Parent("token", "access", "Make and list the static tokens of okara serve")
 	token.Long = `Make and list the static tokens of okara serve.
 
 They are in the file that okara serve --token-file reads, one to a line, each as
@@ -26,7 +27,7 @@ line.`
 	return token
 }
 
-func newTokenNew(a *App) *cobra.Command {
+func newTokenNew(a *cli.App) *cobra.Command {
 	var file, write string
 	var days int
 	cmd := &cobra.Command{
@@ -56,7 +57,7 @@ printed to stderr.`,
 			}
 			text, token, err := access.NewToken(args[0], scopes, expires)
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			if err := addToken(a, file, token); err != nil {
 				return err
@@ -76,7 +77,7 @@ func parseScopes(args []string) ([]access.Scope, error) {
 	for _, arg := range args {
 		s, err := access.ParseScope(arg)
 		if err != nil {
-			return nil, UsageError("%w", err)
+			return nil, cli.UsageError("%w", err)
 		}
 		scopes = append(scopes, s)
 	}
@@ -86,7 +87,7 @@ func parseScopes(args []string) ([]access.Scope, error) {
 // inDays is the end of what is good for so many days, the zero time for none.
 func inDays(days int) (time.Time, error) {
 	if days < 0 {
-		return time.Time{}, UsageError("--days %d is in the past", days)
+		return time.Time{}, cli.UsageError("--days %d is in the past", days)
 	}
 	if days == 0 {
 		return time.Time{}, nil
@@ -94,14 +95,14 @@ func inDays(days int) (time.Time, error) {
 	return time.Now().AddDate(0, 0, days).Truncate(time.Second), nil
 }
 
-func addToken(a *App, file string, t access.Token) error {
+func addToken(a *cli.App, file string, t access.Token) error {
 	if file == "" {
 		a.Note("the line for the server's token file:\n%s", t.Line())
 		return nil
 	}
 	err := access.AddToken(file, t)
 	if errors.Is(err, fs.ErrExist) {
-		return WithHint(&ExitError{Code: ExitConflict, Err: err}, "choose another name, or delete the line of the old token")
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: err}, "choose another name, or delete the line of the old token")
 	}
 	return err
 }
@@ -125,7 +126,7 @@ func tokenOf(t access.Token) tokenDoc {
 }
 
 // giveToken writes the secret to a file, or prints it.
-func giveToken(a *App, file, text string, t access.Token) error {
+func giveToken(a *cli.App, file, text string, t access.Token) error {
 	doc := tokenOf(t)
 	if file == "" {
 		doc.Token = text
@@ -137,7 +138,7 @@ func giveToken(a *App, file, text string, t access.Token) error {
 	return a.PrintResult(doc, "")
 }
 
-func newTokenList(a *App) *cobra.Command {
+func newTokenList(a *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -146,18 +147,18 @@ func newTokenList(a *App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {
-				return UsageError("name the file of tokens with --token-file")
+				return cli.UsageError("name the file of tokens with --token-file")
 			}
 			tokens, err := access.ReadTokens(file)
 			if err != nil {
-				return UsageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			docs, rows := []tokenDoc{}, [][]string{{"NAME", "EXPIRES", "RIGHTS"}}
 			for _, t := range tokens {
 				doc := tokenOf(t)
 				docs, rows = append(docs, doc), append(rows, []string{t.ID, end(doc), rights(t.Scopes)})
 			}
-			return a.PrintResult(docs, Table(rows))
+			return a.PrintResult(docs, cli.Table(rows))
 		},
 	}
 	cmd.Flags().StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads")
@@ -171,7 +172,7 @@ func end(t tokenDoc) string {
 	case t.Expired:
 		return "expired"
 	}
-	return Timestamp(*t.Expires)
+	return cli.Timestamp(*t.Expires)
 }
 
 func rights(scopes []access.Scope) string {

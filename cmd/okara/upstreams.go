@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -31,7 +32,7 @@ Hosts that the command line or the depot file names are asked in any case, and
 // upstreams is registries with the way to others' hosts. What an origin answers
 // must not lead to hosts that only this machine or network can reach.
 type upstreams struct {
-	*Registries
+	*cli.Registries
 	allowed []string // --allow-internal
 
 	once   sync.Once // for the fields below
@@ -54,7 +55,7 @@ func (up *upstreams) open() error {
 	up.once.Do(func() {
 		for _, host := range up.allowed {
 			if host == "" || strings.ContainsAny(host, "/*") {
-				up.failed = UsageError("--allow-internal: %q is not HOST or HOST:PORT", host)
+				up.failed = cli.UsageError("--allow-internal: %q is not HOST or HOST:PORT", host)
 				return
 			}
 		}
@@ -62,7 +63,7 @@ func (up *upstreams) open() error {
 		opts := up.TransportOptions()
 		opts.Dial = up.guard.Dial
 		if up.beyond, up.failed = httpserve.Transport(opts); up.failed != nil {
-			up.failed = &ExitError{Code: ExitUsage, Err: up.failed}
+			up.failed = &cli.ExitError{Code: cli.ExitUsage, Err: up.failed}
 			return
 		}
 		upstream.InstallGit(up.guard.Client(up.beyond))
@@ -206,9 +207,9 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
 	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.ClientOf, Own: own})
 	if e, ok := errors.AsType[*supply.SourceError](err); ok {
-		err = UsageError("%w", err)
+		err = cli.UsageError("%w", err)
 		if !e.URL {
-			err = WithHint(err, "run the command with --help for the forms it takes")
+			err = cli.WithHint(err, "run the command with --help for the forms it takes")
 		}
 	}
 	return src, err

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -70,7 +71,7 @@ func TestOriginLeadsNowhereInside(t *testing.T) {
 					args = append(args, "--allow-internal", "127.0.0.1")
 				}
 				o := okara(t, args...)
-				if o.code != ExitPartly || !strings.Contains(o.out+o.err, test.reason) {
+				if o.code != cli.ExitPartly || !strings.Contains(o.out+o.err, test.reason) {
 					t.Errorf("%s: exit %d\n%s%s", args[0], o.code, o.out, o.err)
 				}
 				if (asked.Load() > 0) != test.asks {
@@ -79,7 +80,7 @@ func TestOriginLeadsNowhereInside(t *testing.T) {
 			}
 		})
 	}
-	if o := okara(t, "mirror", "net/vpc/aws", "--registry", host, "--allow-internal", "*"); o.code != ExitUsage {
+	if o := okara(t, "mirror", "net/vpc/aws", "--registry", host, "--allow-internal", "*"); o.code != cli.ExitUsage {
 		t.Errorf("any host: exit %d, %s", o.code, o.err)
 	}
 }

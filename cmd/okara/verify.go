@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
@@ -20,7 +21,7 @@ type verified struct {
 	Checks   []trust.Check `json:"checks"`
 }
 
-func newVerify(reg *Registries) *cobra.Command {
+func newVerify(reg *cli.Registries) *cobra.Command {
 	var policy policyFlags
 	var digestFlag string
 	var allowYanked, deep bool
@@ -48,7 +49,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			o = cmp.Or(o, &trust.Policy{})
 			o.AllowYanked, o.Deep = allowYanked, deep
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
-				return UsageError("--digest %q is not a digest", digestFlag)
+				return cli.UsageError("--digest %q is not a digest", digestFlag)
 			}
 			t, err := pick(cmd.Context(), reg, args[0], nil)
 			if err != nil {
@@ -77,5 +78,5 @@ func checksText(checks []trust.Check) string {
 	for _, c := range checks {
 		rows = append(rows, []string{c.Result, c.Name, c.Detail})
 	}
-	return Table(rows)
+	return cli.Table(rows)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 // build is what okara version prints.
@@ -19,7 +21,7 @@ type build struct {
 	Platform string `json:"platform"` // OS/ARCHITECTURE
 }
 
-func newVersion(a *App) *cobra.Command {
+func newVersion(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of okara and what it was built from",

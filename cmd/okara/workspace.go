@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
@@ -21,8 +22,8 @@ const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such workspace
 locked or has resources, 5 denied.`
 
 // newWorkspace groups what people do with workspaces of a cloud block.
-func newWorkspace(reg *Registries) *cobra.Command {
-	cmd := Parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
+func newWorkspace(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
 	cmd.Long = `Make, list and delete the workspaces that a cloud block or backend "remote" uses on
 a server (okara serve).
 
@@ -35,11 +36,11 @@ OKARA_SERVER names, with the token of --token-file or OKARA_TOKEN, else the one 
 }
 
 // workspaceFlags name the server of workspaces.
-type workspaceFlags struct{ server ServerFlags }
+type workspaceFlags struct{ server cli.ServerFlags }
 
 // Add gives a command the flags, and completes its first argument: an organization,
 // or with whole a workspace of one.
-func (f *workspaceFlags) add(reg *Registries, cmd *cobra.Command, whole bool) {
+func (f *workspaceFlags) add(reg *cli.Registries, cmd *cobra.Command, whole bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
@@ -48,26 +49,26 @@ func (f *workspaceFlags) add(reg *Registries, cmd *cobra.Command, whole bool) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), CompleteTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 		defer cancel()
 		return f.complete(ctx, reg, word, whole)
 	}
 }
 
 // open returns the client of the server.
-func (f *workspaceFlags) open(reg *Registries) (*workspaceclient.Client, error) {
-	front, err := OpenFrontEnd(reg, f.server, nil)
+func (f *workspaceFlags) open(reg *cli.Registries) (*workspaceclient.Client, error) {
+	front, err := cli.OpenFrontEnd(reg, f.server, nil)
 	if err != nil {
 		return nil, err
 	}
 	if front == nil {
-		return nil, WithHint(UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+		return nil, cli.WithHint(cli.UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
 	}
 	return &workspaceclient.Client{Front: front}, nil
 }
 
 // complete asks the server for words. What fails completes nothing, and says nothing.
-func (f *workspaceFlags) complete(ctx context.Context, reg *Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
+func (f *workspaceFlags) complete(ctx context.Context, reg *cli.Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
 	c, err := f.open(reg)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -94,20 +95,20 @@ func (f *workspaceFlags) complete(ctx context.Context, reg *Registries, word str
 // workspaceError adds what helps, and the exit code, to what the server refused.
 func workspaceError(err error) error {
 	if errors.Is(err, workspaceclient.ErrName) {
-		return UsageError("%w", err)
+		return cli.UsageError("%w", err)
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	switch {
 	case !ok:
 		return err
 	case e.Status == http.StatusUnprocessableEntity:
-		return &ExitError{Code: ExitUsage, Err: err}
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrDenied):
-		return WithHint(err, "the token is valid, and its rights do not include this: it takes write:state:ORGANIZATION/WORKSPACE, or read")
+		return cli.WithHint(err, "the token is valid, and its rights do not include this: it takes write:state:ORGANIZATION/WORKSPACE, or read")
 	case errors.Is(err, oci.ErrNotFound):
-		return WithHint(err, "`okara workspace list ORGANIZATION` shows those that you may read; is this the address of `okara serve`?")
+		return cli.WithHint(err, "`okara workspace list ORGANIZATION` shows those that you may read; is this the address of `okara serve`?")
 	}
 	return err
 }

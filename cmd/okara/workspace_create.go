@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 )
 
-func newWorkspaceCreate(reg *Registries) *cobra.Command {
+func newWorkspaceCreate(reg *cli.Registries) *cobra.Command {
 	var f workspaceFlags
 	var n workspaceclient.New
 	var tags []string
@@ -41,7 +42,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 				return err
 			}
 			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
-				return UsageError("--execution-mode %q: want local or remote", n.Mode)
+				return cli.UsageError("--execution-mode %q: want local or remote", n.Mode)
 			}
 			c, err := f.open(reg)
 			if err != nil {
@@ -69,7 +70,7 @@ func parseTags(list []string) (map[string]string, error) {
 	for _, tag := range list {
 		key, value, _ := strings.Cut(tag, "=")
 		if _, twice := tags[key]; twice || key == "" {
-			return nil, WithHint(UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
+			return nil, cli.WithHint(cli.UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
 		}
 		tags[key] = value
 	}

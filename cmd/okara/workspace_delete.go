@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -19,7 +20,7 @@ type deletedWorkspace struct {
 	Deleted      bool   `json:"deleted"`
 }
 
-func newWorkspaceDelete(reg *Registries) *cobra.Command {
+func newWorkspaceDelete(reg *cli.Registries) *cobra.Command {
 	var f workspaceFlags
 	var force, yes bool
 	cmd := &cobra.Command{
@@ -50,7 +51,7 @@ see, so that takes --force.
 			}
 			if err := c.Delete(cmd.Context(), p, force); err != nil {
 				if errors.Is(err, oci.ErrExists) && !force {
-					return WithHint(workspaceError(err), "destroy what is in it with `tofu destroy`, or delete the workspace alone with --force; a lock ends with `tofu force-unlock`")
+					return cli.WithHint(workspaceError(err), "destroy what is in it with `tofu destroy`, or delete the workspace alone with --force; a lock ends with `tofu force-unlock`")
 				}
 				return workspaceError(err)
 			}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/workspaceclient"
 )
 
-func newWorkspaceList(reg *Registries) *cobra.Command {
+func newWorkspaceList(reg *cli.Registries) *cobra.Command {
 	var f workspaceFlags
 	var filter workspaceclient.Filter
 	cmd := &cobra.Command{
@@ -41,7 +42,7 @@ and projects. A workspace whose state came by another way has neither.
 			for _, w := range list {
 				rows = append(rows, workspaceRow(w))
 			}
-			return reg.PrintResult(list, Table(rows))
+			return reg.PrintResult(list, cli.Table(rows))
 		},
 	}
 	f.add(reg, cmd, false)
@@ -56,5 +57,5 @@ func workspaceRow(w workspaceclient.Workspace) []string {
 	if !w.Created.IsZero() {
 		created = w.Created.UTC().Format(time.DateOnly)
 	}
-	return []string{OrDash(w.Name), OrDash(strings.Join(w.Tags, ",")), OrDash(w.Project), YesNo(w.Locked), created}
+	return []string{cli.OrDash(w.Name), cli.OrDash(strings.Join(w.Tags, ",")), cli.OrDash(w.Project), cli.YesNo(w.Locked), created}
 }

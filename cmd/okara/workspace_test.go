@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/cli"
 )
 
 const teamToken = "oks_team_0123456789abcdefghij"
@@ -43,29 +45,29 @@ func TestWorkspaceCommands(t *testing.T) {
 		out, errOut string
 	}{
 		{"make one", serveToken, []string{"create", "acme/net-eu", "--tag", "network", "--tag", "env=prod", "--project", "retail", "--description", "the net"}, 0, "^workspace acme/net-eu is made\n$", ""},
-		{"again, with other tags", serveToken, []string{"create", "acme/net-eu", "--tag", "other"}, ExitConflict, "^$", "workspace acme/net-eu: exists already"},
+		{"again, with other tags", serveToken, []string{"create", "acme/net-eu", "--tag", "other"}, cli.ExitConflict, "^$", "workspace acme/net-eu: exists already"},
 		{"as JSON", teamToken, []string{"create", "acme/dev-1", "--json"}, 0, `(?s)"organization": "acme",\s+"name": "dev-1"`, ""},
 		{"list", serveToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE +TAGS +PROJECT +LOCKED +CREATED\n.*\nfull +- +- +no .*\nnet-eu +env,network +retail +no +\d{4}-`, ""},
 		{"list by tag", serveToken, []string{"list", "acme", "--tag", "env"}, 0, `(?s)^WORKSPACE[^\n]*\nnet-eu [^\n]*\n$`, ""},
 		{"list by project", serveToken, []string{"list", "acme", "--project", "retail", "--json"}, 0, `^\[\s+\{\s+"organization": "acme",\s+"name": "net-eu"`, ""},
 		{"list nothing", serveToken, []string{"list", "empty", "--json"}, 0, `^\[\]\n$`, ""},
 		{"list what may be read", teamToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE[^\n]*\ndev-1 [^\n]*\n$`, ""},
-		{"list without a right", teamToken, []string{"list", "other"}, ExitDenied, "^$", "may not read state other"},
-		{"make without a right", teamToken, []string{"create", "acme/prod"}, ExitDenied, "^$", "may not write state acme/prod"},
-		{"delete without a right", teamToken, []string{"delete", "acme/net-eu", "--yes"}, ExitDenied, "^$", "may not write state acme/net-eu"},
-		{"a wrong token", "oks_ci_000000000000000000000", []string{"list", "acme"}, ExitDenied, "^$", "hint: .*OKARA_TOKEN"},
-		{"no name", serveToken, []string{"create", "acme"}, ExitUsage, "^$", "want ORGANIZATION/WORKSPACE"},
-		{"no name that can be given", serveToken, []string{"create", "acme/a b"}, ExitUsage, "^$", "(?i)name"},
-		{"a tag twice", serveToken, []string{"create", "acme/x", "--tag", "a", "--tag", "a=1"}, ExitUsage, "^$", "each KEY once"},
-		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, ExitUsage, "^$", "(?s)want KEY or KEY=VALUE.*hint: write --tag network"},
-		{"no organization", serveToken, []string{"list", "acme/x"}, ExitUsage, "^$", "name of an organization"},
-		{"one that no state can have", serveToken, []string{"list", "Acme"}, ExitNotFound, "^$", "404"},
-		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, ExitUsage, "^$", "add --yes"},
+		{"list without a right", teamToken, []string{"list", "other"}, cli.ExitDenied, "^$", "may not read state other"},
+		{"make without a right", teamToken, []string{"create", "acme/prod"}, cli.ExitDenied, "^$", "may not write state acme/prod"},
+		{"delete without a right", teamToken, []string{"delete", "acme/net-eu", "--yes"}, cli.ExitDenied, "^$", "may not write state acme/net-eu"},
+		{"a wrong token", "oks_ci_000000000000000000000", []string{"list", "acme"}, cli.ExitDenied, "^$", "hint: .*OKARA_TOKEN"},
+		{"no name", serveToken, []string{"create", "acme"}, cli.ExitUsage, "^$", "want ORGANIZATION/WORKSPACE"},
+		{"no name that can be given", serveToken, []string{"create", "acme/a b"}, cli.ExitUsage, "^$", "(?i)name"},
+		{"a tag twice", serveToken, []string{"create", "acme/x", "--tag", "a", "--tag", "a=1"}, cli.ExitUsage, "^$", "each KEY once"},
+		{"a tag without a name", serveToken, []string{"create", "acme/x", "--tag", "="}, cli.ExitUsage, "^$", "(?s)want KEY or KEY=VALUE.*hint: write --tag network"},
+		{"no organization", serveToken, []string{"list", "acme/x"}, cli.ExitUsage, "^$", "name of an organization"},
+		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "404"},
+		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, cli.ExitUsage, "^$", "add --yes"},
 		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""},
 		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""}, // an answer may have been lost
-		{"delete what is not there", serveToken, []string{"delete", "acme/none", "--yes"}, ExitNotFound, "^$", "hint: .okara workspace list"},
-		{"delete with resources", serveToken, []string{"delete", "acme/full", "--yes"}, ExitConflict, "^$", "hint: .*--force"},
-		{"delete what is locked", serveToken, []string{"delete", "acme/held", "--yes", "--force"}, ExitNotFound, "^$", ""}, // a lock alone is no workspace
+		{"delete what is not there", serveToken, []string{"delete", "acme/none", "--yes"}, cli.ExitNotFound, "^$", "hint: .okara workspace list"},
+		{"delete with resources", serveToken, []string{"delete", "acme/full", "--yes"}, cli.ExitConflict, "^$", "hint: .*--force"},
+		{"delete what is locked", serveToken, []string{"delete", "acme/held", "--yes", "--force"}, cli.ExitNotFound, "^$", ""}, // a lock alone is no workspace
 		{"delete by force", serveToken, []string{"delete", "acme/full", "--yes", "--force", "--json"}, 0, `"deleted": true`, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
@@ -78,7 +80,7 @@ func TestWorkspaceCommands(t *testing.T) {
 		})
 	}
 	c := newClientHome(t)
-	if code, _, errOut := c.run(t, "workspace", "list", "acme"); code != ExitUsage || !strings.Contains(errOut, "hint: set OKARA_SERVER") {
+	if code, _, errOut := c.run(t, "workspace", "list", "acme"); code != cli.ExitUsage || !strings.Contains(errOut, "hint: set OKARA_SERVER") {
 		t.Errorf("without a server: %d %s", code, errOut)
 	}
 	c.env = map[string]string{"OKARA_SERVER": url, "OKARA_TOKEN": serveToken}

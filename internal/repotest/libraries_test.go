@@ -76,9 +76,10 @@ github.com/sirupsen/logrus: the log of the embedded registry
 	internal/embedded
 github.com/spf13: flags stay at the edge
 	cmd/okara
+	internal/cli
 	operator/cmd/okara-operator
 github.com/vbauerster/mpb: progress is drawn at the edge
-	cmd/okara
+	internal/cli
 github.com/zclconf/go-cty: values of configurations
 	*
 go.opentelemetry.io/contrib: the one outgoing transport
@@ -86,9 +87,9 @@ go.opentelemetry.io/contrib: the one outgoing transport
 go.opentelemetry.io/otel: traces
 	*
 go.opentelemetry.io/otel/exporters: where traces go is a flag
-	cmd/okara
+	internal/cli
 go.opentelemetry.io/otel/sdk: where traces go is a flag
-	cmd/okara
+	internal/cli
 go.yaml.in/yaml: depot files, and what is before a page of documentation
 	internal/supply
 	internal/description

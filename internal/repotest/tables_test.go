@@ -12,6 +12,24 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!statebackend/s3facade
 	!statebackend/httpbackend
 	!statebackend/tfe
+internal/cli: what the commands of cmd/okara and of instances share, and how a command line ends; the words for each error are its affair, so it knows where errors come from
+	credentials
+	oci
+	statebackend
+	internal/addr
+	internal/archive
+	internal/client
+	internal/depot
+	internal/description
+	internal/envelope
+	internal/files
+	internal/httpserve
+	internal/netaddr
+	internal/signing
+	internal/states
+	internal/syntax
+	internal/text
+	internal/trust
 registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
 	oci
 	oci/artifact

@@ -77,7 +77,7 @@
 // okara's commands.
 //
 // The errors themselves name no command: a program that uses the library has
-// none. What reaches a screen goes through [Remedy]: the messages of cmd/okara,
+// none. What reaches a screen goes through [Remedy]: the messages of commands,
 // and the answers of statebackend/httpbackend and statebackend/s3facade, which
 // the tools print as they come.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"io"
@@ -12,23 +12,24 @@ import (
 
 // App is this process for one command line: its streams and environment, and how
 // results and notes are printed. Commands take it, or what reaches further with
-// it: registries for OCI registries, upstreams for the hosts of others.
+// it, such as [Registries].
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
-	Version  string
+	Version  string // of the program; set by Run
 
 	JSON  bool
 	Quiet bool
 	Debug bool
 
-	Printed bool                  // a result is on stdout
-	used    func() usedCredential // what the last request to a registry was made with; nil: none was
-	Tracer  trace.TracerProvider  // nil: nothing is traced
+	Printed bool                 // a result is on stdout
+	Tracer  trace.TracerProvider // nil: nothing is traced
+
+	used func() usedCredential // what the last request to a registry was made with; nil: none was
 }
 
-// Version is the module version of the binary, or "devel".
+// version is the module version of the binary, or "devel".
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
@@ -37,6 +38,7 @@ func version() string {
 	return info.Main.Version
 }
 
+// UserAgent is how okara names itself to servers, "okara/VERSION".
 func (a *App) UserAgent() string { return "okara/" + a.Version }
 
 // Logger is the debug log of --debug, nil without it.

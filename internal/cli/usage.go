@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -125,4 +126,16 @@ func usageHint(cmd *cobra.Command) string {
 		return "`okara --help` lists the commands"
 	}
 	return fmt.Sprintf("usage: %s; --help has examples", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+}
+
+// CompleteTimeout is how long a shell waits for names. Who presses TAB has not asked
+// for more.
+const CompleteTimeout = 2 * time.Second
+
+// Parent returns a command that only groups others.
+func Parent(use, group, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 }

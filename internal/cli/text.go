@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func (a *App) PrintResult(v any, words string) error {
 	return a.PrintExact(v, text.Block(words))
 }
 
-// PrintExact is printResult for a value that programs take as it is.
+// PrintExact is PrintResult for a value that programs take as it is.
 func (a *App) PrintExact(v any, value string) error {
 	a.Printed = true
 	if !a.JSON {
@@ -52,6 +52,7 @@ func (a *App) Note(format string, args ...any) {
 // terminal reports whether progress may be drawn on stderr.
 func (a *App) terminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
 
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(v any) bool {
 	f, ok := v.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -107,6 +108,7 @@ func OrDash(s string) string {
 	return s
 }
 
+// YesNo is how tables show a fact.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -114,6 +116,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
+// Plural counts things by their noun: "1 version", "2 versions".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"cmp"
@@ -135,6 +135,7 @@ func (reg *Registries) Credentials() *credentials.Resolver {
 	return reg.resolver
 }
 
+// Transport is the one transport of this command line, as the flags of TLS want it.
 func (reg *Registries) Transport() (http.RoundTripper, error) {
 	if reg.transport != nil {
 		return reg.transport, nil

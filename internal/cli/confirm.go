@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 // Removal are the flags of a command that removes for good.
 type Removal struct{ DryRun, yes bool }
 
+// Add gives a command the flags.
 func (r *Removal) Add(f *pflag.FlagSet) {
 	f.BoolVar(&r.DryRun, "dry-run", false, "print what would go, and change nothing")
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")

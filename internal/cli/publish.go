@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/trust"
+)
+
+// PrintFindings prints what was found in n repositories; that is an error, too.
+func PrintFindings(a *App, findings []depot.Finding, n int) error {
+	a.Note("%d repositories examined", n)
+	if len(findings) == 0 {
+		return a.PrintResult([]depot.Finding{}, "")
+	}
+	var rows [][]string
+	for _, f := range findings {
+		rows = append(rows, []string{f.Repository + ":" + f.Tag, f.Problem + "; " + f.Remedy})
+	}
+	if err := a.PrintResult(findings, Table(rows)); err != nil {
+		return err
+	}
+	return fmt.Errorf("%d findings", len(findings))
+}
+
+// OpenTree opens a folder such that no link in it reaches outside.
+func OpenTree(dir string) (*os.Root, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, UsageError("%s does not exist", dir)
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, UsageError("%s is not a folder", dir)
+	}
+	return os.OpenRoot(dir)
+}
+
+// PrintPublished prints what came of a publication, and what is to be said about it.
+func PrintPublished(a *App, p depot.Published) error {
+	NotePublished(a, p)
+	return a.PrintResult(p, p.String())
+}
+
+// NotePublished says what is to be said about a publication, and prints no result.
+func NotePublished(a *App, p depot.Published) {
+	for _, w := range p.Warnings {
+		a.Note("warning: %s", w)
+	}
+	if p.Existing {
+		a.Note("already published, nothing was pushed")
+	}
+}
+
+// PublishHint says what to do about the refusals of publishing.
+func PublishHint(err error) error {
+	if conflict, ok := errors.AsType[*depot.ConflictError](err); ok {
+		return WithHint(err, "%s", conflictHint(conflict))
+	}
+	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
+		return UsageError("%w", err)
+	}
+	if _, ok := errors.AsType[*client.Error](err); ok {
+		return ServerHint(err)
+	}
+	switch {
+	case errors.Is(err, depot.ErrNoModule):
+		return WithHint(err, "name the folder that holds the module's files")
+	case errors.Is(err, description.ErrInvalid):
+		return WithHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
+	case errors.Is(err, description.ErrOutside):
+		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
+	case errors.Is(err, trust.ErrUnsigned):
+		return WithHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
+	case errors.Is(err, signing.ErrNoProvider):
+		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
+	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
+		return WithHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
+	}
+	return err
+}
+
+// conflictHint says what to publish instead.
+func conflictHint(c *depot.ConflictError) string {
+	hint := "a published version never changes; publish under a new version"
+	if c.Withdrawn != nil && c.Stored == "" {
+		hint = "okara unyank brings back what it was; new content needs a new version"
+	}
+	if c.Next != (addr.Version{}) {
+		hint += fmt.Sprintf(", such as %s", c.Next)
+	}
+	return hint
+}
+
+// NoteDelay says when a front-end shows what was changed in the registry behind its
+// back.
+func NoteDelay(a *App) {
+	a.Note("a front-end before this registry shows it within its tag TTL, 30 s by default; okara's built-in registry at once")
+}

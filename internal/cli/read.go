@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxLine bounds what ReadLine reads.
+const maxLine = 64 << 10
+
+// ReadLine reads up to a line end byte by byte, so that nothing of what
+// follows is taken away from the next reader.
+func ReadLine(in io.Reader) (string, error) {
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxLine; {
+		n, err := in.Read(b)
+		if n == 1 {
+			if b[0] == '\n' {
+				return strings.TrimSpace(string(line)), nil
+			}
+			line = append(line, b[0])
+		}
+		if errors.Is(err, io.EOF) && len(line) > 0 {
+			return strings.TrimSpace(string(line)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", errors.New("the line is too long")
+}
+
+// maxToken bounds a token.
+const maxToken = 32 << 10
+
+// ReadToken reads the one token of a file, of standard input for "-". It is "" if
+// no file is named.
+func ReadToken(in io.Reader, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", UsageError("%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxToken+1))
+	token := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the token: %w", err)
+	case token == "" || len(b) > maxToken || !credentials.IsToken(token):
+		return "", UsageError("--token-file %s: no single token in it", file)
+	}
+	return token, nil
+}
+
+// ReadLimited reads a file of so many bytes at most; a larger one is [oci.ErrTooLarge].
+func ReadLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, text.Size(limit), oci.ErrTooLarge)
+	}
+	return b, nil
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// Run runs one command line of the tree that newRoot makes, and returns the exit
+// code of the process. It is main without the process: nothing in it reads a global.
+func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []string) int {
+	a.Version = version()
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	cmd := root
+	stopTracing, err := a.startTracing(ctx)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+		stopTracing()
+	}
+	code := exitCode(err)
+	if ctx.Err() != nil && code != ExitOK && !isChildExit(err) {
+		code = ExitInterrupted
+	}
+	if err != nil && !isChildExit(err) {
+		if code == ExitUsage && slices.Contains(args, "--json") {
+			a.JSON = true // a wrong flag before it ended the parsing
+		}
+		a.fail(a.newFailure(err, code, cmd))
+	}
+	return code
+}

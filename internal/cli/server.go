@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ServerFlags name a front-end and who publishes there.
+type ServerFlags struct{ URL, TokenFile, Audience string }
+
+// Add gives a command the flags.
+func (s *ServerFlags) Add(f *pflag.FlagSet) {
+	f.StringVar(&s.URL, "server", "", "go through the front-end at this `URL` (OKARA_SERVER)")
+	f.StringVar(&s.TokenFile, "token-file", "", "`FILE` with the token for --server, - for standard input (or the variable OKARA_TOKEN)")
+	f.StringVar(&s.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+}
+
+// OpenFrontEnd returns the client of --server or OKARA_SERVER, nil without one. Who
+// names a registry on the command line means that one.
+func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*client.Client, error) {
+	switch {
+	case s.URL != "" && reg.Registry != "":
+		return nil, UsageError("--server and --registry are two places; name one")
+	case s.URL == "" && reg.Registry == "":
+		s.URL = reg.Getenv("OKARA_SERVER")
+	}
+	if s.URL == "" {
+		if s.TokenFile != "" || s.Audience != "" {
+			return nil, UsageError("--token-file and --audience are for --server, which is missing")
+		}
+		return nil, nil
+	}
+	u, err := serverURL(reg, s.URL)
+	if err != nil {
+		return nil, err
+	}
+	t, err := reg.Transport()
+	if err != nil {
+		return nil, err
+	}
+	o := client.Options{Server: u, Transport: t, UserAgent: reg.UserAgent(), Logger: reg.Logger(), Progress: progress}
+	o.Token, o.TokenFrom, err = serverToken(reg, s, o)
+	return client.New(o), err
+}
+
+// serverURL parses an address to which a token may be sent.
+func serverURL(reg *Registries, s string) (*url.URL, error) {
+	u, err := netaddr.ParseServer(s)
+	switch {
+	case err != nil:
+		return nil, UsageError("%w", err)
+	case u.Scheme == "http" && !reg.plainHTTP && !netaddr.IsLoopback(u.Host):
+		return nil, WithHint(UsageError("%s: a token is not sent without TLS", u), "write https://, or add --plain-http")
+	}
+	return u, nil
+}
+
+// serverToken finds the token for a front-end, and says where.
+func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.TokenFunc, from string, err error) {
+	token, err := ReadToken(reg.In, s.TokenFile)
+	if err != nil {
+		return nil, "", err
+	}
+	from = "--token-file " + s.TokenFile
+	if s.TokenFile == "" {
+		token, from = strings.TrimSpace(reg.Getenv("OKARA_TOKEN")), "the variable OKARA_TOKEN"
+	}
+	if token == "" {
+		token, from = reg.Credentials().ServiceToken(o.Server.Host), "what tofu and terraform send to "+o.Server.Host
+	}
+	if token == "" {
+		from = ""
+	}
+	if !credentials.IsToken(token) {
+		return nil, from, UsageError("the token for %s, from %s, has characters that no token has", o.Server.Host, from)
+	}
+	endpoint, secret := reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+	if token != "" || endpoint == "" || secret == "" {
+		return func(context.Context) (string, error) { return token, nil }, from, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
+		return nil, "", UsageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
+	}
+	audience := cmp.Or(s.Audience, strings.TrimSuffix(o.Server.String(), "/"))
+	return client.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil
+}
+
+// ServerHint says what to do about the refusals of a front-end.
+func ServerHint(err error) error {
+	refused, came := "", ""
+	if e, ok := errors.AsType[*client.Error](err); ok && e.TokenFrom != "" {
+		refused, came = "the token from "+e.TokenFrom+" was refused; ", "; it came from "+e.TokenFrom
+	}
+	switch {
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return WithHint(err, "%s", refused+"give a token with --token-file FILE or OKARA_TOKEN; in GitHub Actions the job needs `permissions: id-token: write`, and the server an issuer block with this audience")
+	case errors.Is(err, oci.ErrDenied):
+		return WithHint(err, "the token is valid, but none of the server's scopes and rules lets it do this%s", came)
+	case errors.Is(err, oci.ErrExists):
+		return WithHint(err, "a published version never changes; publish under a new version")
+	case errors.Is(err, oci.ErrNotFound):
+		return WithHint(err, "is there such a version, and is this the address of `okara serve`?")
+	}
+	return err
+}
