@@ -170,14 +170,8 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
-	instances/lifecycle
 	internal/jobs
-	instances/ledger
-	instances/pages
-	instances/settings
 	internal/netaddr
-	instances/portal
-	instances/run
 	internal/files
 	internal/service
 	internal/supply
@@ -185,6 +179,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/trust
 	internal/web
 	internal/web/markdown
+	internal/web/site
 	internal/upstream
 	internal/states
 	internal/text
@@ -311,6 +306,28 @@ instances/run: one run of the tool; whether its attempt is still named comes in 
 	internal/text
 	internal/states
 	instances/sandbox
+instances: it mounts the platform into a server, as an extension that the core knows by an interface
+	oci
+	oci/artifact
+	statebackend
+	statebackend/tfe
+	internal/access
+	internal/addr
+	internal/catalog
+	internal/embedded
+	internal/httpserve
+	internal/jobs
+	internal/server
+	internal/service
+	internal/syntax
+	internal/upstream
+	internal/web
+	instances/ledger
+	instances/lifecycle
+	instances/pages
+	instances/portal
+	instances/run
+	instances/settings
 instances/settings: the blocks of a file that are about instances, and what they mean
 	instances/lifecycle
 	instances/portal

@@ -192,15 +192,15 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	if err != nil {
 		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if !s.silent() || s.portal() { // who leads decides about those that a portal hands on
+	if !s.silent() || s.Claim.Alone { // who leads decides about those that a portal hands on
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {
 		return &syntax.SettingError{Err: fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
-	if len(s.Launch.Executors) > 0 {
-		return syntax.WrongAt(s.Launch.Executors[0].Range, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
+	if at := s.Claim.Runs; at != nil {
+		return syntax.WrongAt(*at, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
 			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
 	policy.Anonymous, policy.AnyToken = access.AnonymousAll(), true

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/trail"
@@ -22,7 +21,7 @@ import (
 // the file, nil for none. A portal keeps nothing: it has no state keys, and what it
 // hands on is recorded by who leads.
 func (o *Options) keepTrail(file slog.Handler, env Env) error {
-	if o.instances != nil && o.instances.Role == settings.RolePortal {
+	if o.claim.Alone {
 		if file != nil {
 			o.Audit = slog.New(file)
 		}

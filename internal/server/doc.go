@@ -17,10 +17,10 @@
 //
 // # Settings
 //
-// [Settings] is the one struct of them. A file sets its fields by their hcl tags
-// ([Settings.Read]); flags and variables are bound to the same fields and set
+// [Settings] is the struct of them. A file sets its fields by their hcl tags
+// ([Settings.Read]), and what it leaves belongs to the [Extension]; flags and variables are bound to the same fields and set
 // afterwards, so what wins is decided by the order alone and a setting has one
-// name. Lengths and sizes stay as they were written ([Duration], [Size]), checked
+// name. Lengths and sizes stay as they were written ([syntax.Duration], [syntax.Size]), checked
 // when they are set, because that is what a file and a flag have in common. What
 // refers to files, such as keys, tokens and secrets, is read when the server
 // starts; rights and the keys of links are read again when their files change
@@ -32,6 +32,12 @@
 // embedded one, which is asked in this process through a transport that pipes
 // bodies in both directions (inprocess.go). The rest of the server cannot tell
 // the difference, but for blobs that it may open as files.
+//
+// # What is beside it
+//
+// The platform of instances is no part of this package. It comes in as an [Extension],
+// by which it has blocks of the file, a claim on the core (to be served alone, to keep
+// keys of portals), hooks in decisions about requests, and what it serves.
 //
 // # Life
 //

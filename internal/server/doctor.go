@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/ledger"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -25,7 +24,7 @@ type doctor struct {
 	blobs       string // folder of archives; "": none are kept
 	shared      string // base_path, where people log in to pages below it; "": there is none
 	certificate time.Time
-	ledger      func() ledger.Status // nil: nothing is launched here
+	beside      func() []web.Finding // of the extension; nil: it says nothing
 	states      *states.States       // nil: there are none
 	trail       *trail.Trail         // of changes; nil: none is kept
 }
@@ -33,7 +32,7 @@ type doctor struct {
 // newDoctor reads when the certificate ends once, since it is served as it was at
 // the start.
 func newDoctor(o Options, m *Metrics) *doctor {
-	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger, states: o.States, trail: o.trail}
+	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, states: o.States, trail: o.trail}
 	if o.Sessions != nil {
 		d.shared = o.BasePath
 	}
@@ -61,8 +60,8 @@ func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 		all = append(all, lastFailure(queueFindings(m), d.metrics.protocols)...)
 	}
 	all = append(all, depotFindings(m)...)
-	if d.ledger != nil {
-		all = append(all, ledgerFindings(d.ledger())...)
+	if d.beside != nil {
+		all = append(all, d.beside()...)
 	}
 	all = append(all, rulesFindings(d.metrics)...)
 	all = append(all, endFindings(m, d.certificate, now)...)

@@ -3,7 +3,6 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-141914ff/okara/instances/ledger"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/trail"
@@ -76,16 +74,12 @@ func TestFindings(t *testing.T) {
 		"room":             {fixed(diskFinding("x", 100, 10)), "0 10 B of 100 B"},
 		"little room":      {fixed(diskFinding("x", 100, 9)), "1 9 B"},
 		"no room":          {fixed(diskFinding("x", 100, 1)), "2 1 B"},
-		"leads":            {fixed(ledgerFindings(ledger.Status{Leading: true, Held: "the clock jumped"})...), "0 this replica leads;2 the clock jumped"},
-		"follows":          {fixed(ledgerFindings(ledger.Status{Leader: "https://a.example.com", Aside: map[string]string{"x": "y"}})...), "0 led by https://a.example.com;2 1 are set aside"},
-		"refused to lead":  {fixed(ledgerFindings(ledger.Status{Refused: errors.New("no keys")})...), "2 no leader: no keys"},
 		"replicas": {fixed(replicaFindings(trail.View{Read: now, Entries: []*trail.Entry{
 			{Process: "a", Record: trail.Record{Time: now}}, {Process: "b", Record: trail.Record{Time: now.Add(-12 * time.Hour)}},
 			{Process: "a", Record: trail.Record{Time: now}}, {Process: "c", Record: trail.Record{Time: now.AddDate(0, 0, -1)}},
 		}}, now)...), "0 2 changed something today"},
 		"no replica":      {fixed(replicaFindings(trail.View{Read: now}, now)...), "0 0 changed something"},
 		"replicas unread": {fixed(replicaFindings(trail.View{}, now)...), ""},
-		"no leader":       {fixed(ledgerFindings(ledger.Status{})...), "1 no leader is known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.got(t)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/ledger"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
@@ -65,37 +64,6 @@ func depotFindings(m map[string][]sample) []web.Finding {
 		f.Do = "okara depot plan says what is missing, and why."
 	}
 	return []web.Finding{f}
-}
-
-// ledgerFindings are who leads the instances, and what keeps them from their end.
-func ledgerFindings(s ledger.Status) []web.Finding {
-	f := web.Finding{About: "Instances", Meaning: "What is launched is written down, and ends in time."}
-	switch {
-	case s.Leading:
-		f.State = "this replica leads"
-	case s.Leader != "":
-		f.State = "led by " + s.Leader
-	case s.Refused != nil:
-		f.Verdict, f.State = web.Act, "no leader: "+s.Refused.Error()
-		f.Meaning, f.Do = "Nothing is launched, changed or ended.", "Mend what the state names."
-	default:
-		f.Verdict, f.State = web.Look, "no leader is known"
-		f.Meaning, f.Do = "A leader should be elected within 30 seconds.", "Come back then. If there is none then, look at the logs of the replicas."
-	}
-	all := []web.Finding{f}
-	if s.Held != "" {
-		all = append(all, web.Finding{
-			Verdict: web.Act, About: "Clock of instances", State: s.Held, Meaning: "No instance ends because of its age until the clock is believed.",
-			Do: "Set the clock of the registry right.",
-		})
-	}
-	if n := len(s.Aside); n > 0 {
-		all = append(all, web.Finding{
-			Verdict: web.Act, About: "Records of instances", State: fmt.Sprintf("%d are set aside", n), Meaning: "They break a rule of this version, so nobody acts on them.",
-			Do: "They come back once they break it no more, as after an update of okara.",
-		})
-	}
-	return all
 }
 
 // replicaFindings are the processes that changed something on the day of now, by what

@@ -13,9 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed-141914ff/okara/instances/ledger"
-	"github.com/seed-141914ff/okara/instances/pages"
-	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -51,19 +48,17 @@ type Options struct {
 	TFE    *TFEOptions  // of tfe.v2; nil: it is off
 	Depot  http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
-	// Portal returns what is under /api/v1/, once there is what it needs, and what
-	// answers the same from what this replica knows (nil: it knows nothing). Nil:
-	// nothing is there.
-	Portal func(kit *service.Kit, modules *catalog.Catalog) (api, own http.Handler, err error)
-	// Alone serves nothing but that, and what operators need.
+	// Start returns what the server has beside the core, once there is what that needs.
+	// Nil: nothing.
+	Start func(kit *service.Kit, modules *catalog.Catalog) (*Mounted, error)
+	// Alone serves nothing but what that has, and what operators need.
 	Alone   bool
 	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
 
-	depots     *depotRunner         // what Depot asks; nil: none in this process
-	instances  *settings.Options    // nil: none are launched here
-	portalKeys []access.Key         // of the sessions of portals
-	ledger     func() ledger.Status // of instances; nil: there is none
-	rules      access.RulesFile     // that Access has from a file
+	depots     *depotRunner     // what Depot asks; nil: none in this process
+	claim      Claim            // of the extension
+	portalKeys []access.Key     // of the sessions of portals
+	rules      access.RulesFile // that Access has from a file
 	// certificate and its key are the PEM files that are served; "": none, or one made here.
 	certificate, certificateKey string
 	trail                       *trail.Trail // of changes and decisions; nil: none is kept
@@ -87,7 +82,7 @@ type Front struct {
 	depot   *depot.Depot
 	finder  *catalog.Finder
 	pages   http.Handler           // nil: there are none
-	portal  http.Handler           // nil: there is none
+	mounted *Mounted               // beside the core
 	states  *httpbackend.Server    // of /state/; nil: there is none
 	tfe     http.Handler           // of /api/v2/; nil: there is none
 	exports *service.Places        // of the audit
@@ -140,36 +135,35 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{
-		Protocols: protocols, o: o, kit: kit, keys: keys, exports: service.NewPlaces(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		Protocols: protocols, o: o, kit: kit, mounted: &Mounted{}, keys: keys, exports: service.NewPlaces(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
-	f.finder = catalog.NewFinder(protocols.Catalog(), o.instances != nil)
+	f.finder = catalog.NewFinder(protocols.Catalog(), o.claim.On)
+	if o.Start != nil {
+		if f.mounted, err = o.Start(kit, protocols.Catalog()); err != nil {
+			return nil, err
+		}
+	}
 	if o.Stores != nil {
 		f.states = httpbackend.New(httpbackend.Options{Open: o.Stores, Logger: o.Logger})
 		if f.tfe, err = f.newTFE(); err != nil {
 			return nil, err
 		}
 	}
-	var own http.Handler
-	if err == nil && o.Portal != nil {
-		f.portal, own, err = o.Portal(kit, protocols.Catalog())
-	}
-	if err == nil && o.Pages {
+	if o.Pages {
 		var doctor web.Doctor
 		var desk web.Depot
 		if o.Alone {
 			o.States = nil // their pages are another server's
 		} else {
-			doctor = newDoctor(o, metrics)
+			findings := newDoctor(o, metrics)
+			findings.beside, doctor = f.mounted.Findings, findings
 			if desk, err = newDepotDesk(o, f.depot); err != nil {
 				return nil, err
 			}
 		}
 		shown := web.Options{
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: machine(),
-			Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts,
-		}
-		if f.portal != nil {
-			shown.Instances = pages.New(pages.Options{API: f.portal, Mine: own})
+			Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts, Instances: f.mounted.Pages,
 		}
 		f.pages, err = web.New(shown)
 	}

@@ -75,10 +75,14 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.PullThrough, err = s.pullRules(env, o.Metrics); err != nil {
 		return o, err
 	}
-	if o.instances, err = s.instances(env); err != nil {
+	if s.Extension == nil {
+		return o, nil
+	}
+	if err = s.Extension.Prepare(s, env); err != nil {
 		return o, err
 	}
-	o.portalKeys, err = s.portalKeys()
+	o.claim = s.Claim
+	o.portalKeys, err = s.readPortalKeys()
 	return o, err
 }
 
@@ -141,7 +145,7 @@ func (s *Settings) archives() (registry.Archives, error) {
 // keys reads the keys of links: the first file signs, all are good. Where no file
 // is named there is one in the storage, which stored reads.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
-	if s.portal() { // it has no others, and gives nothing away
+	if s.Claim.Alone { // it has no others, and gives nothing away
 		return s.sessionKeys(archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {

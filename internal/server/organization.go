@@ -33,6 +33,9 @@ type TFE struct {
 // modeRemote is the execution mode of workspaces whose plans and applies run here.
 const modeRemote = "remote"
 
+// Remote reports whether plans and applies of the tools run here.
+func (t *TFE) Remote() bool { return t.on() && t.Runs != "" }
+
 // on reports whether they are answered at all.
 func (t *TFE) on() bool { return t.Enabled == nil || *t.Enabled }
 
@@ -69,6 +72,30 @@ func (s *Settings) checkTFE() error {
 	return nil
 }
 
+// checkRuns refuses what is said of runs where there are none.
+func (t *TFE) checkRuns() error {
+	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
+	switch {
+	case t.Runs == "" && t.AllowEncryption:
+		return refused("allow_encryption is of runs on the server, and there are none\nhint: set runs = \"local\", or leave out allow_encryption")
+	case t.Runs == "":
+		return nil
+	case !t.on():
+		return refused("runs = %q means nothing with enabled = false", t.Runs)
+	}
+	return syntax.CheckDuration(t.Range, "run_timeout", t.RunTimeout)
+}
+
+// checkAnonymous refuses rights of everybody where configurations run that were
+// uploaded: their code would have them too.
+func (s *Settings) checkAnonymous(p *access.Policy) error {
+	if !s.TFE.Remote() || len(p.Anonymous) == 0 {
+		return nil
+	}
+	return syntax.WrongAt(s.TFE.Range, fmt.Errorf("runs = %q runs code that is uploaded, and everybody may %s here without a token: so may that code\n"+
+		"hint: set anonymous = [], or leave out runs", s.TFE.Runs, p.Anonymous[0]))
+}
+
 // split are the organizations that reserve names for their workspaces.
 func (s *Settings) split() (names []string) {
 	for _, o := range s.Organizations {
@@ -97,11 +124,11 @@ func (s *Settings) checkOrganizations(l addr.Layout) error {
 		switch {
 		case o.Mode != "" && o.Mode != "local" && o.Mode != modeRemote:
 			return syntax.WrongAt(o.Range, fmt.Errorf("the execution mode %q is not local or remote", o.Mode))
-		case o.Mode == modeRemote && !s.runsRemote():
+		case o.Mode == modeRemote && !s.TFE.Remote():
 			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools, so the execution mode can only be local\nhint: set tfe { runs = \"local\" }"))
 		}
-		if err := s.checkCredentials(o); err != nil {
-			return err
+		if len(o.Credentials) > 0 && !s.TFE.Remote() {
+			return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (l *reloader) rights(s *Settings) (now rights, err error) {
 	if now.sessions, err = s.sessionKeys(readArchiveKey); err != nil {
 		return now, err
 	}
-	now.portals, err = s.portalKeys()
+	now.portals, err = s.readPortalKeys()
 	return now, err
 }
 

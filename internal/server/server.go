@@ -121,8 +121,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		}
 		o.Depot, o.depots = runner, runner
 	}
-	launcher, err := s.launcher(ctx, &o, back, env)
-	if err != nil {
+	if err := o.extend(ctx, s, back, env); err != nil {
 		return err
 	}
 	front, err := New(o)
@@ -133,8 +132,8 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
-	if launcher != nil {
-		if err := launcher.listening(srv.URL(), ca); err != nil {
+	if listen := front.mounted.Listen; listen != nil {
+		if err := listen(srv.URL(), ca); err != nil {
 			return err
 		}
 	}
@@ -152,8 +151,8 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if runner != nil {
 		work = append(work, runner.run)
 	}
-	if launcher != nil {
-		work = append(work, func(ctx context.Context) { launcher.serve(afterwards(ctx, s.grace())) })
+	if w := front.mounted.Work; w != nil {
+		work = append(work, func(ctx context.Context) { w(afterwards(ctx, s.grace())) })
 	}
 	env.Log.Info("started", "version", env.Version, "url", srv.URL(), "storage", back.where)
 	err = serve(ctx, srv, front, work)

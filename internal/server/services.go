@@ -20,7 +20,7 @@ type offer struct {
 // services is all that is served. HEAD works wherever GET does.
 func (f *Front) services() []offer {
 	own := []offer{
-		{"/api/v1/", f.portal, nil}, // it limits, counts and hands on its requests itself
+		{"/api/v1/", f.mounted.API, nil}, // it limits, counts and hands on its requests itself
 		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
 		{"GET /healthz", f.handler(true, healthz), nil}, // who is busy is healthy
 		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},

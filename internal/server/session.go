@@ -8,12 +8,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -40,12 +37,12 @@ func (s *Settings) checkSessions() error {
 
 // sessions says how browsers stay logged in; nil: there are no pages to log in to.
 func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
-	if !o.Pages && o.instances == nil {
+	if !o.Pages && !o.claim.On {
 		return nil, nil
 	}
 	out := &access.Sessions{
 		TTL: s.UI.SessionTTL.Value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
-		Portal: o.instances != nil && o.instances.Role == settings.RolePortal,
+		Portal: o.claim.Alone,
 	}
 	if file := s.UI.SecretFile; file != "" {
 		b, err := os.ReadFile(file)
@@ -93,26 +90,4 @@ func (s *Settings) sessionKeys(stored func(file string) (access.Key, error)) ([]
 func (s *Settings) plain() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return err == nil && netaddr.IsLoopback(host) && s.TLS.Cert == "" && !s.TLS.SelfSigned && !strings.HasPrefix(s.PublicURL, "https:")
-}
-
-// kept is what a session keeps of an identity for the quotas and the templates here.
-func (l *launcher) kept() access.Kept {
-	var k access.Kept
-	for _, q := range l.source.Launch.Quotas {
-		k.Groups = append(k.Groups, q.Groups...)
-	}
-	if l.templates == nil {
-		return k
-	}
-	for _, e := range l.templates.All() {
-		t := e.Template
-		k.Claims = append(k.Claims, t.Claims()...)
-		switch {
-		case t.Owner == lifecycle.OwnerGroup && len(t.Groups) == 0:
-			k.Groups = append(k.Groups, access.Everything)
-		case t.Owner == lifecycle.OwnerGroup:
-			k.Groups = slices.Concat(k.Groups, t.Groups)
-		}
-	}
-	return k
 }

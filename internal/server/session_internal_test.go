@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
@@ -64,7 +63,7 @@ func TestSessionKeys(t *testing.T) {
 	if both, err := s.sessionKeys(archiveKey); err != nil || len(both) != 2 {
 		t.Errorf("%d keys, %v", len(both), err)
 	}
-	o := &Options{Pages: true, instances: &settings.Options{}, portalKeys: []access.Key{first[0]}}
+	o := &Options{Pages: true, claim: Claim{On: true}, portalKeys: []access.Key{first[0]}}
 	sessions, err := s.sessions(o)
 	if err != nil || sessions.Portals == nil || !sessions.Plain {
 		t.Errorf("%+v, %v", sessions, err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -68,14 +67,14 @@ type Settings struct {
 	TFE           *TFE           `hcl:"tfe,block"`
 	Organizations []Organization `hcl:"organization,block"`
 
-	Launch settings.Block // of instances; a part of its own of the file
-
 	// What no file says.
-	File           string // that was read last
-	TokenFile      string // tokens and their scopes, one per line
-	AnonymousRead  bool   // everybody may read modules and providers, whatever Anonymous says
-	AnonymousWrite bool   // everybody may do everything
-	NoUI           bool   // no pages, whatever UI says
+	Extension      Extension // whose blocks the file has beside these; nil: there is none
+	Claim          Claim     // what that wants, once the file was read
+	File           string    // that was read last
+	TokenFile      string    // tokens and their scopes, one per line
+	AnonymousRead  bool      // everybody may read modules and providers, whatever Anonymous says
+	AnonymousWrite bool      // everybody may do everything
+	NoUI           bool      // no pages, whatever UI says
 }
 
 // TLS is the certificate of the server: from files, or made with a local CA.
@@ -186,11 +185,19 @@ func (s *Settings) Read(file string) error {
 		return &syntax.SettingError{Err: err}
 	}
 	s.File = file
-	if err := syntax.Wrong(syntax.DecodeParts(src, file, s, &s.Launch)); err != nil {
+	if err := syntax.Wrong(syntax.DecodeParts(src, file, s.parts()...)); err != nil {
 		return err
 	}
 	s.fill()
 	return s.check()
+}
+
+// parts are the structs that share the file.
+func (s *Settings) parts() []any {
+	if s.Extension == nil {
+		return []any{s}
+	}
+	return append([]any{s}, s.Extension.Blocks()...)
 }
 
 // fill sets what the file leaves empty.
@@ -223,7 +230,7 @@ func (s *Settings) check() error {
 		syntax.CheckDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
 		syntax.CheckDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
 		interval, syntax.CheckDuration(s.GC.Range, "min_age", s.GC.MinAge), s.GC.checkReserve(),
-		s.checkTFE(), s.checkRuns(),
+		s.checkTFE(), s.TFE.checkRuns(), s.checkExtension(),
 	); err != nil {
 		return err
 	}

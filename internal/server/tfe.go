@@ -14,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
-	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -29,10 +28,7 @@ type TFEOptions struct {
 	// Remote are those whose new workspaces have the execution mode remote.
 	Remote []string
 
-	Runs    tfe.Runs      // of workspaces of execution mode remote; nil: none run here
-	RunTime time.Duration // of a plan, and of an apply
-	// forward hands on to the replica that leads what is about runs.
-	forward func(kit *service.Kit, own http.Handler) (http.Handler, error)
+	RunTime time.Duration // of a plan, and of an apply, where they run here
 }
 
 // tfe says how tfe.v2 is served; nil: not at all.
@@ -40,7 +36,7 @@ func (s *Settings) tfe() *TFEOptions {
 	if !s.TFE.on() {
 		return nil
 	}
-	o := &TFEOptions{Interval: s.TFE.Interval.Value(), Memory: s.TFE.Memory.Value()}
+	o := &TFEOptions{Interval: s.TFE.Interval.Value(), Memory: s.TFE.Memory.Value(), RunTime: s.TFE.RunTimeout.Value()}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil {
 		o.Local = netaddr.IsLoopback(host)
 	}
@@ -68,17 +64,17 @@ func (f *Front) newTFE() (http.Handler, error) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
 		PublicURL: f.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
-		Runs: o.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
+		Runs: f.mounted.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
 			if slices.Contains(o.Remote, organization) {
 				return modeRemote
 			}
 			return ""
 		},
 	})
-	if err != nil || o.forward == nil {
+	if err != nil || f.mounted.Forward == nil {
 		return own, err
 	}
-	return o.forward(f.kit, own)
+	return f.mounted.Forward(own), nil
 }
 
 // maxTFEState bounds a state that comes by tfe.v2, as one by /state/ is.

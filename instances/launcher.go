@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package instances
 
 import (
 	"context"
@@ -29,6 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -41,13 +42,12 @@ import (
 // drives it, what runs tofu, and the API over all of it. A portal has the ledger's
 // address book alone, and hands everything on.
 type launcher struct {
-	o      *settings.Options
-	env    Env
-	back   backend
-	keys   *access.Keyring
-	source Settings // that all this is of
-	log    *slog.Logger
-	audit  *slog.Logger // what the server does by itself; nil: nobody hears
+	o       *settings.Options
+	quotas  []settings.Quota
+	base    server.Base
+	storage string // absolute
+	keys    *access.Keyring
+	log     *slog.Logger
 
 	machine    *lifecycle.Machine
 	ledger     *ledger.Ledger
@@ -63,61 +63,42 @@ type launcher struct {
 }
 
 // newLauncher returns what launches instances, which does nothing yet.
-func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env Env) (*launcher, error) {
-	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, audit: o.Audit, machine: &lifecycle.Machine{Limits: o.instances.Limits}}
-	keys, err := access.NewKeyring(o.Keys)
+func newLauncher(ctx context.Context, e *Extension, b server.Base) (*launcher, error) {
+	l := &launcher{o: e.options, quotas: e.blocks.Quotas, base: b, log: b.Env.Log, machine: &lifecycle.Machine{Limits: e.options.Limits}}
+	keys, err := access.NewKeyring(b.Keys)
 	if err != nil {
 		return nil, err
 	}
 	l.keys = keys
-	if l.source.Storage, err = filepath.Abs(s.Storage); err != nil { // children have another folder
+	if l.storage, err = filepath.Abs(b.Settings.Storage); err != nil { // children have another folder
 		return nil, err
 	}
-	if err := l.open(o); err != nil {
+	if err := l.open(); err != nil {
 		return nil, err
 	}
 	if l.o.Role == settings.RolePortal {
 		return l, nil
 	}
-	l.metrics = portal.NewMetrics(o.Metrics.all, l.ledger.View)
-	if back.own != nil {
-		l.socket = &runRegistry{registry: back.embedded, layout: back.layout, keys: keys, now: time.Now}
+	l.metrics = portal.NewMetrics(b.Metrics, l.ledger.View)
+	if b.BuiltIn != nil {
+		l.socket = &runRegistry{registry: b.BuiltIn, layout: b.Layout, keys: keys, now: time.Now}
 	}
 	if l.executor, err = run.NewLocal(ctx, l.localOptions()); err != nil {
-		return nil, syntax.WrongAt(s.Launch.Executors[0].Range, err)
+		return nil, syntax.WrongAt(e.blocks.Executors[0].Range, err)
 	}
 	return l, l.notices()
 }
 
-// launcher makes what launches instances a part of the front-end; nil: there are
-// none.
-func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env Env) (*launcher, error) {
-	if o.instances == nil {
-		return nil, nil
-	}
-	l, err := newLauncher(ctx, s, *o, back, env)
-	if err != nil {
-		return nil, err
-	}
-	if o.Sessions != nil {
-		o.Sessions.Keep = l.kept
-	}
-	o.ledger = l.ledger.Status
-	s.remoteRuns(o, l)
-	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.Role == settings.RolePortal
-	return l, nil
-}
-
 // open opens the ledger.
-func (l *launcher) open(o Options) (err error) {
+func (l *launcher) open() (err error) {
 	options := ledger.Options{
-		Repo:    func(number int) (*oci.Repo, error) { return l.back.client.Repo(l.back.layout.Ledger(number)) },
-		Machine: l.machine, Sealer: l.env.States.Sealer, InClear: l.o.InClear, BuiltIn: l.back.own != nil,
-		Folder: filepath.Join(l.source.Storage, "ledger"), Entries: l.launchedBefore,
+		Repo:    func(number int) (*oci.Repo, error) { return l.base.Client.Repo(l.base.Layout.Ledger(number)) },
+		Machine: l.machine, Sealer: l.base.Env.States.Sealer, InClear: l.o.InClear, BuiltIn: l.base.BuiltIn != nil,
+		Folder: filepath.Join(l.storage, "ledger"), Entries: l.launchedBefore,
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { l.reconciler.Effects(ctx, effects) },
-		Portal:  l.o.Role == settings.RolePortal, AddressKeys: addressKeys(o.Keys), PortalKeys: addressKeys(o.portalKeys),
+		Portal:  l.o.Role == settings.RolePortal, AddressKeys: addressKeys(l.base.Keys), PortalKeys: addressKeys(l.base.PortalKeys),
 		Committed: func(took time.Duration) { l.metrics.Committed(took) },
-		Tool:      l.env.States.Tool, Logger: l.log,
+		Tool:      l.base.Env.States.Tool, Logger: l.log,
 	}
 	if l.o.Advertise != nil {
 		options.Address = l.o.Advertise.String()
@@ -147,7 +128,7 @@ func addressKeys(shared []access.Key) [][]byte {
 // launchedBefore reports whether the queue has entries of instances: a ledger that
 // is empty then is lost, not new.
 func (l *launcher) launchedBefore(ctx context.Context) (bool, error) {
-	queue, err := l.back.client.Repo(l.back.layout.QueueRepo())
+	queue, err := l.base.Client.Repo(l.base.Layout.QueueRepo())
 	if err != nil {
 		return false, err
 	}
@@ -170,21 +151,21 @@ func (l *launcher) notices() error {
 	if l.o.Notify == nil {
 		return nil
 	}
-	guard := upstream.NewGuard(l.source.AllowInternal)
+	guard := upstream.NewGuard(l.base.Settings.AllowInternal)
 	guard.Named(l.o.Notify.URL.Host) // the operator has named it
-	out := l.env.Transport
+	out := l.base.Env.Transport
 	out.Dial = guard.Dial
 	transport, err := httpserve.Transport(out)
 	if err != nil {
 		return err
 	}
 	notifier, err := portal.NewNotifier(portal.NotifyOptions{
-		URL: l.o.Notify.URL, Secret: l.o.Notify.Secret, Transport: guard.Transport(transport), View: l.ledger.View, UserAgent: l.env.OCI.UserAgent,
+		URL: l.o.Notify.URL, Secret: l.o.Notify.Secret, Transport: guard.Transport(transport), View: l.ledger.View, UserAgent: l.base.Env.OCI.UserAgent,
 	})
 	if err != nil {
 		return err
 	}
-	repo, err := l.back.client.Repo(l.back.layout.QueueRepo())
+	repo, err := l.base.Client.Repo(l.base.Layout.QueueRepo())
 	if err != nil {
 		return err
 	}
@@ -212,13 +193,13 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	})
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
-		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.audit,
+		Templates: l.templates, Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Ledger: l.ledgerRepository,
+		Places: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.base.Audit,
 	})
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.Rate, GroupAge: l.o.GroupAge,
 		Adopter: &portal.Adopter{
-			Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Trusted: l.back.own != nil || l.o.InClear, Known: l.known(),
+			Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Trusted: l.base.BuiltIn != nil || l.o.InClear, Known: l.known(),
 		},
 	})
 	if err != nil {
@@ -230,7 +211,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 
 // peers reaches other replicas: to whom they say they are, and past every proxy.
 func (l *launcher) peers() (http.RoundTripper, error) {
-	out := l.env.Transport
+	out := l.base.Env.Transport
 	out.Insecure, out.Direct, out.Dial = false, true, nil
 	return httpserve.Transport(out)
 }
@@ -249,20 +230,20 @@ func (l *launcher) known() lifecycle.Known {
 
 // ledgerRepository is the first one, with its host: who reads it goes on from there.
 func (l *launcher) ledgerRepository() string {
-	return l.back.client.Host() + "/" + l.back.layout.Ledger(1)
+	return l.base.Client.Host() + "/" + l.base.Layout.Ledger(1)
 }
 
 // listening tells where runs find the front-end, before any is begun. ca is the
 // file of its own CA, "" without one.
 func (l *launcher) listening(at, ca string) error {
-	public := l.source.PublicURL
-	if public == "" && l.source.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // its certificate is for that name
+	public := l.base.Settings.PublicURL
+	if public == "" && l.base.Settings.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // its certificate is for that name
 		u, err := url.Parse(at)
 		if err != nil {
 			return err
 		}
-		u.Host = l.source.Hostname
-		if !strings.Contains(l.source.Hostname, ":") && u.Port() != "" {
+		u.Host = l.base.Settings.Hostname
+		if !strings.Contains(l.base.Settings.Hostname, ":") && u.Port() != "" {
 			u.Host += ":" + u.Port()
 		}
 		public = u.String()
@@ -275,8 +256,8 @@ func (l *launcher) listening(at, ca string) error {
 		return err
 	}
 	l.at = run.Server{URL: strings.TrimSuffix(public, "/"), Host: u.Host, Mirror: u.Scheme == "https"}
-	if l.source.Hostname != "" {
-		l.at.Host = l.source.Hostname
+	if l.base.Settings.Hostname != "" {
+		l.at.Host = l.base.Settings.Hostname
 	}
 	if ca != "" {
 		l.at.CA, err = os.ReadFile(ca)
@@ -343,10 +324,10 @@ func (l *launcher) serve(ctx context.Context) {
 	running.Wait()
 }
 
-func (l *launcher) socketFile() string { return filepath.Join(l.source.Storage, "runs.sock") }
+func (l *launcher) socketFile() string { return filepath.Join(l.storage, "runs.sock") }
 
 func (l *launcher) answerRuns(ctx context.Context) error {
-	srv, err := httpserve.ListenUnix(l.socketFile(), httpserve.Options{Handler: l.socket, Logger: l.env.Debug, Drain: time.Second})
+	srv, err := httpserve.ListenUnix(l.socketFile(), httpserve.Options{Handler: l.socket, Logger: l.base.Env.Debug, Drain: time.Second})
 	if err != nil {
 		return err
 	}
@@ -355,7 +336,7 @@ func (l *launcher) answerRuns(ctx context.Context) error {
 
 // order is what the child of one attempt needs beside the spec.
 func (l *launcher) order(ctx context.Context, s run.Spec) (run.Order, error) {
-	o := run.Order{StateKeys: l.env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.source.TFE.AllowEncryption}
+	o := run.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.TFE.AllowEncryption}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
 		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,
@@ -392,16 +373,16 @@ const afterLimit = time.Hour
 // one with this server's credential.
 func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
-	out := run.Registry{Prefix: host, PlainHTTP: l.env.OCI.PlainHTTP}
-	if l.back.layout.Prefix != "" {
-		out.Prefix += "/" + l.back.layout.Prefix
+	out := run.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
+	if l.base.Layout.Prefix != "" {
+		out.Prefix += "/" + l.base.Layout.Prefix
 	}
 	if l.socket != nil {
 		token, err := l.socket.token(repository, time.Now().Add(s.Limits.Timeout+afterLimit))
 		out.Socket, out.Token, out.PlainHTTP, out.BuiltIn = l.socketFile(), token, true, true
 		return out, err
 	}
-	t := l.env.Transport
+	t := l.base.Env.Transport
 	out.ClientCert, out.ClientKey, out.CertDirs, out.Insecure = t.ClientCert, t.ClientKey, slices.Clone(t.CertDirs), t.Insecure
 	files := []*string{&out.ClientCert, &out.ClientKey} // children have another folder
 	for i := range out.CertDirs {
@@ -423,10 +404,10 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, erro
 		}
 		out.CA = ca
 	}
-	if l.env.OCI.Credential == nil {
+	if l.base.Env.OCI.Credential == nil {
 		return out, nil
 	}
-	c, err := l.env.OCI.Credential(ctx, host, repository)
+	c, err := l.base.Env.OCI.Credential(ctx, host, repository)
 	if err != nil {
 		return out, err
 	}
@@ -441,19 +422,19 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, erro
 func (l *launcher) localOptions() run.LocalOptions {
 	e := l.o.Executor
 	o := run.LocalOptions{
-		Storage: l.source.Storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
-		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.back.own != nil, Getenv: l.env.Getenv, Logger: l.log,
+		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
+		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
 		Credentials: map[string]run.Credential{}, Order: l.order,
 		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
 			r, err := l.repo(s)
-			return artifact.InstanceRepo{Repo: r, Sealer: l.env.States.Sealer}, err
+			return artifact.InstanceRepo{Repo: r, Sealer: l.base.Env.States.Sealer}, err
 		},
 		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
 			r, err := l.repo(s)
 			if err != nil {
 				return nil, err
 			}
-			return statebackend.New(r, l.env.States), nil
+			return statebackend.New(r, l.base.Env.States), nil
 		},
 	}
 	for _, uid := range e.Users {
@@ -467,5 +448,27 @@ func (l *launcher) localOptions() run.LocalOptions {
 
 func (l *launcher) repo(s run.Spec) (*oci.Repo, error) {
 	_, repository, _ := strings.Cut(s.Repository, "/")
-	return l.back.client.Repo(repository)
+	return l.base.Client.Repo(repository)
+}
+
+// kept is what a session keeps of an identity for the quotas and the templates here.
+func (l *launcher) kept() access.Kept {
+	var k access.Kept
+	for _, q := range l.quotas {
+		k.Groups = append(k.Groups, q.Groups...)
+	}
+	if l.templates == nil {
+		return k
+	}
+	for _, e := range l.templates.All() {
+		t := e.Template
+		k.Claims = append(k.Claims, t.Claims()...)
+		switch {
+		case t.Owner == lifecycle.OwnerGroup && len(t.Groups) == 0:
+			k.Groups = append(k.Groups, access.Everything)
+		case t.Owner == lifecycle.OwnerGroup:
+			k.Groups = slices.Concat(k.Groups, t.Groups)
+		}
+	}
+	return k
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package instances
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -21,8 +22,8 @@ import (
 type sealer struct{ statebackend.Sealer }
 
 // instanceEnv is a process with or without state keys.
-func instanceEnv(keys bool) Env {
-	env := Env{Supply: Supply{Secret: func(_, file string) (string, error) {
+func instanceEnv(keys bool) server.Env {
+	env := server.Env{Supply: server.Supply{Secret: func(_, file string) (string, error) {
 		b, err := os.ReadFile(file)
 		return string(b), err
 	}}}
@@ -34,7 +35,7 @@ func instanceEnv(keys bool) Env {
 
 // readInstances reads a file in which <DIR> is a folder, <KEY> a file with a key, and
 // <SECRET> one with a secret.
-func readInstances(t *testing.T, text string, env Env) (*settings.Options, error) {
+func readInstances(t *testing.T, text string, env server.Env) (*settings.Options, error) {
 	t.Helper()
 	dir := t.TempDir()
 	key, secret := filepath.Join(dir, "key"), filepath.Join(dir, "secret")
@@ -48,15 +49,21 @@ func readInstances(t *testing.T, text string, env Env) (*settings.Options, error
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := Defaults()
+	s, e := newSettings()
 	if err := s.Read(file); err != nil {
 		return nil, err
 	}
-	o, err := s.instances(env)
-	if err == nil {
-		_, err = s.portalKeys()
+	if s.Anonymous == nil {
+		s.Anonymous = []string{} // or all would be everybody's, which is another mistake
 	}
-	return o, err
+	return e.options, server.Check(s, env)
+}
+
+// newSettings are those of a server that can launch instances.
+func newSettings() (*server.Settings, *Extension) {
+	s, e := server.Defaults(), New()
+	s.Extension = e
+	return s, e
 }
 
 // TestInstances reads every setting of instances.
@@ -252,25 +259,28 @@ func TestInstancesRefused(t *testing.T) {
 	}
 }
 
-// TestInstancesNobody shows that modules which run on a machine are not everybody on
+// TestInstancesNobody shows that modules which run on a machine are not everybody's on
 // its loopback address, unless that was written out.
 func TestInstancesNobody(t *testing.T) {
-	s := Defaults()
-	s.Launch = settings.Block{Instances: &settings.Instances{}, Executors: []settings.Executor{{Name: settings.LocalExecutor}}}
-	if policy, err := s.access(); err == nil || !strings.Contains(err.Error(), "everybody could publish modules, which run here") {
-		t.Errorf("%+v, %v", policy, err)
+	file := filepath.Join(t.TempDir(), "okara.hcl")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "instances {\n  templates = %q\n}\nexecutor \"local\" {}\n", filepath.Dir(file)), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	s.Anonymous = []string{}
-	if policy, err := s.access(); err != nil || len(policy.Anonymous) > 0 {
-		t.Errorf("nothing for everybody: %+v, %v", policy, err)
-	}
-	s.Anonymous, s.AnonymousWrite = nil, true
-	if policy, err := s.access(); err != nil || len(policy.Anonymous) == 0 {
-		t.Errorf("everything, written out: %+v, %v", policy, err)
-	}
-	portal := Defaults()
-	portal.Listen, portal.Launch.Instances = ":8080", &settings.Instances{Role: settings.RolePortal}
-	if policy, err := portal.access(); err != nil || len(policy.Anonymous) > 0 {
-		t.Errorf("a portal: %+v, %v", policy, err)
+	for name, tt := range map[string]struct {
+		change func(*server.Settings)
+		want   string
+	}{
+		"nothing is said":         {func(*server.Settings) {}, "okara.hcl:4: everybody could publish modules, which run here"},
+		"nothing for everybody":   {func(s *server.Settings) { s.Anonymous = []string{} }, ""},
+		"everything, written out": {func(s *server.Settings) { s.AnonymousWrite = true }, ""},
+	} {
+		s, _ := newSettings()
+		if err := s.Read(file); err != nil {
+			t.Fatal(err)
+		}
+		tt.change(s)
+		if err := server.Check(s, instanceEnv(false)); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package instances
 
 import (
 	"cmp"
@@ -11,14 +11,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -31,6 +35,14 @@ type remoteRuns struct {
 }
 
 var _ tfe.Runs = (*remoteRuns)(nil)
+
+func newRemoteRuns(l *launcher) *remoteRuns {
+	given := map[string][]string{}
+	for _, org := range l.base.Settings.Organizations {
+		given[org.Name] = org.Credentials
+	}
+	return &remoteRuns{l, given}
+}
 
 // runID is the id of a run in tfe.v2.
 func runID(organization, workspace, record string, n int) string {
@@ -45,7 +57,7 @@ var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
 func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
 	t := &lifecycle.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
-		Timeout: r.l.source.TFE.RunTimeout.Value(), Credentials: r.given[organization],
+		Timeout: r.l.base.Settings.TFE.RunTimeout.Value(), Credentials: r.given[organization],
 	}
 	digest, err := t.Digest()
 	return t, digest, err
@@ -338,4 +350,56 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 		return fmt.Errorf("%w: %w", tfe.ErrRunPending, err)
 	}
 	return err
+}
+
+// forwardRuns hands on to the leader what only the leader answers right.
+func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
+	transport, err := l.peers()
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(r *http.Request) error {
+		if tfe.Signed(r.URL.Path) {
+			return nil // the leader looks at its signature
+		}
+		return kit.Guard.AllowLogin(r)
+	}
+	return func(own http.Handler) http.Handler {
+		forward := portal.NewForward(portal.ForwardOptions{
+			Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.ForwardPlain,
+		})
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if tfe.ForLeader(r, r.URL.Path) {
+				forward.ServeHTTP(w, r)
+				return
+			}
+			own.ServeHTTP(w, r)
+		})
+	}, nil
+}
+
+// remoteScopes are the rights of an attempt of a workspace: to read its state for a
+// plan, and to write it for an apply.
+func remoteScopes(s run.Spec) []access.Scope {
+	action := access.Read
+	if s.Ref.Kind == lifecycle.RunApply {
+		action = access.Write
+	}
+	return []access.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
+}
+
+// remoteOver reports whether an attempt of a workspace is known to have ended: only
+// what runs now is not. A copy that is behind may not have it yet.
+func remoteOver(rec *lifecycle.Record, n, attempt int) bool {
+	if !rec.Phase.Live() {
+		return true
+	}
+	u := rec.OpenRun(n)
+	switch {
+	case u == nil:
+		return n <= rec.Numbered
+	case u.Attempt != attempt:
+		return u.Attempt > attempt
+	}
+	return !u.Active()
 }

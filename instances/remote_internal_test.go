@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package instances
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +15,28 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
 const runsText = "anonymous = []\ninstances {}\ntfe {\n  runs = \"local\"\n}\n"
+
+// readRuns reads a file of settings, and checks them.
+func readRuns(t *testing.T, words string) (*server.Settings, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "okara.hcl")
+	if err := os.WriteFile(file, []byte(words), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := newSettings()
+	err := s.Read(file)
+	if err == nil {
+		err = server.Check(s, instanceEnv(false))
+	}
+	return s, err
+}
 
 // TestRunsRefused has the server not start where what is uploaded could reach what is
 // not its own.
@@ -38,35 +56,20 @@ func TestRunsRefused(t *testing.T) {
 		{"credentials without runs", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "this server runs no plans for the tools"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := readSettings(t, tt.text)
-			if err == nil {
-				_, err = s.access()
-			}
-			if err == nil {
-				_, err = s.layout()
-			}
+			_, err := readRuns(t, tt.text)
 			if _, ok := errors.AsType[*syntax.SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
 	}
 	for _, isolation := range []string{"", "isolation = \"sandbox\"", "isolation = \"user\"\n  users = [1001]", "isolation = \"wrap\"\n  wrap = [\"x\"]"} {
-		text := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n}"
-		s, err := readSettings(t, text)
-		if err == nil {
-			_, err = s.access()
-		}
-		if err == nil {
-			_, err = s.layout()
-		}
-		if err == nil {
-			_, err = s.instances(Env{})
-		}
+		words := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n}"
+		s, err := readRuns(t, words)
 		if err != nil || s.TFE.RunTimeout.Value() != time.Hour {
 			t.Errorf("%s: %v, %v", isolation, err, s.TFE.RunTimeout)
 		}
 	}
-	if Defaults().runsRemote() {
+	if server.Defaults().TFE.Remote() {
 		t.Error("runs are on where nothing says so")
 	}
 }

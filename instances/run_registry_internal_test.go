@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package instances
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -19,10 +20,10 @@ import (
 // it finds from its own folder; a credential that it cannot use is refused.
 func TestRegistryOfRuns(t *testing.T) {
 	var credential oci.Credential
-	l := &launcher{env: Env{Outside: Outside{
+	l := &launcher{base: server.Base{Env: server.Env{Outside: server.Outside{
 		Transport: httpserve.TransportOptions{ClientCert: "client.pem", ClientKey: "/etc/client.key", CertDirs: []string{"/etc/docker/certs.d", "certs.d"}},
 		OCI:       oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) { return credential, nil }},
-	}}}
+	}}}}
 	s := run.Spec{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}
 	credential = oci.Credential{Username: "ci", Password: "secret"}
 	got, err := l.registry(t.Context(), s)

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/instances/pages"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/web"
+)
+
+// Extension launches instances in a server.
+type Extension struct {
+	blocks  settings.Block
+	options *settings.Options // checked; nil: nothing is launched here
+
+	launcher *launcher
+}
+
+var _ server.Extension = (*Extension)(nil)
+
+// New returns an extension for settings that nobody has read yet.
+func New() *Extension { return &Extension{} }
+
+// Blocks implements [server.Extension].
+func (e *Extension) Blocks() []any { return []any{&e.blocks} }
+
+// Check implements [server.Extension].
+func (e *Extension) Check(s *server.Settings) (server.Claim, error) {
+	var c server.Claim
+	if in := e.blocks.Instances; in != nil {
+		c = server.Claim{On: true, Alone: in.Role == settings.RolePortal, Range: in.Range, PortalKeys: in.PortalKeys}
+	}
+	if len(e.blocks.Executors) > 0 {
+		c.Runs = &e.blocks.Executors[0].Range
+	}
+	return c, e.checkRuns(s.TFE)
+}
+
+// checkRuns refuses to run what anybody uploads where it could reach what is not its
+// own: nobody vouches for its code.
+func (e *Extension) checkRuns(t *server.TFE) error {
+	if !t.Remote() {
+		return nil
+	}
+	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
+	switch in := e.blocks.Instances; {
+	case t.Runs != settings.LocalExecutor:
+		return refused("runs = %q: this server has the executor local only", t.Runs)
+	case in == nil:
+		return refused("runs of the tools are kept with those of instances, and there is no block instances\nhint: add instances {} and executor \"local\" {}")
+	case in.Role == settings.RolePortal:
+		return refused("a portal runs nothing\nhint: leave out runs here; it belongs to the servers of role all")
+	case in.Role == settings.RoleRunner:
+		return refused("a server of role runner has no tfe.v2\nhint: leave out runs here; it belongs to the servers of role all")
+	}
+	for _, x := range e.blocks.Executors {
+		if x.Name == settings.LocalExecutor && x.Isolation == run.NoIsolation {
+			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" whoever may run plans here could read the keys of this server, and what other runs have\n"+
+				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
+		}
+	}
+	return nil
+}
+
+// Prepare implements [server.Extension].
+func (e *Extension) Prepare(s *server.Settings, env server.Env) (err error) {
+	if err := e.checkCredentials(s.Organizations); err != nil {
+		return err
+	}
+	e.options, err = e.blocks.Check(settings.Beside{
+		Registry: s.Registry != "", StateKeys: env.States.Sealer != nil, ArchiveKeys: len(s.Archives.KeyFiles) > 0, SessionKeys: len(s.UI.Keys) > 0,
+		More:   s.Depot != "" || len(s.GitHub)+len(s.Hooks)+len(s.Pulls) > 0 || s.Pass,
+		Remote: s.TFE.Remote(), Secret: func(file string) (string, error) { return env.Secret("", file) },
+	})
+	return err
+}
+
+// checkCredentials refuses credentials that runs of an organization cannot have.
+func (e *Extension) checkCredentials(all []server.Organization) error {
+	for _, o := range all {
+		for _, name := range o.Credentials {
+			if !slices.ContainsFunc(e.blocks.Credentials, func(c settings.Credential) bool { return c.Name == name }) {
+				return syntax.WrongAt(o.Range, fmt.Errorf("there is no block credential %q", name))
+			}
+		}
+	}
+	return nil
+}
+
+// Open implements [server.Extension].
+func (e *Extension) Open(ctx context.Context, b server.Base) (hooks server.Hooks, err error) {
+	if e.launcher, err = newLauncher(ctx, e, b); err != nil {
+		return hooks, err
+	}
+	return server.Hooks{Kept: e.launcher.kept, RunEnded: e.launcher.over}, nil
+}
+
+// Start implements [server.Extension].
+func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.Mounted, error) {
+	l := e.launcher
+	all, own, err := l.handler(kit, modules)
+	if err != nil {
+		return nil, err
+	}
+	m := &server.Mounted{
+		API: all, Pages: pages.New(pages.Options{API: all, Mine: own}), Listen: l.listening, Work: l.serve,
+		Findings: func() []web.Finding { return ledgerFindings(l.ledger.Status()) },
+	}
+	if l.base.Settings.TFE.Remote() {
+		m.Runs = newRemoteRuns(l)
+		m.Forward, err = l.forwardRuns(kit)
+	}
+	return m, err
+}
