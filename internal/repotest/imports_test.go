@@ -139,6 +139,40 @@ func library(libs []row, imported string) (found row, ok bool) {
 
 func within(name, prefix string) bool { return name == prefix || strings.HasPrefix(name, prefix+"/") }
 
+// TestPlatformApart wants the core to do without the platform of instances, in its tests
+// too. What of it is known elsewhere is a row of a table, of which each line is needed.
+func TestPlatformApart(t *testing.T) {
+	known := map[string][]string{}
+	for _, r := range rows(t, mounts) {
+		known[r.name] = r.pkgs
+	}
+	for _, p := range packages(t) {
+		if within(p.name, "instances") || within(p.name, "operator") || slices.Contains(testOnly, p.name) {
+			continue
+		}
+		var found []string
+		for _, imported := range p.allImports() {
+			if our, ok := strings.CutPrefix(imported, module+"/"); ok && within(our, "instances") && !slices.Contains(found, our) {
+				found = append(found, our)
+			}
+		}
+		for _, our := range found {
+			if !slices.Contains(known[p.name], our) {
+				t.Errorf("%s must not import %s: the core knows nothing of the platform, which comes in by server.Extension", p.name, our)
+			}
+		}
+		for _, our := range known[p.name] {
+			if !slices.Contains(found, our) {
+				t.Errorf("%s does not import %s: take that line away", p.name, our)
+			}
+		}
+		delete(known, p.name)
+	}
+	for name := range known {
+		t.Errorf("%s: there is no such package, or it needs no row", name)
+	}
+}
+
 // TestImportTable wants the table of imports to hold packages that exist, and
 // no cycle: Go refuses one only once it has been written.
 func TestImportTable(t *testing.T) {
