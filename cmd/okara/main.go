@@ -29,7 +29,7 @@ func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	return run(ctx, calledAsTool(os.Args, os.Getenv), os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 }
 
 // run executes one command line and returns the exit code of the process.

@@ -8,7 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,34 @@ The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
 
 Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
 %[1]s.`
+
+// calledAsTool is the command line of okara for a process that was started as the tool:
+// under its name, as by a link tofu to okara, or with what only the tool knows, as by
+// `terragrunt --tf-path okara`. Whoever does so reads what the tool prints, so okara adds
+// nothing to it.
+func calledAsTool(args []string, getenv func(string) string) []string {
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	args = args[1:]
+	switch {
+	case name == "tofu" || name == "terraform":
+	case len(args) > 0 && (strings.HasPrefix(args[0], "-chdir=") || slices.Contains(toolCommands(), args[0])):
+		name = "tofu"
+		if getenv("OKARA_TOFU") == "" && getenv("OKARA_TERRAFORM") != "" {
+			name = "terraform"
+		}
+	default:
+		return args
+	}
+	return slices.Concat([]string{name, "-q"}, args)
+}
+
+// toolCommands are what the tools understand and okara does not.
+func toolCommands() []string {
+	return []string{
+		"-version", "apply", "console", "destroy", "fmt", "force-unlock", "get", "graph", "import", "init", "metadata", "output", "plan",
+		"providers", "refresh", "taint", "test", "untaint", "validate",
+	}
+}
 
 func newTofu(reg *cli.Registries) *cobra.Command {
 	return newTool(reg, "tofu", "OpenTofu", "OKARA_TOFU", `  okara tofu init
@@ -110,7 +139,7 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 // runTool runs tofu or terraform.
 func runTool(ctx context.Context, reg *cli.Registries, name, variable string, args []string) error {
 	program := cmp.Or(reg.Getenv(variable), name)
-	path, err := exec.LookPath(program)
+	path, err := bridge.Look(program)
 	if err != nil {
 		return noProgram(program, variable, err)
 	}

@@ -45,8 +45,8 @@ type Options struct {
 	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
-
-	environ []string // NAME=VALUE that the command has in place of what the environment has
+	// Environ are NAME=VALUE that the command has in place of what the environment has.
+	Environ []string
 }
 
 // Start is what a person is told before a run.
@@ -178,7 +178,7 @@ func writeProfile(dir, url, key string) error {
 func (o Options) child(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
-	cmd.Env = append(os.Environ(), o.environ...)
+	cmd.Env = append(os.Environ(), o.Environ...)
 	if dir != "" {
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)
 	}

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,6 +52,17 @@ func (t Tool) other() string {
 		}
 	}
 	return ""
+}
+
+// Look finds a tool as exec.LookPath does, but for okara itself under the tool's name:
+// then it is the next one of that name on PATH. Where there is no other, [RunTool] says
+// what to do.
+func Look(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err == nil && isOkara(path) {
+		path = cmp.Or(Tool{Path: path}.other(), path)
+	}
+	return path, err
 }
 
 // isOkara reports whether a program is this one, under whatever name.

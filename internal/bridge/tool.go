@@ -24,7 +24,7 @@ type Tool struct {
 
 // RunTool is Run with a command line of the tool, which names the root module and
 // the settings of its backend. A tool that cannot lock is refused if the module
-// has state to lock. It sets Command, Config and LockWait of o.
+// has state to lock. It sets Command, Config, Environ and LockWait of o.
 func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, error) {
 	alreadyAsking := o.Getenv(askingVariable)
 	if err := checkLoop(tool, alreadyAsking, o.Stdout); err != nil {
@@ -52,7 +52,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	if o.Config.Declared {
-		args, o.environ = own, environ
+		args, o.Environ = own, environ
 	}
 	if alreadyAsking == "" {
 		if err := checkTool(ctx, tool, o.Config.Used()); err != nil {
