@@ -53,8 +53,8 @@ func readInstances(t *testing.T, text string, env server.Env) (*settings.Options
 	if err := s.Read(file); err != nil {
 		return nil, err
 	}
-	if s.Anonymous == nil {
-		s.Anonymous = []string{} // or all would be everybody's, which is another mistake
+	if s.Access.Anonymous == nil {
+		s.Access.Anonymous = []string{} // or all would be everybody's, which is another mistake
 	}
 	return e.options, server.Check(s, env)
 }
@@ -271,7 +271,7 @@ func TestInstancesNobody(t *testing.T) {
 		want   string
 	}{
 		"nothing is said":         {func(*server.Settings) {}, "okara.hcl:4: everybody could publish modules, which run here"},
-		"nothing for everybody":   {func(s *server.Settings) { s.Anonymous = []string{} }, ""},
+		"nothing for everybody":   {func(s *server.Settings) { s.Access.Anonymous = []string{} }, ""},
 		"everything, written out": {func(s *server.Settings) { s.AnonymousWrite = true }, ""},
 	} {
 		s, _ := newSettings()

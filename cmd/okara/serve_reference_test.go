@@ -15,6 +15,7 @@ import (
 
 	launch "github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -37,7 +38,7 @@ func TestServeReference(t *testing.T) {
 			}
 		}
 	}
-	want := slices.Concat(settings(reflect.TypeFor[server.Settings](), ""), settings(reflect.TypeFor[launch.Block](), ""))
+	want := slices.Concat(settings(reflect.TypeFor[server.Settings](), ""), settings(reflect.TypeFor[access.Block](), ""), settings(reflect.TypeFor[launch.Block](), ""))
 	slices.Sort(want)
 	slices.Sort(documented)
 	if diff := cmp.Diff(want, documented); diff != "" {

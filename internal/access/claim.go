@@ -20,10 +20,10 @@ var (
 // maxClaim bounds the text of a claim in a right, in bytes.
 const maxClaim = 255
 
-// ParseRuleScope is [ParseScope] for the rights of a rule. Their globs may name claims
+// parseRuleScope is [ParseScope] for the rights of a rule. Their globs may name claims
 // of the token: {namespace} is one name of the OCI grammar, {module...} are names
 // joined by "/".
-func ParseRuleScope(s string) (Scope, error) {
+func parseRuleScope(s string) (Scope, error) {
 	scope, err := parseScope(s)
 	if err != nil {
 		return scope, err

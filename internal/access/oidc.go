@@ -43,7 +43,7 @@ type Rule struct {
 	Issuer string // empty: any configured one
 	Groups []string
 	Claims map[string]string // claim to glob over its value
-	Allow  []Scope           // their globs may name claims, see [ParseRuleScope]
+	Allow  []Scope           // their globs may name claims, see [parseRuleScope]
 }
 
 const (
@@ -240,12 +240,7 @@ func keysOf(set jose.JSONWebKeySet) *issuerKeys {
 	return keys
 }
 
-// CheckKeysFile says what is wrong with a file of [Issuer.KeysFile].
-func CheckKeysFile(file string) error {
-	_, err := readKeysFile(file)
-	return err
-}
-
+// readKeysFile reads a file of [Issuer.KeysFile].
 func readKeysFile(file string) (*issuerKeys, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // signer is a key of an issuer.
@@ -80,6 +83,16 @@ func allowed(g *access.Guard, token string) error {
 	return err
 }
 
+// keysBlock are the settings of an issuer whose keys are in a file.
+func keysBlock(t *testing.T, file string) *access.Block {
+	t.Helper()
+	var b access.Block
+	if err := syntax.Wrong(syntax.Decode(fmt.Appendf(nil, "issuer \"i\" {\n  audiences = [\"okara\"]\n  jwks_file = %q\n}\n", file), "okara.hcl", &b)); err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
 // TestKeysOfAFile has the keys of an issuer be a file, which changes, breaks and goes.
 func TestKeysOfAFile(t *testing.T) {
 	const issuer = "okara-operator.prod"
@@ -107,8 +120,8 @@ func TestKeysOfAFile(t *testing.T) {
 	}
 	for _, b := range [][]byte{[]byte(`{"keys": [`), []byte(`{"keys": []}`), bytes.Repeat([]byte(" "), 2<<20)} {
 		put(b)
-		if access.CheckKeysFile(file) == nil {
-			t.Errorf("%.20q is a file of keys", b)
+		if _, err := keysBlock(t, file).Policy(nil); err == nil || !strings.Contains(err.Error(), "okara.hcl:1: jwks_file: ") {
+			t.Errorf("%.20q is a file of keys: %v", b, err)
 		}
 		now = now.Add(10 * time.Second)
 		if err := allowed(g, nextToken); err != nil {

@@ -33,6 +33,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/runaccess
 	operator/internal/runhome
 	operator/internal/runtoken
+	internal/syntax
 	statebackend
 operator/internal/preview: what controllers would make, without a cluster
 	instances/lifecycle
@@ -63,7 +64,7 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/access
 	internal/addr
 	internal/catalog
-	internal/httpserve
+	internal/files
 	instances/lifecycle
 	internal/netaddr
 	instances/pages

@@ -258,6 +258,7 @@ internal/access: who may do what; it knows names and rights, not what is behind 
 	internal/addr
 	internal/cache
 	internal/httpserve
+	internal/syntax
 	internal/text
 internal/service: what the services of a server share; it knows clients and refusals, not what is served
 	oci

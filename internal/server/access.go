@@ -3,12 +3,10 @@
 package server
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,62 +14,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
-
-// Token is a static token; the label is its id.
-type Token struct {
-	ID      string    `hcl:"id,label"`
-	SHA256  string    `hcl:"sha256"`           // of the whole token
-	Scopes  []string  `hcl:"scopes"`           // its rights
-	Expires string    `hcl:"expires,optional"` // when it ends
-	Range   hcl.Range `hcl:",def_range"`
-}
-
-// Issuer is one whose JWTs are accepted; the label is the claim "iss".
-type Issuer struct {
-	URL         string    `hcl:"url,label"`
-	Audiences   []string  `hcl:"audiences"`             // one of which a token must have
-	GroupsClaim string    `hcl:"groups_claim,optional"` // where the groups are
-	KeysFile    string    `hcl:"jwks_file,optional"`    // with its keys: nothing is fetched then
-	CAFile      string    `hcl:"ca_file,optional"`      // PEM to trust, besides the system's, where they are fetched
-	Range       hcl.Range `hcl:",def_range"`
-}
-
-// policy is the issuer as package access knows it.
-func (i Issuer) policy() (access.Issuer, error) {
-	out := access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim, KeysFile: i.KeysFile}
-	switch {
-	case len(i.Audiences) == 0:
-		return out, syntax.WrongAt(i.Range, errors.New("an issuer needs at least one audience"))
-	case i.KeysFile != "" && i.CAFile != "":
-		return out, syntax.WrongAt(i.Range, errors.New("with jwks_file nothing is fetched: leave ca_file out"))
-	case i.KeysFile != "":
-		if err := access.CheckKeysFile(i.KeysFile); err != nil {
-			return out, syntax.WrongAt(i.Range, fmt.Errorf("jwks_file: %w", err))
-		}
-	case i.CAFile != "":
-		transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: i.CAFile})
-		if err != nil {
-			return out, syntax.WrongAt(i.Range, fmt.Errorf("ca_file: %w", err))
-		}
-		out.Transport = transport
-	}
-	return out, nil
-}
-
-// Rule gives rights to tokens of issuers; all that match add up.
-type Rule struct {
-	Name   string            `hcl:"name,label"`
-	Issuer string            `hcl:"issuer,optional"` // must hold, as all of these three
-	Groups []string          `hcl:"groups,optional"` // one of which
-	Claims map[string]string `hcl:"claims,optional"` // all of which
-	Allow  []string          `hcl:"allow"`           // the rights
-	Range  hcl.Range         `hcl:",def_range"`
-}
 
 // Require is a policy for a kind of artifact.
 type Require struct {
@@ -99,66 +45,22 @@ type Login struct {
 
 // access says who may do what.
 func (s *Settings) access() (access.Policy, error) {
-	var policy access.Policy
-	var err error
-	if s.TokenFile != "" {
-		if policy.Tokens, err = access.ReadTokens(s.TokenFile); err != nil {
-			return policy, &syntax.SettingError{Err: err}
-		}
-		for _, t := range policy.Tokens {
-			if err = s.checkReserved(hcl.Range{Filename: s.TokenFile}, t.Scopes); err != nil {
-				return policy, err
-			}
-		}
+	policy, err := s.policy()
+	if err != nil {
+		return policy, err
 	}
-	switch {
-	case s.AnonymousWrite:
-		policy.Anonymous = access.AnonymousAll()
-	case s.AnonymousRead:
-		policy.Anonymous = access.AnonymousRead()
-	case s.Anonymous != nil:
-		if policy.Anonymous, err = s.scopes(s.AnonymousRange, s.Anonymous); err != nil {
+	for _, r := range s.Access.Rules {
+		if err := checkRuleIssuer(s, r.Range, r.Name, r.Issuer); err != nil {
 			return policy, err
 		}
-	}
-	for _, t := range s.Tokens {
-		b, err := hex.DecodeString(t.SHA256)
-		if err != nil || len(b) != 32 {
-			return policy, syntax.WrongAt(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
-		}
-		token := access.Token{ID: t.ID, Hash: [32]byte(b)}
-		if token.Scopes, err = s.scopes(t.Range, t.Scopes); err != nil {
-			return policy, err
-		}
-		if token.Expires, err = instant(t.Range, "expires", t.Expires); err != nil {
-			return policy, err
-		}
-		policy.Tokens = append(policy.Tokens, token)
-	}
-	for _, i := range s.Issuers {
-		issuer, err := i.policy()
-		if err != nil {
-			return policy, err
-		}
-		policy.Issuers = append(policy.Issuers, issuer)
-	}
-	for _, r := range s.Rules {
-		if err := checkRuleIssuer(s, r); err != nil {
-			return policy, err
-		}
-		allow, err := s.ruleScopes(r.Range, r.Allow)
-		if err != nil {
-			return policy, err
-		}
-		policy.Rules = append(policy.Rules, access.Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: allow})
 	}
 	if s.Login != nil {
-		if policy.NotBefore, err = instant(s.Login.Range, "not_before", s.Login.NotBefore); err != nil {
+		if policy.NotBefore, err = syntax.Instant(s.Login.Range, "not_before", s.Login.NotBefore); err != nil {
 			return policy, err
 		}
 		policy.NotBeforeOf = map[string]time.Time{}
 		for subject, at := range s.Login.NotBeforeOf {
-			if policy.NotBeforeOf[subject], err = instant(s.Login.Range, "not_before_of "+subject, at); err != nil {
+			if policy.NotBeforeOf[subject], err = syntax.Instant(s.Login.Range, "not_before_of "+subject, at); err != nil {
 				return policy, err
 			}
 		}
@@ -169,19 +71,56 @@ func (s *Settings) access() (access.Policy, error) {
 	return policy, s.checkAnonymous(&policy)
 }
 
+// policy is what the file, the tokens beside it and the flags say.
+func (s *Settings) policy() (access.Policy, error) {
+	var tokens []access.Token
+	var err error
+	if s.TokenFile != "" {
+		if tokens, err = access.ReadTokens(s.TokenFile); err != nil {
+			return access.Policy{}, &syntax.SettingError{Err: err}
+		}
+		for _, t := range tokens {
+			if err = s.checkReserved(hcl.Range{Filename: s.TokenFile}, t.Scopes); err != nil {
+				return access.Policy{}, err
+			}
+		}
+	}
+	block := s.Access
+	if s.AnonymousRead || s.AnonymousWrite {
+		block.Anonymous = nil
+	}
+	policy, err := block.Policy(s.checkReserved)
+	policy.Tokens = append(tokens, policy.Tokens...)
+	switch {
+	case s.AnonymousWrite:
+		policy.Anonymous = access.AnonymousAll()
+	case s.AnonymousRead:
+		policy.Anonymous = access.AnonymousRead()
+	}
+	return policy, err
+}
+
 // checkRuleIssuer refuses a rule that no token can fulfil.
-func checkRuleIssuer(s *Settings, r Rule) error {
-	known := r.Issuer == "" || s.Login != nil && s.Login.Issuer == r.Issuer ||
-		slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == r.Issuer })
-	if known {
+func checkRuleIssuer(s *Settings, at hcl.Range, name, issuer string) error {
+	if issuer == "" || s.Login != nil && s.Login.Issuer == issuer || s.accepts(issuer) {
 		return nil
 	}
-	return syntax.WrongAt(r.Range, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", r.Name, r.Issuer, r.Issuer))
+	return syntax.WrongAt(at, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", name, issuer, issuer))
+}
+
+// accepts reports whether there is a block of an issuer.
+func (s *Settings) accepts(issuer string) bool {
+	for _, i := range s.Access.Issuers {
+		if i.URL == issuer {
+			return true
+		}
+	}
+	return false
 }
 
 // silent reports whether nothing says who may do what.
 func (s *Settings) silent() bool {
-	return !s.AnonymousRead && !s.AnonymousWrite && s.Anonymous == nil && s.TokenFile == "" && len(s.Tokens) == 0 && len(s.Rules) == 0 && s.RulesFile == "" && !s.Pass
+	return !s.AnonymousRead && !s.AnonymousWrite && s.Access.Anonymous == nil && s.TokenFile == "" && len(s.Access.Tokens) == 0 && len(s.Access.Rules) == 0 && s.RulesFile == "" && !s.Pass
 }
 
 // checkOpen gives everybody all rights on a loopback listener, where nothing
@@ -267,7 +206,7 @@ func (s *Settings) directLogin(out *access.Login) error {
 	if in.SecretFile != "" || in.TokenTTL != "" || (in.NotBefore != "" || len(in.NotBeforeOf) > 0) && s.UI.ClientID == "" || in.GroupsClaim != "" {
 		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
-	if !slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == in.Issuer }) {
+	if !s.accepts(in.Issuer) {
 		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
 	}
 	out.Direct = true

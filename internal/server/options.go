@@ -51,7 +51,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.Layout, err = s.layout(); err != nil {
 		return o, err
 	}
-	if o.Proxies, err = prefixes(s.ProxiesRange, s.Proxies); err != nil {
+	if o.Proxies, err = syntax.Networks(s.ProxiesRange, s.Proxies); err != nil {
 		return o, err
 	}
 	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
@@ -138,7 +138,7 @@ func (s *Settings) layout() (addr.Layout, error) {
 // archives says how archives are linked and delivered.
 func (s *Settings) archives() (registry.Archives, error) {
 	a := s.Archives
-	networks, err := prefixes(a.Range, a.StreamFor)
+	networks, err := syntax.Networks(a.Range, a.StreamFor)
 	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -32,21 +33,19 @@ type Settings struct {
 	Hide      *bool  `hcl:"denied_means_missing,optional"` // 404 where the registry refuses a read; nil: as suits the registry
 	Pass      bool   `hcl:"pass_through,optional"`         // the token of a caller is a credential for the registry
 
-	Depot          string          `hcl:"depot,optional"`          // depot file to run on its interval
-	UsedBy         []string        `hcl:"used_by,optional"`        // lock files, or folders of them, whose versions retention keeps
-	AllowInternal  []string        `hcl:"allow_internal,optional"` // hosts at an internal address that origins may name
-	Grace          syntax.Duration `hcl:"grace,optional"`          // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
-	GraceRange     hcl.Range       `hcl:"grace,attr_value_range"`
-	Drain          syntax.Duration `hcl:"drain,optional"` // how long running downloads may go on after that
-	DrainRange     hcl.Range       `hcl:"drain,attr_value_range"`
-	Anonymous      []string        `hcl:"anonymous,optional"` // rights of who sends no token
-	AnonymousRange hcl.Range       `hcl:"anonymous,attr_value_range"`
-	RulesFile      string          `hcl:"rules_file,optional"` // JSON with more rules, read again when it changes
-	RulesRange     hcl.Range       `hcl:"rules_file,attr_value_range"`
-	RevokedKeys    []string        `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
-	RevokedRange   hcl.Range       `hcl:"revoked_keys,attr_value_range"`
-	Proxies        []string        `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed
-	ProxiesRange   hcl.Range       `hcl:"proxies,attr_value_range"`
+	Depot         string          `hcl:"depot,optional"`          // depot file to run on its interval
+	UsedBy        []string        `hcl:"used_by,optional"`        // lock files, or folders of them, whose versions retention keeps
+	AllowInternal []string        `hcl:"allow_internal,optional"` // hosts at an internal address that origins may name
+	Grace         syntax.Duration `hcl:"grace,optional"`          // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
+	GraceRange    hcl.Range       `hcl:"grace,attr_value_range"`
+	Drain         syntax.Duration `hcl:"drain,optional"` // how long running downloads may go on after that
+	DrainRange    hcl.Range       `hcl:"drain,attr_value_range"`
+	RulesFile     string          `hcl:"rules_file,optional"` // JSON with more rules, read again when it changes
+	RulesRange    hcl.Range       `hcl:"rules_file,attr_value_range"`
+	RevokedKeys   []string        `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
+	RevokedRange  hcl.Range       `hcl:"revoked_keys,attr_value_range"`
+	Proxies       []string        `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed
+	ProxiesRange  hcl.Range       `hcl:"proxies,attr_value_range"`
 
 	TLS      *TLS      `hcl:"tls,block"`
 	Layout   *Layout   `hcl:"layout,block"`
@@ -55,9 +54,6 @@ type Settings struct {
 	Cache    *Cache    `hcl:"cache,block"`
 	GC       *GC       `hcl:"gc,block"`
 	UI       *UI       `hcl:"ui,block"`
-	Tokens   []Token   `hcl:"token,block"`
-	Issuers  []Issuer  `hcl:"issuer,block"`
-	Rules    []Rule    `hcl:"rule,block"`
 	Login    *Login    `hcl:"login,block"` // nil: no login
 	GitHub   []GitHub  `hcl:"github,block"`
 	Hooks    []Hook    `hcl:"hook,block"`
@@ -67,12 +63,14 @@ type Settings struct {
 	TFE           *TFE           `hcl:"tfe,block"`
 	Organizations []Organization `hcl:"organization,block"`
 
+	Access access.Block // who may do what, a part of its own of the file
+
 	// What no file says.
 	Extension      Extension // whose blocks the file has beside these; nil: there is none
 	Claim          Claim     // what that wants, once the file was read
 	File           string    // that was read last
 	TokenFile      string    // tokens and their scopes, one per line
-	AnonymousRead  bool      // everybody may read modules and providers, whatever Anonymous says
+	AnonymousRead  bool      // everybody may read modules and providers, whatever Access says
 	AnonymousWrite bool      // everybody may do everything
 	NoUI           bool      // no pages, whatever UI says
 }
@@ -194,10 +192,11 @@ func (s *Settings) Read(file string) error {
 
 // parts are the structs that share the file.
 func (s *Settings) parts() []any {
-	if s.Extension == nil {
-		return []any{s}
+	all := []any{s, &s.Access}
+	if s.Extension != nil {
+		all = append(all, s.Extension.Blocks()...)
 	}
-	return append([]any{s}, s.Extension.Blocks()...)
+	return all
 }
 
 // fill sets what the file leaves empty.

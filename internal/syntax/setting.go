@@ -5,6 +5,7 @@ package syntax
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -104,4 +105,29 @@ func (s *Size) String() string { return string(*s) }
 func (s Size) Value() int64 {
 	n, _ := text.ParseSize(string(s)) // checked when it was set; "" is 0
 	return n
+}
+
+// Networks reads a list of networks, such as 10.0.0.0/8.
+func Networks(at hcl.Range, list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, value := range list {
+		p, err := netip.ParsePrefix(value)
+		if err != nil {
+			return nil, WrongAt(at, fmt.Errorf("%q is not a network such as 10.0.0.0/8", value))
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Instant reads a time, by the name that it has in the file; the zero time for "".
+func Instant(at hcl.Range, name, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return t, WrongAt(at, fmt.Errorf("%s %q is not a time such as 2027-01-31T00:00:00Z", name, value))
+	}
+	return t, nil
 }

@@ -21,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
@@ -146,7 +147,7 @@ func (h debugOnly) Handle(ctx context.Context, r slog.Record) error {
 
 // portalError tells a mistake in the file from what may pass.
 func portalError(err error) error {
-	if _, ok := errors.AsType[*portalserve.SettingError](err); ok {
+	if _, ok := errors.AsType[*syntax.SettingError](err); ok {
 		return &usageError{err}
 	}
 	return err

@@ -4,7 +4,6 @@ package portalserve
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,18 +11,16 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // guard decides about requests. kept is what sessions keep of an identity.
 func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept func() access.Kept) (*access.Guard, error) {
-	policy, err := s.policy()
+	policy, err := s.Access.Policy(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +32,7 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 	if err != nil {
 		return nil, err
 	}
-	proxies, err := s.proxies()
+	proxies, err := syntax.Networks(s.ProxiesAt, s.Proxies)
 	if err != nil {
 		return nil, err
 	}
@@ -45,80 +42,18 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 	})
 }
 
-func (s *Settings) policy() (access.Policy, error) {
-	var p access.Policy
-	var err error
-	if p.Anonymous, err = scopes(hcl.Range{}, s.Anonymous, access.ParseScope); err != nil {
-		return p, err
-	}
-	for _, t := range s.Tokens {
-		hash, err := hex.DecodeString(t.SHA256)
-		if err != nil || len(hash) != 32 {
-			return p, wrong(t.Range, "sha256 is not 64 hexadecimal digits; it is the hash of the whole token")
-		}
-		token := access.Token{ID: t.ID, Hash: [32]byte(hash)}
-		if token.Scopes, err = scopes(t.Range, t.Scopes, access.ParseScope); err != nil {
-			return p, err
-		}
-		if token.Expires, err = instant(t.Range, "expires", t.Expires); err != nil {
-			return p, err
-		}
-		p.Tokens = append(p.Tokens, token)
-	}
-	for _, i := range s.Issuers {
-		issuer, err := i.read()
-		if err != nil {
-			return p, err
-		}
-		p.Issuers = append(p.Issuers, issuer)
-	}
-	for _, r := range s.Rules {
-		allow, err := scopes(r.Range, r.Allow, access.ParseRuleScope)
-		if err != nil {
-			return p, err
-		}
-		p.Rules = append(p.Rules, access.Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: allow})
-	}
-	return p, nil
-}
-
-func (i issuerBlock) read() (access.Issuer, error) {
-	out := access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim, KeysFile: i.KeysFile}
-	switch {
-	case len(i.Audiences) == 0:
-		return out, wrong(i.Range, "an issuer needs at least one audience")
-	case i.KeysFile != "" && i.CAFile != "":
-		return out, wrong(i.Range, "with jwks_file nothing is fetched: leave ca_file out")
-	case i.KeysFile != "":
-		if err := access.CheckKeysFile(i.KeysFile); err != nil {
-			return out, wrong(i.Range, "jwks_file: %w", err)
-		}
-	case i.CAFile != "":
-		transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: i.CAFile})
-		if err != nil {
-			return out, wrong(i.Range, "ca_file: %w", err)
-		}
-		out.Transport = transport
-	}
-	return out, nil
-}
-
 // sessions says how browsers stay logged in. The keys are of nobody else: who has them
 // can be anybody here.
 func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *access.Keyring, error) {
 	ui := s.UI
 	if ui == nil {
-		return nil, nil, &SettingError{fmt.Errorf("a portal needs keys for the sessions of browsers\nhint: add ui { session_key_files = [\"FILE\"] }, with 32 bytes in hexadecimal")}
+		return nil, nil, &syntax.SettingError{Err: fmt.Errorf("a portal needs keys for the sessions of browsers\nhint: add ui { session_key_files = [\"FILE\"] }, with 32 bytes in hexadecimal")}
 	}
 	var keys []access.Key
 	for _, file := range ui.Keys {
-		b, err := os.ReadFile(file)
+		secret, err := files.ReadSecret(file)
 		if err != nil {
 			return nil, nil, wrong(ui.Range, "session_key_files: %w", err)
-		}
-		secret, err := hex.DecodeString(string(bytes.TrimSpace(b)))
-		if err != nil {
-			return nil, nil, wrong(ui.Range, "session_key_files: %s is not a secret in hexadecimal", file)
 		}
 		keys = append(keys, access.Key{Secret: secret})
 	}
@@ -157,43 +92,16 @@ func (s *Settings) login(p *access.Policy) (*access.Login, error) {
 		return nil, wrong(in.Range, "a portal gives no tokens: mode is \"direct\", and tools get theirs from the issuer")
 	case s.PublicURL == "":
 		return nil, wrong(in.Range, "login needs public_url, which the issuer sends browsers back to")
-	case !slices.ContainsFunc(s.Issuers, func(i issuerBlock) bool { return i.URL == in.Issuer }):
+	}
+	i := slices.IndexFunc(p.Issuers, func(i access.Issuer) bool { return i.URL == in.Issuer })
+	if i < 0 {
 		return nil, wrong(in.Range, "a direct login needs a block issuer %q, or its tokens are refused", in.Issuer)
 	}
 	var err error
-	if p.NotBefore, err = instant(in.Range, "not_before", in.NotBefore); err != nil {
+	if p.NotBefore, err = syntax.Instant(in.Range, "not_before", in.NotBefore); err != nil {
 		return nil, err
 	}
-	groups := ""
-	for _, i := range s.Issuers {
-		if i.URL == in.Issuer {
-			groups = i.GroupsClaim
-		}
-	}
 	return &access.Login{
-		Direct: true, Issuer: access.Issuer{URL: in.Issuer, GroupsClaim: groups}, ClientID: in.ClientID, Scopes: in.Scopes, PublicURL: s.PublicURL,
+		Direct: true, Issuer: access.Issuer{URL: in.Issuer, GroupsClaim: p.Issuers[i].GroupsClaim}, ClientID: in.ClientID, Scopes: in.Scopes, PublicURL: s.PublicURL,
 	}, nil
-}
-
-func scopes(at hcl.Range, list []string, parse func(string) (access.Scope, error)) ([]access.Scope, error) {
-	var out []access.Scope
-	for _, text := range list {
-		scope, err := parse(text)
-		if err != nil {
-			return nil, wrong(at, "%w", err)
-		}
-		out = append(out, scope)
-	}
-	return out, nil
-}
-
-func instant(at hcl.Range, name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, wrong(at, "%s %q is not a time such as 2027-01-31T00:00:00Z", name, text)
-	}
-	return t, nil
 }

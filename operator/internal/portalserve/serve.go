@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -58,7 +59,7 @@ func New(o Options) (*Portal, *Settings, error) {
 	p := &Portal{o: o}
 	src, err := os.ReadFile(o.File)
 	if err != nil {
-		return nil, nil, &SettingError{err}
+		return nil, nil, &syntax.SettingError{Err: err}
 	}
 	s, err := p.use(src)
 	return p, s, err

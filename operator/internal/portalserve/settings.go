@@ -4,39 +4,36 @@ package portalserve
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // Settings are the file of the portal. Names and meanings are those of okara serve.
 type Settings struct {
-	Listen    string   `hcl:"listen,optional"`
-	Metrics   string   `hcl:"metrics_listen,optional"`
-	Hostname  string   `hcl:"hostname,optional"`
-	PublicURL string   `hcl:"public_url,optional"`
-	LogFormat string   `hcl:"log_format,optional"`
-	Cluster   string   `hcl:"cluster,optional"` // of the operator
-	Proxies   []string `hcl:"proxies,optional"`
-	Anonymous []string `hcl:"anonymous,optional"`
+	Listen    string    `hcl:"listen,optional"`
+	Metrics   string    `hcl:"metrics_listen,optional"`
+	Hostname  string    `hcl:"hostname,optional"`
+	PublicURL string    `hcl:"public_url,optional"`
+	LogFormat string    `hcl:"log_format,optional"`
+	Cluster   string    `hcl:"cluster,optional"` // of the operator
+	Proxies   []string  `hcl:"proxies,optional"`
+	ProxiesAt hcl.Range `hcl:"proxies,attr_value_range"`
 
 	TLS       *tlsBlock       `hcl:"tls,block"`
 	UI        *uiBlock        `hcl:"ui,block"`
-	Tokens    []tokenBlock    `hcl:"token,block"`
-	Issuers   []issuerBlock   `hcl:"issuer,block"`
-	Rules     []ruleBlock     `hcl:"rule,block"`
 	Login     *loginBlock     `hcl:"login,block"`
 	Instances *instancesBlock `hcl:"instances,block"`
 	Quotas    []quotaBlock    `hcl:"quota,block"`
+
+	Access access.Block // who may do what, a part of its own of the file
 }
 
 type tlsBlock struct {
@@ -50,32 +47,6 @@ type uiBlock struct {
 	ClientID   string    `hcl:"client_id,optional"`
 	SecretFile string    `hcl:"client_secret_file,optional"`
 	Range      hcl.Range `hcl:",def_range"`
-}
-
-type tokenBlock struct {
-	ID      string    `hcl:"id,label"`
-	SHA256  string    `hcl:"sha256"`
-	Scopes  []string  `hcl:"scopes"`
-	Expires string    `hcl:"expires,optional"`
-	Range   hcl.Range `hcl:",def_range"`
-}
-
-type issuerBlock struct {
-	URL         string    `hcl:"url,label"`
-	Audiences   []string  `hcl:"audiences"`
-	GroupsClaim string    `hcl:"groups_claim,optional"`
-	KeysFile    string    `hcl:"jwks_file,optional"`
-	CAFile      string    `hcl:"ca_file,optional"`
-	Range       hcl.Range `hcl:",def_range"`
-}
-
-type ruleBlock struct {
-	Name   string            `hcl:"name,label"`
-	Issuer string            `hcl:"issuer,optional"`
-	Groups []string          `hcl:"groups,optional"`
-	Claims map[string]string `hcl:"claims,optional"`
-	Allow  []string          `hcl:"allow"`
-	Range  hcl.Range         `hcl:",def_range"`
 }
 
 type loginBlock struct {
@@ -133,23 +104,18 @@ type quotaBlock struct {
 // maxFile bounds the file, in bytes.
 const maxFile = 1 << 20
 
-// SettingError says what is wrong with the file: who wrote it can mend it.
-type SettingError struct{ error }
-
-func (e *SettingError) Unwrap() error { return e.error }
-
 func wrong(at hcl.Range, format string, args ...any) error {
-	return &SettingError{fmt.Errorf("%s:%d: %w", at.Filename, at.Start.Line, fmt.Errorf(format, args...))}
+	return syntax.WrongAt(at, fmt.Errorf(format, args...))
 }
 
 // Read reads a file. Errors name its line.
 func Read(file string) (*Settings, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &SettingError{err}
+		return nil, &syntax.SettingError{Err: err}
 	}
 	if len(src) > maxFile {
-		return nil, &SettingError{fmt.Errorf("%s has %d bytes, at most %d", file, len(src), maxFile)}
+		return nil, &syntax.SettingError{Err: fmt.Errorf("%s has %d bytes, at most %d", file, len(src), maxFile)}
 	}
 	return Parse(src, file)
 }
@@ -157,18 +123,8 @@ func Read(file string) (*Settings, error) {
 // Parse reads the text of a file.
 func Parse(src []byte, file string) (*Settings, error) {
 	var s Settings
-	var all []error
-	for _, d := range syntax.Decode(src, file, &s) {
-		if d.Severity == hcl.DiagError {
-			at := hcl.Range{Filename: file}
-			if d.Subject != nil {
-				at = *d.Subject
-			}
-			all = append(all, wrong(at, "%s", strings.TrimSuffix(d.Detail, ".")))
-		}
-	}
-	if len(all) > 0 {
-		return nil, &SettingError{errors.Join(all...)}
+	if err := syntax.Wrong(syntax.DecodeParts(src, file, &s, &s.Access)); err != nil {
+		return nil, err
 	}
 	s.Listen = cmp.Or(s.Listen, "127.0.0.1:8080")
 	_, err := s.Instance()
@@ -267,17 +223,4 @@ func length(at hcl.Range, name, text string) (time.Duration, error) {
 		return 0, wrong(at, "%s %q is not a duration such as \"4h\" or \"30s\"", name, text)
 	}
 	return d, nil
-}
-
-// proxies are the networks whose X-Forwarded-For is believed.
-func (s *Settings) proxies() ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, text := range s.Proxies {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, &SettingError{fmt.Errorf("proxies: %q is not a network such as 10.0.0.0/8", text)}
-		}
-		out = append(out, p)
-	}
-	return out, nil
 }

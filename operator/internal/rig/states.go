@@ -44,10 +44,7 @@ func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	right, err := access.ParseRuleScope("write:state:prod.{namespace}/{workspace}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	right := access.Scope{Action: access.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}
 	guard, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
 		Issuers: []access.Issuer{{URL: issuer, Audiences: []string{"okara"}, KeysFile: file}},
 		Rules:   []access.Rule{{Name: "runs", Issuer: issuer, Allow: []access.Scope{right}}},

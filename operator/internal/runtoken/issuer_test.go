@@ -61,12 +61,10 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Name(), Audiences: []string{"okara"}, KeysFile: s.file}}}
-	for _, allow := range []string{"write:state:prod.{namespace}/{workspace}", "read:module:{module...}"} {
-		scope, err := access.ParseRuleScope(allow)
-		if err != nil {
-			t.Fatal(err)
-		}
-		policy.Rules = append(policy.Rules, access.Rule{Name: allow, Issuer: s.Name(), Allow: []access.Scope{scope}})
+	for _, allow := range []access.Scope{
+		{Action: access.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}, {Action: access.Read, Kind: addr.KindModule, Glob: "{module...}"},
+	} {
+		policy.Rules = append(policy.Rules, access.Rule{Name: allow.String(), Issuer: s.Name(), Allow: []access.Scope{allow}})
 	}
 	if s.guard, err = access.New(access.Options{Keyring: ring, Now: s.clock, Policy: policy}); err != nil {
 		t.Fatal(err)
