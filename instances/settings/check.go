@@ -82,12 +82,8 @@ func (b *Block) Check(beside Beside) (*Options, error) {
 	if in == nil {
 		return nil, b.withoutInstances()
 	}
-	o := &Options{
-		Role: cmp.Or(in.Role, RoleAll), Templates: in.Templates, Config: in.Config,
-		Rate: cmp.Or(in.Rate, defaultRate), Runs: cmp.Or(in.Runs, defaultRuns), ForwardPlain: in.ForwardPlain, InClear: in.Unsealed,
-		Credentials: b.Credentials, GroupAge: in.GroupAge.Value(),
-	}
-	o.Limits.ApprovalSelf = in.ApprovalSelf
+	o := b.options()
+	o.Role, o.Templates, o.ForwardPlain, o.InClear, o.Credentials = cmp.Or(in.Role, RoleAll), in.Templates, in.ForwardPlain, in.Unsealed, b.Credentials
 	for _, part := range []func(*Options, Beside) error{
 		b.role, b.numbers, b.defaults, b.templates, b.quotas, b.runs, b.peers, b.notices,
 	} {
@@ -96,6 +92,30 @@ func (b *Block) Check(beside Beside) (*Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// Common returns what the blocks instances and quota say that does not depend on where
+// instances run and how their leader is found: what there is of them on a cluster too.
+func (b *Block) Common() (*Options, error) {
+	if b.Instances == nil {
+		b = &Block{Instances: &Instances{}, Quotas: b.Quotas}
+	}
+	o := b.options()
+	for _, part := range []func(*Options, Beside) error{b.numbers, b.defaults, b.quotas} {
+		if err := part(o, Beside{}); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// options are those that need no check.
+func (b *Block) options() *Options {
+	in := b.Instances
+	return &Options{
+		Config: in.Config, Rate: cmp.Or(in.Rate, defaultRate), Runs: cmp.Or(in.Runs, defaultRuns), GroupAge: in.GroupAge.Value(),
+		Limits: lifecycle.Limits{ApprovalSelf: in.ApprovalSelf},
+	}
 }
 
 // withoutInstances refuses blocks that only instances use.

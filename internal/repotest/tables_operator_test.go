@@ -69,6 +69,7 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/netaddr
 	instances/pages
 	instances/portal
+	instances/settings
 	internal/service
 	internal/syntax
 	internal/web

@@ -61,8 +61,8 @@ func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *access.
 	if err != nil {
 		return nil, nil, wrong(ui.Range, "session_key_files: %w", err)
 	}
-	out := &access.Sessions{Keyring: ring, ClientID: ui.ClientID, Plain: s.plain(), Keep: kept}
-	if out.TTL, err = length(ui.Range, "session_ttl", ui.SessionTTL); err != nil {
+	out := &access.Sessions{Keyring: ring, TTL: ui.SessionTTL.Value(), ClientID: ui.ClientID, Plain: s.plain(), Keep: kept}
+	if err := syntax.CheckDuration(ui.Range, "session_ttl", ui.SessionTTL); err != nil {
 		return nil, nil, err
 	}
 	if ui.SecretFile != "" {

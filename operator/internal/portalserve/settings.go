@@ -6,12 +6,12 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -27,11 +27,11 @@ type Settings struct {
 	Proxies   []string  `hcl:"proxies,optional"`
 	ProxiesAt hcl.Range `hcl:"proxies,attr_value_range"`
 
-	TLS       *tlsBlock       `hcl:"tls,block"`
-	UI        *uiBlock        `hcl:"ui,block"`
-	Login     *loginBlock     `hcl:"login,block"`
-	Instances *instancesBlock `hcl:"instances,block"`
-	Quotas    []quotaBlock    `hcl:"quota,block"`
+	TLS       *tlsBlock        `hcl:"tls,block"`
+	UI        *uiBlock         `hcl:"ui,block"`
+	Login     *loginBlock      `hcl:"login,block"`
+	Instances *instancesBlock  `hcl:"instances,block"`
+	Quotas    []settings.Quota `hcl:"quota,block"`
 
 	Access access.Block // who may do what, a part of its own of the file
 }
@@ -42,11 +42,11 @@ type tlsBlock struct {
 }
 
 type uiBlock struct {
-	SessionTTL string    `hcl:"session_ttl,optional"`
-	Keys       []string  `hcl:"session_key_files"`
-	ClientID   string    `hcl:"client_id,optional"`
-	SecretFile string    `hcl:"client_secret_file,optional"`
-	Range      hcl.Range `hcl:",def_range"`
+	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`
+	Keys       []string        `hcl:"session_key_files"`
+	ClientID   string          `hcl:"client_id,optional"`
+	SecretFile string          `hcl:"client_secret_file,optional"`
+	Range      hcl.Range       `hcl:",def_range"`
 }
 
 type loginBlock struct {
@@ -58,47 +58,16 @@ type loginBlock struct {
 	Range     hcl.Range `hcl:",def_range"`
 }
 
+// instancesBlock is what means something on a cluster of the block of okara serve.
 type instancesBlock struct {
-	GroupAge     string            `hcl:"group_age,optional"`
-	Rate         int               `hcl:"rate,optional"`
-	TTL          *ttlBlock         `hcl:"ttl,block"`
-	Quota        *ownerQuota       `hcl:"quota,block"`
-	Connection   *connectionBlock  `hcl:"connection,block"`
-	Config       map[string]string `hcl:"config,optional"`
-	ApprovalSelf bool              `hcl:"approval_self,optional"`
-	Range        hcl.Range         `hcl:",def_range"`
-}
-
-type ttlBlock struct {
-	Default  string    `hcl:"default"`
-	Max      string    `hcl:"max,optional"`
-	Extend   string    `hcl:"extend,optional"`
-	Extends  int       `hcl:"extends,optional"`
-	Failed   string    `hcl:"failed,optional"`
-	OnExpire string    `hcl:"on_expire,optional"`
-	Range    hcl.Range `hcl:",def_range"`
-}
-
-type ownerQuota struct {
-	User  int       `hcl:"user,optional"`
-	Group int       `hcl:"group,optional"`
-	Range hcl.Range `hcl:",def_range"`
-}
-
-type connectionBlock struct {
-	Type    string    `hcl:"type"`
-	URL     string    `hcl:"url,optional"`
-	Message string    `hcl:"message,optional"`
-	Range   hcl.Range `hcl:",def_range"`
-}
-
-type quotaBlock struct {
-	Name      string    `hcl:"name,label"`
-	Groups    []string  `hcl:"groups,optional"`
-	User      int       `hcl:"user,optional"`
-	Group     int       `hcl:"group,optional"`
-	Templates []string  `hcl:"templates,optional"`
-	Range     hcl.Range `hcl:",def_range"`
+	GroupAge     syntax.Duration      `hcl:"group_age,optional"`
+	Rate         int                  `hcl:"rate,optional"`
+	TTL          *settings.TTL        `hcl:"ttl,block"`
+	Quota        *settings.OwnerQuota `hcl:"quota,block"`
+	Connection   *settings.Connection `hcl:"connection,block"`
+	Config       map[string]string    `hcl:"config,optional"`
+	ApprovalSelf bool                 `hcl:"approval_self,optional"`
+	Range        hcl.Range            `hcl:",def_range"`
 }
 
 // maxFile bounds the file, in bytes.
@@ -140,87 +109,20 @@ type Instance struct {
 	Rate     int
 }
 
-var configName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
-
 // Instance is what the file says of all templates and instances.
 func (s *Settings) Instance() (Instance, error) {
-	var out Instance
-	in := s.Instances
-	if in == nil {
-		in = &instancesBlock{}
-	}
-	for name := range in.Config {
-		if !configName.MatchString(name) {
-			return out, wrong(in.Range, "config: %q is not a name that templates can write", name)
+	blocks := settings.Block{Quotas: s.Quotas}
+	if in := s.Instances; in != nil {
+		blocks.Instances = &settings.Instances{
+			GroupAge: in.GroupAge, Rate: in.Rate, TTL: in.TTL, Quota: in.Quota, Connection: in.Connection, Config: in.Config,
+			ApprovalSelf: in.ApprovalSelf, Range: in.Range,
 		}
 	}
-	out.Config, out.Rate, out.Limits.ApprovalSelf = in.Config, in.Rate, in.ApprovalSelf
-	var err error
-	if out.GroupAge, err = length(in.Range, "group_age", in.GroupAge); err != nil {
-		return out, err
+	o, err := blocks.Common()
+	if err != nil {
+		return Instance{}, err
 	}
-	if out.Defaults.TTL, err = in.TTL.read(); err != nil {
-		return out, err
-	}
-	if c := in.Connection; c != nil {
-		if c.Type == lifecycle.ConnectionWeb && c.URL == "" || c.Type != lifecycle.ConnectionWeb && (c.Type != lifecycle.ConnectionInstructions || c.URL != "" || c.Message == "") {
-			return out, wrong(c.Range, "a connection is of type web, with a url, or instructions, with a message")
-		}
-		out.Defaults.Connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
-	}
-	return out, s.quotas(in, &out)
-}
-
-func (s *Settings) quotas(in *instancesBlock, out *Instance) error {
-	if q := in.Quota; q != nil {
-		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
-			return wrong(q.Range, "a quota has user, group or both, each at least 1")
-		}
-		out.Limits.Quotas = append(out.Limits.Quotas, lifecycle.Quota{User: q.User, Group: q.Group})
-	}
-	for _, q := range s.Quotas {
-		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
-			return wrong(q.Range, "quota %q has user, group or both, each at least 1", q.Name)
-		}
-		out.Limits.Quotas = append(out.Limits.Quotas, lifecycle.Quota{Name: q.Name, Groups: q.Groups, Templates: q.Templates, User: q.User, Group: q.Group})
-	}
-	return nil
-}
-
-// read is a lifetime; nil: none.
-func (t *ttlBlock) read() (*lifecycle.TTL, error) {
-	if t == nil || t.Default == "none" {
-		return nil, nil
-	}
-	out := &lifecycle.TTL{Extends: t.Extends, OnExpire: cmp.Or(t.OnExpire, lifecycle.ExpireDestroy)}
-	for _, part := range []struct {
-		name, text string
-		to         *time.Duration
-	}{{"default", t.Default, &out.Default}, {"max", t.Max, &out.Max}, {"extend", t.Extend, &out.Extend}, {"failed", t.Failed, &out.Failed}} {
-		var err error
-		if *part.to, err = length(t.Range, part.name, part.text); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case out.Default < 10*time.Minute:
-		return nil, wrong(t.Range, "default %s: at least 10m", t.Default)
-	case out.Max != 0 && out.Max < out.Default:
-		return nil, wrong(t.Range, "max %s is less than default %s", t.Max, t.Default)
-	case out.OnExpire != lifecycle.ExpireDestroy && out.OnExpire != lifecycle.ExpireKeep:
-		return nil, wrong(t.Range, "on_expire %q is not destroy or keep", t.OnExpire)
-	}
-	return out, nil
-}
-
-// length is a duration; 0 for "".
-func length(at hcl.Range, name, text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, wrong(at, "%s %q is not a duration such as \"4h\" or \"30s\"", name, text)
-	}
-	return d, nil
+	return Instance{
+		Defaults: lifecycle.Defaults{TTL: o.TTL, Connection: o.Connection}, Config: o.Config, Limits: o.Limits, GroupAge: o.GroupAge, Rate: o.Rate,
+	}, nil
 }
