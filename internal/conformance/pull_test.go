@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestPull fetches a provider and a module from each registry as `oras pull` does: by
@@ -32,11 +33,7 @@ func TestPull(t *testing.T) {
 		publishModule(t, d)
 		provider := publishProvider(t, d, key)
 		pull := func(repository, tag string) string {
-			repo, err := remote.NewRepository(mustRepo(t, c, "conformance/pull/"+repository).String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			repo.PlainHTTP = strings.HasPrefix(c.Host(), "127.")
+			repo := orasRepo(t, mustRepo(t, c, "conformance/pull/"+repository))
 			dir := t.TempDir()
 			store, err := file.New(dir)
 			if err != nil {
@@ -59,4 +56,45 @@ func TestPull(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestCopiedSignature copies a signed module as `oras copy --recursive` does, which follows
+// referrers and takes no tag along: its signature is found.
+func TestCopiedSignature(t *testing.T) {
+	each(t, func(t *testing.T, c *oci.Client) {
+		d := depot.New(depot.Options{Client: c, Layout: addr.Layout{Prefix: "conformance/from"}})
+		publishModule(t, d)
+		from, to := mustRepo(t, c, "conformance/from/modules/net/vpc/aws"), mustRepo(t, c, "conformance/to/modules/net/vpc/aws")
+		subject, err := from.Resolve(t.Context(), "1.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := artifact.CosignPayload(from.String(), subject.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, signature := range []string{"first", "second"} {
+			if _, err := artifact.AddCosignSignature(t.Context(), from, subject, artifact.CosignSignature{Payload: payload, Signature: []byte(signature)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := oras.ExtendedCopy(t.Context(), orasRepo(t, from), "1.0.0", orasRepo(t, to), "1.0.0", oras.DefaultExtendedCopyOptions); err != nil {
+			t.Fatal(err)
+		}
+		got, err := artifact.ReadCosignSignatures(t.Context(), to, subject.Digest)
+		if err != nil || len(got) != 2 || string(got[0].Signature)+string(got[1].Signature) != "firstsecond" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+func orasRepo(t *testing.T, r *oci.Repo) *remote.Repository {
+	t.Helper()
+	repo, err := remote.NewRepository(r.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo.PlainHTTP = strings.HasPrefix(r.String(), "127.")
+	repo.SkipReferrersGC = true // one of the registries deletes nothing
+	return repo
 }

@@ -3,6 +3,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -121,11 +122,37 @@ func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Dige
 	return out, nil
 }
 
+// cosignLayers are the signatures under the tag, or where there is no such tag those
+// among the referrers: tools such as `oras copy --recursive` copy nothing else.
 func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]oci.Descriptor, error) {
-	m, err := r.Fetch(ctx, cosignTag(manifest))
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
+	layers, err := layersOfSignature(ctx, r, cosignTag(manifest))
+	if !errors.Is(err, oci.ErrNotFound) {
+		return layers, err
 	}
+	referrers, err := r.Referrers(ctx, oci.Descriptor{Digest: manifest}, "")
+	referrers = slices.DeleteFunc(referrers, func(d oci.Descriptor) bool {
+		// Some registries tell the type of the config instead.
+		return !slices.Contains([]string{ArtifactCosign, ocispec.MediaTypeEmptyJSON, ""}, d.ArtifactType)
+	})
+	if err != nil || len(referrers) > maxCosignLayers {
+		return nil, cmp.Or(err, fmt.Errorf("%d signatures of %s: %w", len(referrers), manifest, oci.ErrTooLarge))
+	}
+	layers = nil
+	for _, d := range referrers {
+		more, err := layersOfSignature(ctx, r, d.Digest.String())
+		if errors.Is(err, oci.ErrNotFound) {
+			continue // listed, and gone meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, slices.DeleteFunc(more, func(d oci.Descriptor) bool { return slices.ContainsFunc(layers, sameSignature(d)) })...)
+	}
+	return layers, nil
+}
+
+func layersOfSignature(ctx context.Context, r *oci.Repo, reference string) ([]oci.Descriptor, error) {
+	m, err := r.Fetch(ctx, reference)
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +162,16 @@ func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]o
 	}
 	layers := slices.DeleteFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != MediaCosign })
 	if len(layers) > maxCosignLayers {
-		return nil, fmt.Errorf("%d signatures of %s: %w", len(layers), manifest, oci.ErrTooLarge)
+		return nil, fmt.Errorf("%d signatures in %s: %w", len(layers), reference, oci.ErrTooLarge)
 	}
 	return layers, nil
+}
+
+// sameSignature finds the layer of one signature among others.
+func sameSignature(as oci.Descriptor) func(oci.Descriptor) bool {
+	return func(d oci.Descriptor) bool {
+		return d.Digest == as.Digest && d.Annotations[annCosign] == as.Annotations[annCosign]
+	}
 }
 
 // MergeCosignSignatures adds the signatures in m, whose blobs must be in the
@@ -159,10 +193,7 @@ func MergeCosignSignatures(ctx context.Context, r *oci.Repo, tag string, m oci.M
 		}
 		n := len(image.Layers)
 		for _, layer := range layers {
-			same := func(d oci.Descriptor) bool {
-				return d.Digest == layer.Digest && d.Annotations[annCosign] == layer.Annotations[annCosign]
-			}
-			if !slices.ContainsFunc(image.Layers, same) {
+			if !slices.ContainsFunc(image.Layers, sameSignature(layer)) {
 				image.Layers = append(image.Layers, layer)
 			}
 		}
