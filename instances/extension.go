@@ -43,7 +43,7 @@ func (e *Extension) Check(s *server.Settings) (server.Claim, error) {
 	if len(e.blocks.Executors) > 0 {
 		c.Runs = &e.blocks.Executors[0].Range
 	}
-	return c, e.checkRuns(s.TFE)
+	return c, e.checkRuns(s.Cloud.TFE)
 }
 
 // checkRuns refuses to run what anybody uploads where it could reach what is not its
@@ -74,13 +74,13 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 
 // Prepare implements [server.Extension].
 func (e *Extension) Prepare(s *server.Settings, env server.Env) (err error) {
-	if err := e.checkCredentials(s.Organizations); err != nil {
+	if err := e.checkCredentials(s.Cloud.Organizations); err != nil {
 		return err
 	}
 	e.options, err = e.blocks.Check(settings.Beside{
 		Registry: s.Registry != "", StateKeys: env.States.Sealer != nil, ArchiveKeys: len(s.Archives.KeyFiles) > 0, SessionKeys: len(s.UI.Keys) > 0,
-		More:   s.Depot != "" || len(s.GitHub)+len(s.Hooks)+len(s.Pulls) > 0 || s.Pass,
-		Remote: s.TFE.Remote(), Secret: func(file string) (string, error) { return env.Secret("", file) },
+		More:   s.Depot != "" || len(s.Origins.GitHub)+len(s.Origins.Hooks)+len(s.Origins.Pulls) > 0 || s.Pass,
+		Remote: s.Cloud.TFE.Remote(), Secret: func(file string) (string, error) { return env.Secret("", file) },
 	})
 	return err
 }
@@ -116,7 +116,7 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 		API: all, Pages: pages.New(pages.Options{API: all, Mine: own}), Listen: l.listening, Work: l.serve,
 		Findings: func() []web.Finding { return ledgerFindings(l.ledger.Status()) },
 	}
-	if l.base.Settings.TFE.Remote() {
+	if l.base.Settings.Cloud.TFE.Remote() {
 		m.Runs = newRemoteRuns(l)
 		m.Forward, err = l.forwardRuns(kit)
 	}

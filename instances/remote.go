@@ -38,7 +38,7 @@ var _ tfe.Runs = (*remoteRuns)(nil)
 
 func newRemoteRuns(l *launcher) *remoteRuns {
 	given := map[string][]string{}
-	for _, org := range l.base.Settings.Organizations {
+	for _, org := range l.base.Settings.Cloud.Organizations {
 		given[org.Name] = org.Credentials
 	}
 	return &remoteRuns{l, given}
@@ -57,7 +57,7 @@ var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
 func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
 	t := &lifecycle.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
-		Timeout: r.l.base.Settings.TFE.RunTimeout.Value(), Credentials: r.given[organization],
+		Timeout: r.l.base.Settings.Cloud.TFE.RunTimeout.Value(), Credentials: r.given[organization],
 	}
 	digest, err := t.Digest()
 	return t, digest, err

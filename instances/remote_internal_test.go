@@ -65,11 +65,11 @@ func TestRunsRefused(t *testing.T) {
 	for _, isolation := range []string{"", "isolation = \"sandbox\"", "isolation = \"user\"\n  users = [1001]", "isolation = \"wrap\"\n  wrap = [\"x\"]"} {
 		words := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n}"
 		s, err := readRuns(t, words)
-		if err != nil || s.TFE.RunTimeout.Value() != time.Hour {
-			t.Errorf("%s: %v, %v", isolation, err, s.TFE.RunTimeout)
+		if err != nil || s.Cloud.TFE.RunTimeout.Value() != time.Hour {
+			t.Errorf("%s: %v, %v", isolation, err, s.Cloud.TFE.RunTimeout)
 		}
 	}
-	if server.Defaults().TFE.Remote() {
+	if server.Defaults().Cloud.TFE.Remote() {
 		t.Error("runs are on where nothing says so")
 	}
 }

@@ -55,7 +55,7 @@ func TestDocumentedSettings(t *testing.T) {
 				t.Errorf("%s, %s: %v", page, block[1], err)
 			}
 			found++
-			github += len(c.GitHub) + len(c.Hooks)
+			github += len(c.Origins.GitHub) + len(c.Origins.Hooks)
 		}
 	}
 	if found < 10 || github != 4 {

@@ -68,7 +68,7 @@ func (s *Settings) access() (access.Policy, error) {
 	if err := s.checkOpen(&policy); err != nil {
 		return policy, err
 	}
-	return policy, s.checkAnonymous(&policy)
+	return policy, s.Cloud.checkAnonymous(&policy)
 }
 
 // policy is what the file, the tokens beside it and the flags say.
@@ -80,7 +80,7 @@ func (s *Settings) policy() (access.Policy, error) {
 			return access.Policy{}, &syntax.SettingError{Err: err}
 		}
 		for _, t := range tokens {
-			if err = s.checkReserved(hcl.Range{Filename: s.TokenFile}, t.Scopes); err != nil {
+			if err = s.Cloud.checkReserved(hcl.Range{Filename: s.TokenFile}, t.Scopes); err != nil {
 				return access.Policy{}, err
 			}
 		}
@@ -89,7 +89,7 @@ func (s *Settings) policy() (access.Policy, error) {
 	if s.AnonymousRead || s.AnonymousWrite {
 		block.Anonymous = nil
 	}
-	policy, err := block.Policy(s.checkReserved)
+	policy, err := block.Policy(s.Cloud.checkReserved)
 	policy.Tokens = append(tokens, policy.Tokens...)
 	switch {
 	case s.AnonymousWrite:
@@ -147,23 +147,23 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 }
 
 // require reads what versions must fulfil to be served, by kind.
-func (s *Settings) require() (map[string]trust.Policy, error) {
+func (o *Origins) require() (map[string]trust.Policy, error) {
 	all := map[string]trust.Policy{}
-	for _, r := range s.Require {
+	for _, r := range o.Require {
 		if _, ok := all[r.Kind]; ok {
 			return nil, syntax.WrongAt(r.Range, fmt.Errorf("a second block require %q", r.Kind))
 		}
-		o, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
-		if o == nil {
-			o = &trust.Policy{}
+		policy, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
+		if policy == nil {
+			policy = &trust.Policy{}
 		}
 		if err == nil {
-			err = catalog.ValidateRequire(r.Kind, *o)
+			err = catalog.ValidateRequire(r.Kind, *policy)
 		}
 		if err != nil {
 			return nil, syntax.WrongAt(r.Range, err)
 		}
-		all[r.Kind] = *o
+		all[r.Kind] = *policy
 	}
 	return all, nil
 }
@@ -178,7 +178,8 @@ func (s *Settings) login() (*access.Login, error) {
 	}
 	switch in.Mode {
 	case "direct":
-		return out, s.directLogin(out)
+		out.Direct = true
+		return out, in.checkDirect(s)
 	case "", "broker":
 	default:
 		return nil, syntax.WrongAt(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
@@ -200,15 +201,13 @@ func (s *Settings) login() (*access.Login, error) {
 	return out, nil
 }
 
-// directLogin leaves the login to the issuer, whose tokens must then be accepted.
-func (s *Settings) directLogin(out *access.Login) error {
-	in := s.Login
+// checkDirect wants a login that is left to the issuer, whose tokens must be accepted.
+func (in *Login) checkDirect(s *Settings) error {
 	if in.SecretFile != "" || in.TokenTTL != "" || (in.NotBefore != "" || len(in.NotBeforeOf) > 0) && s.UI.ClientID == "" || in.GroupsClaim != "" {
 		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
 	if !s.accepts(in.Issuer) {
 		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
 	}
-	out.Direct = true
 	return nil
 }

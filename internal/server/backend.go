@@ -75,9 +75,9 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 	return backend{client: c, where: s.Registry, with: with}, err
 }
 
-// collections is when the embedded registry frees space, and who is told.
-func (s *Settings) collections(m *Metrics) embedded.Schedule {
-	return embedded.Schedule{Every: s.GC.Interval.Value(), MinAge: s.GC.MinAge.Value(), Done: func(c embedded.Collected, err error) {
+// schedule is when the embedded registry frees space, and who is told.
+func (g *GC) schedule(m *Metrics) embedded.Schedule {
+	return embedded.Schedule{Every: g.Interval.Value(), MinAge: g.MinAge.Value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {
 			m.collected(c.Bytes, c.Used)
 		}

@@ -55,7 +55,7 @@ func storedKey(file string) (access.Key, error) {
 // checkListeners looks at the certificate and at the addresses; that of the port
 // itself was looked at with the rules of access.
 func (s *Settings) checkListeners() error {
-	if err := s.checkCertificate(); err != nil {
+	if err := s.TLS.check(); err != nil {
 		return err
 	}
 	if s.TLS.Cert != "" {

@@ -86,8 +86,8 @@ func (s *Settings) checkExtension() (err error) {
 	switch {
 	case s.Extension != nil:
 		s.Claim, err = s.Extension.Check(s)
-	case s.TFE.Remote():
-		err = syntax.WrongAt(s.TFE.Range, fmt.Errorf("runs = %q: nothing runs plans here", s.TFE.Runs))
+	case s.Cloud.TFE.Remote():
+		err = syntax.WrongAt(s.Cloud.TFE.Range, fmt.Errorf("runs = %q: nothing runs plans here", s.Cloud.TFE.Runs))
 	}
 	return err
 }

@@ -41,9 +41,9 @@ type Hook struct {
 
 // github reads the github and hook blocks and the secrets that they name.
 // Nothing is asked of GitHub, which may be down when the server starts.
-func (s *Settings) github(env Env) ([]registry.GitHub, error) {
+func (o *Origins) github(env Env) ([]registry.GitHub, error) {
 	hooks := map[string][]Hook{}
-	for _, h := range s.Hooks {
+	for _, h := range o.Hooks {
 		owner, _, ok := strings.Cut(h.Repository, "/")
 		if !ok {
 			return nil, syntax.WrongAt(h.Range, fmt.Errorf("hook %q: want OWNER/REPOSITORY", h.Repository))
@@ -51,7 +51,7 @@ func (s *Settings) github(env Env) ([]registry.GitHub, error) {
 		hooks[strings.ToLower(owner)] = append(hooks[strings.ToLower(owner)], h)
 	}
 	var out []registry.GitHub
-	for _, c := range s.GitHub {
+	for _, c := range o.GitHub {
 		if slices.ContainsFunc(out, func(g registry.GitHub) bool { return strings.EqualFold(g.Owner, c.Owner) }) {
 			return nil, syntax.WrongAt(c.Range, fmt.Errorf("github %q is there twice", c.Owner))
 		}

@@ -55,9 +55,9 @@ func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca st
 	return srv, ca, err
 }
 
-// checkCertificate wants one certificate, or none.
-func (s *Settings) checkCertificate() error {
-	switch t := s.TLS; {
+// check wants one certificate, or none.
+func (t *TLS) check() error {
+	switch {
 	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
 		return syntax.WrongAt(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
 	case (t.Cert == "") != (t.Key == ""):
@@ -70,7 +70,7 @@ func (s *Settings) checkCertificate() error {
 
 // certificate returns what a self-signed server shows, with the file of its CA.
 func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
-	if err := s.checkCertificate(); err != nil || !s.TLS.SelfSigned {
+	if err := s.TLS.check(); err != nil || !s.TLS.SelfSigned {
 		return "", nil, err
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}

@@ -33,7 +33,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		return o, syntax.WrongAt(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts
-	o.TFE = s.tfe()
+	o.TFE = s.Cloud.options(s.Listen)
 	o.certificate, o.certificateKey = s.TLS.Cert, s.TLS.Key
 	if s.Pass && s.Registry == "" {
 		return o, &syntax.SettingError{Err: errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
@@ -57,10 +57,10 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
 		return o, syntax.WrongAt(s.RevokedRange, err)
 	}
-	if o.Archives, err = s.archives(); err != nil {
+	if o.Archives, err = s.Archives.options(); err != nil {
 		return o, err
 	}
-	if o.Require, err = s.require(); err != nil {
+	if o.Require, err = s.Origins.require(); err != nil {
 		return o, err
 	}
 	if o.Login, err = s.login(); err != nil {
@@ -69,10 +69,10 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if err = s.checkSessions(); err != nil {
 		return o, err
 	}
-	if o.GitHub, err = s.github(env); err != nil {
+	if o.GitHub, err = s.Origins.github(env); err != nil {
 		return o, err
 	}
-	if o.PullThrough, err = s.pullRules(env, o.Metrics); err != nil {
+	if o.PullThrough, err = s.Origins.pullRules(env, o.Metrics); err != nil {
 		return o, err
 	}
 	if s.Extension == nil {
@@ -121,7 +121,7 @@ func (s *Settings) layout() (addr.Layout, error) {
 	l := s.Layout
 	out := addr.Layout{
 		Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, StatePrimary: l.Primary, Catalog: l.Catalog, Queue: l.Queue,
-		Templates: l.Templates, Instances: l.Instances, Ledgers: l.Ledger, Split: s.split(),
+		Templates: l.Templates, Instances: l.Instances, Ledgers: l.Ledger, Split: s.Cloud.split(),
 	}
 	if s.Registry != "" {
 		var err error
@@ -132,12 +132,11 @@ func (s *Settings) layout() (addr.Layout, error) {
 	if err := out.Validate(); err != nil {
 		return out, syntax.WrongAt(l.Range, err)
 	}
-	return out, s.checkOrganizations(out)
+	return out, s.Cloud.checkOrganizations(out)
 }
 
-// archives says how archives are linked and delivered.
-func (s *Settings) archives() (registry.Archives, error) {
-	a := s.Archives
+// options says how archives are linked and delivered.
+func (a *Archives) options() (registry.Archives, error) {
 	networks, err := syntax.Networks(a.Range, a.StreamFor)
 	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
@@ -146,7 +145,7 @@ func (s *Settings) archives() (registry.Archives, error) {
 // is named there is one in the storage, which stored reads.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
 	if s.Claim.Alone { // it has no others, and gives nothing away
-		return s.sessionKeys(archiveKey)
+		return s.UI.keys(s.Storage, archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {
 		key, err := stored(filepath.Join(s.Storage, "archive.key"))

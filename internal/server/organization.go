@@ -15,6 +15,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
+// Cloud has the blocks of a file about what `cloud` and backend "remote" speak.
+type Cloud struct {
+	TFE           *TFE           `hcl:"tfe,block"`
+	Organizations []Organization `hcl:"organization,block"`
+}
+
 // TFE says how `cloud` and backend "remote" of the tools are answered.
 type TFE struct {
 	Enabled  *bool           `hcl:"enabled,optional"`           // nil: they are
@@ -54,9 +60,8 @@ type Organization struct {
 // leastMemory is room for a state that is large already.
 const leastMemory = 64 << 20
 
-// checkTFE refuses a length or size that is none.
-func (s *Settings) checkTFE() error {
-	t := s.TFE
+// check refuses a length or size that is none.
+func (t *TFE) check() error {
 	if t.Interval != "0" && t.Interval != "0s" {
 		if err := syntax.CheckDuration(t.Range, "snapshot_interval", t.Interval); err != nil {
 			return err
@@ -88,17 +93,17 @@ func (t *TFE) checkRuns() error {
 
 // checkAnonymous refuses rights of everybody where configurations run that were
 // uploaded: their code would have them too.
-func (s *Settings) checkAnonymous(p *access.Policy) error {
-	if !s.TFE.Remote() || len(p.Anonymous) == 0 {
+func (c *Cloud) checkAnonymous(p *access.Policy) error {
+	if !c.TFE.Remote() || len(p.Anonymous) == 0 {
 		return nil
 	}
-	return syntax.WrongAt(s.TFE.Range, fmt.Errorf("runs = %q runs code that is uploaded, and everybody may %s here without a token: so may that code\n"+
-		"hint: set anonymous = [], or leave out runs", s.TFE.Runs, p.Anonymous[0]))
+	return syntax.WrongAt(c.TFE.Range, fmt.Errorf("runs = %q runs code that is uploaded, and everybody may %s here without a token: so may that code\n"+
+		"hint: set anonymous = [], or leave out runs", c.TFE.Runs, p.Anonymous[0]))
 }
 
 // split are the organizations that reserve names for their workspaces.
-func (s *Settings) split() (names []string) {
-	for _, o := range s.Organizations {
+func (c *Cloud) split() (names []string) {
+	for _, o := range c.Organizations {
 		if o.Split != nil {
 			names = append(names, o.Name)
 		}
@@ -108,9 +113,9 @@ func (s *Settings) split() (names []string) {
 
 // checkOrganizations refuses names that no state can have, and two blocks of which
 // one reserves the name of the other: a state has one address.
-func (s *Settings) checkOrganizations(l addr.Layout) error {
+func (c *Cloud) checkOrganizations(l addr.Layout) error {
 	seen := map[string]bool{}
-	for _, o := range s.Organizations {
+	for _, o := range c.Organizations {
 		if _, err := l.StateRepo(o.Name); err != nil {
 			return syntax.WrongAt(o.Range, err)
 		}
@@ -124,10 +129,10 @@ func (s *Settings) checkOrganizations(l addr.Layout) error {
 		switch {
 		case o.Mode != "" && o.Mode != "local" && o.Mode != modeRemote:
 			return syntax.WrongAt(o.Range, fmt.Errorf("the execution mode %q is not local or remote", o.Mode))
-		case o.Mode == modeRemote && !s.TFE.Remote():
+		case o.Mode == modeRemote && !c.TFE.Remote():
 			return syntax.WrongAt(o.Range, errors.New("this server runs no plans for the tools, so the execution mode can only be local\nhint: set tfe { runs = \"local\" }"))
 		}
-		if len(o.Credentials) > 0 && !s.TFE.Remote() {
+		if len(o.Credentials) > 0 && !c.TFE.Remote() {
 			return syntax.WrongAt(o.Range, errors.New("credentials are for runs on the server, and this server runs no plans for the tools\nhint: set tfe { runs = \"local\" }, or leave out credentials; the tools use those of the machine that they are started on"))
 		}
 	}
@@ -136,13 +141,13 @@ func (s *Settings) checkOrganizations(l addr.Layout) error {
 
 // checkReserved refuses rights to the states that an organization reserves for its
 // workspaces: they open nothing, and whoever wrote them means something else.
-func (s *Settings) checkReserved(at hcl.Range, rights []access.Scope) error {
+func (c *Cloud) checkReserved(at hcl.Range, rights []access.Scope) error {
 	for _, right := range rights {
 		if right.Kind != addr.KindState {
 			continue
 		}
 		first, _, _ := strings.Cut(right.Glob, "/")
-		for _, of := range s.split() {
+		for _, of := range c.split() {
 			if rest, ok := strings.CutPrefix(first, of+"."); ok {
 				return syntax.WrongAt(at, fmt.Errorf("%s: the states %s.* are workspaces of organization %q, which is or was split\nhint: write %s:state:%s/%s", right, of, of, right.Action, of, rest))
 			}

@@ -33,9 +33,9 @@ type Pull struct {
 }
 
 // pullRules returns the rules of the pull_through blocks.
-func (s *Settings) pullRules(env Env, m *Metrics) ([]registry.PullRule, error) {
+func (o *Origins) pullRules(env Env, m *Metrics) ([]registry.PullRule, error) {
 	var rules []registry.PullRule
-	for _, p := range s.Pulls {
+	for _, p := range o.Pulls {
 		r, err := p.rule(env, m)
 		if err != nil {
 			return nil, syntax.WrongAt(p.Range, err)

@@ -118,7 +118,7 @@ func (l *reloader) rights(s *Settings) (now rights, err error) {
 	if now.keys, err = s.keys(readArchiveKey); err != nil {
 		return now, err
 	}
-	if now.sessions, err = s.sessionKeys(readArchiveKey); err != nil {
+	if now.sessions, err = s.UI.keys(s.Storage, readArchiveKey); err != nil {
 		return now, err
 	}
 	now.portals, err = s.readPortalKeys()

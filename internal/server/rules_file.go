@@ -24,7 +24,7 @@ func (s *Settings) rulesFile() (access.RulesFile, error) {
 		return out, syntax.WrongAt(s.RulesRange, fmt.Errorf("rules_file: %w", err))
 	}
 	for _, r := range out.Rules {
-		if err := s.checkReserved(hcl.Range{Filename: s.RulesFile}, r.Allow); err != nil {
+		if err := s.Cloud.checkReserved(hcl.Range{Filename: s.RulesFile}, r.Allow); err != nil {
 			return access.RulesFile{}, err
 		}
 	}

@@ -146,7 +146,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	}
 	work := []func(context.Context){front.Run, func(ctx context.Context) { again.run(ctx, front, env.Told) }}
 	if back.own != nil {
-		work = append(work, func(ctx context.Context) { back.own.Run(ctx, s.collections(o.Metrics)) })
+		work = append(work, func(ctx context.Context) { back.own.Run(ctx, s.GC.schedule(o.Metrics)) })
 	}
 	if runner != nil {
 		work = append(work, runner.run)

@@ -51,7 +51,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 		}
 		out.ClientSecret = strings.TrimSpace(string(b))
 	}
-	keys, err := s.sessionKeys(archiveKey)
+	keys, err := s.UI.keys(s.Storage, archiveKey)
 	if err != nil {
 		return nil, err
 	}
@@ -66,18 +66,18 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	return out, nil
 }
 
-// sessionKeys reads the keys of sessions: the first file seals, all are good. Where no
+// keys reads the keys of sessions: the first file seals, all are good. Where no
 // file is named there is one in the storage, which stored reads.
-func (s *Settings) sessionKeys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
-	if len(s.UI.Keys) == 0 {
-		key, err := stored(filepath.Join(s.Storage, "session.key"))
+func (u *UI) keys(storage string, stored func(file string) (access.Key, error)) ([]access.Key, error) {
+	if len(u.Keys) == 0 {
+		key, err := stored(filepath.Join(storage, "session.key"))
 		return []access.Key{key}, err
 	}
 	var keys []access.Key
-	for _, file := range s.UI.Keys {
+	for _, file := range u.Keys {
 		key, err := readArchiveKey(file)
 		if err != nil {
-			return nil, syntax.WrongAt(s.UI.Range, err)
+			return nil, syntax.WrongAt(u.Range, err)
 		}
 		keys = append(keys, key)
 	}

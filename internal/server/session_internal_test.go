@@ -47,11 +47,11 @@ func TestSessionSettings(t *testing.T) {
 func TestSessionKeys(t *testing.T) {
 	s := Defaults()
 	s.Storage = t.TempDir()
-	first, err := s.sessionKeys(archiveKey)
+	first, err := s.UI.keys(s.Storage, archiveKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.sessionKeys(readArchiveKey)
+	again, err := s.UI.keys(s.Storage, readArchiveKey)
 	links, err2 := s.keys(archiveKey)
 	if err != nil || err2 != nil || string(first[0].Secret) != string(again[0].Secret) || string(first[0].Secret) == string(links[0].Secret) {
 		t.Errorf("%v, %v", err, err2)
@@ -60,7 +60,7 @@ func TestSessionKeys(t *testing.T) {
 		t.Errorf("the file: %v, %v", info, err)
 	}
 	s.UI.Keys = []string{filepath.Join(s.Storage, "session.key"), filepath.Join(s.Storage, "archive.key")}
-	if both, err := s.sessionKeys(archiveKey); err != nil || len(both) != 2 {
+	if both, err := s.UI.keys(s.Storage, archiveKey); err != nil || len(both) != 2 {
 		t.Errorf("%d keys, %v", len(both), err)
 	}
 	o := &Options{Pages: true, claim: Claim{On: true}, portalKeys: []access.Key{first[0]}}

@@ -55,15 +55,11 @@ type Settings struct {
 	GC       *GC       `hcl:"gc,block"`
 	UI       *UI       `hcl:"ui,block"`
 	Login    *Login    `hcl:"login,block"` // nil: no login
-	GitHub   []GitHub  `hcl:"github,block"`
-	Hooks    []Hook    `hcl:"hook,block"`
-	Require  []Require `hcl:"require,block"`
-	Pulls    []Pull    `hcl:"pull_through,block"`
 
-	TFE           *TFE           `hcl:"tfe,block"`
-	Organizations []Organization `hcl:"organization,block"`
-
-	Access access.Block // who may do what, a part of its own of the file
+	// Parts of their own of the file.
+	Access  access.Block // who may do what
+	Origins Origins      // what comes from elsewhere
+	Cloud   Cloud        // what `cloud` and backend "remote" speak
 
 	// What no file says.
 	Extension      Extension // whose blocks the file has beside these; nil: there is none
@@ -163,6 +159,15 @@ type GC struct {
 	Range    hcl.Range       `hcl:",def_range"`
 }
 
+// Origins has the blocks of a file about what comes from elsewhere, and what that must
+// fulfil.
+type Origins struct {
+	GitHub  []GitHub  `hcl:"github,block"`
+	Hooks   []Hook    `hcl:"hook,block"`
+	Require []Require `hcl:"require,block"`
+	Pulls   []Pull    `hcl:"pull_through,block"`
+}
+
 // Defaults returns the settings of a server of which nothing is said.
 func Defaults() *Settings {
 	return &Settings{
@@ -172,7 +177,7 @@ func Defaults() *Settings {
 		Cache:    &Cache{TagTTL: "30s"},
 		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s", Reserve: "8MiB"},
 		UI:       &UI{},
-		TFE:      &TFE{Interval: "30s", Memory: "1GiB", RunTimeout: "1h0m0s"},
+		Cloud:    Cloud{TFE: &TFE{Interval: "30s", Memory: "1GiB", RunTimeout: "1h0m0s"}},
 	}
 }
 
@@ -192,7 +197,7 @@ func (s *Settings) Read(file string) error {
 
 // parts are the structs that share the file.
 func (s *Settings) parts() []any {
-	all := []any{s, &s.Access}
+	all := []any{s, &s.Access, &s.Origins, &s.Cloud}
 	if s.Extension != nil {
 		all = append(all, s.Extension.Blocks()...)
 	}
@@ -211,9 +216,9 @@ func (s *Settings) fill() {
 	s.GC.Interval = cmp.Or(s.GC.Interval, d.GC.Interval)
 	s.GC.MinAge = cmp.Or(s.GC.MinAge, d.GC.MinAge)
 	s.GC.Reserve = cmp.Or(s.GC.Reserve, d.GC.Reserve)
-	s.TFE.Interval = cmp.Or(s.TFE.Interval, d.TFE.Interval)
-	s.TFE.Memory = cmp.Or(s.TFE.Memory, d.TFE.Memory)
-	s.TFE.RunTimeout = cmp.Or(s.TFE.RunTimeout, d.TFE.RunTimeout)
+	s.Cloud.TFE.Interval = cmp.Or(s.Cloud.TFE.Interval, d.Cloud.TFE.Interval)
+	s.Cloud.TFE.Memory = cmp.Or(s.Cloud.TFE.Memory, d.Cloud.TFE.Memory)
+	s.Cloud.TFE.RunTimeout = cmp.Or(s.Cloud.TFE.RunTimeout, d.Cloud.TFE.RunTimeout)
 }
 
 // check finds the lengths and sizes of the file that are none.
@@ -229,7 +234,7 @@ func (s *Settings) check() error {
 		syntax.CheckDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
 		syntax.CheckDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
 		interval, syntax.CheckDuration(s.GC.Range, "min_age", s.GC.MinAge), s.GC.checkReserve(),
-		s.checkTFE(), s.TFE.checkRuns(), s.checkExtension(),
+		s.Cloud.TFE.check(), s.Cloud.TFE.checkRuns(), s.checkExtension(),
 	); err != nil {
 		return err
 	}

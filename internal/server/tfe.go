@@ -31,16 +31,16 @@ type TFEOptions struct {
 	RunTime time.Duration // of a plan, and of an apply, where they run here
 }
 
-// tfe says how tfe.v2 is served; nil: not at all.
-func (s *Settings) tfe() *TFEOptions {
-	if !s.TFE.on() {
+// options says how tfe.v2 is served on an address; nil: not at all.
+func (c *Cloud) options(listen string) *TFEOptions {
+	if !c.TFE.on() {
 		return nil
 	}
-	o := &TFEOptions{Interval: s.TFE.Interval.Value(), Memory: s.TFE.Memory.Value(), RunTime: s.TFE.RunTimeout.Value()}
-	if host, _, err := net.SplitHostPort(s.Listen); err == nil {
+	o := &TFEOptions{Interval: c.TFE.Interval.Value(), Memory: c.TFE.Memory.Value(), RunTime: c.TFE.RunTimeout.Value()}
+	if host, _, err := net.SplitHostPort(listen); err == nil {
 		o.Local = netaddr.IsLoopback(host)
 	}
-	for _, org := range s.Organizations {
+	for _, org := range c.Organizations {
 		o.Organizations = append(o.Organizations, org.Name)
 		if org.Split != nil && *org.Split {
 			o.Fresh = append(o.Fresh, org.Name)
