@@ -52,18 +52,26 @@ func (c *Cloud) options(listen string) *TFEOptions {
 	return o
 }
 
+// clouds answers what tfe.v2 asks of the server that it is a part of: who may do what,
+// what there is, and where it is.
+type clouds struct {
+	o     *Options // with TFE
+	guard *access.Guard
+}
+
 // newTFE returns what is under /api/v2/; nil: nothing is.
 func (f *Front) newTFE() (http.Handler, error) {
 	o := f.o.TFE
 	if o == nil || f.o.Alone {
 		return nil, nil
 	}
+	c := &clouds{&f.o, f.kit.Guard}
 	own, err := tfe.New(tfe.Options{
-		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: f.allowWorkspace, Right: f.workspaceRight, Organizations: f.organizations, Wrote: f.wrote,
+		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: c.allow, Right: c.right, Organizations: c.organizations, Wrote: c.wrote,
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
-		PublicURL: f.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
+		PublicURL: c.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
 		Runs: f.mounted.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
 			if slices.Contains(o.Remote, organization) {
 				return modeRemote
@@ -91,53 +99,53 @@ func (f *Front) tfeService(_ context.Context, base string) (map[string]any, erro
 	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "state.v2": at}, nil
 }
 
-// workspaceRight is the right to a workspace of an organization, to anything of one
+// right is the right to a workspace of an organization, to anything of one
 // if none is named.
-func (f *Front) workspaceRight(action access.Action, organization, workspace string) access.Right {
+func (c *clouds) right(action access.Action, organization, workspace string) access.Right {
 	if workspace == "" {
-		return access.AnyStateRight(f.o.Layout, action, organization)
+		return access.AnyStateRight(c.o.Layout, action, organization)
 	}
-	return access.StateRight(f.o.Layout, action, organization, workspace)
+	return access.StateRight(c.o.Layout, action, organization, workspace)
 }
 
-// allowWorkspace decides about a request. What is about no organization is for
+// allow decides about a request. What is about no organization is for
 // everybody with any right, but to run: then the body says where, and its right is
 // asked for when that was read.
-func (f *Front) allowWorkspace(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
+func (c *clouds) allow(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
-		return f.kit.Guard.Allow(r, f.workspaceRight(action, organization, workspace))
+		return c.guard.Allow(r, c.right(action, organization, workspace))
 	}
 	if action == access.Run {
-		return f.kit.Guard.Allow(r, access.Right{Action: access.Run, Kind: addr.KindState, Address: access.Somewhere})
+		return c.guard.Allow(r, access.Right{Action: access.Run, Kind: addr.KindState, Address: access.Somewhere})
 	}
-	if err := f.kit.Guard.AllowLogin(r); err != nil {
+	if err := c.guard.AllowLogin(r); err != nil {
 		return access.Grant{}, err
 	}
-	return f.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
+	return c.guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
 }
 
 // organizations are those that a caller may know of: of which he may read something.
-func (f *Front) organizations(ctx context.Context, g access.Grant) ([]string, error) {
+func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, error) {
 	var all []string
-	for _, name := range f.o.TFE.Organizations {
-		if g.May(f.workspaceRight(access.Read, name, "")) {
+	for _, name := range c.o.TFE.Organizations {
+		if g.May(c.right(access.Read, name, "")) {
 			all = append(all, name)
 		}
 	}
-	if f.o.States == nil {
+	if c.o.States == nil {
 		return all, nil
 	}
-	found, err := f.o.States.Names(ctx)
+	found, err := c.o.States.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range found {
 		organization := name
-		may := g.May(access.StateRight(f.o.Layout, access.Read, name, ""))
-		if of, _, split := f.o.Layout.SplitState(name); split {
-			organization, may = of, g.May(access.StateRight(f.o.Layout, access.Read, name, "default"))
-		} else if !may && g.May(f.workspaceRight(access.Read, name, "")) {
-			if may, err = f.readsSome(ctx, g, name); err != nil {
+		may := g.May(access.StateRight(c.o.Layout, access.Read, name, ""))
+		if of, _, split := c.o.Layout.SplitState(name); split {
+			organization, may = of, g.May(access.StateRight(c.o.Layout, access.Read, name, "default"))
+		} else if !may && g.May(c.right(access.Read, name, "")) {
+			if may, err = c.readsSome(ctx, g, name); err != nil {
 				return nil, err
 			}
 		}
@@ -150,13 +158,13 @@ func (f *Front) organizations(ctx context.Context, g access.Grant) ([]string, er
 }
 
 // readsSome reports whether there is a workspace of a state that a caller may read.
-func (f *Front) readsSome(ctx context.Context, g access.Grant, name string) (bool, error) {
-	sum, err := f.o.States.Summary(ctx, name)
+func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bool, error) {
+	sum, err := c.o.States.Summary(ctx, name)
 	if err != nil {
 		return false, err
 	}
 	for _, h := range sum.Heads {
-		if g.May(f.workspaceRight(access.Read, name, h.Workspace)) {
+		if g.May(c.right(access.Read, name, h.Workspace)) {
 			return true, nil
 		}
 	}
@@ -164,24 +172,24 @@ func (f *Front) readsSome(ctx context.Context, g access.Grant, name string) (boo
 }
 
 // wrote hears that a state was stored, by the name of the state that has it.
-func (f *Front) wrote(ctx context.Context, name string) {
-	if f.o.States != nil {
-		f.o.States.Wrote(ctx, name)
+func (c *clouds) wrote(ctx context.Context, name string) {
+	if c.o.States != nil {
+		c.o.States.Wrote(ctx, name)
 	}
 }
 
 // publicURL is how the client of a request reaches this server, without a slash at
 // the end; "" if that is not known, and plain http would send a state in clear over a
 // network. The answer is for this client alone, so its own word for the host will do.
-func (f *Front) publicURL(r *http.Request) string {
-	if f.o.PublicURL != "" {
-		return strings.TrimSuffix(f.o.PublicURL, "/")
+func (c *clouds) publicURL(r *http.Request) string {
+	if c.o.PublicURL != "" {
+		return strings.TrimSuffix(c.o.PublicURL, "/")
 	}
-	scheme := f.kit.Guard.Scheme(r)
-	if scheme == "" && f.o.TFE.Local {
+	scheme := c.guard.Scheme(r)
+	if scheme == "" && c.o.TFE.Local {
 		scheme = "http"
 	}
-	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(f.o.BasePath, "/")}
+	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(c.o.BasePath, "/")}
 	if u, err := url.Parse(at.String()); scheme == "" || err != nil || u.Host != r.Host || u.Host == "" || u.User != nil {
 		return ""
 	}

@@ -130,7 +130,7 @@ func TestPublicURL(t *testing.T) {
 			if tt.tls {
 				r.TLS = &tls.ConnectionState{}
 			}
-			if got := f.publicURL(r); got != tt.want {
+			if got := (&clouds{&f.o, f.kit.Guard}).publicURL(r); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
@@ -174,11 +174,12 @@ func TestOrganizationList(t *testing.T) {
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v2/organizations", nil)
 		r.Header.Set("Authorization", "Bearer "+rightsToken)
-		g, err := f.allowWorkspace(r, access.Read, "", "")
+		c := &clouds{&f.o, f.kit.Guard}
+		g, err := c.allow(r, access.Read, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.organizations(t.Context(), g)
+		got, err := c.organizations(t.Context(), g)
 		if err != nil {
 			t.Fatal(err)
 		}
