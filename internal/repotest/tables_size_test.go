@@ -24,7 +24,6 @@ internal/catalog names 105: parts to be moved to where they are used
 internal/catalog.Catalog 32: to be parted by concern
 internal/depot names 102: what publishes is used by commands and services alike
 internal/depot.Depot 31: to be parted by concern
-internal/server files 38: small files to be joined with their neighbours, or parts to be moved out
 internal/supply names 100: parts to be moved to where they are used
 oci.Repo 49: to be parted by concern
 oci/artifact files 27: a kind a file

@@ -7,12 +7,15 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 // noRegistry answers clients that take this server for the registry that it stores in.
@@ -110,4 +113,153 @@ func (f *Front) changed(r *http.Request) {
 		return
 	}
 	c.ChangedPublished()
+}
+
+// recordState records what a request of the http backend changed; or that it was
+// refused, or failed, in which case it may have changed something before.
+func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, status int) {
+	if access.Outcome(status) != access.Done && len(made) == 0 {
+		made = []httpbackend.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
+	}
+	for _, m := range made {
+		c := access.Change{Action: access.Action(m.Action), Status: status}
+		if m.Version > 0 {
+			c.Version = strconv.FormatInt(m.Version, 10)
+		}
+		if m.Lock != "" {
+			c.Detail = "lock " + m.Lock
+		}
+		g.Record(g.Address(), c)
+	}
+}
+
+func stateAction(method string) string {
+	switch method {
+	case http.MethodPost:
+		return "write"
+	default:
+		return strings.ToLower(method)
+	}
+}
+
+// recordPush records what a request changed in the embedded registry: a manifest that
+// was put under a tag, or attached to another one, and whatever was deleted. A blob
+// alone, and a manifest that only others name, is no change that anybody sees.
+func (f *Front) recordPush(g access.Grant, r *http.Request, rec *service.Recorder) {
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
+		return
+	}
+	repository := embedded.RepositoryOf(r.URL.Path)
+	what, reference, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+repository+"/"), "/")
+	if !ok || what != "manifests" && (what != "blobs" || r.Method != http.MethodDelete || strings.HasPrefix(reference, "uploads/")) {
+		return
+	}
+	address, c := pushed(f.o.Layout, repository, reference, r.Method, rec.Header().Get("OCI-Subject"))
+	if c.Action == "" {
+		return
+	}
+	if address == "" {
+		address = g.Address()
+	}
+	c.Status = rec.Status()
+	if c.Digest == "" && access.Outcome(c.Status) == access.Done {
+		c.Digest = rec.Header().Get("Docker-Content-Digest")
+	}
+	if c.Action == changesStatus && access.Outcome(c.Status) == access.Done {
+		f.readStatus(r, repository, reference, &c)
+	}
+	g.Record(address, c)
+}
+
+// changesStatus is a change of what is said about a version, such as a yank.
+const changesStatus access.Action = "status"
+
+// readStatus has the change say what a status event says. What cannot be read, or is
+// none, stays as it is.
+func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Change) {
+	repo, err := f.o.Client.Repo(repository)
+	if err != nil {
+		return
+	}
+	m, err := repo.Fetch(r.Context(), tag)
+	if err != nil {
+		return
+	}
+	if e, err := artifact.ParseStatusEvent(tag, m); err == nil {
+		c.Action, c.Version, c.Detail = access.Action(e.Action), e.Version, e.Message
+	}
+}
+
+// pushed tells what the manifest under a reference is, by the layout and the tag
+// alone. The address is "" where the right has it. No action: it is nothing that is
+// recorded.
+func pushed(l addr.Layout, repository, reference, method, subject string) (address string, c access.Change) {
+	put := method == http.MethodPut
+	if strings.Contains(reference, ":") { // a digest
+		switch {
+		case !put:
+			return otherAddress(l, repository), access.Change{Action: "delete", Digest: reference}
+		case subject != "":
+			return otherAddress(l, repository), access.Change{Action: "attach", Digest: reference, Detail: "to " + subject}
+		}
+		return "", access.Change{}
+	}
+	it, known := l.Parse(repository)
+	switch {
+	case known && it.Kind == addr.KindState:
+		return pushedState(l, it.State, reference, put)
+	case known && it.Versioned():
+		return "", pushedVersion(reference, put)
+	}
+	c = access.Change{Action: "push", Detail: "tag " + reference}
+	if !put {
+		c.Action = "delete"
+	}
+	return otherAddress(l, repository), c
+}
+
+// otherAddress is the repository, where the layout knows nothing of it.
+func otherAddress(l addr.Layout, repository string) string {
+	if it, known := l.Parse(repository); known && (it.Versioned() || it.Kind == addr.KindState) {
+		return ""
+	}
+	return repository
+}
+
+func pushedVersion(tag string, put bool) access.Change {
+	v, version := addr.VersionFromTag(tag)
+	switch {
+	case version && put:
+		return access.Change{Action: access.Publish, Version: v.String()}
+	case version:
+		return access.Change{Action: "delete", Version: v.String()}
+	case artifact.IsStatusTag(tag) && put:
+		return access.Change{Action: changesStatus, Detail: "tag " + tag}
+	case put:
+		return access.Change{Action: "push", Detail: "tag " + tag}
+	}
+	return access.Change{Action: "delete", Detail: "tag " + tag}
+}
+
+// pushedState tells of versions, and of locks that were ended by force. A lock that is
+// taken, kept and released is no line: its tags are moved by each beat of a lease.
+func pushedState(l addr.Layout, state, tag string, put bool) (address string, c access.Change) {
+	t, ok := artifact.ParseStateTag(tag)
+	if !ok {
+		c = access.Change{Action: "push", Detail: "tag " + tag}
+		if !put {
+			c.Action = "delete"
+		}
+		return "", c
+	}
+	address = access.StateRight(l, access.Write, state, t.Fragment).Address
+	switch {
+	case t.Kind == artifact.StateNumbered && put:
+		c = access.Change{Action: access.Write, Version: strconv.FormatInt(t.N, 10)}
+	case t.Kind == artifact.StateNumbered:
+		c = access.Change{Action: "delete", Version: strconv.FormatInt(t.N, 10)}
+	case t.Kind == artifact.ForceTombstone && put:
+		c = access.Change{Action: "force-unlock", Detail: "claim " + t.X}
+	}
+	return address, c
 }

@@ -4,12 +4,15 @@ package server
 
 import (
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -188,4 +191,133 @@ func (m *Metrics) collected(freed, used int64) {
 	c.used.Set(float64(used))
 	c.last.SetToCurrentTime()
 	c.free.Add(float64(freed))
+}
+
+// running adds what is known of a server that runs: its process, its version, and
+// the disk of the folder where it stores.
+func (m *Metrics) running(version, folder string) {
+	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
+	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "okara_build_info", Help: "Always 1; what runs is in the labels.",
+	}, []string{"version", "go"}).WithLabelValues(version, runtime.Version()).Set(1)
+}
+
+// disk measures the disk of a folder when somebody asks. Where it cannot, it says
+// nothing.
+type disk struct {
+	folder     string
+	size, free *prometheus.Desc
+}
+
+func newDisk(folder string) disk {
+	return disk{
+		folder: folder,
+		size:   prometheus.NewDesc("okara_disk_size_bytes", "Size of the disk of the storage folder.", nil, nil),
+		free:   prometheus.NewDesc("okara_disk_free_bytes", "What okara may still write there.", nil, nil),
+	}
+}
+
+// Describe is that of [prometheus.Collector].
+func (d disk) Describe(to chan<- *prometheus.Desc) {
+	to <- d.size
+	to <- d.free
+}
+
+// Collect is that of [prometheus.Collector].
+func (d disk) Collect(to chan<- prometheus.Metric) {
+	size, free, ok := embedded.Space(d.folder)
+	if !ok {
+		return
+	}
+	to <- prometheus.MustNewConstMetric(d.size, prometheus.GaugeValue, float64(size))
+	to <- prometheus.MustNewConstMetric(d.free, prometheus.GaugeValue, float64(free))
+}
+
+// depotMetrics are of the runs of a depot in this process.
+type depotMetrics struct {
+	last     *prometheus.GaugeVec // result
+	failures prometheus.Counter
+}
+
+// depots adds the metrics of a depot.
+func (m *Metrics) depots() depotMetrics {
+	auto := promauto.With(m.all)
+	return depotMetrics{
+		last: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "okara_depot_last_run_timestamp_seconds", Help: "Unix time at which the last run of the depot file ended, by result: succeeded, failed.",
+		}, []string{"result"}),
+		failures: auto.NewCounter(prometheus.CounterOpts{
+			Name: "okara_depot_failures_total", Help: "Versions that the depot could not bring in, and runs that failed as a whole.",
+		}),
+	}
+}
+
+// ran counts a run that is over: with an error as a whole, or so many failures.
+func (m depotMetrics) ran(err error, failed int) {
+	result := "succeeded"
+	if err != nil {
+		failed++
+	}
+	if failed > 0 {
+		result = "failed"
+	}
+	m.last.WithLabelValues(result).Set(float64(time.Now().Unix()))
+	m.failures.Add(float64(failed))
+}
+
+// sample is one counter or gauge, or one histogram, with its labels.
+type sample struct {
+	labels  map[string]string
+	value   float64
+	count   uint64   // of a histogram
+	buckets []bucket // of a histogram, in their order
+}
+
+// bucket is how many observations were at most so many seconds.
+type bucket struct {
+	most  float64
+	count uint64
+}
+
+// samples are the metrics as they are now, by name. What cannot be measured is not
+// among them.
+func (m *Metrics) samples() map[string][]sample {
+	families, _ := m.all.Gather() // one that fails does not hide the others
+	all := make(map[string][]sample, len(families))
+	for _, f := range families {
+		for _, x := range f.GetMetric() {
+			s := sample{labels: map[string]string{}, value: x.GetCounter().GetValue() + x.GetGauge().GetValue()} // it is one of them
+			for _, l := range x.GetLabel() {
+				s.labels[l.GetName()] = l.GetValue()
+			}
+			if h := x.GetHistogram(); h != nil {
+				s.count = h.GetSampleCount()
+				for _, b := range h.GetBucket() {
+					s.buckets = append(s.buckets, bucket{b.GetUpperBound(), b.GetCumulativeCount()})
+				}
+			}
+			all[f.GetName()] = append(all[f.GetName()], s)
+		}
+	}
+	return all
+}
+
+// within is the bound in seconds that 95 of 100 observations keep; false: none that
+// is measured.
+func (s sample) within() (float64, bool) {
+	i := slices.IndexFunc(s.buckets, func(b bucket) bool { return float64(b.count) >= .95*float64(s.count) })
+	if i < 0 || s.count == 0 {
+		return 0, false
+	}
+	return s.buckets[i].most, true
+}
+
+// total adds up the samples whose label has a value; "" as the label: all of them.
+func total(samples []sample, label, value string) (n int) {
+	for _, s := range samples {
+		if label == "" || s.labels[label] == value {
+			n += int(s.value)
+		}
+	}
+	return n
 }

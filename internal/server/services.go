@@ -3,10 +3,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -87,4 +93,84 @@ func (f *Front) handler(on bool, h service.Handler) http.Handler {
 // limited is handler for what is answered from memory or at once.
 func (f *Front) limited(on bool, h service.Handler) http.Handler {
 	return f.handler(on, f.kit.Limit(h))
+}
+
+// discoveryCache is the Cache-Control of the discovery document.
+const discoveryCache = "public, max-age=300"
+
+// discovery names the services. It is open to everybody: a refusal here would
+// make `login` impossible. Where a service cannot say what it adds, the others go
+// on, and the next request asks again.
+func (f *Front) discovery(w http.ResponseWriter, r *http.Request) error {
+	base := strings.TrimSuffix(f.o.BasePath, "/")
+	doc, cacheControl := map[string]any{}, discoveryCache
+	for _, s := range f.adding {
+		added, err := s.adds(r.Context(), base)
+		if err != nil {
+			cacheControl = "no-store"
+			continue
+		}
+		maps.Copy(doc, added)
+	}
+	a, err := service.Encode(doc)
+	if err != nil {
+		return err
+	}
+	a.Write(w, r, cacheControl)
+	return nil
+}
+
+// loginService is where the tools log in.
+func (f *Front) loginService(ctx context.Context, base string) (map[string]any, error) {
+	if f.o.Login == nil {
+		return nil, nil
+	}
+	login, err := f.kit.Guard.LoginService(ctx, base)
+	return map[string]any{"login.v1": login}, err
+}
+
+// loginExchange has its right in the body.
+func (f *Front) loginExchange(w http.ResponseWriter, r *http.Request) error {
+	service.OpenBody(r)
+	return f.kit.Guard.LoginExchange(w, r)
+}
+
+// healthz says that the process runs.
+func healthz(w http.ResponseWriter, _ *http.Request) error {
+	return say(w, "ok\n")
+}
+
+// readyz says that the registry has answered once. An outage later does not
+// take the front-end out of service, since its caches go on answering. A full
+// disk of the built-in registry does: somebody has to free space on it.
+func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
+	if f.closing.Load() {
+		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}
+	}
+	if !f.ready.Load() {
+		err := f.Protocols.Catalog().Ping(r.Context())
+		if f.o.PassThrough != nil && errors.Is(err, oci.ErrUnauthenticated) {
+			err = nil // it has answered, and it is the callers who bring credentials
+		}
+		if err != nil {
+			if last := f.unready.Swap(new(err.Error())); last == nil || *last != err.Error() {
+				f.kit.Log(r).Warn("registry not reached", "error", err)
+			}
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: cmp.Or(service.Refusal(err), "the registry has not answered yet")}
+		}
+		f.ready.Store(true)
+	}
+	if f.o.Room != nil {
+		if err := f.o.Room(); err != nil {
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the disk of the storage folder is full: only locks and small states are written"}
+		}
+	}
+	return say(w, "ready\n")
+}
+
+func say(w http.ResponseWriter, body string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = fmt.Fprint(w, body) // the client is gone; there is nobody to tell
+	return nil
 }
