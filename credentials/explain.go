@@ -24,7 +24,7 @@ type Candidate struct {
 	Expires  *time.Time `json:"expires,omitempty"`  // if the credential tells it
 	Chosen   bool       `json:"chosen"`
 	Refused  bool       `json:"refused,omitempty"` // by the registry, a while ago at most
-	Reason   string     `json:"reason"` // why it was chosen, or why not
+	Reason   string     `json:"reason"`            // why it was chosen, or why not
 }
 
 // Anonymous is the Source of the candidate that stands for no credentials.
