@@ -25,6 +25,14 @@ import (
 const instanceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such instance that you may see, 4 it
 cannot be done now or a quota is used up, 5 denied.`
 
+// addInstances adds the commands of instances to the tree of okara, and to its
+// command "doctor". The groups of commands before theirs are there already.
+func addInstances(root, doctor *cobra.Command, reg *cli.Registries) {
+	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
+	root.AddCommand(newInstance(reg), newTemplate(reg), newWorkspace(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
+	doctor.AddCommand(newDoctorInstances(reg))
+}
+
 // newInstance groups what people do with instances.
 func newInstance(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")

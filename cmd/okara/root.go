@@ -40,26 +40,21 @@ func newRoot(a *cli.App) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	reg.AddFlags(root.PersistentFlags())
-	root.AddGroup(
-		&cobra.Group{ID: "artifacts", Title: "Modules and providers:"},
-		&cobra.Group{ID: "state", Title: "State:"},
-		&cobra.Group{ID: "instances", Title: "Instances:"},
-		&cobra.Group{ID: "server", Title: "Server and clients:"},
-		&cobra.Group{ID: "access", Title: "Access:"},
-	)
+	root.AddGroup(&cobra.Group{ID: "artifacts", Title: "Modules and providers:"}, &cobra.Group{ID: "state", Title: "State:"})
 	doctor := newDoctor(reg)
-	doctor.AddCommand(newDoctorArtifacts(reg), newDoctorInstances(reg))
+	doctor.AddCommand(newDoctorArtifacts(reg))
 	publish := cli.Parent("publish", "artifacts", "Publish a module or a provider")
 	publish.SuggestFor = []string{"push", "upload"}
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
 	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
 	completeItems(reg, stored...)
 	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
-	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), newWorkspace(reg), doctor)
-	addTo(root, "instances", newInstance(reg), newTemplate(reg))
+	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
+	addInstances(root, doctor, reg)
+	root.AddGroup(&cobra.Group{ID: "server", Title: "Server and clients:"}, &cobra.Group{ID: "access", Title: "Access:"})
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
-	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstancePlace(), newInstanceRun(a))
+	root.AddCommand(newVersion(a), newMan(a))
 	cli.WordUsage(root)
 	return root
 }
