@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+func newDoctorInstances(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Use:   "instances",
+		Short: "Look for states of instances that no record names",
+		Long: `Look for states of instances that no record names, after a ledger was lost or
+restored: what they list exists, and nobody destroys it. The entries of the registry
+are compared with what the server that --server or OKARA_SERVER names has; only its
+admins may ask. Nothing is changed.
+
+Prints one line per finding.
+
+Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
+		Example: `  okara doctor instances --server https://okara.example.com`,
+		Args:    cobra.NoArgs,
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
+			client, layout, err := reg.Client()
+			if err != nil {
+				return err
+			}
+			all, err := c.All(ctx)
+			if err != nil {
+				return err
+			}
+			known := map[string]bool{}
+			for _, one := range all {
+				known[one.ID] = true
+			}
+			findings, n, err := lostInstances(ctx, client, layout, known)
+			if err != nil {
+				return err
+			}
+			return cli.PrintFindings(reg.App, findings, n)
+		}),
+	}
+	f.add(reg, cmd, false)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	return cmd
+}
+
+// lostInstances are the entries of instances in the queue that are not known and
+// did not end in order, and how many entries there are.
+func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, known map[string]bool) ([]depot.Finding, int, error) {
+	queue, err := client.Repo(layout.QueueRepo())
+	if err != nil {
+		return nil, 0, err
+	}
+	list, err := queue.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, 0, nil // nothing was ever launched
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	var findings []depot.Finding
+	n := 0
+	for _, tag := range list.Tags {
+		id := artifact.EntryInstance(tag)
+		if id == "" {
+			continue
+		}
+		n++
+		if known[id] {
+			continue
+		}
+		lost, err := lostInstance(ctx, client, queue, id)
+		if err != nil {
+			return nil, n, err
+		}
+		if lost != nil {
+			findings = append(findings, *lost)
+		}
+	}
+	return findings, n, nil
+}
+
+// lostInstance is the finding of an entry that nobody knows; nil if the instance
+// has left its record, as one does that ended.
+func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id string) (*depot.Finding, error) {
+	tag := artifact.EntryTag(id)
+	e, err := artifact.ReadInstanceEntry(ctx, queue, id)
+	if errors.Is(err, oci.ErrCorrupt) {
+		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: text.Excerpt(err.Error()), Remedy: "find out who wrote it"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	repo, err := client.Repo(e.Repository)
+	if err != nil {
+		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: text.Excerpt(err.Error()), Remedy: "find out who wrote it"}, nil
+	}
+	_, err = repo.Resolve(ctx, artifact.InstanceTag{Kind: artifact.TagFinal, ID: id}.String())
+	if err == nil || !errors.Is(err, oci.ErrNotFound) {
+		return nil, err
+	}
+	return &depot.Finding{
+		Repository: repo.String(), Tag: tag,
+		Problem: text.Excerpt("no record names instance " + id + " of template " + e.Template),
+		Remedy:  "okara instance adopt " + repo.String(),
+	}, nil
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const instanceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such instance that you may see, 4 it
+cannot be done now or a quota is used up, 5 denied.`
+
+// Add adds the commands of instances to the tree of okara, and to its
+// command "doctor". The groups of commands before theirs are there already.
+func Add(root, doctor *cobra.Command, reg *cli.Registries) {
+	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
+	root.AddCommand(newInstance(reg), newTemplate(reg), newWorkspace(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
+	doctor.AddCommand(newDoctorInstances(reg))
+}
+
+// newInstance groups what people do with instances.
+func newInstance(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
+	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
+
+Every command but "ledger" asks the server that --server or OKARA_SERVER names, with the token
+of --token-file or OKARA_TOKEN, else the one that ` + "`tofu login`" + ` got there.
+
+An instance is named by its id, ten letters and digits.`
+	cmd.AddCommand(
+		newInstanceCreate(reg), newInstanceList(reg), newInstanceShow(reg), newInstanceWait(reg), newInstanceLogs(reg), newInstanceOutputs(reg),
+		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceReject(reg), newInstanceRetry(reg), newInstanceCancel(reg),
+		newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
+		newInstanceLedger(reg), newInstanceClock(reg),
+	)
+	cmd.AddCommand(newInstanceAdopt(reg))
+	return cmd
+}
+
+// portalFlags name the server of instances.
+type portalFlags struct {
+	server cli.ServerFlags
+	key    string
+}
+
+// Add gives a command the flags, and completes the id that is its first argument.
+func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
+	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
+	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	if changes {
+		fl.StringVar(&f.key, "key", "", "go on with the change of this `KEY`, whose answer got lost: it is done once")
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = f.completeIDs(reg)
+	}
+}
+
+// open returns the client of the server.
+func (f *portalFlags) open(reg *cli.Registries) (*portalclient.Client, error) {
+	front, err := cli.OpenFrontEnd(reg, f.server, nil)
+	if err != nil {
+		return nil, err
+	}
+	if front == nil {
+		return nil, cli.WithHint(cli.UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+	}
+	return &portalclient.Client{Front: front, Key: f.key}, nil
+}
+
+// asking makes a command's RunE of what asks the server.
+func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := f.open(reg)
+		if err != nil {
+			return err
+		}
+		return instanceError(ask(cmd.Context(), c, args), args)
+	}
+}
+
+// verb makes a command's RunE of one change of the instance that is its first
+// argument.
+func (f *portalFlags) verb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
+	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		one, err := change(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return printInstance(reg.App, one)
+	})
+}
+
+// instanceError adds what helps, and the exit code, to what the server refused.
+func instanceError(err error, args []string) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	id := "ID"
+	if len(args) > 0 && addr.CheckInstance(args[0]) == nil { // else it is a template
+		id = args[0]
+	}
+	switch {
+	case e.Reason == api.ReasonQuota:
+		err = cli.WithHint(err, "destroy one that you need no more: `okara instance list --owner me`, `okara instance destroy ID`")
+	case e.Reason == api.ReasonStalePlan:
+		err = cli.WithHint(err, "look at it again: `okara instance show %s`", id)
+	case e.Reason == api.ReasonProtected:
+		err = cli.WithHint(err, "take the protection away first: `okara instance unprotect %s`", id)
+	case e.Reason == api.ReasonPhase || e.Reason == api.ReasonExtends || e.Reason == api.ReasonNoEnd:
+		err = cli.WithHint(err, "`okara instance show %s` says how it is", id)
+	case e.Reason == api.ReasonPaused:
+		err = cli.WithHint(err, "nothing is launched from it for now: ask your administrator when")
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+	case errors.Is(err, oci.ErrNotFound):
+		return cli.WithHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
+	case errors.Is(err, oci.ErrDenied):
+		return cli.WithHint(err, "the token is valid, and its rights do not include this")
+	}
+	switch {
+	case e.Status == http.StatusUnprocessableEntity:
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	case e.Reason != "" && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests && e.Reason != api.ReasonDenied:
+		return &cli.ExitError{Code: cli.ExitConflict, Err: err}
+	}
+	return err
+}
+
+// printInstance prints an instance: its id and how it is.
+func printInstance(a *cli.App, one api.Instance) error {
+	return a.PrintResult(one, text.Line(one.ID+" "+one.Phase))
+}
+
+// ownerWords is how lists show an owner.
+func ownerWords(o *api.Owner) string {
+	switch {
+	case o == nil:
+		return "-"
+	case o.Kind == "user" && o.Label != "":
+		return text.Line(o.Label)
+	}
+	return text.Line(o.Kind + ":" + o.ID)
+}
+
+// left is how long something lives still.
+func left(end, now time.Time) string {
+	switch {
+	case end.IsZero():
+		return "-"
+	case !end.After(now):
+		return "over"
+	}
+	return cli.Age(end.Sub(now))
+}
+
+// completeIDs completes the id of an instance, with its template beside it.
+func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+			all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
+			for _, one := range all.Instances {
+				names = append(names, one.ID+"\t"+text.Line(strings.TrimSpace(one.Template+" "+one.Name)))
+			}
+			return names, err
+		})
+	}
+}
+
+// completeTemplates completes the name of a template.
+func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
+			all, err := c.Templates(ctx)
+			for _, one := range all {
+				names = append(names, text.Line(one.Name)+"\t"+text.Line(one.Title))
+			}
+			return names, err
+		})
+	}
+}
+
+// complete asks the server for words. What fails completes nothing, and says
+// nothing.
+func (f *portalFlags) complete(reg *cli.Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
+	defer cancel()
+	c, err := f.open(reg)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := words(ctx, c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(all, func(one string) bool { return !strings.HasPrefix(one, word) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+// runWords says in a line what a run is about.
+func runWords(u *api.Run) string {
+	if u == nil {
+		return "-"
+	}
+	words := fmt.Sprintf("%d %s", u.N, u.Kind)
+	if u.Attempt > 1 {
+		words += fmt.Sprintf(", attempt %d", u.Attempt)
+	}
+	if u.Place > 0 {
+		words += fmt.Sprintf(", number %d in the queue", u.Place)
+	}
+	return text.Line(words)
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+func newInstanceAdopt(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var id string
+	cmd := &cobra.Command{
+		Use:   "adopt REPOSITORY",
+		Short: "Take an instance back that the ledger has lost",
+		Long: `Take an instance back that the ledger has lost, for admins: okara doctor instances
+lists the repositories of such states. The server believes the last result that it
+can open with its state keys, and makes a record of the source, the template and the
+parameters that it names. The record is yours; okara instance transfer gives it to
+its owner. One that ended in order is refused.
+
+` + instanceHelp,
+		Example: `  okara instance adopt registry.example.com/platform/instances/sandbox/vpc/abcdefgh23`,
+		Args:    cobra.ExactArgs(1),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			one, err := c.Adopt(ctx, api.Adopt{Repository: args[0], ID: id})
+			if err != nil {
+				return err
+			}
+			return reg.PrintResult(one, one.ID)
+		}),
+	}
+	f.add(reg, cmd, true)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions // a repository is no id
+	cmd.Flags().StringVar(&id, "id", "", "the `ID`, where instances share the repository")
+	return cmd
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+func newInstanceApprove(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var plan string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "approve ID",
+		Short: "Let a request or a plan of somebody else through",
+		Long: `Let a request or a plan of somebody else through. What waits is shown first: who asks
+and why, each value as it is and as it would be, version and digest of the module, and
+the whole plan where one was made. Then the command asks, unless --yes is given. Exactly
+what was shown is approved: if it has changed since, nothing is done.
+
+With --plan nothing is shown and asked: exactly what it names is approved, as
+` + "`okara instance show`" + ` says it.
+
+` + instanceHelp,
+		Example: `  okara instance approve abcdefgh23
+  okara instance approve abcdefgh23 --plan sha256:...`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+			if plan == "" {
+				var err error
+				if plan, err = lookAndAsk(ctx, reg.App, c, id, yes); err != nil {
+					return api.Instance{}, err
+				}
+			}
+			return c.Verb(ctx, id, "approve", api.Approve{Plan: plan})
+		}),
+	}
+	f.add(reg, cmd, true)
+	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
+	cmd.Flags().BoolVar(&yes, "yes", false, "show it, and approve it without asking")
+	return cmd
+}
+
+// lookAndAsk shows what waits for approval and asks whether it may be; it returns what
+// the approval has to name.
+func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
+	one, err := c.Instance(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	p := one.Pending
+	if p == nil || one.Plan == "" {
+		return "", &cli.ExitError{Code: cli.ExitConflict, Err: cli.WithHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
+	}
+	words := pendingText(one, time.Now())
+	if p.Run != 0 {
+		plan, err := wholePlan(ctx, c, id, p.Run)
+		if err != nil {
+			return "", err
+		}
+		words += "\n" + plan
+	}
+	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, cli.IsTerminal(a.Err)), text.Line(one.Plan))
+	return one.Plan, a.Confirm(yes, "--yes", "Approve this")
+}
+
+// wholePlan reads the plan of a run. One that cannot be read whole is none to approve.
+func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (string, error) {
+	from, err := c.Plan(ctx, id, n)
+	if err != nil {
+		return "", fmt.Errorf("the plan of run %d cannot be shown, so nothing was approved: %w", n, err)
+	}
+	defer from.Close()
+	var words strings.Builder
+	size, err := io.Copy(text.Writer(&words), io.LimitReader(from, api.MaxPlan+1))
+	if err == nil && size > api.MaxPlan {
+		err = errors.New("plan too large to approve: limit 1 MiB")
+	}
+	return words.String(), err
+}
+
+// pendingText is what waits for approval, for people.
+func pendingText(one api.Instance, now time.Time) string {
+	p := one.Pending
+	var rows [][]string
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	add("instance", strings.TrimSpace(one.ID+" "+one.Name))
+	add("template", one.Template)
+	if p.TemplateWas != "" && p.TemplateWas != p.Template {
+		add("", "it has changed: "+p.TemplateWas+" -> "+p.Template)
+	}
+	add("owner", ownerWords(one.Owner))
+	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
+	add("asked by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
+	if p.First != nil {
+		add("first asked", personWords(p.First))
+	}
+	add("reason", p.Reason)
+	add("module", fromTo(p.Was, p.Source, func(s api.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
+	add("digest", fromTo(p.Was, p.Source, func(s api.Source) string { return s.Digest }))
+	if p.TTL != 0 {
+		add("lifetime", p.TTL.String())
+	}
+	if !p.Until.IsZero() {
+		add("ends", cli.Timestamp(p.Ends)+" -> "+cli.Timestamp(p.Until))
+	}
+	for _, v := range p.Values {
+		add("value", valueWords(v))
+	}
+	return cli.Table(rows)
+}
+
+// fromTo is a property of a module as it is and as it would be.
+func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
+	if was == nil || of(*was) == of(is) {
+		return of(is)
+	}
+	return of(*was) + " -> " + of(is)
+}
+
+// valueWords is a parameter as it is and as it would be.
+func valueWords(v api.ValueChange) string {
+	show := func(raw []byte) string {
+		if raw == nil {
+			return "(none)"
+		}
+		return string(raw)
+	}
+	switch {
+	case !v.Changed, v.Old == nil:
+		return v.Name + " = " + show(v.New)
+	}
+	return v.Name + " = " + show(v.Old) + " -> " + show(v.New)
+}
+
+func personWords(p *api.Person) string {
+	switch {
+	case p == nil:
+		return "the server"
+	case p.Label != "" && p.Label != p.Subject:
+		return p.Label + " (" + p.Subject + ")"
+	}
+	return p.Subject
+}
+
+// colored colors the lines of a plan for a terminal (ECMA-48, 8.3.117).
+func colored(plan string, terminal bool) string {
+	if !terminal {
+		return plan
+	}
+	codes := map[string]string{api.PlanAdds: "32", api.PlanRemoves: "31", api.PlanChanges: "33", api.PlanReplaces: "35"}
+	var b strings.Builder
+	for line := range strings.Lines(plan) {
+		line = strings.TrimSuffix(line, "\n")
+		if code, ok := codes[api.PlanLine(line)]; ok {
+			line = "\x1b[" + code + "m" + line + "\x1b[0m"
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// createFlags are what is launched, and how.
+type createFlags struct {
+	portalFlags
+	body       api.Create
+	parameters []string
+	ttl        string
+	wait       bool
+}
+
+func newInstanceCreate(reg *cli.Registries) *cobra.Command {
+	var f createFlags
+	cmd := &cobra.Command{
+		Use:   "create TEMPLATE",
+		Short: "Launch a template",
+		Long: `Launch a template, and print the id of the instance. Where the template gives
+everybody one instance only, the one there is is the answer.
+
+A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"], is
+taken as that, and any other as text; NAME:=VALUE has to be JSON. Secrets do not
+belong on a command line: NAME=@FILE takes the text of a file.
+
+` + instanceHelp + `
+6 with --wait: it failed.`,
+		Example: `  okara instance create sandbox/vpc
+  okara instance create sandbox/vpc -p size=large -p cidr=10.1.0.0/16 --ttl 4h --wait
+  okara instance create lab/team --owner group:team-a --name demo`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			body, err := f.request(args[0])
+			if err != nil {
+				return err
+			}
+			one, status, err := c.Create(ctx, body)
+			if err != nil {
+				return err
+			}
+			noteCreated(reg.App, one, status)
+			if !f.wait {
+				return printInstance(reg.App, one)
+			}
+			return waitForInstance(ctx, reg.App, c, one.ID)
+		}),
+	}
+	cmd.ValidArgsFunction = f.completeTemplates(reg)
+	f.add(reg, cmd, true)
+	fl := cmd.Flags()
+	fl.StringArrayVarP(&f.parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
+	fl.StringVar(&f.body.Name, "name", "", "`NAME` for people")
+	fl.StringVar(&f.body.Owner, "owner", "", "whose it is: `KIND:ID`, such as group:team-a; needed if several fit")
+	fl.StringVar(&f.ttl, "ttl", "", "lifetime, such as 4h; the template's by default")
+	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; the newest that the template takes by default")
+	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for who approves it")
+	fl.BoolVar(&f.body.Force, "force", false, "go beyond limits, for admins")
+	fl.BoolVar(&f.wait, "wait", false, "wait until it is ready")
+	return cmd
+}
+
+// request is the body that the flags stand for.
+func (f *createFlags) request(template string) (api.Create, error) {
+	body := f.body
+	body.Template = template
+	var err error
+	if f.ttl != "" {
+		if body.TTL, err = api.ParseDuration(f.ttl); err != nil {
+			return body, cli.UsageError("--ttl %w", err)
+		}
+	}
+	body.Parameters, err = parseParameters(f.parameters)
+	return body, err
+}
+
+// maxParameterFile bounds a file whose text is a value.
+const maxParameterFile = 8 << 10
+
+// parseParameters reads NAME=VALUE, NAME:=JSON and NAME=@FILE.
+func parseParameters(given []string) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	for _, one := range given {
+		name, value, ok := strings.Cut(one, "=")
+		name, typed := strings.CutSuffix(name, ":")
+		if !ok || name == "" {
+			return nil, cli.UsageError("--parameter %.40q: want NAME=VALUE", one)
+		}
+		if _, twice := values[name]; twice {
+			return nil, cli.UsageError("--parameter %s is given twice", name)
+		}
+		if file, ok := strings.CutPrefix(value, "@"); ok && !typed {
+			b, err := cli.ReadLimited(file, maxParameterFile)
+			if err != nil {
+				return nil, fmt.Errorf("parameter %s: %w", name, err)
+			}
+			values[name] = quoted(strings.TrimSuffix(string(b), "\n"))
+			continue
+		}
+		valid := json.Valid([]byte(value))
+		if typed && !valid {
+			return nil, cli.UsageError("--parameter %s: the value is no JSON", name)
+		}
+		if valid {
+			values[name] = json.RawMessage(value)
+		} else {
+			values[name] = quoted(value)
+		}
+	}
+	return values, nil
+}
+
+func quoted(value string) json.RawMessage {
+	b, _ := json.Marshal(value) // a text can be encoded
+	return b
+}
+
+// noteCreated says what came of it.
+func noteCreated(a *cli.App, one api.Instance, status int) {
+	switch {
+	case status == 200:
+		a.Note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
+	case status == 202:
+		a.Note("instance %s waits until somebody approves it", one.ID)
+	case !one.ExpiresAt.IsZero():
+		a.Note("instance %s ends at %s", one.ID, cli.Timestamp(one.ExpiresAt))
+	}
+}

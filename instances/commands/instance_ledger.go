@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const ledgerLong = `Have a server go on with the ledger of its instances as it is. A server does not lead
+from a ledger that is older than it was, that is another one, or that is empty
+although instances were made: it was restored from a backup, or somebody removed
+versions. If it cannot be restored, this says that it counts; the servers go on within
+seconds. What they knew of it before is lost: okara doctor instances lists the states
+that no record names.
+
+REPOSITORY is that of the ledger, HOST[:PORT]/PATH, by default the prefix of the
+server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server. Who
+accepted the ledger, and when, is written into it.`
+
+func newInstanceLedger(reg *cli.Registries) *cobra.Command {
+	var f cli.KeyFlags
+	var accept, force bool
+	cmd := &cobra.Command{
+		Use:     "ledger REPOSITORY --accept",
+		Short:   "Go on with a ledger that was restored or lost",
+		Long:    ledgerLong,
+		Example: "  okara instance ledger registry.example.com/okara/ledger --accept",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !accept {
+				return cli.UsageError("--accept is needed")
+			}
+			l, err := openLedger(reg, &f, args[0])
+			if err != nil {
+				return err
+			}
+			if err := reg.Confirm(force, "--force", "go on with the ledger in "+args[0]+" as it is"); err != nil {
+				return err
+			}
+			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
+			if _, led := errors.AsType[*statebackend.LockedError](err); led {
+				return cli.WithHint(err, "a server leads from it, so nothing needs to be accepted; if that server is gone, wait for two minutes")
+			}
+			if err != nil {
+				return err
+			}
+			return reg.PrintResult(a, fmt.Sprintf("%s counts from serial %d on, with %s", a.Repository, a.Serial, cli.Plural(a.Instances, "instance")))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` of the states; repeatable (OKARA_STATE_KEYS)")
+	fl.StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` of the states; repeatable (OKARA_STATE_IDENTITIES)")
+	fl.BoolVar(&accept, "accept", false, "let it count")
+	fl.BoolVar(&force, "force", false, "do not ask")
+	return cmd
+}
+
+// openLedger opens a ledger by the repository in which it began.
+func openLedger(reg *cli.Registries, f *cli.KeyFlags, reference string) (*ledger.Ledger, error) {
+	o, err := f.StateOptions(reg.App)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.New(ledger.Options{
+		Repo: func(number int) (*oci.Repo, error) {
+			name := reference
+			if number > 1 {
+				name += "-" + strconv.Itoa(number)
+			}
+			return reg.OpenRepo(name)
+		},
+		Sealer: o.Sealer, Tool: o.Tool, Logger: o.Logger,
+	})
+}

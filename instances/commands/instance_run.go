@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	runs "github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+// maxOrder bounds what a run is told, in bytes: a spec with all that its
+// credentials give.
+const maxOrder = 16 << 20
+
+// newInstanceRun is what a server starts for each attempt of a run: it has no
+// other use. It outlives the server.
+func newInstanceRun(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:    "instance-run",
+		Short:  "Execute one attempt of a run, as standard input says",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := runs.Harden(); err != nil {
+				return err
+			}
+			b, err := io.ReadAll(io.LimitReader(a.In, maxOrder+1))
+			if err != nil {
+				return err
+			}
+			if len(b) > maxOrder {
+				return errors.New("the order of a run is too large")
+			}
+			order, err := runs.ReadOrder(b)
+			if err != nil {
+				return err
+			}
+			if len(order.Ask) > 0 {
+				return runs.Answer(order, os.Environ(), a.Out)
+			}
+			return runs.Child(cmd.Context(), runs.ChildOptions{Order: order, Getenv: a.Getenv, UserAgent: a.UserAgent()})
+		},
+	}
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+func finished(outcome, text string) lifecycle.Result {
+	r := lifecycle.Result{Outcome: outcome, Error: text, Resources: 1, State: true}
+	if outcome == lifecycle.Done {
+		r.Outputs = map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example/"`)}
+	}
+	return r
+}
+
+// TestInstanceCommands goes through the life of an instance by the command line.
+func TestInstanceCommands(t *testing.T) {
+	h := newPortalHome(t)
+	h.Results.Append("Apply complete!\n\x1b]0;title\x07\n")
+	h.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}})
+	id := h.create(t, "use-anna", "lab/vpc")
+	steps := []struct {
+		name, who   string
+		args        []string
+		code        int
+		out, errOut string
+		then        func()
+	}{
+		{name: "list", who: "use-anna", args: []string{"instance", "list"}, out: `(?m)^ID +TEMPLATE.*\n` + id + ` +lab/vpc +provisioning +Name of use-anna`},
+		{
+			name: "logs of what has none", who: "use-anna", args: []string{"instance", "logs", id, "--run", "7"}, code: cli.ExitNotFound, errOut: "no such run",
+			then: func() { h.Store.Finish(t, id, finished(lifecycle.Done, "")) },
+		},
+		{name: "wait", who: "use-anna", args: []string{"instance", "wait", id}, out: "^" + id + " ready\n$"},
+		{name: "show", who: "use-anna", args: []string{"instance", "show", id}, out: `(?m)^parameter +secret = \(sensitive\)$`},
+		{name: "show as a reader", who: "read-r", args: []string{"instance", "show", id, "--json"}, out: `"role": "reader"`},
+		{name: "outputs", who: "use-anna", args: []string{"instance", "outputs", id}, out: `(?m)^password +\(sensitive\)\nurl +https://x.example/$`},
+		{name: "one output", who: "use-anna", args: []string{"instance", "outputs", id, "url"}, out: `^https://x.example/\n$`},
+		{name: "reveal", who: "use-anna", args: []string{"instance", "outputs", id, "password", "--reveal"}, out: `^hunter2\n$`},
+		{name: "reveal as an admin", who: "admin-a", args: []string{"instance", "outputs", id, "password", "--reveal"}, code: cli.ExitDenied, errOut: "that takes its owner"},
+		{name: "reveal nothing", who: "use-anna", args: []string{"instance", "outputs", id, "--reveal"}, code: cli.ExitUsage, errOut: "name it"},
+		{name: "logs", who: "use-anna", args: []string{"instance", "logs", id}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
+		{name: "logs followed", who: "use-anna", args: []string{"instance", "logs", id, "-f"}, out: "^Apply complete!\n\ufffd]0;title\ufffd\n$"},
+		{name: "logs as a reader", who: "read-r", args: []string{"instance", "logs", id}, code: cli.ExitDenied, errOut: "403"},
+		{name: "plan", who: "approve-b", args: []string{"instance", "logs", id, "--run", "1", "--plan"}, out: "^Plan: 1 to add\n$"},
+		{name: "extend", who: "use-anna", args: []string{"instance", "extend", id}, out: "^" + id + " ready\n$", errOut: "it ends at"},
+		{name: "extend again", who: "use-anna", args: []string{"instance", "extend", id}, out: "ready"},
+		{name: "extend too often", who: "use-anna", args: []string{"instance", "extend", id}, code: cli.ExitConflict, errOut: "(?s)extended 2 of 2 times.*hint: `okara instance show " + id},
+		{name: "extend by nonsense", who: "use-anna", args: []string{"instance", "extend", id, "--by", "long"}, code: cli.ExitUsage, errOut: "time span"},
+		{name: "update", who: "use-anna", args: []string{"instance", "update", id, "--name", "demo"}, out: "ready"},
+		{name: "a name that turns text", who: "use-anna", args: []string{"instance", "update", id, "--name", "gpj\u202e.exe\u200b"}, out: "ready"},
+		{name: "list it", who: "use-anna", args: []string{"instance", "list"}, out: "gpj\ufffd.exe\ufffd\n$"},
+		{name: "update what stays", who: "use-anna", args: []string{"instance", "update", id, "-p", "secret=x"}, code: cli.ExitUsage, errOut: "secret"},
+		{name: "protect", who: "use-anna", args: []string{"instance", "protect", id}, out: "ready"},
+		{name: "destroy protected", who: "use-anna", args: []string{"instance", "destroy", id}, code: cli.ExitConflict, errOut: "hint: .*unprotect " + id},
+		{name: "unprotect", who: "use-anna", args: []string{"instance", "unprotect", id}, out: "ready"},
+		{name: "retry", who: "use-anna", args: []string{"instance", "retry", id}, code: cli.ExitConflict, errOut: "retr"},
+		{name: "cancel", who: "use-anna", args: []string{"instance", "cancel", id}, code: cli.ExitConflict},
+		{name: "a stranger", who: "nobody", args: []string{"instance", "show", id}, code: cli.ExitNotFound, errOut: "no instance"},
+		{name: "transfer by who may not", who: "use-anna", args: []string{"instance", "transfer", id, "--to", "user:somebody"}, code: cli.ExitUsage, errOut: "an admin"},
+		{name: "orphan by who may not", who: "use-anna", args: []string{"instance", "orphan", id, "--reason", "x"}, code: cli.ExitDenied, errOut: "an admin"},
+		{name: "approve nothing", who: "approve-b", args: []string{"instance", "approve", id}, code: cli.ExitConflict, errOut: "nothing of instance " + id + " waits for approval"},
+		{name: "approve what does not wait", who: "approve-b", args: []string{"instance", "approve", id, "--plan", "x"}, code: cli.ExitConflict},
+		{name: "no such template", who: "use-anna", args: []string{"instance", "create", "lab/none"}, code: cli.ExitNotFound, errOut: "no such template"},
+		{name: "a wrong value", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=huge"}, code: cli.ExitUsage, errOut: "parameters/size"},
+		{name: "a parameter twice", who: "use-anna", args: []string{"instance", "create", "lab/vpc", "-p", "size=large", "-p", "size=large"}, code: cli.ExitUsage, errOut: "twice"},
+		{name: "no id", who: "use-anna", args: []string{"instance", "show", "../me"}, code: cli.ExitNotFound},
+		{
+			name: "destroy", who: "use-anna", args: []string{"instance", "destroy", id}, out: "^" + id + " destroying\n$",
+			then: func() {
+				h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
+			},
+		},
+		{name: "gone", who: "use-anna", args: []string{"instance", "wait", id}, out: "^" + id + " destroyed\n$"},
+		{name: "list without it", who: "use-anna", args: []string{"instance", "list", "--owner", "me"}, out: "^ID[^\n]*\n$"},
+		{name: "list with it", who: "use-anna", args: []string{"instance", "list", "--all"}, out: id},
+	}
+	for _, s := range steps {
+		code, out, errOut := h.as(t, s.who, s.args...)
+		if code != s.code || !regexp.MustCompile(s.out).MatchString(out) || !regexp.MustCompile(s.errOut).MatchString(errOut) {
+			t.Errorf("%s: %v: %d %q %q, want %d %s %s", s.name, s.args, code, out, errOut, s.code, s.out, s.errOut)
+		}
+		if strings.Contains(out+errOut, "\x1b") {
+			t.Errorf("%s: control characters reach the terminal: %q", s.name, out)
+		}
+		if s.then != nil {
+			s.then()
+		}
+	}
+}
+
+// TestInstanceQuota ends with the code of a conflict, and names what counts.
+func TestInstanceQuota(t *testing.T) {
+	h := newPortalHome(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, h.create(t, "use-anna", "lab/vpc"))
+	}
+	code, _, errOut := h.as(t, "use-anna", "instance", "create", "lab/vpc")
+	if code != cli.ExitConflict || !strings.Contains(errOut, "you have 3 of 3 instances") || !strings.Contains(errOut, "hint: destroy one") {
+		t.Errorf("%d %s", code, errOut)
+	}
+	for _, id := range ids {
+		if !strings.Contains(errOut, id) {
+			t.Errorf("%s does not name %s", errOut, id)
+		}
+	}
+	if code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/vpc", "--json"); code != cli.ExitConflict || !strings.Contains(out, `"code": 4`) {
+		t.Errorf("as JSON: %d %s %s", code, out, errOut)
+	}
+}
+
+// TestInstanceApproval approves exactly what another person looked at.
+func TestInstanceApproval(t *testing.T) {
+	h := newPortalHome(t)
+	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
+	var one api.Instance
+	if err := json.Unmarshal([]byte(out), &one); code != cli.ExitOK || err != nil || one.Phase != "requested" || one.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
+		t.Fatalf("%d %s %s", code, out, errOut)
+	}
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan+"0"); code != cli.ExitConflict || !strings.Contains(errOut, "changed since you looked") {
+		t.Errorf("another plan: %d %s", code, errOut)
+	}
+	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan); code != cli.ExitOK || out != one.ID+" provisioning\n" {
+		t.Errorf("%d %s %s", code, out, errOut)
+	}
+	id := h.create(t, "use-anna", "lab/asked")
+	if code, out, errOut := h.as(t, "approve-b", "instance", "reject", id, "--reason", "too large"); code != cli.ExitOK || out != id+" rejected\n" {
+		t.Errorf("reject: %d %s %s", code, out, errOut)
+	}
+	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id); code != cli.ExitPartly || !strings.Contains(errOut, "was rejected") {
+		t.Errorf("wait for what was rejected: %d %s", code, errOut)
+	}
+}
+
+// TestInstanceFailed ends with the code of what failed, and says how to go on.
+func TestInstanceFailed(t *testing.T) {
+	h := newPortalHome(t)
+	h.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Retries = 0 })
+	id := h.create(t, "use-anna", "lab/vpc")
+	h.Results.Append("Error: no\n")
+	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "no such zone", Resources: -1})
+	code, out, errOut := h.as(t, "use-anna", "instance", "wait", id)
+	if code != cli.ExitPartly || out != id+" failed\n" || !strings.Contains(errOut, "no such zone") || !strings.Contains(errOut, "okara instance retry "+id) {
+		t.Errorf("wait: %d %q %q", code, out, errOut)
+	}
+	if code, _, _ := h.as(t, "use-anna", "instance", "logs", id, "-f"); code != cli.ExitPartly {
+		t.Errorf("logs: %d", code)
+	}
+	if code, out, errOut := h.as(t, "use-anna", "instance", "retry", id); code != cli.ExitOK || out != id+" provisioning\n" {
+		t.Errorf("retry: %d %s %s", code, out, errOut)
+	}
+}
+
+// TestInstanceInterrupted ends the waiting, not the instance, and says so.
+func TestInstanceInterrupted(t *testing.T) {
+	h := newPortalHome(t)
+	id := h.create(t, "use-anna", "lab/vpc")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errOut lockedBuffer
+	anna := h.user(t, "use-anna")
+	done := make(chan int, 1)
+	go func() { done <- anna.start(ctx, &out, &errOut, "instance", "wait", id) }()
+	for !strings.Contains(errOut.String(), id+" provisioning") {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(errOut.String(), "goes on by itself") || !strings.Contains(errOut.String(), "okara instance wait "+id) {
+		t.Errorf("%d %s", code, errOut.String())
+	}
+	if got := h.Store.Record(t, id).Phase; got != lifecycle.Provisioning {
+		t.Errorf("the instance is %s", got)
+	}
+}
+
+// TestInstanceComplete completes ids and templates, and says nothing without a server.
+func TestInstanceComplete(t *testing.T) {
+	h := newPortalHome(t)
+	id := h.create(t, "use-anna", "lab/vpc")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"__complete", "instance", "show", ""}, id + "\tlab/vpc"},
+		{[]string{"__complete", "instance", "create", "lab/p"}, "lab/planned\t\nlab/pool\t"},
+	} {
+		code, out, errOut := h.as(t, "use-anna", tt.args...)
+		if code != cli.ExitOK || !strings.HasPrefix(strings.ReplaceAll(out, "\t\n", "\n"), strings.ReplaceAll(tt.want, "\t\n", "\n")[:10]) {
+			t.Errorf("%v: %d %q %q", tt.args, code, out, errOut)
+		}
+	}
+	h.Close()
+	if _, out, _ := h.as(t, "use-anna", "__complete", "instance", "show", ""); out != ":4\n" {
+		t.Errorf("without a server: %q", out)
+	}
+}
+
+// TestParameters reads what stands for values on a command line.
+func TestParameters(t *testing.T) {
+	file := newFile(t, "secret", "p w\n")
+	got, err := parseParameters([]string{"a=text", "b=3", `c=["x"]`, `d:="3"`, "e=@" + file, "f=", "g=true"})
+	want := map[string]json.RawMessage{
+		"a": json.RawMessage(`"text"`), "b": json.RawMessage("3"), "c": json.RawMessage(`["x"]`), "d": json.RawMessage(`"3"`),
+		"e": json.RawMessage(`"p w"`), "f": json.RawMessage(`""`), "g": json.RawMessage("true"),
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	for _, bad := range []string{"a", "=x", ":=x", "a:=x", "a=@" + file + "x", "a=@" + newFile(t, "large", strings.Repeat("x", maxParameterFile+1))} {
+		if got, err := parseParameters([]string{bad}); err == nil {
+			t.Errorf("%.40s: %v", bad, got)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+// newInstanceVerb is a command that changes one instance and takes nothing but its
+// id.
+func newInstanceVerb(reg *cli.Registries, verb, short, long string) *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Use: verb + " ID", Short: short, Long: long + "\n\n" + instanceHelp,
+		Example: "  okara instance " + verb + " abcdefgh23",
+		Args:    cobra.ExactArgs(1),
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+			return c.Verb(ctx, id, verb, nil)
+		}),
+	}
+	f.add(reg, cmd, true)
+	return cmd
+}
+
+func newInstanceRetry(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "retry", "Try again what failed",
+		`Try again what failed: the run of an instance that is failed, or the destroying of
+one that is destroy_failed.`)
+}
+
+func newInstanceCancel(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "cancel", "End what an instance does now",
+		`End what an instance does now: its run is interrupted, a request or a plan that
+waits for approval is withdrawn. What was made stays until it is destroyed.`)
+}
+
+func newInstanceProtect(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "protect", "Keep an instance from being destroyed",
+		`Keep an instance from being destroyed, by its end as well. Owners may where the
+template says so, and their protection ends some time after the end of the instance;
+an admin's does not.`)
+}
+
+func newInstanceUnprotect(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "unprotect", "Let an instance be destroyed again",
+		`Let an instance be destroyed again, at its end or by its owner. What an admin
+protected only an admin lets go.`)
+}
+
+func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "destroy ID",
+		Short: "Destroy an instance",
+		Long: `Destroy an instance, with all that it made. A run is interrupted first. Without
+--wait the command returns when the server has noted it.
+
+` + instanceHelp + `
+6 with --wait: destroying failed.`,
+		Example: `  okara instance destroy abcdefgh23
+  okara instance destroy abcdefgh23 --wait`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			one, err := c.Destroy(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if wait {
+				return waitForInstance(ctx, reg.App, c, one.ID)
+			}
+			return printInstance(reg.App, one)
+		}),
+	}
+	f.add(reg, cmd, true)
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until nothing is left")
+	return cmd
+}
+
+func newInstanceExtend(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var by, reason string
+	cmd := &cobra.Command{
+		Use:   "extend ID",
+		Short: "Let an instance live longer",
+		Long: `Let an instance live longer, by what its template says, and no more often than it
+says. An admin may say how much longer.
+
+` + instanceHelp,
+		Example: `  okara instance extend abcdefgh23
+  okara instance extend abcdefgh23 --by 2h`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			body := api.Extend{Reason: reason}
+			if by != "" {
+				var err error
+				if body.By, err = api.ParseDuration(by); err != nil {
+					return cli.UsageError("--by %w", err)
+				}
+			}
+			one, err := c.Verb(ctx, args[0], "extend", body)
+			if err != nil {
+				return err
+			}
+			if one.Pending != nil && one.Pending.What == api.PendingExtend {
+				reg.Note("the extension until %s waits until somebody approves it", cli.Timestamp(one.Pending.Until))
+			} else {
+				reg.Note("it ends at %s", cli.Timestamp(one.ExpiresAt))
+			}
+			return printInstance(reg.App, one)
+		}),
+	}
+	f.add(reg, cmd, true)
+	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; what the template says by default")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for who approves it")
+	return cmd
+}
+
+func newInstanceUpdate(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var parameters []string
+	var name, version, reason string
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "update ID",
+		Short: "Change parameters, version or name of an instance",
+		Long: `Change an instance: parameters that the template lets change, the version of its
+module, or its name. A parameter is written as for create. A name changes alone, and
+nothing runs for it.
+
+` + instanceHelp,
+		Example: `  okara instance update abcdefgh23 -p size=large --wait
+  okara instance update abcdefgh23 --version newest
+  okara instance update abcdefgh23 --name demo`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.RunE = f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+		body := api.Update{Version: version, Reason: reason}
+		var err error
+		if len(parameters) > 0 {
+			body.Parameters, err = parseParameters(parameters)
+		}
+		if cmd.Flags().Changed("name") {
+			body.Name = &name
+		}
+		if err != nil {
+			return err
+		}
+		one, err := c.Verb(ctx, args[0], "update", body)
+		if err == nil && one.Pending != nil {
+			reg.Note("the update of instance %s waits until somebody approves it", one.ID)
+		} else if err == nil && wait {
+			return waitForInstance(ctx, reg.App, c, one.ID)
+		}
+		if err != nil {
+			return err
+		}
+		return printInstance(reg.App, one)
+	})
+	f.add(reg, cmd, true)
+	fl := cmd.Flags()
+	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
+	fl.StringVar(&name, "name", "", "`NAME` for people")
+	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: what the template takes now")
+	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for who approves it")
+	fl.BoolVar(&wait, "wait", false, "wait until it is ready")
+	return cmd
+}
+
+// newInstanceReason is a command that changes one instance and takes a reason.
+func newInstanceReason(reg *cli.Registries, verb, short, long, example string) *cobra.Command {
+	var f portalFlags
+	var reason string
+	cmd := &cobra.Command{
+		Use: verb + " ID --reason TEXT", Short: short, Long: long + "\n\n" + instanceHelp,
+		Example: "  okara instance " + verb + " abcdefgh23 --reason '" + example + "'",
+		Args:    cobra.ExactArgs(1),
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+			if reason == "" {
+				return api.Instance{}, cli.UsageError("--reason is missing")
+			}
+			return c.Verb(ctx, id, verb, api.Reason{Reason: reason})
+		}),
+	}
+	f.add(reg, cmd, true)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` that others will read")
+	return cmd
+}
+
+func newInstanceReject(reg *cli.Registries) *cobra.Command {
+	return newInstanceReason(reg, "reject", "Refuse a request or a plan of somebody else",
+		`Refuse a request or a plan of somebody else. An instance that was ready before stays
+as it was; any other is destroyed.`, "too large for a test")
+}
+
+func newInstanceOrphan(reg *cli.Registries) *cobra.Command {
+	return newInstanceReason(reg, "orphan", "Leave the resources of an instance to people",
+		`Leave the resources of an instance to people: nothing is destroyed, and okara looks
+after it no more. Its state stays. For admins, where destroying cannot succeed.`, "the account is closed")
+}
+
+func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var to api.Transfer
+	cmd := &cobra.Command{
+		Use:   "transfer ID --to KIND:ID",
+		Short: "Give an instance to another owner",
+		Long: `Give an instance to another owner: between yourself and your groups, as far as the
+template admits them. An admin gives it to anybody. It counts for the quota of who
+gets it.
+
+` + instanceHelp,
+		Example: `  okara instance transfer abcdefgh23 --to group:team-a
+  okara instance transfer abcdefgh23 --to user:248289761001 --issuer https://login.example.com`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
+			if to.To == "" {
+				return api.Instance{}, cli.UsageError("--to is missing")
+			}
+			return c.Verb(ctx, id, "transfer", to)
+		}),
+	}
+	f.add(reg, cmd, true)
+	fl := cmd.Flags()
+	fl.StringVar(&to.To, "to", "", "the owner, `KIND:ID`: user:SUBJECT or group:NAME")
+	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default")
+	fl.StringVar(&to.Label, "label", "", "`NAME` of the owner for people")
+	return cmd
+}

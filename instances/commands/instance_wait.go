@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+func newInstanceWait(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait ID",
+		Short: "Wait until an instance has done what it does",
+		Long: `Wait until an instance is ready, or is gone if it is being destroyed. One that
+waits for approval is not waited for. Ctrl-C ends the waiting only: the instance
+goes on.
+
+` + instanceHelp + `
+6 it failed, 1 with --timeout: it is not done yet.`,
+		Example: `  okara instance wait abcdefgh23
+  okara instance wait abcdefgh23 --timeout 20m && okara instance outputs abcdefgh23`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			return waitForInstance(ctx, reg.App, c, args[0])
+		}),
+	}
+	f.add(reg, cmd, false)
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "wait no longer than this; 0: without an end")
+	return cmd
+}
+
+// waitPause is how often the server is asked.
+const waitPause = 2 * time.Second
+
+// waitForInstance waits until an instance has done what it does, prints it, and returns an
+// error if it failed.
+func waitForInstance(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
+	said := ""
+	for {
+		one, err := c.Instance(ctx, id)
+		if err == nil {
+			if line := waitLine(one); line != said {
+				a.Note("%s", line)
+				said = line
+			}
+			if settled(one) {
+				return waited(a, one)
+			}
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(waitPause):
+				continue
+			}
+		}
+		if ctx.Err() == nil {
+			return err
+		}
+		format := "instance %s goes on by itself"
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			format = "instance %s is not done yet; it goes on by itself"
+		}
+		return cli.WithHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+	}
+}
+
+// settled reports whether nothing comes of an instance without somebody.
+func settled(one api.Instance) bool {
+	switch one.Phase {
+	case "provisioning", "updating", "destroying":
+		return false
+	}
+	return true
+}
+
+// waitLine says what is waited for.
+func waitLine(one api.Instance) string {
+	var line strings.Builder
+	line.WriteString(one.ID + " " + one.Phase)
+	if one.Run != nil {
+		line.WriteString(", run " + runWords(one.Run))
+	}
+	for _, c := range one.Conditions {
+		if c.Type == "Waiting" {
+			line.WriteString(", waits: " + c.Reason)
+			if c.Message != "" {
+				line.WriteString(" (" + c.Message + ")")
+			}
+		}
+	}
+	return text.Line(line.String())
+}
+
+// waited prints how an instance is in the end.
+func waited(a *cli.App, one api.Instance) error {
+	if err := printInstance(a, one); err != nil {
+		return err
+	}
+	switch one.Phase {
+	case "failed", "destroy_failed":
+		err := cli.PartlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
+		return cli.WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
+	case "rejected":
+		return cli.PartlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
+	case "requested", "planned":
+		a.Note("it waits until somebody approves it")
+	}
+	return nil
+}

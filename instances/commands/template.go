@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// newTemplate groups what is done with templates of instances.
+func newTemplate(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("template", "instances", "Write templates, and see what a server lets people launch")
+	cmd.Long = `A template says what people may launch from a server (okara serve): a module, what
+they may choose of its inputs, for how long, and who owns the result.
+
+It is a file of the server's folder of templates, or an artifact in the registry
+that a template_source block of the server lets in.`
+	cmd.AddCommand(
+		newTemplateList(reg), newTemplateShow(reg), newTemplateValidate(reg), newTemplatePublish(reg), newTemplatePause(reg), newTemplateResume(reg),
+	)
+	return cmd
+}
+
+// readTemplates parses files of templates, and the files of folders.
+func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil, nil, cli.UsageError("%s does not exist", path)
+		case err != nil:
+			return nil, nil, err
+		case !info.IsDir():
+			files = append(files, path)
+			continue
+		}
+		found, err := portal.TemplateFiles(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(found) == 0 {
+			return nil, nil, fmt.Errorf("%s has no file *.hcl", path)
+		}
+		files = append(files, found...)
+	}
+	read := map[string][]*lifecycle.Template{}
+	var all []error
+	seen := map[string]string{}
+	for _, file := range files {
+		b, err := portal.ReadTemplateFile(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := lifecycle.ParseTemplates(b, file, lifecycle.Known{})
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		for _, t := range list {
+			if first, ok := seen[t.Name]; ok {
+				all = append(all, fmt.Errorf("template %s: %s:1: it is also in %s", t.Name, file, first))
+			}
+			seen[t.Name] = file
+		}
+		read[file] = list
+	}
+	return read, files, errors.Join(all...)
+}
+
+// moduleFrom says what the module of a template is.
+type moduleFrom struct {
+	dir     string           // of the module itself; "": the catalog has it
+	catalog *catalog.Catalog // nil: nobody is asked
+}
+
+// open names the catalog of the registry that was given; there may be none.
+func (m *moduleFrom) open(reg *cli.Registries) error {
+	if m.dir != "" || reg.Named() == "" {
+		return nil
+	}
+	client, layout, err := reg.Client()
+	if err != nil {
+		return err
+	}
+	m.catalog = catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()})
+	return nil
+}
+
+// check holds a template against its module. Known is false if there is nobody to
+// ask about it; Version is empty for a folder.
+func (m *moduleFrom) check(ctx context.Context, t *lifecycle.Template) (version string, known bool, err error) {
+	var described lifecycle.Module
+	switch {
+	case m.dir != "":
+		if described, err = describeFolder(ctx, m.dir, t.Module); err != nil {
+			return "", false, err
+		}
+	case m.catalog != nil:
+		source, found, err := portal.ResolveModule(ctx, m.catalog, t.Module)
+		if err != nil {
+			return "", false, fmt.Errorf("template %s: %w", t.Name, err)
+		}
+		described, version = found, source.Version
+	default:
+		return "", false, nil
+	}
+	_, err = lifecycle.NewSchema(t, described)
+	return version, true, err
+}
+
+// describeFolder is what would be published of a folder as the module.
+func describeFolder(ctx context.Context, dir string, ref lifecycle.ModuleRef) (lifecycle.Module, error) {
+	root, err := cli.OpenTree(dir)
+	if err != nil {
+		return lifecycle.Module{}, err
+	}
+	defer root.Close()
+	m, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return lifecycle.Module{}, err
+	}
+	plan, err := depot.PlanModule(ctx, root.FS(), addr.ModuleVersion{Module: m}, depot.ModuleOptions{AllowInvalid: true})
+	if err != nil {
+		return lifecycle.Module{}, err
+	}
+	return portal.DescribedModule(plan.Description(), ref.Path)
+}
+
+// notPublished reports whether a module is missing in the registry, which may come.
+func notPublished(err error) bool { return errors.Is(err, oci.ErrNotFound) }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+const pauseHelp = `This needs the right admin on the template.
+
+Exit codes: 0 done, 2 usage, 3 there is no such template, 5 denied.`
+
+func newTemplatePause(reg *cli.Registries) *cobra.Command {
+	var reason string
+	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
+		return c.Pause(ctx, name, reason)
+	})
+	cmd.Use, cmd.Short = "pause TEMPLATE", "Stop new instances of a template"
+	cmd.Long = `Stop new instances of a template, and the filling of its pool. What was launched goes
+on as it was.
+
+` + pauseHelp
+	cmd.Example = "  okara template pause sandbox/vpc --reason 'the account is full'"
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that people see")
+	return cmd
+}
+
+func newTemplateResume(reg *cli.Registries) *cobra.Command {
+	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
+		return c.Resume(ctx, name)
+	})
+	cmd.Use, cmd.Short = "resume TEMPLATE", "Allow new instances of a template again"
+	cmd.Long = `Allow new instances of a template again, also where its pool paused after failures.
+
+` + pauseHelp
+	cmd.Example = "  okara template resume sandbox/vpc"
+	return cmd
+}
+
+// newTemplateChange is a command that changes the template that is its argument.
+func newTemplateChange(reg *cli.Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeTemplates(reg),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			t, err := change(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return reg.PrintResult(t, text.Line(t.Name)+" "+templateState(t))
+		}),
+	}
+	f.add(reg, cmd, true)
+	return cmd
+}

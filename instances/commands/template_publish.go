@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newTemplatePublish(reg *cli.Registries) *cobra.Command {
+	var name string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "publish FILE VERSION",
+		Short: "Publish a template as an artifact",
+		Long: `Publish a template as an artifact of the registry. Servers use it where a
+template_source block lets it in.
+
+VERSION is a semantic version. It is written once: publishing the same template again
+succeeds without a push, another one is refused. The template is held against its
+module; one that the registry does not have yet is no mistake.
+
+Prints repository:tag@digest, with --dry-run the JSON that would be stored.
+
+Exit codes: 0 published or already there, 1 the template is wrong, 2 usage, 4 the
+version exists with another template, 5 denied.`,
+		Example: `  okara template publish vpc.hcl 1.0.0 --registry registry.example.com/platform
+  okara template publish all.hcl 1.0.0 --name sandbox/vpc
+  okara template publish vpc.hcl 1.0.0 --dry-run`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := addr.ParseVersion(args[1])
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			t, err := oneTemplate(args[0], name)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return printTemplate(reg.App, t)
+			}
+			out, err := publishTemplate(cmd.Context(), reg, t, v)
+			if err != nil {
+				return cli.PublishHint(err)
+			}
+			return cli.PrintPublished(reg.App, out)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "the `TEMPLATE` of a file with several")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be stored, and push nothing")
+	return cmd
+}
+
+// oneTemplate reads a file with one template, or the one of a name.
+func oneTemplate(file, name string) (*lifecycle.Template, error) {
+	read, files, err := readTemplates([]string{file})
+	if err != nil {
+		return nil, err
+	}
+	if len(files) != 1 || files[0] != file {
+		return nil, cli.UsageError("%s is a folder; name a file", file)
+	}
+	list := read[file]
+	for _, t := range list {
+		if t.Name == name || name == "" && len(list) == 1 {
+			return t, nil
+		}
+	}
+	if name != "" {
+		return nil, cli.UsageError("%s has no template %s", file, name)
+	}
+	return nil, cli.WithHint(cli.UsageError("%s has %s, not one", file, cli.Plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
+}
+
+func printTemplate(a *cli.App, t *lifecycle.Template) error {
+	b, err := t.Canonical()
+	if err != nil {
+		return err
+	}
+	return a.PrintResult(json.RawMessage(b), string(b))
+}
+
+func publishTemplate(ctx context.Context, reg *cli.Registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
+	client, layout, err := reg.Client()
+	if err != nil {
+		return depot.Published{}, err
+	}
+	body, err := t.Canonical()
+	if err != nil {
+		return depot.Published{}, err
+	}
+	var module moduleFrom
+	if err := module.open(reg); err != nil {
+		return depot.Published{}, err
+	}
+	switch _, _, err := module.check(ctx, t); {
+	case err != nil && notPublished(err):
+		reg.Note("warning: %v", err)
+	case err != nil:
+		return depot.Published{}, fmt.Errorf("%w; nothing was published", err)
+	}
+	return depot.New(depot.Options{Client: client, Layout: layout}).PublishTemplate(ctx, t.Name, v, body)
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portalclient"
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+func newTemplateShow(reg *cli.Registries) *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Use:   "show TEMPLATE",
+		Short: "Show what a template asks for",
+		Long: `Show what a template of a server (okara serve) asks for, and what becomes of what
+is launched from it.
+
+Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 denied.`,
+		Example:           "  okara template show sandbox/vpc --server https://okara.example.com",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeTemplates(reg),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			t, err := c.Template(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return reg.PrintResult(t, cli.Table(templateRows(t)))
+		}),
+	}
+	f.add(reg, cmd, false)
+	return cmd
+}
+
+func templateRows(t api.Template) [][]string {
+	rows := [][]string{{"template", t.Name}}
+	row := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	row("title", t.Title)
+	row("state", templateState(t))
+	row("reason", t.Invalid+t.Paused)
+	row("module", strings.TrimSpace(t.Module+" "+t.Version))
+	row("owner", t.Owner)
+	row("approval", t.Approval)
+	for _, p := range t.Parameters {
+		row("parameter", strings.TrimSpace(p.Name+"  "+p.Title))
+	}
+	row("outputs", strings.Join(t.Outputs, ", "))
+	if t.Pool != nil {
+		row("pool", fmt.Sprintf("%d of %d ready", t.Pool.Available, t.Pool.Size))
+	}
+	return rows
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"encoding/json"
+	"regexp"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+// TestTemplateCommands asks a server what it lets people launch, and stops that for
+// a while.
+func TestTemplateCommands(t *testing.T) {
+	h := newPortalHome(t)
+	h.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Title = "A \x1b[31mnetwork" })
+	h.Catalog.Change("lab/planned", func(e *portal.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
+	h.Catalog.Change("lab/team", func(e *portal.Entry) { e.Template.Enabled = false })
+	for _, s := range []struct {
+		name, who   string
+		args        []string
+		code        int
+		out, errOut string
+	}{
+		{"list", "use-anna", []string{"list"}, cli.ExitOK, `(?m)^TEMPLATE +STATE +TITLE\n(?:.*\n)*lab/planned +invalid *\n(?:.*\n)*lab/team +disabled *\n(?:.*\n)*lab/vpc +ready +A \x{fffd}\[31mnetwork$`, ""},
+		{"list of a stranger", "nobody", []string{"list"}, cli.ExitOK, "^TEMPLATE +STATE +TITLE\n$", ""},
+		{"show", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^module +net/vpc/aws ~> 1\.0$(?:.*\n)*^parameter +size$`, ""},
+		{"show a pool", "use-anna", []string{"show", "lab/pool"}, cli.ExitOK, `(?m)^pool +0 of 2 ready$`, ""},
+		{"show what is invalid", "use-anna", []string{"show", "lab/planned"}, cli.ExitOK, `(?m)^reason +it cannot be launched now$`, ""}, // why is for those who run it
+		{"show nothing", "use-anna", []string{"show", "lab/none"}, cli.ExitNotFound, "^$", "no such template"},
+		{"show what a stranger may not see", "nobody", []string{"show", "lab/vpc"}, cli.ExitNotFound, "^$", "no such template"},
+		{"show two", "use-anna", []string{"show", "lab/vpc", "lab/one"}, cli.ExitUsage, "^$", ""},
+		{"pause by who may not", "use-anna", []string{"pause", "lab/vpc"}, cli.ExitDenied, "^$", ""},
+		{"pause", "admin-a", []string{"pause", "lab/vpc", "--reason", "the account is full"}, cli.ExitOK, "^lab/vpc paused\n$", ""},
+		{"show what is paused", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^state +paused\n.*reason +the account is full$`, ""},
+		{"resume by who may not", "use-anna", []string{"resume", "lab/vpc"}, cli.ExitDenied, "^$", ""},
+		{"resume under a key", "admin-a", []string{"resume", "lab/vpc", "--key", "k1"}, cli.ExitOK, "^lab/vpc ready\n$", ""},
+		{"resume again under it", "admin-a", []string{"resume", "lab/vpc", "--key", "k1"}, cli.ExitOK, "^lab/vpc ready\n$", ""},
+		{"another change under it", "admin-a", []string{"pause", "lab/vpc", "--reason", "x", "--key", "k1"}, cli.ExitOK, "^lab/vpc paused\n$", ""}, // another route
+		{"resume at last", "admin-a", []string{"resume", "lab/vpc"}, cli.ExitOK, "^lab/vpc ready\n$", ""},
+	} {
+		code, out, errOut := h.as(t, s.who, append([]string{"template"}, s.args...)...)
+		if code != s.code || !regexp.MustCompile(s.out).MatchString(out) || !regexp.MustCompile(s.errOut).MatchString(errOut) {
+			t.Errorf("%s: %d %q %q, want %d %s %s", s.name, code, out, errOut, s.code, s.out, s.errOut)
+		}
+	}
+	code, out, _ := h.as(t, "use-anna", "template", "list", "--json")
+	var list []api.Template
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != cli.ExitOK || len(list) != 6 {
+		t.Errorf("as JSON: %d, %d templates, %v", code, len(list), err)
+	}
+	h.create(t, "use-anna", "lab/vpc") // it goes on
+}
