@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,9 +38,7 @@ type homeUser struct{ env map[string]string }
 func newHome(t *testing.T, env map[string]string) homeUser {
 	t.Helper()
 	u := homeUser{map[string]string{"HOME": t.TempDir()}}
-	for k, v := range env {
-		u.env[k] = v
-	}
+	maps.Copy(u.env, env)
 	return u
 }
 

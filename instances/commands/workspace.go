@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 

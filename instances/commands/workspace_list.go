@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/internal/cli"
-	"github.com/seed-141914ff/okara/internal/workspaceclient"
 )
 
 func newWorkspaceList(reg *cli.Registries) *cobra.Command {

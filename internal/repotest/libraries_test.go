@@ -76,6 +76,7 @@ github.com/sirupsen/logrus: the log of the embedded registry
 	internal/embedded
 github.com/spf13: flags stay at the edge
 	cmd/okara
+	instances/commands
 	internal/cli
 	operator/cmd/okara-operator
 github.com/vbauerster/mpb: progress is drawn at the edge

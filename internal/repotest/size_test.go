@@ -204,7 +204,7 @@ func TestCommandsThin(t *testing.T) {
 	const limit = 25
 	commands := 0
 	for _, name := range tracked(t) {
-		if !strings.HasPrefix(name, "cmd/") && !strings.HasPrefix(name, "internal/cli/") || !strings.HasSuffix(name, ".go") {
+		if !strings.HasPrefix(name, "cmd/") && !strings.HasPrefix(name, "instances/commands/") || !strings.HasSuffix(name, ".go") {
 			continue
 		}
 		fset := token.NewFileSet()
