@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	runs "github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/instances/sandbox"
 )
 
 // newInstanceExec is what a run of an instance starts the tool with, inside its

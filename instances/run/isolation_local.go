@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/sandbox"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/text"

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/sandbox"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 

@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/seed-141914ff/okara/instances/sandbox"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // TestMain lets the test program stand for okara: what the executor starts is

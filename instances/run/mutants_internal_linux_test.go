@@ -12,8 +12,8 @@ import (
 // mutants take one guard each from the sandbox; run names the tests that must fail
 // then. Files are of this package, or by their way from it.
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
-	const dir, place = "../sandbox/workdir.go", "../sandbox/place_linux.go"
-	const box, own = "../sandbox", "."
+	const dir, place = "../internal/sandbox/workdir.go", "../internal/sandbox/place_linux.go"
+	const box, own = "../internal/sandbox", "."
 	return []struct{ name, file, old, mutant, pkg, run string }{
 		{"no namespaces of users", "isolation.go", `"--disable-userns", `, ``, own, "TestSandboxSees"},
 		{"a namespace of processes", "isolation.go", `"--unshare-pid", `, ``, own, "TestSandboxSees|TestSandboxLeavesNothing"},
@@ -42,7 +42,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"regular files", dir, "if !info.Mode().IsRegular() {", "if false {", box, "TestPlantedInWorkdir"},
 		{"a file of our own", dir, `if err := w.root.Remove(name); err != nil`, `if err := error(nil); err != nil`, box, "TestPlantedInWorkdir"},
 		{"the size of a file", dir, `if info.Size() > most {`, `if most = info.Size(); false {`, box, "TestReadBounds"},
-		{"no state that is a link", "../sandbox/errored.go", `!info.Mode().IsRegular() ||`, ``, box, "TestErrored"},
+		{"no state that is a link", "../internal/sandbox/errored.go", `!info.Mode().IsRegular() ||`, ``, box, "TestErrored"},
 	}
 }
 

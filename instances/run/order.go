@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/sandbox"
 )
 
 // LockID is the id of the lock that an attempt takes: who finds it lost takes

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/sandbox"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // The stub stands for the tool. What a command does is in the module, in

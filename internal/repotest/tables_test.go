@@ -6,16 +6,12 @@ package repotest_test
 // the platform: the command mounts it, and the tests of what both have in common try it
 // with a portal.
 const mounts = `
-cmd/okara: it mounts the platform, and has its commands still
+cmd/okara: it mounts the platform; tests of both as one program
 	instances
-	instances/api
-	instances/ledger
+	instances/commands
 	instances/lifecycle
-	instances/portal
-	instances/portalclient
 	instances/portaltest
 	instances/run
-	instances/sandbox
 	instances/settings
 internal/access: tests of sessions against an issuer
 	instances/portaltest
@@ -40,7 +36,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/pages
 	!instances/portal
 	!instances/run
-	!instances/sandbox
+	!instances/internal/sandbox
 	!internal/cache
 	!statebackend/s3facade
 	!statebackend/httpbackend
@@ -324,7 +320,7 @@ instances/lifecycle: the life of instances is a pure machine, without input or o
 	internal/addr
 	internal/syntax
 	internal/text
-instances/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
+instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 instances/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact
@@ -339,7 +335,7 @@ instances/run: one run of the tool; whether its attempt is still named comes in 
 	instances/lifecycle
 	internal/text
 	internal/states
-	instances/sandbox
+	instances/internal/sandbox
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
 	oci
 	oci/artifact
@@ -410,7 +406,7 @@ instances/commands: commands of instances, templates and workspaces; what they s
 	instances/lifecycle
 	instances/portal
 	instances/run
-	instances/sandbox
+	instances/internal/sandbox
 	internal/addr
 	internal/catalog
 	internal/cli
