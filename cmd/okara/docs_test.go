@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/instances"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/server"
 )
@@ -50,7 +49,7 @@ func TestDocumentedSettings(t *testing.T) {
 	for page, text := range documentation(t) {
 		for _, block := range serverBlock.FindAllStringSubmatch(text, -1) {
 			c := server.Defaults()
-			c.Extension = instances.New()
+			c.Extension = newExtension()
 			if err := c.Read(newFile(t, "okara.hcl", block[2])); err != nil {
 				t.Errorf("%s, %s: %v", page, block[1], err)
 			}

@@ -5,12 +5,20 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances"
 	"github.com/seed-141914ff/okara/instances/commands"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// addInstances adds the commands of instances. The rest of okara's commands do without
-// them: with another body here nothing of the tree imports that platform.
+// This file alone knows of the platform of instances: with other bodies here okara is
+// its core.
+
+// newExtension is what settings of a server have beside the core's.
+func newExtension() server.Extension { return instances.New() }
+
+// addInstances adds the commands of instances to the tree of okara, and to its command
+// "doctor".
 func addInstances(root, doctor *cobra.Command, reg *cli.Registries) {
 	commands.Add(root, doctor, reg)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/seed-141914ff/okara/instances"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -98,7 +97,7 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 // variables give, the registry among them.
 func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config string) (*server.Settings, error) {
 	s := server.Defaults()
-	s.Extension = instances.New()
+	s.Extension = newExtension()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	addServeFlags(flags, s)
 	var errs []error
