@@ -5,7 +5,7 @@ package instances
 import (
 	"fmt"
 
-	"github.com/seed-141914ff/okara/instances/ledger"
+	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 

@@ -31,7 +31,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/api
 	!instances/internal/portalclient
 	!instances/internal/workspaceclient
-	!instances/ledger
+	!instances/internal/ledger
 	!instances/lifecycle
 	!instances/pages
 	!instances/portal
@@ -352,7 +352,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 	internal/syntax
 	internal/upstream
 	internal/web
-	instances/ledger
+	instances/internal/ledger
 	instances/lifecycle
 	instances/pages
 	instances/portal
@@ -364,7 +364,7 @@ instances/settings: the blocks of a file that are about instances, and what they
 	internal/addr
 	internal/syntax
 	internal/text
-instances/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
+instances/internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci
 	oci/artifact
 	statebackend
@@ -402,7 +402,7 @@ instances/commands: commands of instances, templates and workspaces; what they s
 	instances/api
 	instances/internal/portalclient
 	instances/internal/workspaceclient
-	instances/ledger
+	instances/internal/ledger
 	instances/lifecycle
 	instances/portal
 	instances/run
