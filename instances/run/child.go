@@ -178,7 +178,7 @@ func (c *child) open() error {
 		return err
 	}
 	if sealer == nil {
-		c.report = c.report.inClear(o.Spec.Sensitive)
+		c.report = c.report.InClear(o.Spec.Sensitive)
 	}
 	so := statebackend.Options{
 		LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true, DigestDeletes: o.Registry.BuiltIn,
@@ -203,7 +203,7 @@ func (c *child) locked(ctx context.Context) error {
 	beside.Go(func() { c.watch(ctx) })
 	beside.Go(func() { c.guard(ctx) })
 	beside.Go(func() {
-		_ = c.log.push(ctx, c.pace.push, func(ctx context.Context, b []byte) error { return c.repo.PutLog(ctx, attemptOf(c.Order.Spec.Ref), b) })
+		_ = c.log.push(ctx, c.pace.push, func(ctx context.Context, b []byte) error { return c.repo.PutLog(ctx, AttemptOf(c.Order.Spec.Ref), b) })
 	})
 	timeout := cmp.Or(c.Order.Spec.Limits.Timeout, defaultTimeout)
 	defer time.AfterFunc(timeout, func() {
@@ -338,12 +338,12 @@ func (c *child) putResult(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	kept, err := json.Marshal(c.report.inClear(c.Order.Spec.Sensitive))
+	kept, err := json.Marshal(c.report.InClear(c.Order.Spec.Sensitive))
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
 	local := files.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
-	a := attemptOf(c.Order.Spec.Ref)
+	a := AttemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
 		files := artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}
 		c.unlisted = false // what is written now may be there although nobody answers

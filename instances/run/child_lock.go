@@ -80,12 +80,12 @@ type attemptNote struct {
 }
 
 // changes reports whether the attempt may change something.
-func (s Spec) changes() bool {
-	return s.Ref.Kind == lifecycle.RunApply || s.Ref.Kind == lifecycle.RunDestroy
+func (o *Order) changes() bool {
+	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
 }
 
 func (c *child) writeNote(ctx context.Context, module string) error {
-	if !c.Order.Spec.changes() {
+	if !c.Order.changes() {
 		return nil
 	}
 	n := attemptNote{LockID: LockID(c.Order.Spec.Ref), Module: module}

@@ -63,7 +63,7 @@ func TestPlanted(t *testing.T) {
 	if r.Plan == "" {
 		t.Fatalf("%+v\n%s", r, log)
 	}
-	approved, tag := r.Plan, attemptOf(s.Ref).RunTag()
+	approved, tag := r.Plan, AttemptOf(s.Ref).RunTag()
 	for _, kind := range []string{"folder", "file", "fifo", "device", "hard"} {
 		for keep, all := range map[string][]string{"1": {"made", "approved"}, "": {""}} {
 			for _, approve := range all {

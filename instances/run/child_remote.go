@@ -26,28 +26,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// StateTFE says that the tool has its state at the server, by tfe.v2, as it has on
-// the machine of a person: it locks there, and writes there.
-const StateTFE = "tfe"
-
-// Remote is what a run of a workspace has beside what a run of an instance has.
-type Remote struct {
-	Organization string `json:"organization"`
-	Workspace    string `json:"workspace"`
-	RunID        string `json:"run_id"`          // as tfe.v2 has it
-	Input        string `json:"input,omitempty"` // digest of its [RemoteInput]; "": none
-	Destroy      bool   `json:"destroy,omitempty"`
-	RefreshOnly  bool   `json:"refresh_only,omitempty"`
-	NoRefresh    bool   `json:"no_refresh,omitempty"`
-}
-
-// RemoteInput is what a person gave for one run.
-type RemoteInput struct {
-	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	Targets   []string                   `json:"targets,omitempty"`
-	Replace   []string                   `json:"replace,omitempty"`
-}
-
 // remote reports whether the run is one of a workspace.
 func (o *Order) remote() bool { return o.Spec.State == StateTFE }
 

@@ -110,7 +110,7 @@ func TestRemotePlan(t *testing.T) {
 	// The apply runs exactly this plan, without the files of values that the plan has.
 	tr.uploaded(map[string]string{"stub.json": script(stubScript{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}})["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
 	tr.order.Spec.Ref.Kind = lifecycle.RunApply
-	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, attemptOf(tr.order.Spec.Ref).RunTag()
+	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, AttemptOf(tr.order.Spec.Ref).RunTag()
 	got, log = tr.run()
 	if got.Outcome != lifecycle.Done || !strings.HasSuffix(log, "Apply complete!\n") || !strings.Contains(log, "files [okara_override.tf.json stub.json]") || strings.Contains(log, "-var-file") {
 		t.Errorf("report %+v\n%s", got, log)

@@ -90,7 +90,7 @@ func (c *child) makeFolders() error {
 
 // linkErrored lets a state that cannot be stored outlive the folder of the tool.
 func (c *child) linkErrored(module string) error {
-	if !c.Order.Spec.changes() {
+	if !c.Order.changes() {
 		return nil
 	}
 	return c.Order.dir.LinkErrored(module)

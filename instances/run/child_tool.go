@@ -63,7 +63,7 @@ func (c *child) steps(ctx context.Context, p prepared) error {
 func (c *child) stillHeld(ctx context.Context) error {
 	list, err := c.lock.List(ctx)
 	if err == nil {
-		c.unlisted = !list.Has(attemptOf(c.Order.Spec.Ref).RunTag())
+		c.unlisted = !list.Has(AttemptOf(c.Order.Spec.Ref).RunTag())
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (o *Order) commandLine(c toolCommand, infoFD int) []string {
 }
 
 func (o *Order) execArgs() []string {
-	args := []string{"--file-size", strconv.FormatInt(o.Spec.Limits.scratch(), 10)}
+	args := []string{"--file-size", strconv.FormatInt(o.maxScratch(), 10)}
 	if m := o.Spec.Limits.Memory; m > 0 {
 		args = append(args, "--memory", strconv.FormatInt(m, 10))
 	}

@@ -14,7 +14,7 @@ const defaultScratch = 2 << 30
 // runs, where the kernel does not bound it.
 const scratchTime = 2 * time.Second
 
-func (l Limits) scratch() int64 { return cmp.Or(l.Scratch, defaultScratch) }
+func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
 
 // checkScratch refuses to go on where the tool wrote as much as it may.
-func (o *Order) checkScratch() error { return o.dir.Check(o.Spec.Limits.scratch()) }
+func (o *Order) checkScratch() error { return o.dir.Check(o.maxScratch()) }

@@ -456,8 +456,8 @@ var errPlace = errors.New("no namespace could be made for the run")
 
 // place is what its process finds.
 func (o *Order) place() sandbox.PlaceOptions {
-	p := sandbox.PlaceOptions{Size: o.Spec.Limits.scratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.Isolation.Show}
-	if o.Spec.changes() {
+	p := sandbox.PlaceOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.Isolation.Show}
+	if o.changes() {
 		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
 	}
 	return p

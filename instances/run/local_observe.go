@@ -256,7 +256,7 @@ func (l *Local) storeResult(ctx context.Context, s Spec, folder string) (Status,
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Status{}, err
 	}
-	err = repo.PutRun(ctx, attemptOf(s.Ref), artifact.RunFiles{Result: b, Log: log})
+	err = repo.PutRun(ctx, AttemptOf(s.Ref), artifact.RunFiles{Result: b, Log: log})
 	switch {
 	case errors.Is(err, oci.ErrExists):
 		return Status{}, nil // and that was not believed
@@ -404,7 +404,7 @@ func (l *Local) storedLog(ctx context.Context, s Spec) ([]byte, error) {
 	if !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrCorrupt) {
 		return nil, err
 	}
-	b, err := repo.Log(ctx, attemptOf(s.Ref))
+	b, err := repo.Log(ctx, AttemptOf(s.Ref))
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil // nothing was written yet
 	}

@@ -28,11 +28,11 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"no capability of another user", "limits_linux.go", `unix.PR_CAPBSET_DROP, c,`, `unix.PR_CAPBSET_READ, c,`, own, "TestOwnUser"},
 		{"no new privileges of another user", "limits_linux.go", `unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))`, `nil)`, own, "TestOwnUser"},
 		{"no link on the way in", "limits_linux.go", `unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS`, `0`, own, "TestEnter"},
-		{"the size of files", "isolation.go", `"--file-size", strconv.FormatInt(o.Spec.Limits.scratch(), 10)`, `"--file-size", strconv.FormatInt(1<<40, 10)`, own, "TestLimits"},
+		{"the size of files", "isolation.go", `"--file-size", strconv.FormatInt(o.maxScratch(), 10)`, `"--file-size", strconv.FormatInt(1<<40, 10)`, own, "TestLimits"},
 		{"nothing that was left open", "process_tool_linux.go", `unix.CloseRange(3,`, `unix.CloseRange(1<<30,`, own, "TestSandboxFiles"},
 		{"no keys of the server", "limits_linux.go", `if err := leaveKeys(); err != nil {`, `if err := error(nil); err != nil {`, own, "TestKeyring"},
 		{"uploads that encrypt", "child_remote.go", `if !o.AllowEncryption {`, `if false {`, own, "TestRemoteEncryption"},
-		{"states of applies alone", "child_lock.go", "if !c.Order.Spec.changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", own, "TestErroredOfPlans"},
+		{"states of applies alone", "child_lock.go", "if !c.Order.changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", own, "TestErroredOfPlans"},
 		{"what runs is not tidied", "local_folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `m.At >= asOf.Unix() {`, own, "TestTidy"},
 		{"what began since is not tidied", "local_folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `l.running(dir, m) {`, own, "TestTidy"},
 		{"no names afterwards", dir, `if w.begun.Load() {

@@ -3,21 +3,10 @@
 package run
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"io"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
-
-// LockID is the id of the lock that an attempt takes: who finds it lost takes
-// the lock over by that id, see [Spec.Took].
-func LockID(r lifecycle.Ref) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", r.ID, r.N, r.Attempt, r.Nonce))
-	return hex.EncodeToString(sum[:16])
-}
 
 // toolCommand is one command of the tool.
 type toolCommand struct {

@@ -172,7 +172,7 @@ func (t *tool) watchScratch() {
 			}
 			continue
 		}
-		if err := t.o.dir.Check(2 * t.o.Spec.Limits.scratch()); err != nil {
+		if err := t.o.dir.Check(2 * t.o.maxScratch()); err != nil {
 			t.fail(errors.Join(err, t.Kill()))
 			return
 		}

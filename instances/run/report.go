@@ -43,8 +43,8 @@ type Report struct {
 	Ended     time.Time `json:"ended,omitzero"`
 }
 
-// inClear is the report without what only a sealed one may keep.
-func (r Report) inClear(sensitive []string) Report {
+// InClear is the report without what only a sealed one may keep.
+func (r Report) InClear(sensitive []string) Report {
 	r.Variables = maps.Clone(r.Variables)
 	maps.DeleteFunc(r.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(sensitive, name) })
 	return r
@@ -62,7 +62,7 @@ func (r Report) Result() lifecycle.Result {
 // oci.ErrCorrupt if what is there does not repeat its nonce. The files give its
 // log and its plan.
 func ReadReport(ctx context.Context, i artifact.InstanceRepo, ref lifecycle.Ref) (Report, artifact.RunResult, error) {
-	files, err := i.Run(ctx, attemptOf(ref))
+	files, err := i.Run(ctx, AttemptOf(ref))
 	if err != nil {
 		return Report{}, files, err
 	}
@@ -76,6 +76,7 @@ func ReadReport(ctx context.Context, i artifact.InstanceRepo, ref lifecycle.Ref)
 	return r, files, nil
 }
 
-func attemptOf(r lifecycle.Ref) artifact.Attempt {
+// AttemptOf is how records name an attempt.
+func AttemptOf(r lifecycle.Ref) artifact.Attempt {
 	return artifact.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
 }

@@ -4,7 +4,10 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -33,6 +36,35 @@ type Spec struct {
 	State       string                     `json:"state,omitempty"`    // where the tool has its state: "", this attempt serves it; [StateTFE]
 	Remote      *Remote                    `json:"remote,omitempty"`   // of StateTFE
 	Limits      Limits                     `json:"limits"`
+}
+
+// StateTFE says that the tool has its state at the server, by tfe.v2, as it has on
+// the machine of a person: it locks there, and writes there.
+const StateTFE = "tfe"
+
+// Remote is what a run of a workspace has beside what a run of an instance has.
+type Remote struct {
+	Organization string `json:"organization"`
+	Workspace    string `json:"workspace"`
+	RunID        string `json:"run_id"`          // as tfe.v2 has it
+	Input        string `json:"input,omitempty"` // digest of its [RemoteInput]; "": none
+	Destroy      bool   `json:"destroy,omitempty"`
+	RefreshOnly  bool   `json:"refresh_only,omitempty"`
+	NoRefresh    bool   `json:"no_refresh,omitempty"`
+}
+
+// RemoteInput is what a person gave for one run.
+type RemoteInput struct {
+	Variables map[string]json.RawMessage `json:"variables,omitempty"`
+	Targets   []string                   `json:"targets,omitempty"`
+	Replace   []string                   `json:"replace,omitempty"`
+}
+
+// LockID is the id of the lock that an attempt takes: who finds it lost takes
+// the lock over by that id, see [Spec.Took].
+func LockID(r lifecycle.Ref) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", r.ID, r.N, r.Attempt, r.Nonce))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Limits bound one attempt.

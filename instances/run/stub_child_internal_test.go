@@ -85,7 +85,7 @@ func stubChild(args []string) error {
 	if do.Unanswered {
 		return os.WriteFile(filepath.Join(o.Scratch, resultFile), b, 0o600)
 	}
-	return repo.PutRun(context.Background(), attemptOf(o.Spec.Ref), artifact.RunFiles{Result: b, Log: []byte("the whole log")})
+	return repo.PutRun(context.Background(), AttemptOf(o.Spec.Ref), artifact.RunFiles{Result: b, Log: []byte("the whole log")})
 }
 
 // stubOrder is what a stub does, in this order.
