@@ -73,7 +73,7 @@ fuzz:
 		(cd "$${f%:*}" && go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x .) || exit 1; done
 interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
-		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
+		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara ./instances/commands && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
 	OKARA_TEST_FAULTS=1 go test -count=1 -run 'TestTofuFaultMatrix' -v ./cmd/okara
 	cd internal/e2e && OKARA_TEST_SERVERS=200 go test -count=1 -timeout 6h -run 'TestServers' -v .
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
@@ -88,7 +88,7 @@ interop-kube: build $(TOFU) # ten minutes of builds at first
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && \
 		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
 mutants: # one guard after another is taken from the sandbox of runs and the machine of instances; then a million random steps of it
-	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/run
+	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/internal/localexec
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/lifecycle
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./instances/lifecycle
 year: # a year of hourly applies and daily publishes, with kill -9

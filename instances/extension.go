@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/pages"
-	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -64,7 +64,7 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 		return refused("a server of role runner has no tfe.v2\nhint: leave out runs here; it belongs to the servers of role all")
 	}
 	for _, x := range e.blocks.Executors {
-		if x.Name == settings.LocalExecutor && x.Isolation == run.NoIsolation {
+		if x.Name == settings.LocalExecutor && x.Isolation == localexec.NoIsolation {
 			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" whoever may run plans here could read the keys of this server, and what other runs have\n"+
 				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
+	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -54,12 +55,12 @@ type launcher struct {
 	metrics    *portal.Metrics
 	templates  *portal.Templates
 	reconciler *portal.Reconciler
-	executor   *run.Local
+	executor   *localexec.Local
 	queue      *jobs.Queue // of notices; nil: nobody is told
 	socket     *runRegistry
 
-	guard *access.Guard // of the front-end
-	at    run.Server    // where runs find it, without a token
+	guard *access.Guard    // of the front-end
+	at    localexec.Server // where runs find it, without a token
 }
 
 // newLauncher returns what launches instances, which does nothing yet.
@@ -83,7 +84,7 @@ func newLauncher(ctx context.Context, e *Extension, b server.Base) (*launcher, e
 	if b.BuiltIn != nil {
 		l.socket = &runRegistry{registry: b.BuiltIn, layout: b.Layout, keys: keys, now: time.Now}
 	}
-	if l.executor, err = run.NewLocal(ctx, l.localOptions()); err != nil {
+	if l.executor, err = localexec.NewLocal(ctx, l.localOptions()); err != nil {
 		return nil, syntax.WrongAt(e.blocks.Executors[0].Range, err)
 	}
 	return l, l.notices()
@@ -255,7 +256,7 @@ func (l *launcher) listening(at, ca string) error {
 	if err != nil {
 		return err
 	}
-	l.at = run.Server{URL: strings.TrimSuffix(public, "/"), Host: u.Host, Mirror: u.Scheme == "https"}
+	l.at = localexec.Server{URL: strings.TrimSuffix(public, "/"), Host: u.Host, Mirror: u.Scheme == "https"}
 	if l.base.Settings.Hostname != "" {
 		l.at.Host = l.base.Settings.Hostname
 	}
@@ -335,8 +336,8 @@ func (l *launcher) answerRuns(ctx context.Context) error {
 }
 
 // order is what the child of one attempt needs beside the spec.
-func (l *launcher) order(ctx context.Context, s run.Spec) (run.Order, error) {
-	o := run.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption}
+func (l *launcher) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
+	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
 		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,
@@ -371,9 +372,9 @@ const afterLimit = time.Hour
 
 // registry is how the child reaches it: the built-in one by the socket, any other
 // one with this server's credential.
-func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, error) {
+func (l *launcher) registry(ctx context.Context, s run.Spec) (localexec.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
-	out := run.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
+	out := localexec.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
 	if l.base.Layout.Prefix != "" {
 		out.Prefix += "/" + l.base.Layout.Prefix
 	}
@@ -419,12 +420,12 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, erro
 }
 
 // localOptions are what the executor needs.
-func (l *launcher) localOptions() run.LocalOptions {
+func (l *launcher) localOptions() localexec.LocalOptions {
 	e := l.o.Executor
-	o := run.LocalOptions{
+	o := localexec.LocalOptions{
 		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
 		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
-		Credentials: map[string]run.Credential{}, Order: l.order,
+		Credentials: map[string]localexec.Credential{}, Order: l.order,
 		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
 			r, err := l.repo(s)
 			return artifact.InstanceRepo{Repo: r, Sealer: l.base.Env.States.Sealer}, err
@@ -438,10 +439,10 @@ func (l *launcher) localOptions() run.LocalOptions {
 		},
 	}
 	for _, uid := range e.Users {
-		o.Users = append(o.Users, run.User{UID: uid, GID: uid})
+		o.Users = append(o.Users, localexec.User{UID: uid, GID: uid})
 	}
 	for _, c := range l.o.Credentials {
-		o.Credentials[c.Name] = run.Credential{EnvFrom: c.EnvFrom, Files: c.Files, Command: c.Command}
+		o.Credentials[c.Name] = localexec.Credential{EnvFrom: c.EnvFrom, Files: c.Files, Command: c.Command}
 	}
 	return o
 }

@@ -7,20 +7,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
-	runs "github.com/seed-141914ff/okara/instances/run"
 )
 
 // newInstanceExec is what a run of an instance starts the tool with, inside its
 // sandbox: it has no other use.
 func newInstanceExec() *cobra.Command {
-	var o runs.ExecOptions
+	var o localexec.ExecOptions
 	cmd := &cobra.Command{
 		Use:    "instance-exec [flags] -- PROGRAM [ARG...]",
 		Short:  "Limit this process and become another program",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
-		RunE:   func(_ *cobra.Command, args []string) error { return runs.Exec(o, args, os.Environ()) },
+		RunE:   func(_ *cobra.Command, args []string) error { return localexec.Exec(o, args, os.Environ()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Base, "base", "", "`FOLDER` that --dir is in")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	runs "github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
@@ -26,7 +26,7 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := runs.Harden(); err != nil {
+			if err := localexec.Harden(); err != nil {
 				return err
 			}
 			b, err := io.ReadAll(io.LimitReader(a.In, maxOrder+1))
@@ -36,14 +36,14 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 			if len(b) > maxOrder {
 				return errors.New("the order of a run is too large")
 			}
-			order, err := runs.ReadOrder(b)
+			order, err := localexec.ReadOrder(b)
 			if err != nil {
 				return err
 			}
 			if len(order.Ask) > 0 {
-				return runs.Answer(order, os.Environ(), a.Out)
+				return localexec.Answer(order, os.Environ(), a.Out)
 			}
-			return runs.Child(cmd.Context(), runs.ChildOptions{Order: order, Getenv: a.Getenv, UserAgent: a.UserAgent()})
+			return localexec.Child(cmd.Context(), localexec.ChildOptions{Order: order, Getenv: a.Getenv, UserAgent: a.UserAgent()})
 		},
 	}
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package run executes tofu once for an instance: the specification of a run,
-// the executor on this machine and the child that it starts.
+// Package run is the contract between who drives attempts of runs and what executes
+// them: the specification of an attempt, what an executor is, and the report that an
+// attempt leaves in the registry. The executor on one machine is
+// instances/internal/localexec; the operator has one that uses Flux.
 package run

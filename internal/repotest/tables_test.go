@@ -9,9 +9,7 @@ const mounts = `
 cmd/okara: it mounts the platform; tests of both as one program
 	instances
 	instances/commands
-	instances/lifecycle
 	instances/portaltest
-	instances/run
 	instances/settings
 internal/access: tests of sessions against an issuer
 	instances/portaltest
@@ -35,6 +33,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/lifecycle
 	!instances/pages
 	!instances/portal
+	!instances/internal/localexec
 	!instances/run
 	!instances/internal/sandbox
 	!internal/cache
@@ -321,7 +320,7 @@ instances/lifecycle: the life of instances is a pure machine, without input or o
 	internal/syntax
 	internal/text
 instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
-instances/run: one run of the tool; whether its attempt is still named comes in as a func
+instances/internal/localexec: one run of the tool on this machine; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact
 	statebackend
@@ -333,9 +332,14 @@ instances/run: one run of the tool; whether its attempt is still named comes in 
 	internal/envelope
 	internal/httpserve
 	instances/lifecycle
+	instances/run
 	internal/text
 	internal/states
 	instances/internal/sandbox
+instances/run: what an executor is, and what an attempt leaves in the registry
+	instances/lifecycle
+	oci
+	oci/artifact
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
 	oci
 	oci/artifact
@@ -353,6 +357,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 	internal/upstream
 	internal/web
 	instances/internal/ledger
+	instances/internal/localexec
 	instances/lifecycle
 	instances/pages
 	instances/portal
@@ -403,9 +408,9 @@ instances/commands: commands of instances, templates and workspaces; what they s
 	instances/internal/portalclient
 	instances/internal/workspaceclient
 	instances/internal/ledger
+	instances/internal/localexec
 	instances/lifecycle
 	instances/portal
-	instances/run
 	instances/internal/sandbox
 	internal/addr
 	internal/catalog

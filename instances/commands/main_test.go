@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commands
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+// TestMain lets a test start okara, of which it has the commands of this package, and
+// a server that is killed.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"okara": okaraMain, "runs-server": runsServerMain})
+}
+
+func okaraMain() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+	os.Exit(cli.Run(ctx, a, newRoot, os.Args[1:]))
+}

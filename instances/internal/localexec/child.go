@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// ChildOptions are those of [Child].
+type ChildOptions struct {
+	Order Order
+	// Named asks the ledger what it says of this attempt. Nil reads the ledger of the
+	// order.
+	Named func(ctx context.Context, ref lifecycle.Ref) (Standing, error)
+	// Getenv reads what is passed on to the tool: proxies and certificates; required.
+	Getenv    func(string) string
+	UserAgent string
+}
+
+// Child executes one attempt to its end: it takes the lock of the state, serves
+// the state to the tool, and leaves log and result in the repository of the
+// instance. How the tool ended is in the result; an error means that there is
+// none. A cancelled ctx ends the attempt in order.
+func Child(ctx context.Context, o ChildOptions) error {
+	return newChild(o, pace{}).run(ctx)
+}
+
+// Standing is what the ledger says of an attempt.
+type Standing struct {
+	Named  bool   // it is the one that counts
+	Cancel string // why it is to end early; "": it is not
+	Force  bool   // and at once
+}
+
+// pace is how long the steps of a child may take; zero fields have defaults.
+type pace struct {
+	lease   time.Duration // of the lock
+	held    time.Duration // for how long somebody else's lock is waited for
+	poll    time.Duration // between two looks at ledger and lock
+	persist time.Duration // for how long the last write and the result are repeated
+	pause   time.Duration // the longest, between two attempts
+	grace   time.Duration // between interrupt and kill
+	push    time.Duration // between two copies of the log
+}
+
+func (p pace) withDefaults() pace {
+	return pace{
+		lease: cmp.Or(p.lease, 10*time.Minute), held: cmp.Or(p.held, time.Minute), poll: cmp.Or(p.poll, 30*time.Second),
+		persist: cmp.Or(p.persist, 15*time.Minute), pause: cmp.Or(p.pause, 10*time.Second),
+		grace: cmp.Or(p.grace, 5*time.Minute), push: cmp.Or(p.push, 30*time.Second),
+	}
+}
+
+// Limits where a spec says nothing.
+const (
+	defaultTimeout = 30 * time.Minute
+	defaultLog     = 16 << 20
+)
+
+// operation is what the lock and the versions of a run say that they are of.
+const operation = "instance-run"
+
+type child struct {
+	ChildOptions
+	pace pace
+	// start starts a command of the tool.
+	start func(toolCommand) (startedTool, error)
+
+	repo  artifact.InstanceRepo
+	store *statebackend.Store
+	lock  *statebackend.Lock
+	lost  time.Time // when the attempt began whose lock was taken over; zero: none was
+	masks *masks
+	log   *runLog
+	stop  *stopper
+
+	mu       sync.Mutex // guards the fields below
+	failures []error    // of the facade
+	stored   bool       // a state was
+	head     *written   // the last one, if it is small; nil: it is to be read
+
+	report   run.Report
+	unlisted bool   // under the lock no tag list had a result of the attempt
+	replaced int    // resources that the plan makes again
+	plan     []byte // sealed with the result
+	lockFile []byte // the dependency lock file that init left, if it is new
+	input    run.RemoteInput
+}
+
+func newChild(o ChildOptions, p pace) *child {
+	c := &child{ChildOptions: o, pace: p.withDefaults(), stop: newStopper()}
+	c.start = func(t toolCommand) (startedTool, error) { return c.Order.startTool(t) }
+	if c.Named == nil {
+		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named
+	}
+	c.masks = newMasks(o.Order.secrets())
+	s := o.Order.Spec
+	c.report = run.Report{
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables, Resources: -1, Started: time.Now().UTC(),
+	}
+	return c
+}
+
+// errNotNamed ends an attempt of which the ledger knows nothing: nobody reads a
+// result.
+var errNotNamed = errors.New("the ledger does not name this attempt")
+
+func (c *child) run(ctx context.Context) (err error) {
+	if err := c.open(); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	c.log = newRunLog(c.masks, int(cmp.Or(c.Order.Spec.Limits.Log, defaultLog)), file)
+	if c.Order.remote() {
+		c.log.grow()
+	}
+	defer c.stop.obey()()
+	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was told to end") })()
+	ctx = context.WithoutCancel(ctx) // what is begun is ended in order
+	err = c.takeLock(ctx)
+	if err == nil {
+		err = c.locked(ctx)
+	}
+	if errors.Is(err, errNotNamed) {
+		return c.unlock(ctx)
+	}
+	c.finish(ctx, err)
+	return errors.Join(c.putResult(ctx), c.unlock(ctx))
+}
+
+// logFile and resultFile of a scratch folder are what the registry has, for
+// readers on this machine, and where it does not answer.
+const (
+	logFile    = "log"
+	resultFile = "result.json"
+)
+
+func (c *child) open() error {
+	if c.store != nil { // by a test, over a registry that fails
+		return nil
+	}
+	o := &c.Order
+	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
+		return fmt.Errorf("preparing the run: %w", err)
+	}
+	if err := o.open(); err != nil {
+		return err
+	}
+	repo, err := o.OpenRepo(o.Spec.Repository, c.UserAgent)
+	if err != nil {
+		return err
+	}
+	sealer, err := o.Sealer()
+	if err != nil {
+		return err
+	}
+	if sealer == nil {
+		c.report = c.report.InClear(o.Spec.Sensitive)
+	}
+	so := statebackend.Options{
+		LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true, DigestDeletes: o.Registry.BuiltIn,
+	}
+	c.repo = artifact.InstanceRepo{Repo: repo}
+	if sealer != nil {
+		so.Sealer, c.repo.Sealer = sealer, sealer
+	}
+	c.store = statebackend.New(repo, so)
+	return nil
+}
+
+// locked is what is done under the lock.
+func (c *child) locked(ctx context.Context) error {
+	if err := c.mayGoOn(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	beside.Go(func() { c.watch(ctx) })
+	beside.Go(func() { c.guard(ctx) })
+	beside.Go(func() {
+		_ = c.log.push(ctx, c.pace.push, func(ctx context.Context, b []byte) error {
+			return c.repo.PutLog(ctx, run.AttemptOf(c.Order.Spec.Ref), b)
+		})
+	})
+	timeout := cmp.Or(c.Order.Spec.Limits.Timeout, defaultTimeout)
+	defer time.AfterFunc(timeout, func() {
+		c.stop.ask(lifecycle.RunFailed, fmt.Sprintf("the run took longer than its limit of %s", timeout))
+	}).Stop()
+	return c.attempt(ctx)
+}
+
+// attempt is the run itself.
+func (c *child) attempt(ctx context.Context) (err error) {
+	spec := c.Order.Spec
+	if c.Order.remote() {
+		return c.remoteSteps(ctx)
+	}
+	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
+	if err := c.keepFork(ctx); err != nil {
+		return err
+	}
+	if err := c.storeLeftovers(ctx); err != nil {
+		return err
+	}
+	p, err := c.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	var server *bridge.HeldServer
+	err = c.Order.dir.Fill(profileFolder, func(dir string) (err error) {
+		server, err = bridge.ServeHeld(ctx, bridge.HeldOptions{
+			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.Order.dir.Seen(profileFolder)), Temp: c.Order.Scratch,
+			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.failed,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.env = append(p.env, server.Environment()...)
+	defer func() {
+		err = errors.Join(err, server.Close()) // it waits for a write under way
+		c.storeOwn(ctx)
+	}()
+	return c.steps(ctx, p)
+}
+
+// written is a state as it was stored.
+type written struct {
+	n     int64 // its version
+	state []byte
+}
+
+// maxWritten bounds the state that is kept for the end of a run, in bytes.
+const maxWritten = 4 << 20
+
+// wasStored hears of each state that is stored under the lock; nil: what it is
+// nobody says.
+func (c *child) wasStored(v statebackend.Version, state []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored, c.head = true, nil
+	if state != nil && len(state) <= maxWritten {
+		c.head = &written{v.N, state}
+	}
+}
+
+// last is the state as it is now.
+func (c *child) last(ctx context.Context) (state []byte, n int64, err error) {
+	c.mu.Lock()
+	w := c.head
+	c.mu.Unlock()
+	if w != nil {
+		return w.state, w.n, nil
+	}
+	state, v, err := c.lock.Get(ctx)
+	return state, v.N, err
+}
+
+// failed is told what the facade could not do. A lock that is lost ends the run:
+// what the tool changes from here on nobody records.
+func (c *child) failed(err error) {
+	c.mu.Lock()
+	c.failures = append(c.failures, err)
+	c.mu.Unlock()
+	c.log.line("okara: %s", text.Excerpt(states.Remedy(err)))
+	if errors.Is(err, statebackend.ErrLockLost) {
+		c.stop.ask(lifecycle.RunFailed, states.Remedy(err))
+	}
+}
+
+// existsRE is how providers say that what they are to make is there.
+var existsRE = regexp.MustCompile(`(?i)already[ _-]?exist`)
+
+// finish fills the report.
+func (c *child) finish(ctx context.Context, err error) {
+	r := &c.report
+	r.Outcome = lifecycle.Done
+	c.mu.Lock()
+	r.State = c.stored
+	failures := c.failures
+	c.mu.Unlock()
+	if err != nil {
+		r.Outcome = lifecycle.RunFailed
+		texts := []string{states.Remedy(err)}
+		if e, ok := errors.AsType[*stopError](err); ok {
+			r.Outcome = e.outcome
+		}
+		for _, f := range failures {
+			if !strings.Contains(texts[0], f.Error()) {
+				texts = append(texts, states.Remedy(f))
+			}
+		}
+		if !c.lost.IsZero() && existsRE.MatchString(texts[0]) {
+			texts[0] = text.Clip(texts[0], maxError/2)
+			texts = append(texts, fmt.Sprintf("an earlier attempt, begun at %s, was killed before it stored what it had just made\nhint: import what exists into the state, or remove it; then okara instance retry %s",
+				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))
+		}
+		r.Error = plainError(c.masks, texts...)
+		if _, said := errors.AsType[*toolError](err); !said && !(c.Order.remote() && r.Outcome == lifecycle.Held) {
+			c.log.line("okara: %s: %s", r.Outcome, r.Error)
+		}
+	}
+	if c.lock != nil && !c.Order.remote() {
+		c.collect(ctx)
+	}
+	c.log.end()
+	r.Ended = time.Now().UTC()
+}
+
+// putResult writes the result, again and again while the registry cannot be
+// reached. It also lies, in clear, in the scratch folder.
+func (c *child) putResult(ctx context.Context) error {
+	b, err := json.Marshal(c.report)
+	if err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	kept, err := json.Marshal(c.report.InClear(c.Order.Spec.Sensitive))
+	if err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	local := files.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
+	a := run.AttemptOf(c.Order.Spec.Ref)
+	err = c.persistently(ctx, func() error {
+		files := artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}
+		c.unlisted = false // what is written now may be there although nobody answers
+		err := c.repo.PutRun(ctx, a, files)
+		if errors.Is(err, oci.ErrExists) {
+			_, err = c.repo.Run(ctx, a) // ours, if an answer was lost
+		}
+		return err
+	})
+	return errors.Join(err, local)
+}
+
+// unlock ends the lock, if there is one.
+func (c *child) unlock(ctx context.Context) error {
+	if c.lock == nil {
+		return nil
+	}
+	return c.persistently(ctx, func() error { return c.lock.Unlock(ctx) })
+}
+
+// persistently repeats what fails for want of the registry.
+func (c *child) persistently(ctx context.Context, do func() error) error {
+	begin := time.Now()
+	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
+		err := do()
+		if err == nil || !oci.Passing(err) || time.Since(begin)+pause > c.pace.persist || text.Wait(ctx, pause) != nil {
+			return err
+		}
+	}
+}

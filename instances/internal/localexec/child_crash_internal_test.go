@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// through sends what the child sends to the registry through a transport.
+func (tr *trial) through(c *child, via http.RoundTripper) {
+	tr.t.Helper()
+	if err := c.open(); err != nil {
+		tr.t.Fatal(err)
+	}
+	repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{Transport: via, SinglePost: c.Order.Registry.BuiltIn, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	c.repo.Repo = repo
+	c.store = statebackend.New(repo, statebackend.Options{
+		Sealer: tr.repo.Sealer, LockTTL: c.pace.lease, StrictReads: true, DigestDeletes: c.Order.Registry.BuiltIn,
+	})
+}
+
+// waitFor waits until a file is there.
+func waitFor(t *testing.T, name string) {
+	t.Helper()
+	for {
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("the test ended while it waited for " + name)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// outage is a registry that does not answer while down is set.
+type outage struct{ down atomic.Bool }
+
+func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
+	if o.down.Load() {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, errors.New("no route to host")
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestChildOutage takes the registry away in mid-apply, and at the end: the last
+// state and the result are written when it is back.
+func TestChildOutage(t *testing.T) {
+	dir := t.TempDir()
+	mark, gone := filepath.Join(dir, "mark"), filepath.Join(dir, "gone")
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {
+		{State: state(1, 1)}, {Mark: mark}, {Await: gone}, {State: state(2, 2)}, {Print: stubApplied},
+	}}))
+	var o outage
+	c := tr.next()
+	tr.through(c, &o)
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(t.Context()) }()
+	waitFor(t, mark)
+	o.down.Store(true)
+	if err := os.WriteFile(gone, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { o.down.Store(false) })
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if r, log := tr.result(); r.Outcome != lifecycle.Done || r.Resources != 2 {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+	tr.wantState(state(2, 2))
+	tr.free()
+}
+
+// TestChildResultRepeated fails each write of the result, before and after it took
+// effect.
+func TestChildResultRepeated(t *testing.T) {
+	for name, act := range map[string]ocitest.Act{"before": ocitest.FailBefore, "after": ocitest.FailAfter} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}}}))
+			c := tr.next()
+			tr.through(c, &ocitest.Fault{Times: 2, Do: act, Match: func(r *http.Request) bool {
+				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/run-abc-1-1")
+			}})
+			if err := c.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := tr.result(); r.Outcome != lifecycle.Done || r.Resources != 1 {
+				t.Errorf("report %+v", r)
+			}
+			tr.free()
+		})
+	}
+}
+
+// TestChildLease cuts the child off until its lease is nearly over: the tool is
+// interrupted, and killed if it does not end.
+func TestChildLease(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Deaf: true}}}))
+	tr.pace.lease, tr.pace.grace = 12*time.Second, time.Hour // a busy machine renews it in half of that
+	var o outage
+	c := tr.next()
+	tr.through(c, &o)
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(t.Context()) }()
+	waitFor(t, mark)
+	o.down.Store(true)
+	<-c.stop.killed
+	o.down.Store(false)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if r, log := tr.result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "no sign of life") || r.Resources != 1 {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+}
+
+// TestChildForced takes the lock away while the tool applies. What it stores then
+// is beside the current version; the next attempt brings it back, unless somebody
+// wrote since.
+func TestChildForced(t *testing.T) {
+	for _, meanwhile := range []bool{false, true} {
+		mark := filepath.Join(t.TempDir(), "mark")
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: state(2, 2)}}}))
+		forced := make(chan error, 1)
+		go func() {
+			waitFor(t, mark)
+			forced <- errors.Join(tr.force(meanwhile), os.Remove(mark))
+		}()
+		r, log := tr.run()
+		if err := <-forced; err != nil {
+			t.Fatal(err)
+		}
+		if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "taken over") {
+			t.Errorf("report %+v\n%s", r, log)
+		}
+		tr.module(script(stubScript{"apply": {{Read: true}}}))
+		tr.order.Spec.Took = run.LockID(tr.order.Spec.Ref)
+		r, log = tr.run()
+		if meanwhile {
+			if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "okara state diff") {
+				t.Errorf("report %+v\n%s", r, log)
+			}
+			tr.wantState(state(5, 0))
+			continue
+		}
+		if r.Outcome != lifecycle.Done || r.Resources != 2 { // brought back, or found by who took the lock
+			t.Errorf("report %+v\n%s", r, log)
+		}
+		tr.free()
+	}
+}
+
+// force ends the lock of the last attempt, and takes it for a moment.
+func (tr *trial) force(write bool) error {
+	ctx := context.Background()
+	if err := tr.store.ForceUnlock(ctx, "default", run.LockID(tr.order.Spec.Ref)); err != nil {
+		return err
+	}
+	return tr.store.Hold(ctx, "default", statebackend.LockInfo{Who: "anna"}, func(l *statebackend.Lock) error {
+		if !write {
+			return nil
+		}
+		_, err := l.Put(ctx, []byte(state(5, 0)))
+		return err
+	})
+}
+
+// TestChildAlreadyExists: what a lost attempt made and could not store is explained
+// where the provider refuses to make it again, with the time; elsewhere nothing is.
+func TestChildAlreadyExists(t *testing.T) {
+	for _, took := range []bool{true, false} {
+		text := "a VPC of this name already exists " + strings.Repeat("x", maxError)
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{Print: stubError("creating", text)}, {Exit: 1}}}))
+		want := ""
+		if took {
+			lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(tr.order.Spec.Ref)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.order.Spec.Took = run.LockID(tr.order.Spec.Ref)
+			want = "begun at " + lock.Info().Created.UTC().Format(time.RFC3339)
+		}
+		r, _ := tr.run()
+		if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "already exists") || took != strings.Contains(r.Error, "earlier attempt") || !strings.Contains(r.Error, want) {
+			t.Errorf("took over %v: %q, want %q", took, r.Error, want)
+		}
+	}
+}
+
+// TestChildLeftover stores the state that a killed attempt left on this machine,
+// if nobody knows more.
+func TestChildLeftover(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		left  string
+		since string // a state that somebody stored since
+		want  string // state of the end
+		log   string
+	}{
+		{name: "next", left: state(3, 2), want: state(3, 2), log: "could not store is now version"},
+		{name: "older", left: state(1, 2), want: state(1, 1), log: "may hold a newer state in"},
+		{name: "another lineage", left: strings.Replace(state(3, 2), `"l"`, `"m"`, 1), want: state(1, 1), log: "may hold a newer state in"},
+		{name: "no state", left: "{}", want: state(1, 1), log: "may hold a newer state in"},
+		{name: "somebody wrote", left: state(3, 2), since: state(2, 0), want: state(2, 0), log: "another run stored a state since"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}}}))
+			tr.run()
+			lost := filepath.Join(tr.dir, "1-1")
+			file := filepath.Join(lost, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile)
+			if err := os.WriteFile(file, []byte(tt.left), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if tt.since != "" {
+				if err := tr.store.Hold(t.Context(), "default", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+					_, err := l.Put(t.Context(), []byte(tt.since))
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tr.module(script(stubScript{}))
+			r, log := tr.run()
+			if r.Outcome != lifecycle.Done || !strings.Contains(log, tt.log) {
+				t.Errorf("report %+v\n%s", r, log)
+			}
+			tr.wantState(tt.want)
+			if _, err := os.Stat(file); (err == nil) == (tt.want == tt.left) {
+				t.Errorf("the file: %v", err)
+			}
+		})
+	}
+}
+
+// TestChildSecrets plants secrets in all that a child is given, and looks for them
+// in all that it leaves, in every form.
+func TestChildSecrets(t *testing.T) {
+	sent := &recorder{}
+	secrets := []string{"planted-in-environment", "planted in \"a file\"", "planted&in<variable>", "planted-run-token", "planted-masked"}
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{
+		"init":  {{Environ: true}, {Cat: "../../given/tofu.rc"}, {Cat: "../../given/files/key"}, {Cat: "../../given/variables.tfvars.json"}},
+		"plan":  {{Print: stubError("no", "the password planted&in<variable> is wrong: "+base64.StdEncoding.EncodeToString([]byte("u:"+secrets[2])))}, {Stderr: url.QueryEscape(secrets[1])}, {Stderr: secrets[4]}, {Exit: 1}},
+		"apply": {{State: state(1, 1)}},
+	}))
+	tr.order.StateKeys = "" // what is stored is to be read here
+	tr.repo.Sealer, tr.store = nil, statebackend.New(tr.repo.Repo, statebackend.Options{})
+	tr.order.Environment = map[string]string{"SOME_KEY": secrets[0]}
+	tr.order.Files = map[string][]byte{"key": []byte("first line\n" + secrets[1] + "\n")}
+	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`{"deep":["planted&in<variable>"]}`)}
+	tr.order.Spec.Sensitive = []string{"password"}
+	tr.order.Server = Server{URL: "https://127.0.0.1:1", Host: "okara.test", Token: secrets[3]}
+	tr.order.Masked = []string{secrets[4]}
+	c := tr.next()
+	tr.through(c, sent)
+	if err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, log := tr.result()
+	if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, masked) {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+	local, err := os.ReadFile(filepath.Join(tr.order.Scratch, resultFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(filepath.Join(tr.order.Scratch, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range secrets {
+		for _, form := range formsOf(s) {
+			for name, text := range map[string]string{"log": log, "local log": string(file), "local result": string(local), "requests": sent.text()} {
+				if strings.Contains(text, form) {
+					t.Errorf("%q is in the %s", form, name)
+				}
+			}
+		}
+	}
+	if !strings.Contains(sent.text(), "run-abc-1-1") {
+		t.Error("nothing was recorded")
+	}
+}
+
+// recorder keeps what is sent to a registry.
+type recorder struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (r *recorder) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.String()
+}
+
+func (r *recorder) add(b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.b.Write(b)
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		b, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(b))
+		r.add(b)
+	}
+	r.add([]byte(req.Method + " " + req.URL.String() + "\n"))
+	return http.DefaultTransport.RoundTrip(req)
+}

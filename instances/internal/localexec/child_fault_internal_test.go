@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// quickTool is a tool within this process: hundreds of attempts start no programs.
+// It counts how often it applies.
+type quickTool struct{ applied int }
+
+func (q *quickTool) start(c toolCommand) (startedTool, error) {
+	at := stubPlace{}
+	for _, v := range c.Env {
+		if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
+			at = stubPlace{module: filepath.Join(dir, "..", "..", c.Dir), bridge: dir}
+		}
+	}
+	switch c.Args[0] {
+	case "init":
+		return ended0{}, os.WriteFile(filepath.Join(at.module, lockFileName), []byte("# locked\n"), 0o600)
+	case "plan":
+		for _, a := range c.Args {
+			if name, ok := strings.CutPrefix(a, "-out="); ok {
+				return ended0{}, os.WriteFile(name, []byte("plan"), 0o600)
+			}
+		}
+	case "apply":
+		q.applied++
+		return ended0{}, errors.Join(at.store(state(8, 1)), at.store(state(9, 2)))
+	}
+	return ended0{}, nil
+}
+
+// ended0 is a command that has ended well.
+type ended0 struct{}
+
+func (ended0) Interrupt() error { return nil }
+func (ended0) Kill() error      { return nil }
+func (ended0) Wait() error      { return nil }
+
+// faulty is an attempt of which each request fails once.
+type faulty struct {
+	name string
+	// before is what earlier attempts did.
+	before func(*testing.T, *trial)
+	least  int // requests that it takes
+	log    string
+	// builtIn: the registry is the built-in one, of which more is known.
+	builtIn bool
+}
+
+// TestFaultAtEachRequest fails each request of an attempt once, before and after it
+// took effect. The attempt ends well by itself and applies once; its last state is
+// the head, its result is there, and nobody holds the lock. So does one that finds
+// what an earlier one left: a state that its tool could not store, or a version
+// beside the head.
+func TestFaultAtEachRequest(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	for _, f := range []faulty{
+		{name: "first", before: func(*testing.T, *trial) {}, least: 25},
+		{name: "built-in", before: func(*testing.T, *trial) {}, least: 18, builtIn: true},
+		{name: "leftover", before: leaveState, least: 35, log: "could not store is now version"},
+		{name: "fork", before: leaveFork, least: 35, log: "whose lock was taken away, is now version"},
+	} {
+		t.Run(f.name, func(t *testing.T) { f.each(t, host) })
+	}
+}
+
+func (f faulty) each(t *testing.T, host string) {
+	counted := &ocitest.Fault{Do: ocitest.FailBefore, Nth: 1 << 30}
+	f.run(t, host, "count", counted)
+	if counted.Seen() < f.least {
+		t.Fatalf("an attempt took %d requests", counted.Seen())
+	}
+	t.Logf("an attempt takes %d requests", counted.Seen())
+	for name, act := range map[string]ocitest.Act{"lost": ocitest.FailBefore, "unanswered": ocitest.FailAfter} {
+		for n := 1; n <= counted.Seen(); n++ {
+			t.Run(fmt.Sprintf("%s-%d", name, n), func(t *testing.T) {
+				t.Parallel()
+				which := ""
+				f.run(t, host, fmt.Sprintf("%s-%d", name, n), &ocitest.Fault{Nth: n, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+					which = r.Method + " " + r.URL.Path
+					return act(r, next)
+				}})
+				if t.Failed() {
+					t.Log(which)
+				}
+			})
+		}
+	}
+}
+
+func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
+	tr := newTrial(t, host, nil)
+	tr.order.Spec.Repository = host + "/okara/instances/" + f.name + "-" + name
+	repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.repo.Repo, tr.store = repo, tr.newStore(repo)
+	tr.order.Registry.BuiltIn = f.builtIn
+	tr.module(map[string]string{"main.tf": "# nothing\n"})
+	tr.pace.poll, tr.pace.push, tr.pace.pause = time.Hour, time.Hour, 5*time.Millisecond // what is counted is asked for once
+	tr.pace.held = time.Minute                                                           // a claim that could not be read is read again, however busy the machine
+	f.before(t, tr)
+	c := tr.next()
+	tr.through(c, via)
+	var tool quickTool
+	c.start = tool.start
+	if err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, log := tr.result()
+	if r.Outcome != lifecycle.Done || r.Resources != 2 || !r.State || tool.applied != 1 || !strings.Contains(log, f.log) {
+		t.Errorf("applied %d times, report %+v\n%s", tool.applied, r, log)
+	}
+	tr.wantState(state(9, 2))
+	tr.free()
+}
+
+// leaveState is an attempt whose child was killed while its tool applied: the lock
+// is held, and what the tool made lies in its folder.
+func leaveState(t *testing.T, tr *trial) {
+	c := tr.next()
+	ref := tr.order.Spec.Ref
+	if err := c.open(); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := lock.Put(t.Context(), []byte(state(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, filepath.Join(tr.order.Scratch, attemptFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
+	mustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), state(2, 2))
+	tr.order.Spec.Took = run.LockID(ref)
+}
+
+// leaveFork is an attempt whose lock was forced while it applied: what it stored
+// then is beside the head.
+func leaveFork(t *testing.T, tr *trial) {
+	tr.next()
+	ref := tr.order.Spec.Ref
+	lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
+	if err == nil {
+		_, err = lock.Put(t.Context(), []byte(state(1, 1)))
+	}
+	if err == nil {
+		err = tr.force(false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.Put(t.Context(), []byte(state(2, 2))); !errors.Is(err, statebackend.ErrLockLost) {
+		t.Fatalf("a write under a lock that was taken away: %v", err)
+	}
+	tr.order.Spec.Took = run.LockID(ref)
+}

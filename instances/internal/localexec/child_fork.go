@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// heads returns the head and, where it is the seal of a takeover, what it is a copy
+// of: they are all one state. Nothing is no error.
+func (c *child) heads(ctx context.Context) (list []statebackend.Version, err error) {
+	err = c.persistently(ctx, func() (err error) {
+		list, err = c.readHeads(ctx)
+		return err
+	})
+	return list, err
+}
+
+func (c *child) readHeads(ctx context.Context) ([]statebackend.Version, error) {
+	v, err := c.lock.Head(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := []statebackend.Version{v}
+	for v.Operation == artifact.OperationTakeover && v.Parent > 0 && len(list) < maxSeals {
+		_, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent)
+		if errors.Is(err, oci.ErrNotFound) {
+			break // pruned
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+const (
+	maxSeals = 20 // that are followed to what they are copies of
+	maxForks = 50 // versions among which a fork is looked for
+)
+
+// keepFork looks for what an overtaken run stored last. Where its lock was forced
+// while it ran, that is a version beside the current one: it is brought back if
+// nobody wrote since, and otherwise a person must decide.
+func (c *child) keepFork(ctx context.Context) error {
+	heads, err := c.heads(ctx)
+	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
+		return err
+	}
+	var fork statebackend.Version
+	fits := false
+	err = c.persistently(ctx, func() (err error) {
+		fork, fits, err = c.fork(ctx, heads)
+		return err
+	})
+	if err != nil || fork.N == 0 {
+		return err
+	}
+	if !fits {
+		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by somebody else meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
+	}
+	return c.bringBack(ctx, fork)
+}
+
+// bringBack makes a version the current one. A write that nobody answered is done
+// again: the state is the same.
+func (c *child) bringBack(ctx context.Context, fork statebackend.Version) error {
+	var v statebackend.Version
+	err := c.persistently(ctx, func() error {
+		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
+		if err == nil {
+			v, err = c.lock.Restore(ctx, state, false)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("bringing back version %d: %w", fork.N, err)
+	}
+	c.wasStored(v, nil)
+	c.log.line("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
+	return nil
+}
+
+// fork returns the newest version that a run stored beside the current one, and
+// whether nothing came after what it was made from.
+func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
+	same := map[int64]bool{}
+	for _, v := range heads {
+		same[v.N] = true
+	}
+	first, took := heads[len(heads)-1], c.Order.Spec.Took
+	seen := 0
+	for v, err := range c.store.History(ctx, c.Order.Spec.Workspace) {
+		if err != nil {
+			return fork, false, err
+		}
+		if seen++; seen > maxForks {
+			break
+		}
+		if same[v.N] || v.Operation != operation || v.Empty || v.N >= heads[0].N {
+			continue
+		}
+		if same[v.Parent] && v.N > first.N {
+			return v, true, nil
+		}
+		if took == "" || v.LockID != artifact.ShownID(took) {
+			continue
+		}
+		if known, err := c.known(ctx, v, first, heads[0]); err != nil || !known {
+			return v, false, err
+		}
+	}
+	return fork, false, nil
+}
+
+// known tells whether what a run stored last is in the current state: it led to
+// it, or is the same.
+func (c *child) known(ctx context.Context, v, first, head statebackend.Version) (bool, error) {
+	if led, err := c.ancestor(ctx, v.N, first); err != nil || led {
+		return led, err
+	}
+	return c.equal(ctx, v, head)
+}
+
+// equal tells whether two versions are one state: a write is repeated where nobody
+// knows whether it took effect, and whoever took the lock may have found the first.
+func (c *child) equal(ctx context.Context, a, b statebackend.Version) (bool, error) {
+	if a.Serial != b.Serial || a.Lineage != b.Lineage {
+		return false, nil
+	}
+	one, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, a.N)
+	if err != nil {
+		return false, unlessPruned(err)
+	}
+	other, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, b.N)
+	return err == nil && bytes.Equal(one, other), unlessPruned(err)
+}
+
+// ancestor tells whether version n led to v.
+func (c *child) ancestor(ctx context.Context, n int64, v statebackend.Version) (bool, error) {
+	for range maxForks {
+		if v.Parent == n {
+			return true, nil
+		}
+		if v.Parent < n {
+			return false, nil
+		}
+		var err error
+		if _, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent); err != nil {
+			return false, unlessPruned(err)
+		}
+	}
+	return false, nil
+}
+
+func unlessPruned(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func TestChildApply(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		files := script(stubScript{
+			"init":  {{Files: true}, {Environ: true}, {Write: [2]string{lockFileName, "# locked\n"}}},
+			"apply": {{Environ: true}, {Other: true}, {State: state(1, 2)}, {State: state(2, 3)}, {Print: stubApplied}},
+		})
+		for _, own := range []string{"terraform.tfvars", "terraform.tfvars.json", "x.auto.tfvars", "y.auto.tfvars.json", "terraform.tfstate", "terraform.tfstate.backup", ".terraform/x", lockFileName, "okara_override.tf"} {
+			files[own] = "own"
+		}
+		files["plain.tfvars"] = "stays"
+		tr := newTrial(t, host, files)
+		tr.order.Spec.Outputs = []string{"url", "key", "missing"}
+		tr.order.Spec.Variables = map[string]json.RawMessage{"name": json.RawMessage(`"${a}"`)}
+		r, log := tr.run()
+		if r.Outcome != lifecycle.Done || r.Error != "" || !r.State || r.Resources != 3 || r.Lock == "" || r.Head == 0 {
+			t.Errorf("report %+v\n%s", r, log)
+		}
+		if diff := cmp.Diff(r.Counts, &lifecycle.Counts{Add: 1}); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(r.Outputs, map[string]json.RawMessage{"url": json.RawMessage(`"http://a"`)}); diff != "" {
+			t.Error(diff)
+		}
+		tr.wantState(state(2, 3))
+		tr.free()
+		if b, err := tr.repo.LockFile(t.Context(), digest.Digest(r.Lock)); err != nil || string(b) != "# locked\n" {
+			t.Errorf("lock file %q, %v", b, err)
+		}
+		for _, want := range []string{"files [main.tf okara_override.tf plain.tfvars stub.json]", "another workspace: 403", "Apply complete!"} {
+			if !strings.Contains(log, want) {
+				t.Errorf("the log lacks %q:\n%s", want, log)
+			}
+		}
+		if strings.Contains(log, "own") {
+			t.Errorf("something of the module's own stayed:\n%s", log)
+		}
+		// The same source again, with its lock file now.
+		tr.order.Spec.Source.Lock = r.Lock
+		tr.module(script(stubScript{"init": {{Environ: true}, {Cat: lockFileName}}, "apply": {{Read: true}}}))
+		if r, log = tr.run(); r.Outcome != lifecycle.Done || !strings.Contains(log, "-lockfile=readonly") || !strings.Contains(log, "# locked") || !strings.Contains(log, `"serial":2`) {
+			t.Errorf("report %+v\n%s", r, log)
+		}
+	})
+}
+
+// TestChildEnvironment compares the environment of the tool with the list.
+func TestChildEnvironment(t *testing.T) {
+	t.Setenv("OKARA_PLANTED", "planted in the environment")
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{Environ: true}}}))
+	tr.order.Environment = map[string]string{"AWS_PROFILE_FILE": "${files}/aws"}
+	tr.order.Files = map[string][]byte{"aws": []byte("x")}
+	_, log := tr.run()
+	given := filepath.Join(tr.order.Scratch, "work", "given")
+	var got []string
+	for line := range strings.Lines(log) {
+		if name, _, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.ContainsAny(name, " :") {
+			got = append(got, name)
+		}
+	}
+	want := []string{"AWS_EC2_METADATA_DISABLED", "AWS_PROFILE_FILE", "CHECKPOINT_DISABLE", "HOME", "LANG", "NO_PROXY", "OKARA_RUN", "PATH", "TF_CLI_CONFIG_FILE", "TF_INPUT", "TF_IN_AUTOMATION", "TMPDIR"}
+	if diff := cmp.Diff(want, sortedWithout(got, "PWD")); diff != "" {
+		t.Errorf("environment (-want +got)\n%s", diff)
+	}
+	if !strings.Contains(log, "TF_CLI_CONFIG_FILE="+given+"/tofu.rc") {
+		t.Errorf("log %s", log)
+	}
+	tr.order.Environment = map[string]string{"TF_CLI_ARGS_apply": "-lock=false"}
+	if r, _ := tr.run(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "TF_CLI_ARGS_apply") {
+		t.Errorf("report %+v", r)
+	}
+	tr.order.Environment = map[string]string{"AWS_ENDPOINT_URL": "http://elsewhere"}
+	if r, _ := tr.run(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "AWS_ENDPOINT_URL") {
+		t.Errorf("report %+v", r)
+	}
+}
+
+// TestPlanWhole keeps a plan as text whole or not at all, and counts all of it.
+func TestPlanWhole(t *testing.T) {
+	text := &wholeText{most: 8}
+	for written, kept := range []string{"", "1234", "12345678", "", ""} {
+		if got := text.kept.String(); got != kept || text.size != int64(4*written) {
+			t.Errorf("of %d bytes %q is kept, want %q", text.size, got, kept)
+		}
+		next := "1234"
+		if written == 1 {
+			next = "5678"
+		}
+		if n, err := text.Write([]byte(next)); n != 4 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+}
+
+// TestChildPlan has a plan approved, and refuses any other.
+func TestChildPlan(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		tr := newTrial(t, host, script(stubScript{
+			"show":  {{Print: "the plan as text"}},
+			"apply": {{Environ: true}, {Cat: "../../given/plan"}, {State: state(1, 1)}},
+		}))
+		tr.order.Spec.Approve = true
+		r, log := tr.run()
+		if r.Outcome != lifecycle.Done || r.Plan == "" || r.State || r.PlanText != "the plan as text\n" || r.Result().PlanSize != 17 || r.Counts == nil || r.Counts.Add != 1 {
+			t.Fatalf("report %+v\n%s", r, log)
+		}
+		tr.free()
+		tr.order.Spec.Plan, tr.order.Spec.PlanTag = r.Plan, "run-abc-1-1"
+		r, log = tr.run()
+		if r.Outcome != lifecycle.Done || !r.State || !strings.Contains(log, "plan of tool") || strings.Contains(log, "-var-file") {
+			t.Errorf("report %+v\n%s", r, log)
+		}
+		tr.order.Spec.Plan = digest.FromString("another").String()
+		if r, _ = tr.run(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "is not the one that was approved") {
+			t.Errorf("report %+v", r)
+		}
+		tr.order.Spec.PlanTag = "run-abc-9-9"
+		if r, _ = tr.run(); r.Outcome != lifecycle.Stale {
+			t.Errorf("report %+v", r)
+		}
+		tr.order.Spec.Plan, tr.order.Spec.PlanTag = digest.FromString("plan of tool").String(), "run-abc-1-1"
+		tr.module(script(stubScript{"apply": {{Print: stubError("Saved plan is stale", "it is")}, {Exit: 1}}}))
+		if r, _ = tr.run(); r.Outcome != lifecycle.Stale {
+			t.Errorf("report %+v", r)
+		}
+	})
+}
+
+func TestChildDriftAndDestroy(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	drifted := `{"@message":"drift","type":"resource_drift","change":{"action":"update"}}`
+	tr := newTrial(t, host, script(stubScript{"plan": {{Environ: true}, {Print: drifted}, {Exit: 2}}, "apply": {{Stderr: "never"}}}))
+	tr.order.Spec.Ref.Kind = lifecycle.RunDrift
+	r, log := tr.run()
+	if r.Outcome != lifecycle.Done || r.Counts == nil || r.Counts.Change != 1 || !strings.Contains(log, "-refresh-only -detailed-exitcode") || strings.Contains(log, "never") {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+	tr.module(script(stubScript{}))
+	if r, _ = tr.run(); r.Outcome != lifecycle.Done || *r.Counts != (lifecycle.Counts{}) {
+		t.Errorf("no drift: %+v", r)
+	}
+	tr.module(script(stubScript{"plan": {{Print: stubError("no", "broken")}, {Exit: 1}}}))
+	if r, _ = tr.run(); r.Outcome != lifecycle.RunFailed || r.Error != "no: broken" {
+		t.Errorf("failed drift: %+v", r)
+	}
+	tr.module(script(stubScript{"plan": {{Environ: true}}, "apply": {{State: state(9, 0)}}}))
+	tr.order.Spec.Ref.Kind = lifecycle.RunDestroy
+	if r, log = tr.run(); r.Outcome != lifecycle.Done || r.Resources != 0 || !strings.Contains(log, "-destroy") {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+}
+
+func TestChildFailures(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	for _, tt := range []struct {
+		name   string
+		script stubScript
+		change func(*trial)
+		want   string
+		state  bool
+	}{
+		{name: "init", script: stubScript{"init": {{Stderr: "Error: no such provider"}, {Exit: 1}}}, want: "no such provider"},
+		{name: "apply", script: stubScript{"apply": {{State: state(1, 1)}, {Print: stubError("one", "two")}, {Exit: 1}}}, want: "one: two", state: true},
+		{name: "killed", script: stubScript{"apply": {{State: state(1, 1)}, {Die: true}}}, want: "the tool was killed", state: true},
+		{name: "not the archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = digest.FromString("x").String() }, want: "404"},
+		{name: "no archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = "x" }, want: "no digest"},
+		{name: "path out of the archive", change: func(tr *trial) { tr.order.Spec.Source.Path = "../.." }, want: "leaves its archive"},
+		{name: "no such path", change: func(tr *trial) { tr.order.Spec.Source.Path = "a/b" }, want: "has no folder"},
+		{name: "encryption", change: func(tr *trial) { tr.module(map[string]string{"main.tf": "terraform {\n encryption {}\n}"}) }, want: `block "encryption"`},
+		{name: "scratch", script: stubScript{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "scratch folder is full"},
+		{name: "lock file is a link", script: stubScript{"init": {{Link: [2]string{"../tofu.rc", lockFileName}}}}, want: "dependency lock file"},
+		{name: "no time", change: func(tr *trial) { tr.order.Spec.Limits.Timeout = time.Nanosecond }, want: "longer than its limit"},
+		{name: "timeout", script: stubScript{"apply": {{Interrupt: true}, {State: state(1, 1)}, {Exit: 1}}}, change: func(tr *trial) { tr.order.Spec.Limits.Timeout = 6 * time.Second }, want: "longer than its limit", state: true},
+		{name: "deaf", script: stubScript{"apply": {{State: state(1, 1)}, {Deaf: true}}}, change: func(tr *trial) {
+			tr.order.Spec.Limits.Timeout, tr.pace.grace = 6*time.Second, 50*time.Millisecond
+		}, want: "longer than its limit", state: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := newTrial(t, host, script(tt.script))
+			tr.order.Spec.Repository = host + "/okara/instances/" + strings.ReplaceAll(tt.name, " ", "-")
+			repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.repo.Repo, tr.store = repo, tr.newStore(repo)
+			tr.module(script(tt.script))
+			if tt.change != nil {
+				tt.change(tr)
+			}
+			r, log := tr.run()
+			if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, tt.want) || r.State != tt.state || len(r.Error) > maxError {
+				t.Errorf("report %+v\n%s", r, log)
+			}
+			tr.free()
+		})
+	}
+}
+
+func TestChildStopped(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	tr := newTrial(t, host, script(stubScript{"apply": {{Stderr: "never"}}}))
+	tr.names(false, "")
+	c := tr.next()
+	if err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run.ReadReport(t.Context(), tr.repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("an attempt that is not named left a result: %v", err)
+	}
+	tr.free()
+	// It is not named any more when it would apply.
+	var asked atomic.Int32
+	once := func() (bool, string, error) { return asked.Add(1) == 1, "", nil }
+	tr.named.Store(&once)
+	tr.pace.poll = time.Hour
+	if err := tr.next().run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run.ReadReport(t.Context(), tr.repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("an attempt that is not named left a result: %v", err)
+	}
+	tr.free()
+	tr.pace.poll = 10 * time.Millisecond
+	tr.names(true, "by Anna")
+	if r, _ := tr.run(); r.Outcome != lifecycle.Cancelled || r.Error != "by Anna" {
+		t.Errorf("cancelled before: %+v", r)
+	}
+	// Cancelled while it applies: what the tool stores in order counts.
+	mark := filepath.Join(t.TempDir(), "mark")
+	tr.module(script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: state(2, 2)}, {Exit: 1}}}))
+	tr.named.Store(new(func() (bool, string, error) {
+		if _, err := os.Stat(mark); err == nil {
+			return true, "by Ben", nil
+		}
+		return true, "", nil
+	}))
+	if r, log := tr.run(); r.Outcome != lifecycle.Cancelled || r.Error != "by Ben" || r.Resources != 2 {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+	tr.wantState(state(2, 2))
+	tr.free()
+	// A signal to the child does the same.
+	tr.names(true, "")
+	if err := os.Remove(mark); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(mark); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := tr.next().run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r, log := tr.result(); r.Outcome != lifecycle.Cancelled || r.Resources != 2 {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+	tr.free()
+}
+
+func TestChildHeld(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		tr := newTrial(t, host, script(stubScript{"apply": {{State: state(1, 1)}}}))
+		person, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "theirs", Who: "anna@laptop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := tr.run(); r.Outcome != lifecycle.Held || !strings.Contains(r.Error, "anna@laptop") || !strings.Contains(r.Error, "okara state unlock") {
+			t.Errorf("report %+v", r)
+		}
+		if err := person.Check(t.Context()); err != nil {
+			t.Errorf("the lock of a person: %v", err)
+		}
+		if err := person.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// An attempt that was lost left its lock: the next one ends it.
+		lost := tr.order.Spec.Ref
+		lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.order.Spec.Took = run.LockID(lost)
+		r, log := tr.run()
+		if r.Outcome != lifecycle.Done || r.Head < 100_000 {
+			t.Errorf("report %+v\n%s", r, log)
+		}
+		if err := lock.Check(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("the lock of the lost attempt: %v", err)
+		}
+		tr.free()
+	})
+}
+
+func sortedWithout(list []string, name string) []string {
+	list = slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == name })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// TestChildLedger reads the ledger itself, also where it went on elsewhere.
+func TestChildLedger(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	tr := newTrial(t, host, nil)
+	ref := lifecycle.Ref{ID: "abc", Kind: lifecycle.RunApply, N: 2, Attempt: 3, Nonce: "n"}
+	l := &ledgerReader{order: &tr.order, number: 1}
+	ask := func(want bool, cancel string, ref lifecycle.Ref) {
+		t.Helper()
+		at, err := l.named(t.Context(), ref)
+		if err != nil || at.Named != want || at.Named && at.Cancel != cancel {
+			t.Errorf("%+v: %+v, %v", ref, at, err)
+		}
+	}
+	put := func(repository, text string) {
+		t.Helper()
+		repo, err := oci.OpenRepo(repository, oci.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := statebackend.New(repo, statebackend.Options{Sealer: tr.repo.Sealer})
+		if err := s.Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+			_, err := l.Put(t.Context(), []byte(text))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(false, "", ref)
+	record := `"records":{"abc":{"id":"abc","run":{"n":2,"attempt":3,"kind":"apply","nonce":"n","cancel":"by Anna"}}}`
+	put(tr.order.Spec.Ledger, `{"lineage":"l","serial":1,`+record+`}`)
+	ask(true, "by Anna", ref)
+	for _, change := range []func(*lifecycle.Ref){
+		func(r *lifecycle.Ref) { r.ID = "xyz" }, func(r *lifecycle.Ref) { r.N = 1 }, func(r *lifecycle.Ref) { r.Attempt = 2 },
+		func(r *lifecycle.Ref) { r.Nonce = "m" }, func(r *lifecycle.Ref) { r.Kind = lifecycle.RunDestroy },
+	} {
+		other := ref
+		change(&other)
+		ask(false, "", other)
+	}
+	put(tr.order.Spec.Ledger, `{"lineage":"l","serial":2,"moved":{"number":2,"version":1,"digest":"x"},`+record+`}`)
+	ask(false, "", ref)
+	put(tr.order.Spec.Ledger+"-2", `{"lineage":"l","serial":3,"records":{"abc":{"id":"abc","run":{"n":2,"attempt":3,"kind":"apply","nonce":"n"}}}}`)
+	ask(true, "", ref)
+}

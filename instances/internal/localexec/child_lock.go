@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+// takeLock takes the lock of the state for the whole run. That of an attempt which
+// is lost is ended; anybody else's is waited for.
+func (c *child) takeLock(ctx context.Context) error {
+	spec := c.Order.Spec
+	info := statebackend.NewLockInfo(operation, c.UserAgent)
+	info.ID = run.LockID(spec.Ref)
+	info.Info = fmt.Sprintf("%s, attempt %d; %s", spec.Run, spec.Ref.Attempt, info.Info)
+	info.Path = spec.Repository
+	begin := time.Now()
+	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
+		if err := c.stop.err(); err != nil {
+			return err
+		}
+		err := c.persistently(ctx, func() (err error) {
+			c.lock, err = c.store.Lock(ctx, spec.Workspace, info)
+			return err
+		})
+		held, ok := errors.AsType[*statebackend.LockedError](err)
+		if !ok {
+			return err
+		}
+		ghost := held.Unreadable && artifact.ClaimOf(held.Held.ID, spec.Took)
+		if spec.Took != "" && (ghost || held.Held.ID == artifact.ShownID(spec.Took)) {
+			c.lost = held.Held.Created
+			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, oci.ErrNotFound) {
+				return fmt.Errorf("taking over the lock of the attempt before: %w", err)
+			}
+			// Somebody else ended it, and a list may show it for a while yet.
+		}
+		patience := c.pace.held
+		if held.Unreadable { // the store ends it once it has been seen for a minute
+			patience *= 2
+		}
+		if time.Since(begin)+pause > patience {
+			return &stopError{lifecycle.Held, held.Error() + "; to end it: " + states.UnlockCommand(spec.Repository, spec.Workspace, held.Held.ID)}
+		}
+		if err := text.Wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// attemptFile of a scratch folder says what the attempt began with. Only those that
+// change something have one: a state that others leave is none.
+const attemptFile = "attempt.json"
+
+type attemptNote struct {
+	LockID string `json:"lock_id"`
+	Base   int64  `json:"base"`   // version of the state; 0: none
+	Module string `json:"module"` // folder of the root module, in that of the tool
+}
+
+// changes reports whether the attempt may change something.
+func (o *Order) changes() bool {
+	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
+}
+
+func (c *child) writeNote(ctx context.Context, module string) error {
+	if !c.Order.changes() {
+		return nil
+	}
+	n := attemptNote{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
+	if !c.Order.remote() {
+		heads, err := c.heads(ctx)
+		if err != nil {
+			return err
+		}
+		if len(heads) > 0 {
+			n.Base = heads[0].N
+		}
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return files.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
+}
+
+// openErrored finds what an attempt left that it could not store; fs.ErrNotExist if
+// that is nothing.
+func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
+	var note attemptNote
+	b, err := files.ReadPrivate(filepath.Join(scratch, attemptFile), maxEvent)
+	if err != nil || json.Unmarshal(b, &note) != nil {
+		return nil, note, fs.ErrNotExist // it did not come that far
+	}
+	e, err := sandbox.OpenErrored(scratch, note.Module, maxState)
+	return e, note, err
+}
+
+// findErrored is the name of such a state; "" if there is none.
+func findErrored(scratch string) string {
+	e, _, err := openErrored(scratch)
+	if err != nil {
+		return ""
+	}
+	_ = e.Close() // only looked at
+	return e.Name
+}
+
+// maxState bounds what is read of it: what a store takes.
+const maxState = 512 << 20
+
+// storeLeftovers stores the state that an attempt left on this machine whose child
+// was killed, where it is what comes next; otherwise the log says where it lies. An
+// error means that the registry does not answer: what the tool would do without
+// that state it would do twice.
+func (c *child) storeLeftovers(ctx context.Context) error {
+	parent := filepath.Dir(c.Order.Scratch)
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return fmt.Errorf("looking for what earlier attempts left: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		if !e.IsDir() || dir == c.Order.Scratch {
+			continue
+		}
+		file, err := c.storeLeftover(ctx, dir)
+		if err == nil {
+			continue
+		}
+		host, _ := os.Hostname() // without it the line still says where
+		c.log.line("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
+		if oci.Passing(err) {
+			return fmt.Errorf("storing what an earlier attempt left: %w", err)
+		}
+	}
+	return nil
+}
+
+// errNewer says that others know more than a state that was left.
+var errNewer = errors.New("another run stored a state since")
+
+func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err error) {
+	left, note, err := openErrored(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return dir, err
+	}
+	defer func() { err = errors.Join(err, left.Close()) }()
+	heads, err := c.heads(ctx)
+	if err != nil {
+		return left.Name, err
+	}
+	last := statebackend.Version{}
+	if len(heads) > 0 {
+		last = heads[len(heads)-1]
+	}
+	fits := last.N == 0 && note.Base == 0 || last.LockID == note.LockID
+	for _, v := range heads {
+		fits = fits || v.N == note.Base
+	}
+	if !fits {
+		return left.Name, errNewer
+	}
+	return left.Name, c.storeErrored(ctx, left)
+}
+
+// storeErrored stores a state that the tool could not, and removes the file.
+func (c *child) storeErrored(ctx context.Context, left *sandbox.Errored) error {
+	state, err := left.Read(maxState)
+	if err != nil {
+		return err
+	}
+	if err := statebackend.CheckState(state); err != nil {
+		return err
+	}
+	var head statebackend.Version
+	var same bool
+	err = c.persistently(ctx, func() (err error) {
+		head, same, err = c.lock.Succeeds(ctx, state)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !same {
+		if head, err = s3facade.Persist(ctx, c.lock, state, c.pace.persist); err != nil {
+			return err
+		}
+		c.wasStored(head, state)
+	}
+	c.log.line("okara: the state that the tool could not store is now version %d", head.N)
+	return left.Remove()
+}
+
+// storeOwn does the same for this attempt, when its tool has ended.
+func (c *child) storeOwn(ctx context.Context) {
+	left, _, err := openErrored(c.Order.Scratch)
+	if err == nil {
+		err = errors.Join(c.storeErrored(ctx, left), left.Close())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		host, _ := os.Hostname() // as above
+		file := c.Order.Scratch
+		if left != nil {
+			file = left.Name
+		}
+		c.failed(fmt.Errorf("host %s holds the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// twoMinds is a registry whose answers differ: who has just read a claim is told
+// by the next list that there is none.
+type twoMinds struct {
+	lists int
+	read  bool
+}
+
+func (m *twoMinds) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case strings.Contains(r.URL.Path, "/manifests/locked-"):
+		m.read = true
+	case strings.HasSuffix(r.URL.Path, "/tags/list"):
+		m.lists++
+		if m.read {
+			m.read = false
+			return ocitest.Respond("application/json", `{"name":"x","tags":[]}`)(r, nil)
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestTakeLockPauses takes over a lock that is held when it asks for it and is not
+// there when it ends it: it waits between two looks, and gives up at last.
+func TestTakeLockPauses(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	lost := tr.order.Spec.Ref
+	if _, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost), Operation: operation}); err != nil {
+		t.Fatal(err)
+	}
+	tr.order.Spec.Took = run.LockID(lost)
+	c := tr.next()
+	via := &twoMinds{}
+	tr.through(c, via)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for who never gives up
+	defer cancel()
+	err := c.takeLock(ctx)
+	if stopped, ok := errors.AsType[*stopError](err); !ok || stopped.outcome != lifecycle.Held {
+		t.Errorf("%v after %d lists, want that it ends as held", err, via.lists)
+	}
+	if most := int(2 * 2 * c.pace.held / c.pace.pause); via.lists > most {
+		t.Errorf("%d lists, want at most %d", via.lists, most)
+	}
+}
+
+// inMemory answers from a handler in this process.
+type inMemory struct{ http.Handler }
+
+func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	in := r.Clone(r.Context())
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	h.ServeHTTP(w, in)
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// TestTakeLockGhost meets a claim that a registry lists and cannot read, since what
+// deleted it was cut off. That of the attempt before is ended at once, another one
+// when it has been seen for as long as a ghost has to be.
+func TestTakeLockGhost(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	lost := run.LockID(tr.order.Spec.Ref)
+	sum := sha256.Sum256([]byte(lost))
+	tr.pace.held, tr.pace.pause = time.Minute, 10*time.Second
+	for _, tc := range []struct {
+		name, x string
+		soon    bool
+	}{
+		{"own", hex.EncodeToString(sum[:4]) + "00000001", true},
+		{"another's", "0123456789abcdef", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := tr.next()
+			c.Order.Spec.Took = lost
+			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			tr.through(c, inMemory{g})
+			repository := c.repo.Repo.Name()
+			tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: artifact.StateFragment("default"), N: 1, X: tc.x}
+			g.Add(repository, tag.String())
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				if err := c.takeLock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begin); tc.soon != (took < time.Minute) {
+					t.Errorf("it took %s", took)
+				}
+				if err := c.lock.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

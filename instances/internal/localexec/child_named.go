@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const (
+	ledgerWorkspace = "ledger"
+	maxLedger       = 64 << 20
+	maxLedgers      = 100 // repositories that a ledger has had
+)
+
+// ledgerReader asks the ledger of an order whether it names an attempt. It is
+// used by one after the other.
+type ledgerReader struct {
+	order     *Order
+	userAgent string
+
+	mu     sync.Mutex          // guards the fields below
+	number int                 // of the repository that counts, as far as is known
+	store  *statebackend.Store // on that one; nil: not open yet
+	last   int64               // version that was read there last; 0: none
+	page   ledgerPage          // what it says
+}
+
+// named reads the newest version by the tag list: the moved tag of a workspace may
+// be old. A version is written once, so that one which was read is not read again.
+func (l *ledgerReader) named(ctx context.Context, ref lifecycle.Ref) (Standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range maxLedgers {
+		err := l.read(ctx)
+		if errors.Is(err, oci.ErrNotFound) {
+			return Standing{}, nil
+		}
+		if err != nil {
+			return Standing{}, err
+		}
+		if moved := l.page.Moved; moved != nil && moved.Number > l.number {
+			l.number, l.store, l.last, l.page = moved.Number, nil, 0, ledgerPage{}
+			continue
+		}
+		r := l.page.Records[ref.ID]
+		if r == nil || r.Run == nil {
+			return Standing{}, nil
+		}
+		run := r.Run
+		same := run.Kind == ref.Kind && run.N == ref.N && run.Attempt == ref.Attempt
+		same = same && subtle.ConstantTimeCompare([]byte(run.Nonce), []byte(ref.Nonce)) == 1
+		return Standing{Named: same, Cancel: run.Cancel, Force: run.Force}, nil
+	}
+	return Standing{}, fmt.Errorf("the ledger %s goes on without end: %w", l.order.Spec.Ledger, oci.ErrCorrupt)
+}
+
+// ledgerPage is the part of a ledger that is read.
+type ledgerPage struct {
+	Moved *struct {
+		Number int `json:"number"`
+	} `json:"moved"`
+	Records map[string]*lifecycle.Record `json:"records"`
+}
+
+// read reads the newest version of the repository that counts, unless it is the one
+// that was read last. Of all records that is kept which the attempt is of.
+func (l *ledgerReader) read(ctx context.Context) error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	list, err := l.store.List(ctx)
+	if err != nil {
+		return err
+	}
+	if n := list.Numbers(ledgerWorkspace); l.last > 0 && len(n) > 0 && n[0] == l.last {
+		return nil
+	}
+	v, err := list.View(ctx, ledgerWorkspace, func(b []byte, _ statebackend.Version) error {
+		var p ledgerPage
+		if err := json.Unmarshal(b, &p); err != nil {
+			return fmt.Errorf("the ledger %s: %v: %w", l.store.Repo(), err, oci.ErrCorrupt)
+		}
+		id := l.order.Spec.Ref.ID
+		l.page = ledgerPage{Moved: p.Moved, Records: map[string]*lifecycle.Record{id: p.Records[id]}}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.last = v.N
+	return nil
+}
+
+func (l *ledgerReader) open() error {
+	if l.store != nil {
+		return nil
+	}
+	name := l.order.Spec.Ledger
+	if l.number > 1 {
+		name += "-" + strconv.Itoa(l.number)
+	}
+	repo, err := l.order.OpenRepo(name, l.userAgent)
+	if err != nil {
+		return err
+	}
+	sealer, err := l.order.Sealer()
+	if err != nil {
+		return err
+	}
+	o := statebackend.Options{StrictReads: true, MaxState: maxLedger}
+	if sealer != nil {
+		o.Sealer = sealer
+	}
+	l.store = statebackend.New(repo, o)
+	return nil
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// OpenRepo opens a repository, HOST/PATH, of the order's registry.
+func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
+	r := o.Registry
+	t := httpserve.TransportOptions{ClientCert: r.ClientCert, ClientKey: r.ClientKey, CertDirs: r.CertDirs, Insecure: r.Insecure}
+	if len(r.CA) > 0 {
+		t.CAFile = filepath.Join(o.Scratch, "registry-ca.pem")
+		if err := os.WriteFile(t.CAFile, r.CA, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if r.Socket != "" {
+		t.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", r.Socket)
+		}
+	}
+	transport, err := httpserve.Transport(t)
+	if err != nil {
+		return nil, err
+	}
+	if host, _, _ := strings.Cut(r.Prefix, "/"); !strings.HasPrefix(name, host+"/") {
+		return nil, fmt.Errorf("repository %s is not at the registry of the run", name)
+	}
+	c := oci.Credential{Username: r.Username, Password: r.Password, RegistryToken: r.Token}
+	return oci.OpenRepo(name, oci.Options{
+		Transport: transport, PlainHTTP: r.PlainHTTP, SinglePost: r.BuiltIn, UserAgent: userAgent, Actions: []string{"pull", "push", "delete"},
+		Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil },
+	})
+}
+
+// Sealer has the state keys of the order; nil without any.
+func (o *Order) Sealer() (*envelope.Envelope, error) {
+	keys := strings.Fields(o.StateKeys)
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return envelope.New(envelope.Options{Keys: keys})
+}
+
+// secrets are the values that no log may show.
+func (o *Order) secrets() []string {
+	list := append([]string{o.Registry.Password, o.Registry.Token, o.Server.Token}, o.Masked...)
+	list = append(list, strings.Fields(o.StateKeys)...)
+	for _, v := range o.Environment {
+		list = append(list, v)
+	}
+	for _, b := range o.Files {
+		list = append(list, string(b))
+	}
+	for _, name := range o.Spec.Sensitive {
+		list = append(list, texts(o.Spec.Variables[name])...)
+	}
+	return list
+}
+
+// texts are the strings and numbers in a JSON value.
+func texts(raw json.RawMessage) []string {
+	var list []string
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return list
+		}
+		switch t := t.(type) {
+		case string:
+			list = append(list, t)
+		case json.Number:
+			list = append(list, t.String())
+		}
+	}
+}
+
+// ReadOrder decodes what a child reads from its standard input.
+func ReadOrder(b []byte) (Order, error) {
+	var o Order
+	if err := json.Unmarshal(b, &o); err != nil {
+		return o, errors.New("standard input has no order") // its words may be secret
+	}
+	if len(o.Ask) > 0 && o.Scratch != "" && o.Program != "" {
+		return o, nil
+	}
+	if o.Scratch == "" || o.Program == "" || o.Spec.Repository == "" || o.Spec.Workspace == "" || o.Spec.Ref.Nonce == "" {
+		return o, errors.New("the order lacks scratch folder, program, repository, workspace or nonce")
+	}
+	return o, nil
+}

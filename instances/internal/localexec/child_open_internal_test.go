@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestCertificatesOfHost: a child trusts what Docker's folder for its registry
+// says, as the server does, and nobody without.
+func TestCertificatesOfHost(t *testing.T) {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: ocitest.New(t, ocitest.Quirks{})})
+	srv := httptest.NewTLSServer(proxy)
+	t.Cleanup(srv.Close)
+	host, dir := strings.TrimPrefix(srv.URL, "https://"), t.TempDir()
+	mustWrite(t, filepath.Join(dir, host, "ca.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
+	for name, dirs := range map[string][]string{"with": {dir}, "without": nil} {
+		o := &Order{Scratch: t.TempDir(), Registry: Registry{Prefix: host, CertDirs: dirs}}
+		repo, err := o.OpenRepo(host+"/acme/x", "okara/test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = repo.EnsureBlob(t.Context(), oci.EmptyBlob())
+		if (err == nil) != (dirs != nil) {
+			t.Errorf("%s the folder: %v", name, err)
+		}
+	}
+}
+
+// TestLocalResult: what lies beside a run until somebody reads its result is in
+// clear, and has no sensitive variable; the sealed one has.
+func TestLocalResult(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`"planted"`), "size": json.RawMessage(`"small"`)}
+	tr.order.Spec.Sensitive = []string{"password"}
+	if r, _ := tr.run(); string(r.Variables["password"]) != `"planted"` {
+		t.Errorf("sealed: %s", r.Variables)
+	}
+	b, err := os.ReadFile(filepath.Join(tr.order.Scratch, resultFile))
+	if err != nil || strings.Contains(string(b), "planted") || !strings.Contains(string(b), "small") {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// TestLedgerWhileWritten: a version of the ledger that is listed while it is
+// written, and cannot be read yet, ends no attempt.
+func TestLedgerWhileWritten(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	var asked atomic.Int32
+	tr.named.Store(new(func() (bool, string, error) {
+		if asked.Add(1)%2 == 1 {
+			return false, "", fmt.Errorf("it is listed, and not there: %w", oci.ErrCorrupt)
+		}
+		return true, "", nil
+	}))
+	if r, log := tr.run(); r.Outcome != lifecycle.Done {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// remote reports whether the run is one of a workspace.
+func (o *Order) remote() bool { return o.Spec.State == run.StateTFE }
+
+// toolError is how the tool ended, with what it said, which the log has.
+type toolError struct{ text string }
+
+func (e *toolError) Error() string { return e.text }
+
+// remoteSteps runs the tool on what was uploaded.
+func (c *child) remoteSteps(ctx context.Context) error {
+	p, err := c.prepareRemote(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	hidden := &lastBytes{}
+	code, err := c.command(ctx, p, []string{"init", "-input=false", "-no-color"}, hidden, hidden)
+	if err != nil || code != 0 {
+		_, _ = c.log.Write(hidden.bytes()) // it is kept in memory
+	}
+	switch {
+	case err != nil:
+		return err
+	case code != 0:
+		return &toolError{fmt.Sprintf("init failed with exit status %d", code)}
+	}
+	if err := c.Order.checkScratch(); err != nil {
+		return err
+	}
+	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
+		return c.remotePlan(ctx, p, c.Order.dir.Seen(sandbox.Tool, planFile))
+	}
+	if err := c.approvedPlan(ctx); err != nil {
+		return err
+	}
+	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
+		return err
+	}
+	if err := c.mayGoOn(ctx); err != nil {
+		return err
+	}
+	return c.remoteApply(ctx, p, c.Order.dir.Seen(sandbox.Given, planFile))
+}
+
+// remotePlan makes a plan, without the lock of the state: what else is written
+// meanwhile makes it a stale one.
+func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
+	r := c.Order.Spec.Remote
+	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + string(file)}
+	for flag, on := range map[string]bool{"-destroy": r.Destroy, "-refresh-only": r.RefreshOnly, "-refresh=false": r.NoRefresh} {
+		if on {
+			args = append(args, flag)
+		}
+	}
+	for _, address := range c.input.Targets {
+		args = append(args, "-target="+address)
+	}
+	for _, address := range c.input.Replace {
+		args = append(args, "-replace="+address)
+	}
+	if len(c.input.Variables) > 0 {
+		args = append(args, "-var-file="+string(c.Order.dir.Seen(sandbox.Given, variablesFile)))
+	}
+	out := &summary{log: c.log}
+	code, err := c.command(ctx, p, args, out, c.log)
+	switch {
+	case err != nil:
+		return err
+	case code != 0 && code != 2:
+		return &toolError{fmt.Sprintf("plan failed with exit status %d", code)}
+	}
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), artifact.MaxPlan)
+	if err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	c.report.Changes = code == 2
+	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
+	c.report.Counts = out.counts
+	return nil
+}
+
+func (c *child) remoteApply(ctx context.Context, p prepared, file sandbox.Path) error {
+	code, err := c.command(ctx, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
+	switch {
+	case err != nil:
+		return err
+	case code != 0:
+		return &toolError{fmt.Sprintf("apply failed with exit status %d", code)}
+	}
+	return nil
+}
+
+// leave removes what was uploaded and what the tool made of it, but for a state that
+// it could not store, of which the log says where it lies.
+func (c *child) leave() {
+	if file := findErrored(c.Order.Scratch); file != "" {
+		host, _ := os.Hostname() // without it the line still says where
+		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
+		return
+	}
+	_ = c.Order.dir.Clear() // else it goes with the folder of the attempt
+}
+
+// prepareRemote fills the work folder with what was uploaded.
+func (c *child) prepareRemote(ctx context.Context) (prepared, error) {
+	o := &c.Order
+	p := prepared{module: moduleFolder}
+	if o.Spec.Remote == nil {
+		return p, errors.New("the order does not say which workspace this is")
+	}
+	if err := c.makeFolders(); err != nil {
+		return p, err
+	}
+	if err := c.readInput(ctx); err != nil {
+		return p, err
+	}
+	if err := o.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return c.fillUpload(ctx, dir) }); err != nil {
+		return p, err
+	}
+	if err := c.linkErrored(p.module); err != nil {
+		return p, fmt.Errorf("preparing the run: %w", err)
+	}
+	o.Spec.Variables = c.input.Variables
+	if err := c.writeFiles(); err != nil {
+		return p, fmt.Errorf("preparing the run: %w", err)
+	}
+	var err error
+	if p.env, err = c.environment(); err != nil {
+		return p, err
+	}
+	return p, c.writeNote(ctx, p.module)
+}
+
+// fillUpload makes a folder the root module that was uploaded.
+func (c *child) fillUpload(ctx context.Context, dir string) error {
+	o := &c.Order
+	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), dir, archive.Limits{})
+	}); err != nil {
+		return fmt.Errorf("the configuration that was uploaded: %w", err)
+	}
+	if !o.AllowEncryption {
+		if err := bridge.CheckUploaded(dir); err != nil {
+			return fmt.Errorf("the configuration that was uploaded: %w", err)
+		}
+	}
+	if err := o.pointCloud(dir); err != nil {
+		return fmt.Errorf("preparing the run: %w", err)
+	}
+	if o.Spec.Ref.Kind == lifecycle.RunApply {
+		if err := cleanValues(dir); err != nil {
+			return fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	return nil
+}
+
+// readInput reads what was given for this run: exactly what the ledger names.
+func (c *child) readInput(ctx context.Context) error {
+	r := c.Order.Spec.Remote
+	if r.Input == "" {
+		return nil
+	}
+	var b []byte
+	err := c.persistently(ctx, func() (err error) {
+		b, err = c.repo.Input(ctx, c.Order.Spec.Ref.ID, r.Input)
+		return err
+	})
+	if err == nil {
+		err = json.Unmarshal(b, &c.input)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the variables of the run: %w", err)
+	}
+	return nil
+}
+
+// overrideFile points the configuration to this server and this workspace, whatever
+// name the machine of the person has for them: a block cloud in an override file takes
+// the place of any backend. Of a name with .tofu, OpenTofu would take that file alone.
+const overrideFile = "okara_override.tf.json"
+
+func (o *Order) pointCloud(dir string) error {
+	for _, name := range []string{overrideFile, strings.TrimSuffix(overrideFile, ".tf.json") + ".tofu.json"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	r := o.Spec.Remote
+	type named struct {
+		Name string `json:"name"`
+	}
+	type cloud struct {
+		Hostname     string `json:"hostname"`
+		Organization string `json:"organization"`
+		Workspaces   named  `json:"workspaces"`
+	}
+	b, err := json.Marshal(map[string]any{"terraform": map[string]any{"cloud": cloud{o.Server.Host, r.Organization, named{r.Workspace}}}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, overrideFile), b, 0o600)
+}
+
+// cleanValues removes the files of values that the tool reads by itself: a plan has
+// its values, and the tool compares them.
+func cleanValues(dir string) error {
+	entries, err := fs.ReadDir(os.DirFS(dir), ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if values := strings.TrimSuffix(e.Name(), ".json"); values == "terraform.tfvars" || strings.HasSuffix(values, ".auto.tfvars") {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remoteEnvironment is what the tool gets to find its state.
+func (o *Order) remoteEnvironment() map[string]string {
+	r := o.Spec.Remote
+	return map[string]string{
+		"TF_FORCE_LOCAL_BACKEND": "1", "TF_WORKSPACE": r.Workspace, "TFE_RUN_ID": r.RunID,
+	}
+}
+
+// summaryRE is the line in which both tools sum a plan up.
+var summaryRE = regexp.MustCompile(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
+
+// summary finds the sum of a plan in what the tool says.
+type summary struct {
+	log    io.Writer
+	line   []byte
+	counts *lifecycle.Counts
+}
+
+// Write implements [io.Writer].
+func (s *summary) Write(p []byte) (int, error) {
+	for part := range bytes.Lines(p) {
+		if room := 256 - len(s.line); room > 0 {
+			s.line = append(s.line, part[:min(room, len(part))]...)
+		}
+		if part[len(part)-1] != '\n' {
+			continue
+		}
+		if m := summaryRE.FindSubmatch(s.line); m != nil {
+			s.counts = &lifecycle.Counts{}
+			for i, n := range []*int{&s.counts.Add, &s.counts.Change, &s.counts.Remove} {
+				*n, _ = strconv.Atoi(string(m[i+1])) // the expression has digits only
+			}
+		}
+		s.line = s.line[:0]
+	}
+	return s.log.Write(p)
+}
+
+// lastBytes keeps the end of what is written.
+type lastBytes struct{ b []byte }
+
+const mostHidden = 64 << 10
+
+// Write implements [io.Writer].
+func (l *lastBytes) Write(p []byte) (int, error) {
+	l.b = append(l.b, p...)
+	if len(l.b) > 2*mostHidden {
+		l.b = append([]byte(nil), l.b[len(l.b)-mostHidden:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lastBytes) bytes() []byte { return l.b[max(0, len(l.b)-mostHidden):] }

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// uploaded makes the files an upload that the next attempts run.
+func (tr *trial) uploaded(files map[string]string) {
+	tr.t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	w := tar.NewWriter(gz)
+	for name, text := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+			tr.t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			tr.t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		tr.t.Fatal(err)
+	}
+	if err := gz.Close(); err != nil {
+		tr.t.Fatal(err)
+	}
+	blob := oci.BytesBlob("application/vnd.okara.configuration.v1.tar+gzip", b.Bytes())
+	if _, err := tr.repo.Repo.EnsureBlob(tr.t.Context(), blob); err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.order.Spec.Source = lifecycle.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
+}
+
+// newRemote is a trial of a workspace.
+func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
+	t.Helper()
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil)
+	files := script(s)
+	maps.Copy(files, more)
+	tr.uploaded(files)
+	o := &tr.order
+	o.Spec.Workspace, o.Spec.State, o.Spec.Run = "run", run.StateTFE, "acme/prod run 1"
+	o.Spec.Remote = &run.Remote{Organization: "acme", Workspace: "prod", RunID: "run-x.abc.1"}
+	o.Spec.Ref.Kind = lifecycle.RunPlan
+	o.Server = Server{URL: "http://127.0.0.1:1", Host: "okara.example", Token: "okr_token-of-the-run"}
+	return tr
+}
+
+// TestRemotePlan shows what the tool is told, and what is kept of its plan.
+func TestRemotePlan(t *testing.T) {
+	tr := newRemote(t, stubScript{
+		"init": {{Print: "Initializing the backend..."}},
+		"plan": {{Environ: true}, {Files: true}, {Cat: "okara_override.tf.json"}, {Cat: "../../given/variables.tfvars.json"}, {Cat: "../../given/tofu.rc"}, {Print: "Plan: 3 to add, 2 to change, 1 to destroy."}, {Print: "the end"}, {Exit: 2}},
+	}, map[string]string{"terraform.tfvars": "own", "okara_override.tofu.json": "{}", "sub/x.tf": ""})
+	input, err := json.Marshal(run.RemoteInput{
+		Variables: map[string]json.RawMessage{"text": json.RawMessage(`"x\n}${path.module}"`)}, Targets: []string{"a.b[\"c d\"]"}, Replace: []string{"e.f"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := tr.order.Spec.Remote
+	if r.Input, err = tr.repo.PutInput(t.Context(), "abc", input); err != nil {
+		t.Fatal(err)
+	}
+	r.Destroy, r.NoRefresh = true, true
+	got, log := tr.run()
+	if got.Outcome != lifecycle.Done || !got.Changes || got.Plan == "" || got.Resources != -1 || got.State || got.Counts == nil || *got.Counts != (lifecycle.Counts{Add: 3, Change: 2, Remove: 1}) {
+		t.Errorf("report %+v\n%s", got, log)
+	}
+	work := filepath.Join(tr.order.Scratch, "work")
+	for _, want := range []string{
+		"TF_FORCE_LOCAL_BACKEND=1\n", "TF_WORKSPACE=prod\n", "TFE_RUN_ID=run-x.abc.1\n",
+		`"cloud":{"hostname":"okara.example","organization":"acme","workspaces":{"name":"prod"}}`,
+		`{"text":"x\n}${path.module}"}`, " -lock=false ", " -destroy", " -refresh=false", ` -target=a.b["c d"] `, " -replace=e.f ",
+		" -var-file=" + work + "/given/variables.tfvars.json", `"tfe.v2" = "http://127.0.0.1:1/api/v2/"`, "terraform.tfvars",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
+	for _, not := range []string{"Initializing", "okara:", "okr_token", "okara_override.tofu.json", "OKARA_RUN"} {
+		if strings.Contains(log, not) {
+			t.Errorf("the log has %q:\n%s", not, log)
+		}
+	}
+	if !strings.HasSuffix(log, "the end\n") {
+		t.Errorf("the log goes on after the tool:\n%s", log)
+	}
+	tr.free()
+	if _, err := os.Lstat(filepath.Join(work, sandbox.Tool, moduleFolder)); !os.IsNotExist(err) {
+		t.Errorf("what was uploaded stays: %v", err)
+	}
+
+	// The apply runs exactly this plan, without the files of values that the plan has.
+	tr.uploaded(map[string]string{"stub.json": script(stubScript{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}})["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
+	tr.order.Spec.Ref.Kind = lifecycle.RunApply
+	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, run.AttemptOf(tr.order.Spec.Ref).RunTag()
+	got, log = tr.run()
+	if got.Outcome != lifecycle.Done || !strings.HasSuffix(log, "Apply complete!\n") || !strings.Contains(log, "files [okara_override.tf.json stub.json]") || strings.Contains(log, "-var-file") {
+		t.Errorf("report %+v\n%s", got, log)
+	}
+	tr.order.Spec.Plan = "sha256:" + strings.Repeat("0", 64)
+	if got, log = tr.run(); got.Outcome != lifecycle.RunFailed || strings.Contains(log, "Apply complete!") {
+		t.Errorf("another plan was applied: %+v\n%s", got, log)
+	}
+}
+
+// TestRemoteEncryption refuses an upload whose key provider could run any program,
+// before the tool is started, unless the operator lets it.
+func TestRemoteEncryption(t *testing.T) {
+	for name, text := range map[string]string{
+		"main.tf":              "terraform {\n  encryption {\n    key_provider \"external\" \"x\" {\n      command = [\"/bin/true\"]\n    }\n  }\n}\n",
+		"other.tofu":           "terraform {\n  encryption {}\n}\n",
+		"a_override.tf":        "terraform {\n  encryption {}\n}\n",
+		"main.tf.json":         `{"terraform":{"encryption":{"key_provider":{"external":{"x":{"command":["/bin/true"]}}}}}}`,
+		"z_override.tofu.json": `{"terraform":[{"encryption":{}}]}`,
+		"okara_override.tf":    "terraform {\n  encryption {}\n}\n", // as okara tofu has its own
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newRemote(t, stubScript{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
+			r, log := tr.run()
+			if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, `a block "encryption"`) || !strings.Contains(log, "allow_encryption") || strings.Contains(log, "the tool has run") {
+				t.Errorf("report %+v\n%s", r, log)
+			}
+			tr.order.AllowEncryption = true
+			if _, log = tr.run(); !strings.Contains(log, "the tool has run") {
+				t.Errorf("let in:\n%s", log)
+			}
+		})
+	}
+}
+
+// TestRemoteFails shows the output of what fails, once.
+func TestRemoteFails(t *testing.T) {
+	tr := newRemote(t, stubScript{"init": {{Print: "Initializing"}, {Stderr: "Error: no such module"}, {Exit: 1}}}, nil)
+	r, log := tr.run()
+	if r.Outcome != lifecycle.RunFailed || log != "Initializing\nError: no such module\n" {
+		t.Errorf("report %+v\n%q", r, log)
+	}
+	tr = newRemote(t, stubScript{"plan": {{Print: "Error: invalid"}, {Exit: 1}}}, nil)
+	if r, log = tr.run(); r.Outcome != lifecycle.RunFailed || r.Plan != "" || log != "Error: invalid\n" {
+		t.Errorf("report %+v\n%q", r, log)
+	}
+	tr = newRemote(t, stubScript{"plan": {{Print: "No changes."}}}, nil)
+	if r, log = tr.run(); r.Outcome != lifecycle.Done || r.Changes || log != "No changes.\n" {
+		t.Errorf("report %+v\n%q", r, log)
+	}
+	tr = newRemote(t, nil, nil)
+	tr.order.Spec.Remote.Input = "sha256:" + strings.Repeat("0", 64)
+	if r, log = tr.run(); r.Outcome != lifecycle.RunFailed || !strings.Contains(log, "variables of the run") {
+		t.Errorf("without its variables: %+v\n%q", r, log)
+	}
+}
+
+// TestRemoteKilled ends a tool that ignores the interrupt.
+func TestRemoteKilled(t *testing.T) {
+	tr := newRemote(t, stubScript{"plan": {{Mark: "../here"}, {Deaf: true}}}, nil)
+	c := tr.next()
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(t.Context()) }()
+	await(t, "the tool", func() bool {
+		_, err := os.Stat(filepath.Join(tr.order.Scratch, "work", sandbox.Tool, "here"))
+		return err == nil
+	})
+	tr.names(true, "cancelled by anna")
+	<-c.stop.asked
+	if err := syscall.Kill(os.Getpid(), forceSignal); err != nil { // this process is the child
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if r, log := tr.result(); r.Outcome != lifecycle.Cancelled || r.Error != "cancelled by anna" {
+		t.Errorf("report %+v\n%s", r, log)
+	}
+	tr.free()
+}
+
+// TestRunLogGrows shows that readers of a log keep what they have, at each moment and
+// when it has ended.
+func TestRunLogGrows(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	l := newRunLog(newMasks(nil), 1000, file)
+	l.grow()
+	var last []byte
+	for range 200 {
+		l.line("0123456789 é")
+		now := l.bytes()
+		if !bytes.HasPrefix(now, last) {
+			t.Fatalf("%q became %q", last, now)
+		}
+		last = now
+	}
+	l.line("Apply complete!")
+	l.end()
+	now := l.bytes()
+	if !bytes.HasPrefix(now, last) || !bytes.HasSuffix(now, []byte("Apply complete!\n")) || len(now) > 1100 {
+		t.Errorf("at the end: %q", now)
+	}
+	if b, err := os.ReadFile(name); err != nil || !bytes.Equal(b, now) {
+		t.Errorf("the file has %q, %v", b, err)
+	}
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Names below the folder of the tool.
+const (
+	moduleFolder  = "module" // in sandbox.Tool
+	homeFolder    = "home"
+	profileFolder = sandbox.Given + "/run" // of the bridge
+	filesFolder   = "files"                // of the credentials, in sandbox.Given
+	configFile    = "tofu.rc"
+	variablesFile = "variables.tfvars.json"
+	planFile      = "plan"
+	trustFile     = "ca.pem"
+
+	lockFileName = ".terraform.lock.hcl"
+)
+
+// maxArchive bounds the archive of a module, or of what was uploaded, in bytes;
+// package archive has the bounds of what is in it.
+const maxArchive = artifact.MaxConfiguration
+
+// prepared is a folder in which the tool can be started.
+type prepared struct {
+	module string // the root module, in sandbox.Tool
+	env    []string
+	locked bool // there is a dependency lock file, which is to be kept
+}
+
+// prepare fills the folder of the tool.
+func (c *child) prepare(ctx context.Context) (prepared, error) {
+	o := &c.Order
+	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path)}
+	if !filepath.IsLocal(p.module) || p.module != moduleFolder && !strings.HasPrefix(p.module, moduleFolder+"/") {
+		return p, fmt.Errorf("path %q of the module leaves its archive", o.Spec.Source.Path)
+	}
+	if err := c.makeFolders(); err != nil {
+		return p, err
+	}
+	if err := o.dir.Fill(sandbox.Tool, func(dir string) error { return c.fillModule(ctx, dir, &p) }); err != nil {
+		return p, err
+	}
+	if err := c.linkErrored(p.module); err != nil {
+		return p, fmt.Errorf("preparing the run: %w", err)
+	}
+	if err := c.writeFiles(); err != nil {
+		return p, fmt.Errorf("preparing the run: %w", err)
+	}
+	var err error
+	if p.env, err = c.environment(); err != nil {
+		return p, err
+	}
+	return p, c.writeNote(ctx, p.module)
+}
+
+// makeFolders makes those that the rest lies in.
+func (c *child) makeFolders() error {
+	for _, name := range []string{sandbox.Tool + "/" + moduleFolder, sandbox.Tool + "/" + homeFolder, profileFolder, sandbox.Given + "/" + filesFolder} {
+		if err := c.Order.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
+			return fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	return nil
+}
+
+// linkErrored lets a state that cannot be stored outlive the folder of the tool.
+func (c *child) linkErrored(module string) error {
+	if !c.Order.changes() {
+		return nil
+	}
+	return c.Order.dir.LinkErrored(module)
+}
+
+// fillModule puts the module of an instance below a folder.
+func (c *child) fillModule(ctx context.Context, tool string, p *prepared) error {
+	s := c.Order.Spec.Source
+	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+		return archive.Unpack(ctx, f, size, filepath.Join(tool, moduleFolder), archive.Limits{})
+	}); err != nil {
+		return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
+	}
+	dir := filepath.Join(tool, filepath.FromSlash(p.module))
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("module %s %s has no folder %q", s.Module, s.Version, s.Path)
+	}
+	if err := clean(dir); err != nil {
+		return fmt.Errorf("preparing the run: %w", err)
+	}
+	if err := c.putLockFile(ctx, dir); err != nil {
+		return err
+	}
+	p.locked = s.Lock != ""
+	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
+}
+
+// withArchive fetches the archive of the source, which is found by the digest that the
+// ledger has and not by what a tag says, and calls unpack with it while it is there.
+func (c *child) withArchive(ctx context.Context, unpack func(f *os.File, size int64) error) error {
+	d, err := c.archive(ctx, c.Order.Spec.Source)
+	if err != nil {
+		return err
+	}
+	if d.Size > maxArchive {
+		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxArchive, oci.ErrTooLarge)
+	}
+	f, done, err := files.TempFile(c.Order.Scratch)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = c.persistently(ctx, func() error {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		r, err := c.repo.Repo.Open(ctx, d)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, r)
+		return errors.Join(err, r.Close())
+	})
+	if err != nil {
+		return err
+	}
+	return unpack(f, d.Size)
+}
+
+// archive describes that of a source. Its size is asked for only where the ledger
+// does not have it: what is read is checked against both.
+func (c *child) archive(ctx context.Context, s lifecycle.Source) (d oci.Descriptor, err error) {
+	id, err := digest.Parse(s.Archive)
+	if err != nil || id.Algorithm() != digest.SHA256 {
+		return d, fmt.Errorf("%q is no digest of its archive", s.Archive)
+	}
+	if s.Size > 0 {
+		return oci.Descriptor{MediaType: artifact.MediaZip, Digest: id, Size: s.Size}, nil
+	}
+	err = c.persistently(ctx, func() (err error) {
+		d, err = c.repo.Repo.Stat(ctx, id)
+		return err
+	})
+	return d, err
+}
+
+// clean removes what a module has of its author's own runs: values that would win
+// over defaults, states, and what init left.
+func clean(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		values, _ := strings.CutSuffix(name, ".json")
+		switch {
+		case values == "terraform.tfvars", strings.HasSuffix(values, ".auto.tfvars"), name == ".terraform", name == lockFileName,
+			strings.HasSuffix(name, ".tfstate"), strings.Contains(name, ".tfstate."):
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// putLockFile writes the dependency lock file that belongs to the source.
+func (c *child) putLockFile(ctx context.Context, dir string) error {
+	want := c.Order.Spec.Source.Lock
+	if want == "" {
+		return nil
+	}
+	id, err := digest.Parse(want)
+	if err != nil {
+		return fmt.Errorf("dependency lock file %q: %w", want, err)
+	}
+	var b []byte
+	err = c.persistently(ctx, func() (err error) {
+		b, err = c.repo.LockFile(ctx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, lockFileName), b, 0o600)
+}
+
+func (c *child) writeFiles() error {
+	o := &c.Order
+	values := o.Spec.Variables
+	if values == nil {
+		values = map[string]json.RawMessage{}
+	}
+	variables, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	config, err := o.Server.cliConfig(o.remote())
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{variablesFile: variables, configFile: []byte(config)}
+	for name, b := range o.Files {
+		if filepath.Base(name) != name || !filepath.IsLocal(name) {
+			return fmt.Errorf("file %q of a credential has a folder", name)
+		}
+		files[path.Join(filesFolder, name)] = b
+	}
+	if len(o.Server.CA) > 0 {
+		files[trustFile] = append(append(systemTrust(c.Getenv), '\n'), o.Server.CA...)
+	}
+	for name, b := range files {
+		if err := o.dir.Give(name, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// systemTrust are the certificates that programs trust on this machine. A file
+// of certificates takes their place, so it must have them too.
+func systemTrust(getenv func(string) string) []byte {
+	for _, name := range []string{
+		getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
+	} {
+		if name == "" {
+			continue
+		}
+		if b, err := os.ReadFile(name); err == nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// environment is all that the tool gets: what it needs, proxies and certificates
+// of this process, and what the credentials give.
+func (c *child) environment() ([]string, error) {
+	o := &c.Order
+	seen := func(elem ...string) string { return string(o.dir.Seen(elem...)) }
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": seen(sandbox.Tool, homeFolder), "TMPDIR": seen(sandbox.Temp), "LANG": "C.UTF-8",
+		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),
+		"AWS_EC2_METADATA_DISABLED": "true", // the role of this machine is the server's; a credential may say otherwise
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if v := c.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	if len(o.Server.CA) > 0 {
+		env["SSL_CERT_FILE"] = seen(sandbox.Given, trustFile)
+	}
+	if o.remote() {
+		maps.Copy(env, o.remoteEnvironment())
+	}
+	for name, value := range o.Environment {
+		if _, taken := env[name]; taken && name != "AWS_EC2_METADATA_DISABLED" || strings.HasPrefix(name, "TF_CLI_ARGS") || name == "TF_DATA_DIR" || name == "TF_WORKSPACE" || name == "TF_ENCRYPTION" {
+			return nil, fmt.Errorf("a credential of this run sets %s, which is okara's", name)
+		}
+		env[name] = strings.ReplaceAll(value, "${files}", seen(sandbox.Given, filesFolder))
+	}
+	if err := bridge.CheckHeldEnvironment(func(name string) string { return env[name] }); err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, nil
+}
+
+// cliConfig is the CLI configuration of the tool: where the services of the host
+// are, with that of states where the tool has its own there, the token of this run,
+// and the mirror. Both tools read it.
+func (s Server) cliConfig(states bool) (string, error) {
+	var b strings.Builder
+	b.WriteString("disable_checkpoint = true\n")
+	if s.URL == "" {
+		return b.String(), nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.User != nil {
+		return "", fmt.Errorf("%q is no address of a server", s.URL)
+	}
+	for _, text := range append([]string{s.URL, s.Host, s.Token}, s.Hosts...) {
+		if strings.ContainsAny(text, "\"\\\n${}") {
+			return "", errors.New("the server's address, host or token has a character that no configuration can hold")
+		}
+	}
+	base := strings.TrimSuffix(s.URL, "/")
+	if s.Host != "" {
+		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n", s.Host, base+"/v1/modules/", base+"/v1/providers/")
+		for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
+			if states {
+				fmt.Fprintf(&b, "    %q = %q\n", service, base+"/api/v2/")
+			}
+		}
+		b.WriteString("  }\n}\n")
+	}
+	hosts := []string{s.Host, u.Host}
+	slices.Sort(hosts)
+	for _, host := range slices.Compact(hosts) {
+		if host != "" && s.Token != "" {
+			fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, s.Token)
+		}
+	}
+	if !s.Mirror || u.Scheme != "https" { // the tools want https for it
+		return b.String(), nil
+	}
+	if s.Hosts == nil {
+		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", s.Host+"/*/*")
+		return b.String(), nil
+	}
+	var mirrored []string
+	for _, h := range s.Hosts {
+		mirrored = append(mirrored, fmt.Sprintf("%q", h+"/*/*"))
+	}
+	list := strings.Join(mirrored, ", ")
+	fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n", base+"/mirror/", list, list)
+	return b.String(), nil
+}

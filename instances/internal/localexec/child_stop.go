@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// stopError ends a run with an outcome of its own.
+type stopError struct{ outcome, text string }
+
+func (e *stopError) Error() string { return e.text }
+
+// stopper ends a run early: first it asks, then it insists.
+type stopper struct {
+	mu     sync.Mutex // guards why
+	why    *stopError
+	asked  chan struct{} // closed by the first ask
+	killed chan struct{} // closed by kill
+	ask1   func()
+	kill   func()
+}
+
+func newStopper() *stopper {
+	s := &stopper{asked: make(chan struct{}), killed: make(chan struct{})}
+	s.ask1 = sync.OnceFunc(func() { close(s.asked) })
+	s.kill = sync.OnceFunc(func() { close(s.killed) })
+	return s
+}
+
+// ask ends the run in order. The first reason counts.
+func (s *stopper) ask(outcome, why string) {
+	s.mu.Lock()
+	if s.why == nil {
+		s.why = &stopError{outcome, why}
+	}
+	s.mu.Unlock()
+	s.ask1()
+}
+
+// err is why the run is to end, nil if it is not.
+func (s *stopper) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil {
+		return nil
+	}
+	return s.why
+}
+
+// obey ends the run at once when that is asked for by a signal, until its result is
+// called.
+func (s *stopper) obey() (forget func()) {
+	forced := make(chan os.Signal, 1)
+	signal.Notify(forced, forceSignal)
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-over:
+		case <-forced:
+			s.ask(lifecycle.Cancelled, "the run was told to end at once")
+			s.kill()
+		}
+	}()
+	return func() {
+		signal.Stop(forced)
+		close(over)
+	}
+}
+
+// watch looks every so often whether the lock is still held, and at the ledger
+// for a cancel. What cannot be read now is read the next time: the lease is what
+// ends a run that cannot reach the registry.
+func (c *child) watch(ctx context.Context) {
+	for text.Wait(ctx, c.pace.poll) == nil {
+		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
+			c.stop.ask(lifecycle.RunFailed, states.Remedy(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
+			return
+		}
+		at, err := c.Named(ctx, c.Order.Spec.Ref)
+		switch {
+		case err != nil:
+		case !at.Named:
+			c.stop.ask(lifecycle.Cancelled, "the ledger names another attempt by now")
+		case at.Cancel != "":
+			c.stop.ask(lifecycle.Cancelled, at.Cancel)
+			if at.Force {
+				c.stop.kill()
+			}
+		}
+	}
+}
+
+// guard stops the tool before the lease of the lock ends, since fencing protects
+// the state and not what the tool changes: it is interrupted at half of it, and
+// killed at four fifths.
+func (c *child) guard(ctx context.Context) {
+	_, ttl := c.lock.Lease()
+	for text.Wait(ctx, max(ttl/100, 10*time.Millisecond)) == nil {
+		age, ttl := c.lock.Lease()
+		switch {
+		case ttl == 0 || age < ttl/2:
+		case age >= ttl*4/5:
+			c.stop.kill()
+		default:
+			c.stop.ask(lifecycle.RunFailed, fmt.Sprintf("no sign of life of the lock reached the registry for %s of %s, and the tool was stopped before others may take the lock over",
+				age.Round(time.Second), ttl))
+		}
+	}
+}
+
+// mayGoOn asks ledger and stopper whether the attempt is still wanted.
+func (c *child) mayGoOn(ctx context.Context) error {
+	return c.persistently(ctx, func() error {
+		if err := c.stop.err(); err != nil {
+			return err
+		}
+		at, err := c.Named(ctx, c.Order.Spec.Ref)
+		switch {
+		case errors.Is(err, oci.ErrCorrupt): // a version may be listed while it is written, and not be read yet
+			return fmt.Errorf("reading the ledger: %w: %w", oci.ErrUnavailable, err)
+		case err != nil:
+			return fmt.Errorf("reading the ledger: %w", err)
+		case !at.Named:
+			return errNotNamed
+		case at.Cancel != "":
+			return &stopError{lifecycle.Cancelled, at.Cancel}
+		}
+		return nil
+	})
+}

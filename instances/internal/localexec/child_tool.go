@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path"
+	"slices"
+	"time"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// steps runs the commands of the tool.
+func (c *child) steps(ctx context.Context, p prepared) error {
+	spec := c.Order.Spec
+	if err := c.init(ctx, p); err != nil {
+		return err
+	}
+	plan := c.Order.dir.Seen(sandbox.Tool, planFile)
+	switch {
+	case spec.Ref.Kind == lifecycle.RunDrift:
+		return c.drift(ctx, p)
+	case spec.Plan != "":
+		if err := c.approvedPlan(ctx); err != nil {
+			return err
+		}
+		plan = c.Order.dir.Seen(sandbox.Given, planFile)
+	default:
+		if err := c.makePlan(ctx, p, plan); err != nil {
+			return err
+		}
+		if spec.Approve || spec.Ref.Kind == lifecycle.RunPlan {
+			return c.keepPlan(ctx, p, plan)
+		}
+	}
+	if err := c.Order.checkScratch(); err != nil {
+		return err
+	}
+	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
+		return err
+	}
+	if err := c.mayGoOn(ctx); err != nil {
+		return err
+	}
+	return c.apply(ctx, p, plan)
+}
+
+// stillHeld asks for the lock, and sees by the way that nobody left a result.
+func (c *child) stillHeld(ctx context.Context) error {
+	list, err := c.lock.List(ctx)
+	if err == nil {
+		c.unlisted = !list.Has(run.AttemptOf(c.Order.Spec.Ref).RunTag())
+	}
+	return err
+}
+
+// init fetches modules and providers, and takes the dependency lock file that
+// comes of it the first time.
+func (c *child) init(ctx context.Context, p prepared) error {
+	args := []string{"init", "-input=false", "-no-color"}
+	if p.locked {
+		args = append(args, "-lockfile=readonly")
+	}
+	out := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, args, out, out)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("init: %s", out.text())
+	}
+	if err := c.Order.checkScratch(); err != nil {
+		return err
+	}
+	if p.locked {
+		c.report.Lock = c.Order.Spec.Source.Lock
+		return nil
+	}
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), artifact.MaxLockFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no providers
+	}
+	if err != nil {
+		return fmt.Errorf("dependency lock file: %w", err)
+	}
+	c.lockFile, c.report.Lock = b, digest.FromBytes(b).String()
+	return nil
+}
+
+func (c *child) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
+	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
+	if c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
+		args = append(args, "-destroy")
+	}
+	_, err := c.jsonCommand(ctx, p, args, 0)
+	return err
+}
+
+// drift looks for what changed outside; the tool's status is 2 if anything did.
+func (c *child) drift(ctx context.Context, p prepared) error {
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
+	e, err := c.jsonCommand(ctx, p, args, 0, 2)
+	if err != nil {
+		return err
+	}
+	c.report.Counts = &e.drift
+	if e.code == 2 && e.drift == (lifecycle.Counts{}) && e.outputs != outputsSame { // terraform says 2 even then
+		c.report.Counts = &lifecycle.Counts{Change: 1}
+	}
+	return nil
+}
+
+// keepPlan keeps a plan for somebody to approve.
+func (c *child) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), artifact.MaxPlan)
+	if err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	text := &wholeText{most: lifecycle.MaxPlanText}
+	errs := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, text, errs)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("showing the plan: %s", errs.text())
+	}
+	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
+	c.report.PlanSize, c.report.PlanText = text.size, c.masks.text(text.kept.String())
+	return nil
+}
+
+// approvedPlan fetches exactly the plan that somebody let through.
+func (c *child) approvedPlan(ctx context.Context) error {
+	spec := c.Order.Spec
+	var b []byte
+	err := c.persistently(ctx, func() (err error) {
+		b, err = c.repo.PlanAt(ctx, spec.PlanTag)
+		return err
+	})
+	if errors.Is(err, oci.ErrNotFound) {
+		return &stopError{lifecycle.Stale, "the approved plan is gone"}
+	}
+	if err != nil {
+		return fmt.Errorf("reading the approved plan: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(spec.Plan)) != 1 {
+		return fmt.Errorf("the plan under %s is not the one that was approved: %w", spec.PlanTag, oci.ErrCorrupt)
+	}
+	return c.Order.dir.Give(planFile, b)
+}
+
+func (c *child) apply(ctx context.Context, p prepared, file sandbox.Path) error {
+	e, err := c.jsonCommand(ctx, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
+	if err != nil && e != nil && e.stale() {
+		return &stopError{lifecycle.Stale, "the state changed since the plan was made"}
+	}
+	return err
+}
+
+// ended is what a command with -json told.
+type ended struct {
+	events
+	code int
+}
+
+// jsonCommand runs a command whose output is events. Other codes than those are
+// errors, with what the tool said.
+func (c *child) jsonCommand(ctx context.Context, p prepared, args []string, codes ...int) (*ended, error) {
+	e := &ended{events: events{log: c.log}}
+	errs := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, args, e, errs)
+	e.end()
+	e.code = code
+	if e.counts != nil {
+		c.report.Counts = e.counts
+		c.report.Counts.Replace = min(max(e.again, c.replaced), e.counts.Remove)
+		c.replaced = c.report.Counts.Replace
+	}
+	switch {
+	case err != nil:
+		return e, err
+	case slices.Contains(codes, code):
+		return e, nil
+	case len(e.errs) == 0:
+		return e, fmt.Errorf("%s: exit status %d: %s", args[0], code, errs.text())
+	}
+	var list []error
+	for _, text := range e.errs {
+		list = append(list, errors.New(text))
+	}
+	return e, errors.Join(list...)
+}
+
+// command runs the tool once. When the run is to end, it is interrupted, once,
+// and killed if it does not end in time; its error is then why.
+func (c *child) command(ctx context.Context, p prepared, args []string, out, errs io.Writer) (code int, err error) {
+	if err := c.stop.err(); err != nil {
+		return 0, err
+	}
+	t, err := c.start(toolCommand{Args: args, Dir: path.Join(sandbox.Tool, p.module), Env: p.env, Stdout: out, Stderr: errs, Alone: true})
+	if err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- t.Wait() }()
+	select {
+	case err = <-ended:
+	case <-c.stop.asked:
+		c.log.line("okara: the tool is interrupted: %s", c.stop.err())
+		_ = t.Interrupt() // if that fails, it is killed
+		grace := time.NewTimer(c.pace.grace)
+		defer grace.Stop()
+		select {
+		case err = <-ended:
+		case <-grace.C:
+			err = c.end(t, ended)
+		case <-c.stop.killed:
+			err = c.end(t, ended)
+		}
+	}
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return 0, nil
+	case !failed:
+		return 0, fmt.Errorf("%s: %w", args[0], err)
+	case c.stop.err() != nil:
+		return exit.ExitCode(), c.stop.err()
+	case exit.ExitCode() < 0:
+		return exit.ExitCode(), fmt.Errorf("%s: the tool was killed (%s), perhaps for want of memory", args[0], exit)
+	}
+	return exit.ExitCode(), nil
+}
+
+func (c *child) end(t startedTool, ended <-chan error) error {
+	c.log.line("okara: the tool did not end in time and is killed")
+	if err := t.Kill(); err != nil {
+		c.log.line("okara: %v", err)
+	}
+	return <-ended
+}
+
+// collect reads what the last state says.
+func (c *child) collect(ctx context.Context) {
+	var state []byte
+	err := c.persistently(ctx, func() error {
+		b, n, err := c.last(ctx)
+		if err == nil {
+			state, c.report.Head = b, n
+		}
+		return err
+	})
+	if errors.Is(err, oci.ErrNotFound) {
+		c.report.Resources = 0
+		return
+	}
+	var s struct {
+		Outputs map[string]struct {
+			Value     json.RawMessage `json:"value"`
+			Sensitive bool            `json:"sensitive"`
+		} `json:"outputs"`
+		Resources []struct {
+			Mode      string            `json:"mode"`
+			Instances []json.RawMessage `json:"instances"`
+		} `json:"resources"`
+	}
+	if err != nil || json.Unmarshal(state, &s) != nil {
+		return
+	}
+	c.report.Resources = 0
+	for _, r := range s.Resources {
+		if r.Mode != "data" {
+			c.report.Resources += len(r.Instances)
+		}
+	}
+	for _, name := range c.Order.Spec.Outputs {
+		o, ok := s.Outputs[name]
+		if !ok || o.Sensitive || len(o.Value) > maxOutput {
+			continue
+		}
+		value := json.RawMessage(c.masks.text(string(o.Value)))
+		if !json.Valid(value) {
+			continue
+		}
+		if c.report.Outputs == nil {
+			c.report.Outputs = map[string]json.RawMessage{}
+		}
+		c.report.Outputs[name] = value
+	}
+}
+
+// maxOutput bounds one output, in bytes of JSON.
+const maxOutput = 4 << 10
+
+// wholeText keeps all that is written, and nothing of what is more than it may be: half a
+// plan is none to look at.
+type wholeText struct {
+	kept bytes.Buffer
+	most int64
+	size int64 // of all
+}
+
+// Write implements [io.Writer].
+func (t *wholeText) Write(p []byte) (int, error) {
+	if t.size += int64(len(p)); t.size > t.most {
+		t.kept = bytes.Buffer{}
+	} else {
+		t.kept.Write(p)
+	}
+	return len(p), nil
+}

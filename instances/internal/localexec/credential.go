@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/files"
+)
+
+// Credential is what the runs of templates that name it get in their
+// environment.
+type Credential struct {
+	EnvFrom []string          // variables of the server's own environment
+	Files   map[string]string // files of the server, which only it may read, by the variable that names their copy
+	Command []string          // program and arguments; it prints lines NAME=VALUE for one run
+}
+
+// CredentialError says which credential is not to be had. It shows no value.
+type CredentialError struct {
+	Name string
+	Err  error
+}
+
+func (e *CredentialError) Error() string { return "credential " + e.Name + ": " + e.Err.Error() }
+func (e *CredentialError) Unwrap() error { return e.Err }
+
+// Bounds of a credential.
+const (
+	maxCredentialOutput = 64 << 10
+	maxCredentialFile   = 1 << 20
+	credentialTime      = 30 * time.Second
+)
+
+// filesVariable stands for the folder of the files of credentials.
+const filesVariable = "${files}/"
+
+var variableRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// checkVariable refuses names that mean something to the run itself, to the
+// loader of programs, or to the way in which the tool reaches its state.
+func checkVariable(name string) error {
+	if !variableRE.MatchString(name) {
+		return fmt.Errorf("%q is not the name of a variable", name)
+	}
+	own := []string{"PATH", "HOME", "TMPDIR", "LANG", "PWD", "CHECKPOINT_DISABLE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_S3_ENDPOINT"}
+	taken := slices.Contains(own, name)
+	for _, prefix := range []string{"OKARA_", "LD_", "TF_", "AWS_ENDPOINT_URL"} {
+		taken = taken || strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, "TF_VAR_")
+	}
+	if taken {
+		return fmt.Errorf("the variable %s is set by the run itself", name)
+	}
+	return nil
+}
+
+// given is what credentials give to a run.
+type given struct {
+	environment map[string]string
+	files       map[string][]byte
+}
+
+// credentials resolves those that a run names; the error is a [*CredentialError].
+func (o *LocalOptions) credentials(ctx context.Context, s run.Spec) (given, error) {
+	g := given{map[string]string{}, map[string][]byte{}}
+	for _, name := range s.Credentials {
+		c, ok := o.Credentials[name]
+		err := errors.New("the server has none of that name")
+		if ok {
+			err = o.credential(ctx, s, name, c, g)
+		}
+		if err != nil {
+			return given{}, &CredentialError{name, err}
+		}
+	}
+	return g, nil
+}
+
+func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential string, c Credential, g given) error {
+	set := func(name, value string) error {
+		if err := checkVariable(name); err != nil {
+			return err
+		}
+		if _, ok := g.environment[name]; ok {
+			return fmt.Errorf("the variable %s is given twice", name)
+		}
+		g.environment[name] = value
+		return nil
+	}
+	for _, name := range c.EnvFrom {
+		if err := checkVariable(name); err != nil {
+			return err
+		}
+		value := o.Getenv(name)
+		if value == "" {
+			return fmt.Errorf("the variable %s of the server is not set", name)
+		}
+		if err := set(name, value); err != nil {
+			return err
+		}
+	}
+	for name, file := range c.Files {
+		b, err := files.ReadPrivate(file, maxCredentialFile)
+		if err != nil {
+			return err
+		}
+		if err := set(name, filesVariable+name); err != nil {
+			return err
+		}
+		g.files[name] = b
+	}
+	if len(c.Command) == 0 {
+		return nil
+	}
+	out, err := o.credentialCommand(ctx, s, credential, c.Command)
+	if err != nil {
+		return err
+	}
+	return readVariables(out, set)
+}
+
+// credentialCommand runs the command of a credential. What it prints is shown
+// nowhere, not even its errors: they may repeat what it got.
+func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, credential string, command []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, credentialTime)
+	defer cancel()
+	var out bounded
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(o.environment(), "OKARA_RUN="+attemptName(s.Ref), "OKARA_CREDENTIAL="+credential, "OKARA_MODULE="+s.Source.Module)
+	if home := o.Getenv("HOME"); home != "" {
+		cmd.Env = append(cmd.Env, "HOME="+home)
+	}
+	cmd.Stdout = &out
+	cmd.WaitDelay = time.Second // what it left may hold the pipe
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("running %s: %w", command[0], err)
+	}
+	if out.over {
+		return nil, fmt.Errorf("%s prints more than %d bytes", command[0], maxCredentialOutput)
+	}
+	return out.b, nil
+}
+
+// readVariables reads lines NAME=VALUE. Empty ones and those that begin with #
+// say nothing. No error shows a value, or a line that may be one.
+func readVariables(b []byte, set func(name, value string) error) error {
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	lines.Buffer(nil, maxCredentialOutput+1)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+		if !ok || !variableRE.MatchString(name) || strings.ContainsRune(value, 0) {
+			return fmt.Errorf("line %d of what the command prints is not NAME=VALUE", n)
+		}
+		if err := set(name, value); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// bounded keeps the first bytes of what is written to it.
+type bounded struct {
+	b    []byte
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.b)+len(p) > maxCredentialOutput {
+		b.over = true
+	} else {
+		b.b = append(b.b, p...)
+	}
+	return len(p), nil
+}

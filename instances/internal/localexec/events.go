@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// maxEvent bounds a line of the tool that is read as an event; what is longer is
+// passed on as it is.
+const maxEvent = 1 << 20
+
+// events reads what the tool prints with -json: one object a line
+// (https://opentofu.org/docs/internals/machine-readable-ui/).
+type events struct {
+	log     *runLog
+	partial []byte
+	long    bool // the line began without room for it
+
+	counts *lifecycle.Counts // of the last summary
+	drift  lifecycle.Counts
+	// outputs reports what was said of outputs: nothing, that none changes, or that
+	// some do.
+	outputs outputChange
+	again   int      // resources that are replaced
+	errs    []string // diagnostics of severity error: the first maxErrors, each clipped
+}
+
+// maxErrors bounds how many errors of a command are kept; the log has them all.
+const maxErrors = 20
+
+type outputChange uint8
+
+const (
+	outputsUnknown outputChange = iota
+	outputsSame
+	outputsChange
+)
+
+// event is the part of an event that is read.
+type event struct {
+	Message string `json:"@message"`
+	Type    string `json:"type"`
+	Change  struct {
+		Action string `json:"action"`
+	} `json:"change"`
+	Changes *struct {
+		Add       int    `json:"add"`
+		Change    int    `json:"change"`
+		Remove    int    `json:"remove"`
+		Operation string `json:"operation"`
+	} `json:"changes"`
+	Outputs map[string]struct {
+		Action string `json:"action"`
+	} `json:"outputs"`
+	Diagnostic *diagnostic `json:"diagnostic"`
+}
+
+type diagnostic struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail"`
+	Address  string `json:"address"`
+	Range    *struct {
+		Filename string `json:"filename"`
+		Start    struct {
+			Line int `json:"line"`
+		} `json:"start"`
+	} `json:"range"`
+}
+
+// Write implements [io.Writer].
+func (e *events) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		line, rest, whole := bytes.Cut(p, []byte("\n"))
+		p = rest
+		if len(e.partial)+len(line) > maxEvent {
+			e.long = true
+		}
+		if e.long {
+			_, _ = e.log.Write(append(e.partial, line...))
+			e.partial = e.partial[:0]
+		} else {
+			e.partial = append(e.partial, line...)
+		}
+		if !whole {
+			break
+		}
+		if e.long {
+			e.log.line("")
+		} else {
+			e.line(e.partial)
+		}
+		e.partial, e.long = e.partial[:0], false
+	}
+	return n, nil
+}
+
+// end takes what came without an end of line.
+func (e *events) end() {
+	if len(e.partial) > 0 {
+		e.line(e.partial)
+		e.partial = nil
+	}
+}
+
+func (e *events) line(line []byte) {
+	var ev event
+	if json.Unmarshal(line, &ev) != nil || ev.Message == "" {
+		e.log.line("%s", line) // of a provider, or of a tool that crashed
+		return
+	}
+	switch {
+	case ev.Diagnostic != nil:
+		e.diagnostic(ev.Diagnostic)
+		return
+	case ev.Type == "version" || ev.Type == "log":
+		return
+	case ev.Changes != nil:
+		e.counts = &lifecycle.Counts{Add: ev.Changes.Add, Change: ev.Changes.Change, Remove: ev.Changes.Remove, Replace: min(e.again, ev.Changes.Remove)}
+	case ev.Type == "outputs":
+		e.outputs = max(e.outputs, outputsSame)
+		for _, o := range ev.Outputs {
+			if o.Action != "" && o.Action != "noop" {
+				e.outputs = outputsChange
+			}
+		}
+		return // their values come with the result
+	case ev.Type == "planned_change" && ev.Change.Action == "replace":
+		e.again++
+	case ev.Type == "resource_drift":
+		switch ev.Change.Action {
+		case "delete":
+			e.drift.Remove++
+		case "create":
+			e.drift.Add++
+		default:
+			e.drift.Change++
+		}
+	}
+	e.log.line("%s", ev.Message)
+}
+
+func (e *events) diagnostic(d *diagnostic) {
+	words := d.text()
+	e.log.line("%s: %s", strings.ToUpper(d.Severity), words)
+	if d.Severity == "error" && len(e.errs) < maxErrors {
+		e.errs = append(e.errs, text.Clip(words, 4*maxError))
+	}
+}
+
+func (d *diagnostic) text() string {
+	var b strings.Builder
+	b.WriteString(d.Summary)
+	if d.Detail != "" {
+		b.WriteString(": " + d.Detail)
+	}
+	if d.Range != nil {
+		fmt.Fprintf(&b, " (%s:%d)", d.Range.Filename, d.Range.Start.Line)
+	}
+	if d.Address != "" {
+		fmt.Fprintf(&b, " [%s]", d.Address)
+	}
+	return b.String()
+}
+
+// stale tells whether the tool refused a plan that does not fit any more.
+func (e *events) stale() bool {
+	for _, message := range e.errs {
+		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxError bounds the error of a run, in bytes.
+const maxError = 1 << 10
+
+// plainError is a message for people: in one paragraph, without control
+// characters, up to 1 KiB.
+func plainError(m *masks, texts ...string) string {
+	var parts []string
+	for _, t := range texts {
+		if t = text.Excerpt(m.text(t)); t != "" {
+			parts = append(parts, t)
+		}
+	}
+	return text.Clip(strings.Join(parts, "; "), maxError)
+}
+
+// lastLines keeps the end of what a command writes, for its error.
+type lastLines struct {
+	log  *runLog
+	tail []byte
+}
+
+// Write implements [io.Writer].
+func (l *lastLines) Write(p []byte) (int, error) {
+	l.tail = append(l.tail, p...)
+	if over := len(l.tail) - 4*maxError; over > 0 {
+		l.tail = l.tail[over:]
+	}
+	return l.log.Write(p)
+}
+
+// text is the error that the tool printed, without the frame around it.
+func (l *lastLines) text() string {
+	tail := string(l.tail)
+	if _, after, ok := strings.Cut(tail, "Error: "); ok {
+		tail = after
+	}
+	return strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(tail)
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// execCommand is the command of okara that sets limits and user, and becomes
+// the tool.
+const execCommand = "instance-exec"
+
+// systemFiles are the files that programs need: libraries and programs, names
+// of users and hosts, certificates. No folder of them is one in which keys are
+// kept: of /etc/ssl and /etc/pki only the public halves are listed.
+func systemFiles() []string {
+	return []string{
+		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
+		"/etc/alternatives", "/etc/ca-certificates", "/etc/crypto-policies", "/etc/gai.conf", "/etc/group", "/etc/host.conf",
+		"/etc/hosts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types",
+		"/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/cert.pem",
+		"/etc/pki/tls/certs", "/etc/protocols", "/etc/resolv.conf", "/etc/services", "/etc/ssl/cert.pem", "/etc/ssl/certs",
+		"/etc/ssl/openssl.cnf",
+	}
+}
+
+// certificateVariables name files and folders of certificates.
+func certificateVariables() []string { return []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} }
+
+// commandLine is what is started so that the tool runs. Limits and user are set
+// in the innermost place that is ours, by ourselves.
+func (o *Order) commandLine(c toolCommand, infoFD int) []string {
+	program := resolved(o.Program)
+	tool := append([]string{program}, c.Args...)
+	if o.Isolation.Mode == Wrapped {
+		names := strings.NewReplacer("${scratch}", string(o.dir.Base()), "${program}", program)
+		var wrap []string
+		for _, w := range o.Isolation.Wrap {
+			wrap = append(wrap, names.Replace(w))
+		}
+		tool = append(wrap, tool...)
+	}
+	line := slices.Concat([]string{o.Okara, execCommand, "--base", string(o.dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
+	if o.Isolation.Mode == Sandbox {
+		return append(o.sandbox(infoFD), line...)
+	}
+	return line
+}
+
+func (o *Order) execArgs() []string {
+	args := []string{"--file-size", strconv.FormatInt(o.maxScratch(), 10)}
+	if m := o.Spec.Limits.Memory; m > 0 {
+		args = append(args, "--memory", strconv.FormatInt(m, 10))
+	}
+	if n := o.Isolation.Processes; n > 0 {
+		args = append(args, "--processes", strconv.Itoa(n))
+	}
+	if o.Isolation.Mode == OwnUser {
+		args = append(args, "--uid", strconv.Itoa(o.Isolation.UID), "--gid", strconv.Itoa(o.Isolation.GID))
+	}
+	return args
+}
+
+// sandbox is bubblewrap with its arguments (bwrap(1)): namespaces of its own for
+// users, processes, mounts and messages, and a root folder that holds what is named
+// here and nothing else. It has no capability and gets none: other namespaces of
+// users cannot be made in it, and so its limit of processes is its own. All of it
+// that can be written is the folder of the tool, whose size the kernel bounds. The
+// network is the host's.
+//
+// It does not end with us, which --die-with-parent would do: a tool whose
+// parent was killed must still write down what it made. Whoever ends it kills
+// the first process of the namespace, and with it the kernel kills all others.
+func (o *Order) sandbox(infoFD int) []string {
+	shown := systemFiles()
+	args := []string{
+		o.Isolation.Bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--new-session", "--info-fd", strconv.Itoa(infoFD), "--cap-drop", "ALL",
+	}
+	made := map[string]bool{"/tmp": true, "/run": true}
+	add := func(bind []string, name string) {
+		for _, dir := range parents(name) {
+			if !made[dir] && !covered(dir, shown) {
+				args = append(args, "--perms", "0755", "--dir", dir) // bubblewrap makes them for its own user alone
+				made[dir] = true
+			}
+		}
+		args = append(args, bind...)
+	}
+	for _, name := range shown {
+		add(showArgs(name), name)
+	}
+	args = append(args, "--proc", "/proc", "--dev", "/dev")
+	args = append(args, o.dir.Binds()...)
+	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
+	for _, name := range o.Isolation.Show {
+		others := slices.DeleteFunc(slices.Clone(o.Isolation.Show), func(other string) bool { return other == name })
+		if !covered(name, slices.Concat(shown, others)) {
+			add([]string{"--ro-bind-try", o.dir.Shown(name, o.Isolation.Show), name}, name)
+		}
+	}
+	for _, dir := range o.Isolation.Hide {
+		if covered(dir, slices.Concat(shown, o.Isolation.Show)) {
+			args = append(args, "--tmpfs", dir, "--remount-ro", dir)
+		}
+	}
+	return append(args, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--")
+}
+
+// covered tells whether a name lies in one of the folders.
+func covered(name string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return within(name, f) })
+}
+
+// parents are the folders above a name, from the top, but for the root.
+func parents(name string) []string {
+	var list []string
+	for dir := filepath.Dir(name); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		list = append(list, dir)
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// showArgs shows one system file, if there is one. A link is made anew, as in
+// distributions where /bin is one to /usr/bin; of the links that lead out of
+// what is shown, such as /etc/resolv.conf, the file is shown in their place.
+func showArgs(name string) []string {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil
+	}
+	if info.Mode()&os.ModeSymlink == 0 {
+		return []string{"--ro-bind", name, name}
+	}
+	target, err := os.Readlink(name)
+	if err == nil && within(filepath.Join(filepath.Dir(name), target), "/usr") {
+		return []string{"--symlink", target, name}
+	}
+	return []string{"--ro-bind-try", resolved(name), name}
+}
+
+// certificates are the files that the environment of the tool names.
+func certificates(env []string) []string {
+	var names []string
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if !slices.Contains(certificateVariables(), name) {
+			continue
+		}
+		for _, file := range filepath.SplitList(value) {
+			if filepath.IsAbs(file) {
+				names = append(names, file)
+			}
+		}
+	}
+	return names
+}
+
+// resolved is the file itself where name is a link.
+func resolved(name string) string {
+	if file, err := filepath.EvalSymlinks(name); err == nil {
+		return file
+	}
+	return name
+}
+
+// within tells whether a name is a folder or lies below it.
+func within(name, folder string) bool {
+	rel, err := filepath.Rel(folder, name)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// nobody is the user and group that a sandbox has where the server is root, in a
+// namespace of its own: as root it could change the kernel's settings below /proc.
+const nobody = 65534

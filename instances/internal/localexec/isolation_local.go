@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// defaultProcesses bounds processes and threads of a run: a tool with many
+// providers has some hundreds.
+const defaultProcesses = 4096
+
+// isolation is what all attempts have in common.
+func (o *LocalOptions) isolation() (Isolation, error) {
+	i := Isolation{
+		Mode: cmp.Or(o.Isolation, Sandbox), Show: o.Show, Hide: []string{o.Storage},
+		Processes: cmp.Or(o.Processes, defaultProcesses),
+	}
+	root := os.Geteuid() == 0
+	switch i.Mode {
+	case Sandbox:
+		file, err := exec.LookPath("bwrap")
+		if err != nil {
+			return i, errors.New("isolation = \"sandbox\" needs bubblewrap, and there is no bwrap\nhint: install the package bubblewrap, or write out another isolation: user, wrap or none")
+		}
+		if i.Bwrap, err = filepath.Abs(file); err != nil {
+			return i, err
+		}
+		if root {
+			i.UID, i.GID = nobody, nobody
+		}
+		if within(o.Storage, sandbox.Mount) {
+			return i, fmt.Errorf("the storage folder %s lies in %s, which a sandbox has for itself\nhint: choose another storage folder", o.Storage, sandbox.Mount)
+		}
+	case OwnUser:
+		if !root {
+			return i, errors.New("isolation = \"user\" needs a server that runs as root, which alone may become others\nhint: isolation = \"sandbox\" needs no root")
+		}
+		if len(o.Users) == 0 {
+			return i, errors.New("isolation = \"user\" needs users, one for each run at a time")
+		}
+		for n, u := range o.Users {
+			if u.UID <= 0 || slices.ContainsFunc(o.Users[:n], func(other User) bool { return other.UID == u.UID }) {
+				return i, fmt.Errorf("isolation = \"user\" needs users that are not root and each there once, not %d", u.UID)
+			}
+		}
+	case Wrapped:
+		if len(o.Wrap) == 0 {
+			return i, errors.New("isolation = \"wrap\" needs the command in wrap")
+		}
+		file, err := findProgram(o.Wrap[0])
+		if err != nil {
+			return i, err
+		}
+		i.Wrap = append([]string{file}, o.Wrap[1:]...)
+	case NoIsolation:
+	default:
+		return i, fmt.Errorf("the isolation %q is not sandbox, user, wrap or none", i.Mode)
+	}
+	if i.Mode != Sandbox && i.Mode != OwnUser {
+		i.Processes = 0 // they would be counted with all others of our user
+	}
+	for _, name := range slices.Concat(certificates(o.environment()), []string{o.Okara, resolved(o.Program)}) {
+		if !slices.Contains(i.Show, name) {
+			i.Show = append(slices.Clip(i.Show), name)
+		}
+	}
+	return i, nil
+}
+
+// toolVersion is the first line of what `tofu version` and `terraform version`
+// print.
+var toolVersion = regexp.MustCompile(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
+
+// oldestTool is the first release of both whose s3 backend has use_lockfile.
+// Its prereleases count.
+const oldestTool = "1.10.0-0"
+
+// checkTime bounds the question for a version: a cold disk and a busy machine.
+const checkTime = 2 * time.Minute
+
+// checkTool asks the tool for its version, isolated as runs are: what cannot be
+// had is found out now, and not by the first run.
+func (l *Local) checkTool(ctx context.Context) (err error) {
+	dir, done, err := files.TempDir(l.runs())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if err := makeFolders(l.folderMode(), filepath.Dir(dir), dir); err != nil {
+		return err
+	}
+	o := &Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation, Ask: []string{"version"}}
+	if l.isolation.Mode == OwnUser {
+		o.Isolation.UID, o.Isolation.GID = l.o.Users[0].UID, l.o.Users[0].GID
+		if name, ok := reachable(filepath.Join(dir, "any"), o.Isolation.UID); !ok {
+			return fmt.Errorf("user %d cannot reach %s, where runs are\nhint: chmod o+x %s, or choose another storage folder", o.Isolation.UID, name, name)
+		}
+	}
+	said, err := l.question(ctx, o)
+	if err != nil {
+		return l.explain(err, said)
+	}
+	m := toolVersion.FindStringSubmatch(said)
+	if m == nil {
+		return fmt.Errorf("%s does not say that it is OpenTofu or Terraform", l.o.Program)
+	}
+	version, err := addr.ParseVersion(m[2])
+	if err != nil {
+		return fmt.Errorf("version of %s: %w", l.o.Program, err)
+	}
+	oldest, err := addr.ParseVersion(oldestTool)
+	if err != nil {
+		return err
+	}
+	if version.Compare(oldest) < 0 {
+		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry\nhint: install 1.10 or newer, or name another program: executor \"local\" { program = … }", l.o.Program, version)
+	}
+	return nil
+}
+
+// question has a child run the tool, and returns what both print.
+func (l *Local) question(ctx context.Context, o *Order) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	b, err := json.Marshal(o)
+	if err != nil {
+		return "", err
+	}
+	in, tell, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	answer, out, err := os.Pipe()
+	if err != nil {
+		return "", errors.Join(err, in.Close(), tell.Close())
+	}
+	defer answer.Close()
+	pid, err := l.startProcess(o, in, out, out)
+	err = errors.Join(err, in.Close(), out.Close())
+	if err == nil {
+		err = write(tell, b) // fits into a pipe
+	}
+	_ = tell.Close() // written or not, it says why
+	if pid > 0 {
+		if p, perr := newProcess(pid); perr == nil {
+			defer context.AfterFunc(ctx, func() { _ = p.signal(killSignal) })()
+		}
+	}
+	said, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
+	reply, ok := strings.CutSuffix(string(said), answered)
+	if err = cmp.Or(err, ctx.Err(), rerr); err == nil && !ok {
+		err = errors.New("it did not answer")
+	}
+	return reply, err
+}
+
+const (
+	maxAnswer = 64 << 10
+	// answered is the end of what a child prints whose tool has answered a question.
+	answered = "\x04"
+)
+
+// Answer runs the tool as the order asks, and writes what it prints.
+func Answer(o Order, env []string, out io.Writer) error {
+	if err := o.open(); err != nil {
+		return err
+	}
+	t, err := o.startTool(toolCommand{
+		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
+		Env: append(env, "HOME="+string(o.dir.Seen(sandbox.Tool)), "TMPDIR="+string(o.dir.Seen(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.Wait(); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, answered)
+	return err
+}
+
+// explain says why the tool does not run, and what helps.
+func (l *Local) explain(err error, said string) error {
+	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	failed := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, text.Excerpt(line))
+	if strings.HasPrefix(line, "bwrap: Unknown option") {
+		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", failed)
+	}
+	if strings.HasPrefix(line, "bwrap: Can't") {
+		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", failed, nobody)
+	}
+	if l.isolation.Mode == Sandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errPlace)) {
+		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", failed)
+	}
+	return failed
+}
+
+// reachable tells whether another user may enter all folders above a name; else
+// it names the first that he may not.
+func reachable(name string, uid int) (string, bool) {
+	for _, dir := range parents(name) {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode().Perm()&0o001 == 0 && !ownedBy(info, uid) {
+			return dir, false
+		}
+	}
+	return "", true
+}

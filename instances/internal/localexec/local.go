@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// RunCommand is the command of okara that reads an [Order] from its standard
+// input: the child.
+const RunCommand = "instance-run"
+
+// LocalOptions configure the executor of this machine.
+type LocalOptions struct {
+	// Storage is the folder of the server, absolute; required. Runs have their
+	// scratch folders in runs.
+	Storage string
+	// Okara is this program; "": as the operating system tells.
+	Okara string
+	// Program is tofu or terraform, by name or path; "": tofu.
+	Program string
+	// Isolation is one of the modes; "": [Sandbox].
+	Isolation string
+	// Wrap starts the tool, of [Wrapped]: ${scratch} is the folder that it needs,
+	// ${program} is the tool itself.
+	Wrap []string
+	// Users are those of [OwnUser], one for each run at a time.
+	Users []User
+	// Show are further files and folders that a sandbox shows, to be read.
+	Show []string
+	// Processes bounds processes and threads of a run; 0: 4096.
+	Processes int
+	// Memory in bytes and CPUs bound a run whose spec says nothing; 0: no limit.
+	// CPUs need a delegated control group.
+	Memory int64
+	CPUs   float64
+	// Credentials are what templates may name.
+	Credentials map[string]Credential
+	// Only says that no other server runs anything for these instances, as with
+	// the built-in registry: what was not started here was not started.
+	Only bool
+	// Getenv reads the environment of the server; required.
+	Getenv func(string) string
+	// Order returns what the child of one attempt needs beside the spec: registry,
+	// front-end and state keys; required.
+	Order func(ctx context.Context, s run.Spec) (Order, error)
+	// Instance returns the repository with the results of an instance; required.
+	Instance func(ctx context.Context, s run.Spec) (artifact.InstanceRepo, error)
+	// State returns the store of its state, which is only asked who holds the
+	// lock; required.
+	State func(ctx context.Context, s run.Spec) (*statebackend.Store, error)
+	// Logger gets what an operator must know; nil: nobody does.
+	Logger *slog.Logger
+}
+
+// User is one of the machine.
+type User struct{ UID, GID int }
+
+// Local runs the tool on this machine. Each attempt is a process of its own,
+// which outlives the server: any server on this machine finds it again.
+type Local struct {
+	o         LocalOptions
+	here      machine
+	isolation Isolation // of all attempts; user and control group are each attempt's
+	cgroup    string    // that may be divided; "": none
+
+	mu      sync.Mutex // guards seen
+	seen    map[lifecycle.Ref]*sighting
+	reaping sync.WaitGroup // of children that end while this process lives
+}
+
+// NewLocal checks that the tool can be run as is wanted, and removes what is
+// left of earlier runs.
+func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
+	l := &Local{o: o, seen: map[lifecycle.Ref]*sighting{}}
+	if l.o.Logger == nil {
+		l.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := l.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("executor local: %w", err)
+	}
+	return l, nil
+}
+
+func (l *Local) prepare(ctx context.Context) (err error) {
+	if l.here, err = thisMachine(); err != nil {
+		return err
+	}
+	if err := Harden(); err != nil {
+		return err
+	}
+	if l.o.Okara == "" {
+		if l.o.Okara, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	l.o.Okara = resolved(l.o.Okara)
+	if l.o.Program, err = findProgram(cmp.Or(l.o.Program, "tofu")); err != nil {
+		return err
+	}
+	if l.isolation, err = l.o.isolation(); err != nil {
+		return err
+	}
+	if l.cgroup, err = delegatedCgroup(); err != nil {
+		l.o.Logger.WarnContext(ctx, "instances: the control group that was delegated cannot be divided: each process is limited, not each run", "error", err)
+	}
+	if err := makeFolders(l.folderMode(), l.runs()); err != nil {
+		return err
+	}
+	if err := l.checkTool(ctx); err != nil {
+		return err
+	}
+	return errors.Join(l.sweep(), l.sweepCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
+}
+
+func findProgram(name string) (string, error) {
+	file, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w\nhint: install it, or name another one: executor \"local\" { program = … }", err)
+	}
+	return filepath.Abs(file)
+}
+
+func (l *Local) runs() string { return filepath.Join(l.o.Storage, "runs") }
+
+// attemptName is the name of an attempt in its environment and for people.
+func attemptName(r lifecycle.Ref) string { return r.ID + "-" + folderName(r) }
+
+func folderName(r lifecycle.Ref) string { return strconv.Itoa(r.N) + "-" + strconv.Itoa(r.Attempt) }
+
+// scratch is the folder of an attempt. Its name cannot lead elsewhere: see
+// checkRef.
+func (l *Local) scratch(r lifecycle.Ref) string {
+	return filepath.Join(l.runs(), r.ID, folderName(r))
+}
+
+// checkRef refuses what is no attempt: its parts become the names of folders.
+func checkRef(r lifecycle.Ref) error {
+	tag := artifact.InstanceTag{Kind: artifact.TagRun, ID: r.ID, N: r.N, Attempt: r.Attempt}
+	if _, ok := artifact.ParseInstanceTag(tag.String()); !ok || r.Nonce == "" {
+		return fmt.Errorf("%q is no attempt of a run", tag)
+	}
+	return nil
+}
+
+// handle is what names an attempt for good: where and when it was started, and
+// its child. Without a process it waits for something.
+type handle struct {
+	machine
+	process
+	At int64 `json:"at"` // of the start, seconds of Unix time
+}
+
+// maxHost keeps a handle within 256 bytes.
+const maxHost = 64
+
+func (h handle) String() run.Handle {
+	h.Host = h.Host[:min(len(h.Host), maxHost)]
+	b, err := json.Marshal(h)
+	if err != nil {
+		return "" // numbers and text always marshal
+	}
+	return run.Handle(b)
+}
+
+func parseHandle(h run.Handle) (handle, error) {
+	var p handle
+	if len(h) > 256 {
+		return p, errors.New("a handle of more than 256 bytes")
+	}
+	if err := json.Unmarshal([]byte(h), &p); err != nil {
+		return p, fmt.Errorf("a handle that this executor did not give: %w", err)
+	}
+	return p, nil
+}
+
+// marker is what the scratch folder says of its attempt. It is written before the
+// child gets its order: a folder without one belongs to nobody.
+type marker struct {
+	handle
+	LockID string `json:"lock_id"` // which attempt: see [run.LockID]
+	UID    int    `json:"uid,omitempty"`
+	Cgroup string `json:"cgroup,omitempty"`
+}
+
+const markerFile = "process.json"
+
+func readMarker(dir string) (marker, error) {
+	var m marker
+	b, err := files.ReadPrivate(filepath.Join(dir, markerFile), 4<<10)
+	if err != nil {
+		return m, err
+	}
+	return m, json.Unmarshal(b, &m)
+}
+
+// errOther refuses an attempt whose number another one has: the ledger was
+// rolled back, and what it forgot still runs.
+var errOther = errors.New("another attempt of this number still runs here")
+
+// Start begins an attempt. What waits for a credential has begun too; [Local.Observe]
+// starts it when it can.
+func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
+	if err := checkRef(s.Ref); err != nil {
+		return "", err
+	}
+	m, err := l.begin(ctx, s)
+	if _, ok := errors.AsType[*CredentialError](err); ok {
+		return handle{machine: l.here, At: time.Now().Unix()}.String(), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("starting attempt %s: %w", attemptName(s.Ref), err)
+	}
+	return m.handle.String(), nil
+}
+
+// Destroy is Start of a run that destroys.
+func (l *Local) Destroy(ctx context.Context, s run.Spec) (run.Handle, error) { return l.Start(ctx, s) }
+
+// takeTurn waits until no other server begins an attempt here. Closing what it
+// returns ends the turn.
+func (l *Local) takeTurn(ctx context.Context) (*flock.Flock, error) {
+	turn := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
+	_, err := turn.TryLockContext(ctx, 10*time.Millisecond)
+	return turn, err
+}
+
+// begin starts the child of an attempt unless there was one. Servers that do so
+// at once take turns by a lock in the folder of all runs.
+func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
+	dir := l.scratch(s.Ref)
+	if m, err = readMarker(dir); err == nil && m.LockID == run.LockID(s.Ref) {
+		return m, nil
+	}
+	o, err := l.order(ctx, s) // takes its time: a command may be asked
+	if err != nil {
+		return m, err
+	}
+	turn, err := l.takeTurn(ctx)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, turn.Close()) }()
+	switch m, err = readMarker(dir); {
+	case err == nil && m.LockID == run.LockID(s.Ref):
+		return m, nil
+	case err == nil && l.running(dir, m):
+		return m, errOther
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return m, err
+	}
+	if err := l.makePlace(o); err != nil {
+		return m, err
+	}
+	return l.startChild(o)
+}
+
+// makePlace makes what an attempt needs on this machine: its folders, and its
+// user and its control group where it has one.
+func (l *Local) makePlace(o *Order) (err error) {
+	if l.isolation.Mode == OwnUser {
+		u, err := l.freeUser()
+		if err != nil {
+			return err
+		}
+		o.Isolation.UID, o.Isolation.GID = u.UID, u.GID
+	}
+	if l.cgroup != "" {
+		if o.Isolation.Cgroup, err = newCgroup(l.cgroup, "run-"+attemptName(o.Spec.Ref), o.Spec.Limits.Memory, o.Isolation.Processes, l.o.CPUs); err != nil {
+			return err
+		}
+	}
+	if err := sandbox.Remove(o.Scratch); err != nil { // of a start that was cut off
+		return err
+	}
+	return makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch)
+}
+
+// folderMode lets the user of a place reach its folder, and read nothing else.
+func (l *Local) folderMode() fs.FileMode {
+	if l.isolation.Mode == OwnUser {
+		return 0o711
+	}
+	return 0o700
+}
+
+// order puts together what the child gets.
+func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
+	g, err := l.o.credentials(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	o, err := l.o.Order(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	o.Spec, o.Okara, o.Program, o.Scratch = s, l.o.Okara, l.o.Program, l.scratch(s.Ref)
+	o.Isolation, o.Environment, o.Files = l.isolation, g.environment, g.files
+	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
+	return &o, nil
+}
+
+// freeUser is one that no run of this machine has.
+func (l *Local) freeUser() (User, error) {
+	taken := map[int]bool{}
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		return User{}, err
+	}
+	for _, dir := range dirs {
+		if m, err := readMarker(dir); err == nil && m.UID > 0 && l.running(dir, m) {
+			taken[m.UID] = true
+		}
+	}
+	for _, u := range l.o.Users {
+		if !taken[u.UID] {
+			return u, nil
+		}
+	}
+	return User{}, fmt.Errorf("all %d users of the executor have a run\nhint: give it as many as instances { runs } allows at once", len(l.o.Users))
+}
+
+// environment is what a child has: where programs are, and how the outside is
+// reached. Everything else it gets by its order.
+func (o *LocalOptions) environment() []string {
+	env := []string{"PATH=" + cmp.Or(o.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "LANG=" + cmp.Or(o.Getenv("LANG"), "C.UTF-8")}
+	for _, name := range outsideVariables() {
+		if v := o.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// outsideVariables say how the outside is reached, and whom to trust there.
+func outsideVariables() []string {
+	return slices.Concat([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}, certificateVariables())
+}
+
+// orderTime is how long a child may take to read its order.
+const orderTime = 30 * time.Second
+
+// startChild starts a child, names it in its folder, and only then tells it what
+// to do: one that a dying server did not name reads no order, and ends.
+func (l *Local) startChild(o *Order) (m marker, err error) {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return m, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return m, err
+	}
+	defer w.Close() // closed before where it matters
+	said, err := os.OpenFile(filepath.Join(o.Scratch, "child.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return m, errors.Join(err, r.Close())
+	}
+	pid, err := l.startProcess(o, r, said, said)
+	err = errors.Join(err, r.Close(), said.Close())
+	if err != nil {
+		return m, err
+	}
+	m = marker{handle: handle{machine: l.here, At: time.Now().Unix()}, LockID: run.LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
+	m.process, err = newProcess(pid)
+	if err == nil {
+		err = writeMarker(o.Scratch, m)
+	}
+	if err == nil {
+		err = errors.Join(w.SetWriteDeadline(time.Now().Add(orderTime)), write(w, b), w.Close())
+	}
+	if err != nil {
+		return m, errors.Join(err, m.process.signal(killSignal))
+	}
+	return m, nil
+}
+
+func write(w *os.File, b []byte) error {
+	_, err := w.Write(b)
+	return err
+}
+
+func writeMarker(dir string, m marker) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return files.Replace(filepath.Join(dir, markerFile), b, 0o600)
+}
+
+// startProcess starts the process of a child, and returns its id. For a sandbox that
+// is a descendant of what is started, and becomes our own child.
+func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err error) {
+	line := []string{RunCommand}
+	if o.Isolation.Mode == Sandbox {
+		line = append(o.place().Args(), l.o.Okara, RunCommand)
+	}
+	cmd := exec.Command(l.o.Okara, line...)
+	cmd.Dir = o.Scratch
+	cmd.Env = append(l.o.environment(), "HOME="+o.Scratch, "TMPDIR="+o.Scratch, "OKARA_RUN="+attemptName(o.Spec.Ref))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+	cmd.SysProcAttr = ownSession()
+	if o.Isolation.Mode != Sandbox {
+		if err := cmd.Start(); err != nil {
+			return 0, err
+		}
+		l.reaping.Go(func() { _ = cmd.Wait() }) // its status says nothing that its result does not
+		return cmd.Process.Pid, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	cmd.ExtraFiles = []*os.File{w}
+	err = errors.Join(cmd.Start(), w.Close())
+	if err != nil {
+		return 0, err
+	}
+	_, read := fmt.Fscan(r, &pid) // it ends at once, whatever happens
+	if err := cmd.Wait(); err != nil || read != nil {
+		return 0, errPlace
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return 0, err
+	}
+	l.reaping.Go(func() { _, _ = p.Wait() }) // as above; of a server that does not reap it is not ours
+	return pid, nil
+}
+
+// errPlace says that there is no place for a sandbox; the first line of its output
+// tells why.
+var errPlace = errors.New("no namespace could be made for the run")
+
+// place is what its process finds.
+func (o *Order) place() sandbox.PlaceOptions {
+	p := sandbox.PlaceOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.Isolation.Show}
+	if o.changes() {
+		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
+	}
+	return p
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// TestSweepCgroups removes the control groups of attempts that do not run, with
+// those that their tools made in them: neither one with a process in it, nor that of
+// an attempt which has just begun, nor what is not ours.
+func TestSweepCgroups(t *testing.T) {
+	l := newLocal(t, nil)
+	l.cgroup = filepath.Join(cgroupRoot(), "okara-sweep-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(l.cgroup, 0o755); err != nil {
+		t.Skipf("no control group can be made here: %v", err)
+	}
+	group := func(parts ...string) string {
+		dir := filepath.Join(append([]string{l.cgroup}, parts...)...)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	group("run-abc-1-1") // its folder has gone
+	group("run-abc-1-2")
+	group("run-abc-1-2", "made-by-the-tool")
+	busy, begun, foreign := group("run-abc-1-3"), group("run-abc-1-4"), group(serverCgroup)
+	defer func() {
+		for _, dir := range []string{busy, begun, foreign, l.cgroup} {
+			if err := os.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	sleeper := exec.Command("sleep", "1h")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = sleeper.Process.Kill(), sleeper.Wait() }()
+	if err := joinCgroup(busy, sleeper.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
+	alive, err := newProcess(sleeper.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]marker{"2-1": dead, "1-4": {handle: handle{machine: l.here, process: alive}, Cgroup: begun}} {
+		dir := filepath.Join(l.runs(), "abc", name)
+		mustWrite(t, filepath.Join(dir, "work", "file"), "")
+		if err := writeMarker(dir, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.sweepCgroups(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(l.cgroup, "*-*"))
+	if want := []string{busy, begun}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left are %v, %v, want %v", left, err, want)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error(err)
+	}
+}

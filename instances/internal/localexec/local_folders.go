@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	// keepErrored is how long a state is kept that a tool could not store.
+	keepErrored = 30 * 24 * time.Hour
+	// keepEnded is how long the folder of an attempt is kept whose result nobody
+	// read.
+	keepEnded = 24 * time.Hour
+)
+
+// makeFolders makes folders whose parents exist, with this mode, whatever they
+// had before.
+func makeFolders(mode fs.FileMode, names ...string) error {
+	for _, name := range names {
+		if err := os.MkdirAll(name, mode); err != nil {
+			return err
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clean removes the folder of an attempt that has ended, but for a state that is
+// stored nowhere else, and what says where that belongs.
+func (l *Local) clean(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if m, err := readMarker(folder); err == nil && m.Cgroup != "" {
+		l.removeCgroup(m.Cgroup)
+	}
+	if findErrored(folder) != "" {
+		return nil
+	}
+	if err := sandbox.Remove(folder); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(folder)) // of the instance, if that was its last attempt
+	return nil
+}
+
+// cleanBefore removes what earlier attempts of an instance left here, once one has
+// ended: their states are stored by now, or keep their folders.
+func (l *Local) cleanBefore(r lifecycle.Ref) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), r.ID, "*-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		at, ok := artifact.ParseInstanceTag(artifact.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
+		earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt
+		if m, err := readMarker(dir); ok && earlier && err == nil && !l.running(dir, m) {
+			errs = append(errs, l.clean(dir))
+		}
+	}
+	return errors.Join(errors.Join(errs...), cleanErrored(l, r.ID))
+}
+
+// cleanErrored removes the oldest states of an instance that could not be stored, once
+// there is more of them than one state may have: each of its attempts could leave as
+// much. The newest one stays.
+func cleanErrored(l *Local, id string) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), id, "*-*"))
+	if err != nil {
+		return err
+	}
+	type left struct {
+		at        artifact.InstanceTag
+		dir, file string
+		size      int64
+	}
+	var all []left
+	for _, dir := range dirs {
+		at, ok := artifact.ParseInstanceTag(artifact.TagRun + "-" + id + "-" + filepath.Base(dir))
+		if m, err := readMarker(dir); !ok || err != nil || l.running(dir, m) {
+			continue // it begins, or is not over
+		}
+		file := findErrored(dir)
+		if info, err := os.Lstat(file); err == nil {
+			all = append(all, left{at, dir, file, info.Size()})
+		}
+	}
+	slices.SortFunc(all, func(a, b left) int {
+		return cmp.Or(cmp.Compare(b.at.N, a.at.N), cmp.Compare(b.at.Attempt, a.at.Attempt)) // the tool sets the times of its files
+	})
+	var total int64
+	var errs []error
+	for _, e := range all {
+		if total += e.size; total <= maxState {
+			continue
+		}
+		l.o.Logger.Warn("instances: a state that could not be stored is removed: newer ones of its instance take the room", "file", e.file, "bytes", e.size)
+		errs = append(errs, sandbox.Remove(e.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// removeCgroup removes a control group and those that a tool made in it, but none
+// with processes in it: the kernel refuses that.
+func (l *Local) removeCgroup(dir string) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			l.removeCgroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.o.Logger.Warn("instances: a control group stays", "folder", dir, "error", err)
+	}
+}
+
+// Tidy removes what attempts of instances left here that are gone, whoever observed
+// their end: what runs stays, and what began after it was known who is gone.
+func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		if !gone(filepath.Base(filepath.Dir(dir))) {
+			continue
+		}
+		m, err := readMarker(dir)
+		if err != nil || m.At >= asOf.Unix() || l.running(dir, m) {
+			continue // one without a marker begins, or goes at the next start
+		}
+		errs = append(errs, sandbox.Remove(dir))
+		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+	}
+	return errors.Join(errs...)
+}
+
+// sweepCgroups removes the control groups of attempts that do not run. Their
+// folders may have gone before them: what they are called tells which attempt it
+// was, and all below the one that was delegated is ours. No attempt begins
+// meanwhile.
+func (l *Local) sweepCgroups(ctx context.Context) (err error) {
+	if l.cgroup == "" {
+		return nil
+	}
+	turn, err := l.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, turn.Close()) }()
+	entries, err := os.ReadDir(l.cgroup)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		at, ok := artifact.ParseInstanceTag(e.Name())
+		if !e.IsDir() || !ok || at.Kind != artifact.TagRun {
+			continue
+		}
+		dir := l.scratch(lifecycle.Ref{ID: at.ID, N: at.N, Attempt: at.Attempt})
+		if m, err := readMarker(dir); err == nil && l.running(dir, m) {
+			continue
+		}
+		l.removeCgroup(filepath.Join(l.cgroup, e.Name()))
+	}
+	return nil
+}
+
+// sweep removes what nobody will ask for: folders of starts that were cut off,
+// of attempts that ended long ago.
+func (l *Local) sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		m, err := readMarker(dir)
+		keep := keepEnded
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			keep = 0
+		case err != nil:
+			return err
+		case l.running(dir, m):
+			continue
+		case m.Host != l.here.Host, findErrored(dir) != "":
+			keep = keepErrored
+		}
+		if err := removeOld(dir, keep); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+	}
+	return nil
+}
+
+// removeOld removes a folder that was not changed for so long.
+func removeOld(dir string, keep time.Duration) error {
+	info, err := os.Lstat(dir)
+	if err != nil || time.Since(info.ModTime()) < keep {
+		return err
+	}
+	return sandbox.Remove(dir)
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// localTest is an executor whose tool is a shell.
+type localTest struct {
+	*Local
+	host    string
+	options LocalOptions
+}
+
+func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
+	t.Helper()
+	l := &localTest{host: ocitest.New(t, ocitest.Quirks{})}
+	okara, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.options = LocalOptions{
+		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: NoIsolation,
+		Getenv:   func(string) string { return "" },
+		Order:    func(context.Context, run.Spec) (Order, error) { return Order{StateKeys: "planted-secret"}, nil },
+		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) { return stubRepo(s) },
+		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
+			r, err := stubRepo(s)
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(r.Repo, statebackend.Options{}), nil
+		},
+	}
+	if change != nil {
+		change(&l.options)
+	}
+	if l.Local, err = NewLocal(t.Context(), l.options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, dir := range dirs {
+			if m, err := readMarker(dir); err == nil {
+				if err := l.kill(place{marker: m, folder: dir}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		l.reaping.Wait()
+	})
+	return l
+}
+
+// again is the executor of a server that was started anew.
+func (l *localTest) again(t *testing.T) *localTest {
+	t.Helper()
+	n, err := NewLocal(t.Context(), l.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &localTest{n, l.host, l.options}
+}
+
+// stubProgram is a shell that knows its version.
+func stubProgram(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "tofu")
+	mustWrite(t, name, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec /bin/sh \"$@\"\n")
+	if err := os.Chmod(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func (l *localTest) spec(t *testing.T, do stubOrder) run.Spec {
+	t.Helper()
+	b, err := json.Marshal(do)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.Spec{
+		Ref:        lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "nonce"},
+		Repository: l.host + "/instances/abcdefghjk", Workspace: "default",
+		Variables: map[string]json.RawMessage{"stub": b},
+	}
+}
+
+func (l *localTest) mustStart(t *testing.T, s run.Spec) run.Handle {
+	t.Helper()
+	h, err := l.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h) > 256 {
+		t.Errorf("handle of %d bytes", len(h))
+	}
+	return h
+}
+
+// mustEnd observes an attempt until it has ended.
+func (l *localTest) mustEnd(t *testing.T, s run.Spec, h run.Handle) (st run.Status) {
+	t.Helper()
+	await(t, "the end of the attempt", func() bool {
+		var err error
+		if st, err = l.Observe(t.Context(), s, h); err != nil {
+			t.Fatal(err)
+		}
+		return st.State != run.Running
+	})
+	return st
+}
+
+func (l *localTest) mustRemain(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		got = append(got, filepath.Base(dir))
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("folders (-got +want):\n%s", diff)
+	}
+}
+
+// TestLocal starts an attempt twice, reads its log and its end, and finds nothing
+// of it on the disk.
+func TestLocal(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: "until [ -e go ]; do sleep 0.02; done", Nonce: "nonce"})
+	if _, err := l.Observe(t.Context(), s, ""); err != nil {
+		t.Error(err)
+	}
+	h := l.mustStart(t, s)
+	if again := l.again(t).mustStart(t, s); again != h {
+		t.Errorf("started again: %s, want %s", again, h)
+	}
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, toolFile))
+	for _, name := range []string{"", "/" + markerFile, "/log", "/child.log"} {
+		if info, err := os.Stat(dir + name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s%s: %v, %v", dir, name, info, err)
+		}
+	}
+	for _, l := range []*localTest{l, l.again(t)} {
+		if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+	if got := mustLog(t, l, s, h, 4); got != "log" {
+		t.Errorf("log from byte 4: %q", got)
+	}
+	mustGoOn(t, l, s)
+	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Done || st.Result.Resources != 3 {
+		t.Errorf("%+v", st)
+	}
+	l.mustRemain(t)
+	for _, l := range []*localTest{l, l.again(t)} { // whoever could not write it down asks once more
+		if st := l.mustEnd(t, s, h); st.State != run.Ended {
+			t.Errorf("%+v", st)
+		}
+	}
+	if got := mustLog(t, l, s, h, 10); got != "log" {
+		t.Errorf("log after the end, from byte 10: %q", got)
+	}
+	if got := mustLog(t, l, s, h, 1000); got != "" {
+		t.Errorf("log beyond its end: %q", got)
+	}
+}
+
+// mustGoOn lets the tool of an attempt go on.
+
+func mustGoOn(t *testing.T, l *localTest, s run.Spec) {
+	t.Helper()
+	mustWrite(t, filepath.Join(l.scratch(s.Ref), "work", sandbox.Tool, "go"), "")
+}
+
+func mustLog(t *testing.T, l *localTest, s run.Spec, h run.Handle, offset int64) string {
+	t.Helper()
+	r, err := l.Log(t.Context(), s, h, offset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestAlone: even without a sandbox a process that left its session ends with the
+// run, since it becomes the child's own.
+func TestAlone(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: "(setsid sleep 8642397 &); : > ready", Nonce: "nonce"})
+	if st := l.mustEnd(t, s, l.mustStart(t, s)); st.State != run.Ended {
+		t.Errorf("%+v", st)
+	}
+	if left := running(t, "8642397"); len(left) > 0 {
+		t.Errorf("left: %v, %v", left, kill(left))
+	}
+}
+
+// TestStartedEnvironment: the environment and the arguments of a child are this
+// list, and nothing of the server's own is in them.
+func TestStartedEnvironment(t *testing.T) {
+	t.Setenv("OKARA_STATE_KEYS", "planted-secret")
+	l := newLocal(t, func(o *LocalOptions) {
+		env := map[string]string{"PATH": "/usr/bin:/bin", "LANG": "C", "HTTPS_PROXY": "http://proxy:1", "AWS_SECRET_ACCESS_KEY": "planted-secret", "SSL_CERT_DIR": "/etc/ssl/certs"}
+		o.Getenv = func(name string) string { return env[name] }
+		o.Credentials = map[string]Credential{"aws": {EnvFrom: []string{"AWS_SECRET_ACCESS_KEY"}}}
+	})
+	s := l.spec(t, stubOrder{Hang: true})
+	s.Credentials = []string{"aws"}
+	h := l.mustStart(t, s)
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, "hangs"))
+	b, err := os.ReadFile(filepath.Join(dir, "about"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(string(b), "\n")
+	slices.Sort(got)
+	want := []string{
+		"HOME=" + dir, "HTTPS_PROXY=http://proxy:1", "LANG=C", "OKARA_RUN=abcdefghjk-1-1", "PATH=/usr/bin:/bin", "SSL_CERT_DIR=/etc/ssl/certs", "TMPDIR=" + dir,
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("environment and arguments (-got +want):\n%s", diff)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, markerFile)); err != nil || strings.Contains(string(b), "nonce\"") || strings.Contains(string(h), "nonce\"") {
+		t.Errorf("%s, %s, %v: the nonce is in it", b, h, err)
+	}
+	if err := l.Cancel(t.Context(), s, h); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.mustEnd(t, s, h); st.State != run.Gone {
+		t.Errorf("%+v", st)
+	}
+	l.mustRemain(t)
+}
+
+// TestCredentialMissing: the attempt waits, says for what, and starts when it is
+// there.
+func TestCredentialMissing(t *testing.T) {
+	env := map[string]string{}
+	l := newLocal(t, func(o *LocalOptions) {
+		o.Getenv = func(name string) string { return env[name] }
+		o.Credentials = map[string]Credential{"aws": {EnvFrom: []string{"AWS_PROFILE"}}}
+	})
+	s := l.spec(t, stubOrder{Nonce: "nonce"})
+	s.Credentials = []string{"aws"}
+	h := l.mustStart(t, s)
+	for _, l := range []*localTest{l, l.again(t)} {
+		st, err := l.Observe(t.Context(), s, h)
+		if err != nil || st.State != run.Running || st.Waiting != lifecycle.WaitCredentialMissing || st.Message != "credential aws: the variable AWS_PROFILE of the server is not set" {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+	env["AWS_PROFILE"] = "sandbox"
+	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Done {
+		t.Errorf("%+v", st)
+	}
+
+	delete(env, "AWS_PROFILE")
+	s.Ref.Attempt = 2
+	h = l.mustStart(t, s)
+	if err := l.Cancel(t.Context(), s, h); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.mustEnd(t, s, h); st.State != run.Ended || st.Result.Outcome != lifecycle.Cancelled {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestRefusedRef(t *testing.T) {
+	l := newLocal(t, nil)
+	for _, id := range []string{"", "..", "a/b", "A", "../../etc"} {
+		s := l.spec(t, stubOrder{})
+		s.Ref.ID = id
+		if _, err := l.Start(t.Context(), s); err == nil {
+			t.Errorf("%q: started", id)
+		}
+	}
+	for _, h := range []run.Handle{"{", run.Handle(strings.Repeat(" ", 300))} {
+		if _, err := l.Observe(t.Context(), l.spec(t, stubOrder{}), h); err == nil {
+			t.Errorf("handle %q: no error", h)
+		}
+	}
+}
+
+// TestSweep removes what is old, and nothing that is needed.
+func TestSweep(t *testing.T) {
+	l := newLocal(t, nil)
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}}
+	old := time.Now().Add(-40 * 24 * time.Hour)
+	for name, f := range map[string]struct {
+		marker  *marker
+		errored bool
+		at      time.Time
+	}{
+		"1-1": {nil, false, time.Now()},
+		"1-2": {&dead, false, time.Now()},
+		"1-3": {&dead, false, old},
+		"1-4": {&dead, true, time.Now().Add(-48 * time.Hour)},
+		"1-5": {&dead, true, old},
+	} {
+		dir := filepath.Join(l.runs(), "abc", name)
+		mustWrite(t, filepath.Join(dir, "work", "file"), "")
+		if f.marker != nil {
+			if err := writeMarker(dir, *f.marker); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.errored {
+			mustWrite(t, filepath.Join(dir, attemptFile), `{"module":"module"}`)
+			mustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
+		}
+		if err := os.Chtimes(dir, f.at, f.at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.again(t).mustRemain(t, "1-2", "1-4")
+}
+
+// TestErroredBudget: attempts of one instance leave states that could not be stored; all
+// of them together keep no more of the disk than one state may have.
+func TestErroredBudget(t *testing.T) {
+	l := newLocal(t, nil)
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}}
+	for i, size := range []int64{maxState / 4, maxState / 2, maxState / 2, maxState} {
+		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
+		file := filepath.Join(dir, sandbox.ErroredFile)
+		mustWrite(t, filepath.Join(dir, attemptFile), `{"module":"module"}`)
+		mustWrite(t, file, "")
+		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := cleanErrored(l.Local, "abc"); err != nil {
+			t.Fatal(err)
+		}
+		l.mustRemain(t, [][]string{{"1-1"}, {"1-1", "2-1"}, {"2-1", "3-1"}, {"4-1"}}[i]...)
+	}
+}
+
+// TestTidy removes the folders of instances that are gone, on a host that does not
+// lead: not what runs, nor what began since.
+func TestTidy(t *testing.T) {
+	l := newLocal(t, nil)
+	now := time.Now()
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
+	self, err := newProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, later := dead, dead
+	alive.process, later.At = self, now.Add(time.Minute).Unix()
+	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
+		dir := filepath.Join(l.runs(), name)
+		mustWrite(t, filepath.Join(dir, resultFile), "{}")
+		if err := writeMarker(dir, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Tidy(now, func(id string) bool { return id == "gone" }); err != nil {
+		t.Fatal(err)
+	}
+	l.mustRemain(t, "1-2", "2-1", "3-1")
+	if err := os.Remove(filepath.Join(l.runs(), "gone", "1-2", markerFile)); err != nil { // it is no child
+		t.Fatal(err)
+	}
+}
+
+// TestErroredOfPlans: what changes nothing leaves no state, whatever its code calls one.
+func TestErroredOfPlans(t *testing.T) {
+	for kind, keeps := range map[lifecycle.RunKind]bool{lifecycle.RunApply: true, lifecycle.RunDestroy: true, lifecycle.RunPlan: false, lifecycle.RunDrift: false} {
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}))
+		tr.order.Spec.Ref.Kind = kind
+		tr.run()
+		if got := findErrored(tr.order.Scratch) != ""; got != keeps {
+			t.Errorf("%s: kept: %v", kind, got)
+		}
+	}
+}
+
+// TestCheck refuses what cannot be had when the server starts.
+func TestCheck(t *testing.T) {
+	base := newLocal(t, nil).options
+	old := filepath.Join(t.TempDir(), "tofu")
+	mustWrite(t, old, "#!/bin/sh\necho 'OpenTofu v1.9.4'\n")
+	if err := os.Chmod(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unreachable := "cannot reach " + filepath.Dir(base.Storage)
+	if os.Geteuid() != 0 {
+		unreachable = "needs a server that runs as root"
+	} else if err := os.Chmod(filepath.Dir(base.Storage), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(*LocalOptions)
+	}{
+		{"a storage that the user of a run cannot enter", unreachable, func(o *LocalOptions) { o.Isolation, o.Users = OwnUser, []User{{61234, 61234}} }},
+		{"a storage that a sandbox covers", "choose another storage folder", func(o *LocalOptions) { o.Isolation, o.Storage = Sandbox, "/dev/shm/okara" }},
+		{"old tool", "1.9.4, which cannot lock", func(o *LocalOptions) { o.Program = old }},
+		{"no tool", "hint: install it", func(o *LocalOptions) { o.Program = "/nowhere/tofu" }},
+		{"other program", "OpenTofu or Terraform", func(o *LocalOptions) { o.Program = "/bin/true" }},
+		{"no users", "needs", func(o *LocalOptions) { o.Isolation = OwnUser }},
+		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = Wrapped }},
+		{"unknown", "not sandbox, user, wrap or none", func(o *LocalOptions) { o.Isolation = "chroot" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := base
+			c.change(&o)
+			if _, err := NewLocal(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+	t.Run("no bubblewrap", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		o := base
+		o.Isolation = ""
+		if _, err := NewLocal(t.Context(), o); err == nil || !strings.Contains(err.Error(), "install the package bubblewrap") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("no namespaces", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // another user starts it
+			t.Fatal(err)
+		}
+		mustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+		if err := os.Chmod(filepath.Join(dir, "bwrap"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir+":/usr/bin:/bin")
+		o := base
+		o.Isolation = ""
+		if _, err := NewLocal(t.Context(), o); err == nil || !strings.Contains(err.Error(), "unprivileged user namespaces") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// TestKilledChild kills the child while the tool runs, which is interrupted once,
+// whoever looks, and waited for: K7. What it could not store is kept, and nothing else
+// of it.
+func TestKilledChild(t *testing.T) {
+	for _, mode := range []string{NoIsolation, Sandbox} {
+		t.Run(mode, func(t *testing.T) {
+			if mode == Sandbox {
+				tofutest.Bubblewrap(t)
+			}
+			shown := t.TempDir()
+			l := newLocal(t, func(o *LocalOptions) { o.Isolation, o.Show = mode, []string{shown} })
+			s := l.spec(t, stubOrder{Tool: `
+				trap 'n=$((n+1)); echo $n > errored.tfstate' INT; n=0; echo ready
+				until [ -e ` + shown + `/go ]; do sleep 0.02; done`})
+			h := l.mustStart(t, s)
+			dir := l.scratch(s.Ref)
+			mustSay(t, dir, "ready")
+			mustKillChild(t, dir)
+			for _, l := range []*localTest{l, l, l.again(t)} {
+				if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running || st.Message == "" {
+					t.Errorf("%+v, %v", st, err)
+				}
+			}
+			await(t, "the interrupt", func() bool { return findErrored(dir) != "" })
+			file := findErrored(dir)
+			mustWrite(t, filepath.Join(shown, "go"), "")
+			st := l.mustEnd(t, s, h)
+			if st.State != run.Gone || !strings.Contains(st.Message, l.here.Host) || !strings.Contains(st.Message, file) {
+				t.Errorf("%+v", st)
+			}
+			if b, err := os.ReadFile(file); err != nil || string(b) != "1\n" {
+				t.Errorf("interrupts: %q, %v", b, err)
+			}
+			l.again(t).mustRemain(t, "1-1") // the next attempt stores it
+		})
+	}
+}
+
+// mustSay waits until the tool of an attempt says a line.
+func mustSay(t *testing.T, dir, line string) {
+	t.Helper()
+	await(t, line, func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, "said"))
+		return err == nil && strings.Contains("\n"+string(b), "\n"+line+"\n")
+	})
+}
+
+// mustKillChild kills the child of a scratch folder, and waits until it is dead.
+func mustKillChild(t *testing.T, dir string) {
+	t.Helper()
+	m, err := readMarker(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustKill(t, m.process)
+}
+
+// TestDeafRest kills what does not end by itself.
+func TestDeafRest(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
+	h := l.mustStart(t, s)
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, "work", sandbox.Tool, "ready"))
+	mustKillChild(t, dir)
+	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	g := l.sighting(s.Ref)
+	g.interrupted = g.interrupted.Add(-2 * killTime)
+	if st := l.mustEnd(t, s, h); st.State != run.Gone {
+		t.Errorf("%+v", st)
+	}
+	l.mustRemain(t)
+}
+
+// TestNotStarted covers what is found where a server died around a start: K3.
+func TestNotStarted(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Nonce: "nonce"})
+	observe := func(l *localTest, h run.Handle) run.Status {
+		t.Helper()
+		st, err := l.Observe(t.Context(), s, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	if st := observe(l, ""); st.State != run.Running {
+		t.Errorf("nobody knows where it is, at once: %+v", st)
+	}
+	g := l.sighting(s.Ref)
+	g.alive = g.alive.Add(-2 * claimTime)
+	if st := observe(l, ""); st.State != run.Gone {
+		t.Errorf("later: %+v", st)
+	}
+	l.o.Only = true
+	if st := observe(l, ""); st.State != run.Gone {
+		t.Errorf("where there is no other server: %+v", st)
+	}
+	l.o.Only = false
+	elsewhere := handle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}
+	if st := observe(l, elsewhere.String()); st.State != run.Running {
+		t.Errorf("on another host: %+v", st)
+	}
+	l.sighting(s.Ref).alive = time.Time{}
+	if st := observe(l, elsewhere.String()); st.State != run.Gone {
+		t.Errorf("on another host, later: %+v", st)
+	}
+
+	// A folder without a name belongs to nobody: its child never got an order.
+	mustWrite(t, filepath.Join(l.scratch(s.Ref), "child.log"), "")
+	h := l.mustStart(t, s)
+	if st := l.mustEnd(t, s, h); st.State != run.Ended {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestBoot: after a boot the same number is another process.
+func TestBoot(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{})
+	self, err := newProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]marker{
+		"earlier boot": {handle: handle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, process: self}},
+		"same number":  {handle: handle{machine: l.here, process: process{self.PID, self.Start - 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.LockID = run.LockID(s.Ref)
+			mustWrite(t, filepath.Join(l.scratch(s.Ref), "log"), "")
+			if err := writeMarker(l.scratch(s.Ref), m); err != nil {
+				t.Fatal(err)
+			}
+			g := l.sighting(s.Ref)
+			g.alive = g.alive.Add(-2 * claimTime)
+			if st, err := l.Observe(t.Context(), s, m.handle.String()); err != nil || st.State != run.Gone {
+				t.Errorf("%+v, %v", st, err)
+			}
+			l.mustRemain(t)
+		})
+	}
+}
+
+// TestClaim: who holds the lock of the state is alive, wherever he is, until his
+// lease is over.
+func TestClaim(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{})
+	elsewhere := handle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}.String()
+	repo, err := stubRepo(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := statebackend.New(repo.Repo, statebackend.Options{LockTTL: time.Hour})
+	lock, err := store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: run.LockID(s.Ref), Operation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := l.sighting(s.Ref)
+	g.alive = time.Time{}
+	for range 2 {
+		if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Running {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	}
+	g.since = g.since.Add(-2 * time.Hour)
+	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone || !strings.Contains(st.Message, "lease") {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if err := lock.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: "of a person", Operation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sighting(s.Ref).alive = time.Time{}
+	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone {
+		t.Errorf("the lock is another one's: %+v, %v", st, err)
+	}
+	if err := other.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStoppedChild: a child that lives and lost its lock is ended before the
+// attempt is lost.
+func TestStoppedChild(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Hang: true})
+	h := l.mustStart(t, s)
+	mustAppear(t, filepath.Join(l.scratch(s.Ref), "hangs"))
+	m, err := readMarker(l.scratch(s.Ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.process.signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	l.sighting(s.Ref).alive = time.Time{}
+	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.alive() {
+		t.Errorf("%+v, alive %v", st, m.process.alive())
+	}
+}
+
+// TestUnstoredResult: what a child could not store is stored when the registry
+// answers again: K9.
+func TestUnstoredResult(t *testing.T) {
+	for nonce, want := range map[string]run.State{"nonce": run.Ended, "another": run.Gone} {
+		l := newLocal(t, nil)
+		s := l.spec(t, stubOrder{Nonce: nonce, Unanswered: true})
+		h := l.mustStart(t, s)
+		if st := l.mustEnd(t, s, h); st.State != want {
+			t.Errorf("nonce %s: %+v", nonce, st)
+		}
+		l.mustRemain(t)
+		if st := l.mustEnd(t, s, h); st.State != want {
+			t.Errorf("nonce %s, later: %+v", nonce, st)
+		}
+	}
+}
+
+// TestForeignResult: a result that does not repeat the nonce is none.
+func TestForeignResult(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Nonce: "another"})
+	if st := l.mustEnd(t, s, l.mustStart(t, s)); st.State != run.Gone || st.Result.Outcome != "" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestOtherAttempt: after a rollback of the ledger a number may come again while
+// its first owner runs.
+func TestOtherAttempt(t *testing.T) {
+	l := newLocal(t, nil)
+	first := l.spec(t, stubOrder{Hang: true})
+	h := l.mustStart(t, first)
+	second := l.spec(t, stubOrder{Nonce: "second"})
+	second.Ref.Nonce = "second"
+	if _, err := l.Start(t.Context(), second); !errors.Is(err, errOther) {
+		t.Errorf("got %v", err)
+	}
+	if err := l.Cancel(t.Context(), first, h); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.mustEnd(t, first, h); st.State != run.Gone {
+		t.Errorf("%+v", st)
+	}
+	if st := l.mustEnd(t, second, l.mustStart(t, second)); st.State != run.Ended {
+		t.Errorf("%+v", st)
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// runLog is the log of an attempt, of which no masked value is ever part. Beyond
+// its limit the middle is cut: how a run began and how it ended matter most.
+type runLog struct {
+	mu    sync.Mutex // guards the fields below
+	mask  io.WriteCloser
+	limit int
+	room  int  // of head
+	grows bool // what was shown once stays where it is
+	ended bool
+	head  []byte
+	tail  []byte // at most limit/2, a ring
+	next  int    // where tail goes on, once it is full
+	cut   int64  // bytes that are in neither
+	file  *os.File
+	moved int64 // bytes written in all
+}
+
+// newRunLog also writes the first limit bytes to a file, for readers on this
+// machine; nil: to none.
+func newRunLog(m *masks, limit int, file *os.File) *runLog {
+	l := &runLog{limit: limit, room: limit / 2, file: file}
+	l.mask = m.writer((*maskedLog)(l))
+	return l
+}
+
+// growTail is what is kept of the end of a log that grows, in bytes.
+const growTail = 64 << 10
+
+// grow makes it a log of which readers keep what they have: beyond its limit only its
+// end follows, once it has ended.
+func (l *runLog) grow() {
+	l.grows, l.room = true, max(l.limit-growTail, l.limit/2)
+}
+
+// maskedLog is a runLog behind its mask.
+type maskedLog runLog
+
+// Write implements [io.Writer]; the lock is held by [runLog.Write].
+func (l *maskedLog) Write(p []byte) (int, error) {
+	n := len(p)
+	shown := l.limit
+	if l.grows {
+		shown = l.room
+	}
+	if l.file != nil && l.moved < int64(shown) {
+		if _, err := l.file.Write(p[:min(n, shown-int(l.moved))]); err != nil {
+			l.file = nil // the log in the registry is the one that counts
+		}
+	}
+	l.moved += int64(n)
+	if room := l.room - len(l.head); room > 0 {
+		part := p[:min(room, n)]
+		l.head, p = append(l.head, part...), p[len(part):]
+	}
+	size := l.limit - l.room
+	if len(p) > size {
+		l.cut += int64(len(p) - size)
+		p = p[len(p)-size:]
+	}
+	if room := size - len(l.tail); room > 0 {
+		part := p[:min(room, len(p))]
+		l.tail, p = append(l.tail, part...), p[len(part):]
+	}
+	for len(p) > 0 {
+		k := copy(l.tail[l.next:], p)
+		l.cut += int64(k)
+		l.next, p = (l.next+k)%size, p[k:]
+	}
+	return n, nil
+}
+
+// Write implements [io.Writer].
+func (l *runLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mask.Write(p)
+}
+
+// line adds a line of our own.
+func (l *runLog) line(format string, args ...any) {
+	_, _ = fmt.Fprintf(l, format+"\n", args...) // it is kept in memory
+}
+
+// end lets out what the mask holds back; nothing is written after it.
+func (l *runLog) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.mask.Close() // as in line
+	l.ended = true
+	if l.grows && l.file != nil {
+		_, _ = l.file.Write(l.all()[len(l.head):]) // the log in the registry is the one that counts
+	}
+}
+
+// size is how much was written so far.
+func (l *runLog) size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moved
+}
+
+// bytes returns the log so far, of at most a little more than its limit.
+func (l *runLog) bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all()
+}
+
+// all is bytes, under the lock.
+func (l *runLog) all() []byte {
+	b := bytes.Clone(l.head)
+	if l.grows && !l.ended {
+		return b
+	}
+	if l.cut > 0 {
+		if !l.grows {
+			b = trimRune(b)
+		}
+		b = fmt.Appendf(b, "\n… %d bytes are left out here …\n", l.cut)
+	}
+	tail := append(bytes.Clone(l.tail[l.next:]), l.tail[:l.next]...)
+	if l.cut > 0 {
+		for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+			tail = tail[1:]
+		}
+	}
+	return append(b, tail...)
+}
+
+// trimRune removes the beginning of a character at the end.
+func trimRune(b []byte) []byte {
+	for i := 1; i <= min(utf8.UTFMax, len(b)); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// push hands the log over every so often, if it grew, until ctx ends. What cannot
+// be written now is tried the next time.
+func (l *runLog) push(ctx context.Context, every time.Duration, put func(context.Context, []byte) error) error {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	var pushed int64
+	var last error
+	for {
+		select {
+		case <-ctx.Done():
+			if errors.Is(last, context.Canceled) {
+				return nil
+			}
+			return last
+		case <-t.C:
+		}
+		if n := l.size(); n > pushed {
+			if last = put(ctx, l.bytes()); last == nil {
+				pushed = n
+			}
+		}
+	}
+}

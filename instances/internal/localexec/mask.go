@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	// leastMasked is the shortest value, in bytes, that is replaced: shorter ones
+	// stand in every other word.
+	leastMasked = 8
+	// mostMasked bounds one pattern; a longer value is masked in pieces.
+	mostMasked = 4 << 10
+	// masked stands for what may not be shown.
+	masked = "(sensitive)"
+)
+
+// masks are the forms of secret values that no text may hold. It is a courtesy:
+// who has a value can print it backwards.
+type masks struct {
+	byStart map[[2]byte][][]byte // by the first two bytes, longest first
+	longest int
+}
+
+// newMasks takes values, as a whole and line by line, plain, in JSON, in URLs
+// and in base64.
+func newMasks(values []string) *masks {
+	m := &masks{byStart: map[[2]byte][][]byte{}}
+	seen := map[string]bool{}
+	add := func(p string) {
+		for len(p) >= leastMasked {
+			piece := p[:min(len(p), mostMasked)]
+			p = p[len(piece):]
+			if seen[piece] {
+				continue
+			}
+			seen[piece] = true
+			start := [2]byte{piece[0], piece[1]}
+			m.byStart[start] = append(m.byStart[start], []byte(piece))
+			m.longest = max(m.longest, len(piece))
+		}
+	}
+	for _, v := range values {
+		for _, text := range append(strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n"), v) {
+			if len(text) < leastMasked {
+				continue
+			}
+			for _, form := range formsOf(text) {
+				add(form)
+			}
+		}
+	}
+	for _, list := range m.byStart {
+		slices.SortFunc(list, func(a, b []byte) int { return len(b) - len(a) })
+	}
+	return m
+}
+
+// formsOf are the ways in which programs write a text. Of base64, the characters
+// that depend on the text alone: where it stands in a longer one they begin at
+// one of three bits, and the first and last of them also have bits of their
+// neighbours.
+func formsOf(text string) []string {
+	forms := []string{text, url.QueryEscape(text), url.PathEscape(text)}
+	for _, escapeHTML := range []bool{true, false} {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(escapeHTML)
+		if e.Encode(text) == nil { // a string always can be
+			forms = append(forms, strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`))
+		}
+	}
+	for shift := range 3 {
+		padded := append(make([]byte, shift), text...)
+		whole := len(padded) / 3 * 3
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			s := enc.EncodeToString(padded[:whole])
+			if shift > 0 {
+				s = s[min(4, len(s)):]
+			}
+			forms = append(forms, s)
+		}
+	}
+	return forms
+}
+
+// text returns s without what is masked.
+func (m *masks) text(s string) string {
+	var b strings.Builder
+	w := m.writer(&b)
+	_, _ = w.Write([]byte(s)) // a Builder has no errors
+	_ = w.Close()
+	return b.String()
+}
+
+// longestAt is the length of the longest pattern that b begins with; 0: none.
+func (m *masks) longestAt(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	for _, p := range m.byStart[[2]byte{b[0], b[1]}] {
+		if bytes.HasPrefix(b, p) {
+			return len(p)
+		}
+	}
+	return 0
+}
+
+// writer replaces what is masked, also across the borders of writes. What it holds
+// back goes out with Close, which does not close w.
+func (m *masks) writer(w io.Writer) io.WriteCloser { return &maskWriter{m: m, to: w} }
+
+type maskWriter struct {
+	m      *masks
+	to     io.Writer
+	held   []byte // not decided yet
+	inside int    // so many bytes of held belong to what was masked
+}
+
+func (w *maskWriter) Write(p []byte) (int, error) {
+	w.held = append(w.held, p...)
+	if err := w.pass(max(w.m.longest, 1)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *maskWriter) Close() error { return w.pass(1) }
+
+// pass writes what has at least so many bytes from it to the end, so that no
+// pattern that begins there is longer than what is known.
+func (w *maskWriter) pass(known int) error {
+	var out []byte
+	i := 0
+	for ; len(w.held)-i >= known; i++ {
+		if n := w.m.longestAt(w.held[i:]); n > w.inside {
+			if w.inside == 0 {
+				out = append(out, masked...)
+			}
+			w.inside = n
+		}
+		if w.inside > 0 {
+			w.inside--
+			continue
+		}
+		out = append(out, w.held[i])
+	}
+	w.held = append(w.held[:0], w.held[i:]...)
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := w.to.Write(out)
+	return err
+}

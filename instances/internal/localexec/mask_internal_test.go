@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestMasks(t *testing.T) {
+	secret := "p@ss w<rd\"of\\kéys+/="
+	lines := "-----BEGIN KEY-----\nMIIEvgIBADANBgkq\r\nshort\n-----END KEY-----\n"
+	quoted, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMasks([]string{secret, lines, "tiny", "abcdefgh", "efghijkl"})
+	for name, text := range map[string]string{
+		"plain":                  "x " + secret + " y",
+		"JSON":                   `{"a":` + string(quoted) + `}`,
+		"JSON, HTML not escaped": `{"a":"p@ss w<rd\"of\\kéys+/="}`,
+		"query":                  "https://h/?p=" + url.QueryEscape(secret),
+		"path":                   "https://h/" + url.PathEscape(secret),
+		"base64":                 base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 at 1":            base64.StdEncoding.EncodeToString([]byte("u" + secret)),
+		"base64 at 2":            base64.StdEncoding.EncodeToString([]byte("u:" + secret)),
+		"base64 at 3":            base64.URLEncoding.EncodeToString([]byte("me:" + secret + "!")),
+		"one line":               "  MIIEvgIBADANBgkq\n",
+		"overlapping":            "abcdefghijkl",
+	} {
+		got := m.text(text)
+		if !strings.Contains(got, masked) {
+			t.Errorf("%s: %q stays", name, got)
+		}
+		for _, part := range []string{secret, "MIIEvgIBADANBgkq", "abcdefgh", "ijkl", url.QueryEscape(secret)} {
+			if strings.Contains(got, part) {
+				t.Errorf("%s: %q has %q", name, got, part)
+			}
+		}
+	}
+	for _, text := range []string{"tiny short", "", "abcdefg", "é"} {
+		if got := m.text(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if got := newMasks(nil).text("anything"); got != "anything" {
+		t.Errorf("without values: %q", got)
+	}
+}
+
+// FuzzMasks writes a text with a value in it in any pieces: the value is never in
+// what comes out, and the pieces do not matter.
+func FuzzMasks(f *testing.F) {
+	f.Add("a secret value", "before ", " after", uint8(3))
+	f.Add("aaaaaaaaa", "aaaa", "aaa", uint8(1))
+	f.Add("line one is long\nline two is long", "\n", "\n", uint8(7))
+	f.Fuzz(func(t *testing.T, value, before, after string, size uint8) {
+		if len(value) < leastMasked || len(value) > mostMasked || strings.Contains(masked, value) || strings.Contains(value, masked) {
+			return
+		}
+		m := newMasks([]string{value})
+		text := before + value + after
+		var b bytes.Buffer
+		w := m.writer(&b)
+		for rest := []byte(text); len(rest) > 0; {
+			n := min(int(size)%17+1, len(rest))
+			if _, err := w.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != m.text(text) {
+			t.Errorf("in pieces %q, at once %q", b.String(), m.text(text))
+		}
+		if !strings.Contains(b.String(), masked) {
+			t.Errorf("%q: nothing is masked in %q", value, b.String())
+		}
+		// What stands beside a mask may by chance make the value again with it; each
+		// part in between may not.
+		for part := range strings.SplitSeq(b.String(), masked) {
+			if strings.Contains(part, value) {
+				t.Errorf("%q is still in %q", value, b.String())
+			}
+		}
+	})
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFirstThreadEnds has a process whose first thread has ended while another goes on:
+// it lives, as one does that is becoming another program.
+func TestFirstThreadEnds(t *testing.T) {
+	p, wait := mustStartCommand(t, "leave-thread")
+	await(t, "the end of its first thread", func() bool {
+		now, err := readStat(p.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.state == 'Z'
+	})
+	if !p.alive() {
+		t.Error("it is taken for dead")
+	}
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(descent(all, func(q procInfo) bool { return q.process == p })) != 1 {
+		t.Error("it is not among the processes")
+	}
+	wait()
+	if p.alive() {
+		t.Error("it lives on")
+	}
+}
+
+// TestAliveWhileItExecs looks at a process again and again that becomes a new program
+// a hundred times.
+func TestAliveWhileItExecs(t *testing.T) {
+	p, wait := mustStartCommand(t, "exec-again", "100")
+	looks := 0
+	for {
+		now, err := readStat(p.PID)
+		if err != nil {
+			t.Fatalf("after %d looks: %v", looks, err)
+		}
+		if now.state == 'Z' && now.threads <= 1 {
+			break // it waits for us
+		}
+		if looks++; now.dead() {
+			t.Fatalf("after %d looks it was taken for dead: %+v", looks, now)
+		}
+	}
+	t.Logf("%d looks", looks)
+	wait()
+}
+
+// mustStartCommand starts a command of this test program. What it returns second tells
+// it to end, and waits for that.
+func mustStartCommand(t *testing.T, args ...string) (p process, wait func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	in, ierr := cmd.StdinPipe()
+	out, oerr := cmd.StdoutPipe()
+	if err := errors.Join(ierr, oerr, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test gave up before
+	wait = func() {
+		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+			t.Error(err)
+		}
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		wait()
+		t.Fatalf("%q, %v", line, err)
+	}
+	p, err := newProcess(cmd.Process.Pid)
+	if err != nil {
+		wait()
+		t.Fatal(err)
+	}
+	return p, wait
+}
+
+// leaveFirstThread ends the first thread of its process, and the process once its input
+// ends.
+func leaveFirstThread([]string) error {
+	onFirst := make(chan bool)
+	for {
+		go func() {
+			runtime.LockOSThread() // so that each goroutine has a thread of its own
+			first := unix.Gettid() == os.Getpid()
+			onFirst <- first
+			if first {
+				_, _ = os.Stdout.WriteString("ready\n")
+				_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // which the runtime takes for a call that lasts
+			}
+			select {}
+		}()
+		if <-onFirst {
+			break
+		}
+	}
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// execAgain becomes itself so many times, from another thread than the first.
+func execAgain(args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	if n == 100 {
+		_, _ = os.Stdout.WriteString("ready\n")
+	}
+	if n == 0 {
+		return nil
+	}
+	runtime.LockOSThread() // so that what follows is another thread
+	failed := make(chan error)
+	go func() {
+		failed <- syscall.Exec(os.Args[0], []string{os.Args[0], "exec-again", strconv.Itoa(n - 1)}, os.Environ())
+	}()
+	return <-failed
+}

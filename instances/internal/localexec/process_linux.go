@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Harden keeps other processes of this user out of this one: no core is written
+// of it, and nobody reads its memory or environment. What its children leave
+// behind becomes its own child, so that it is found and ended.
+func Harden() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("making the process unreadable: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("keeping the processes of a run: %w", err)
+	}
+	return nil
+}
+
+// thisMachine says where process ids of this process mean something.
+func thisMachine() (machine, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return machine{}, fmt.Errorf("reading the name of the host: %w", err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return machine{}, fmt.Errorf("reading the id of the boot: %w", err)
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return machine{}, fmt.Errorf("reading the namespace of process ids: %w", err)
+	}
+	namespace = strings.TrimSuffix(strings.TrimPrefix(namespace, "pid:["), "]")
+	return machine{Host: host, Boot: strings.TrimSpace(string(boot)), Namespace: namespace}, nil
+}
+
+// procInfo is what /proc/PID/stat says of a process (proc_pid_stat(5)).
+type procInfo struct {
+	process
+	state                  byte
+	parent, group, session int
+	threads                int // the one whose state this is among them
+}
+
+// readProc reads one process; fs.ErrNotExist if there is none, or a dead one
+// that only waits to be reaped.
+func readProc(pid int) (procInfo, error) {
+	p, err := readStat(pid)
+	if err == nil && p.dead() {
+		err = fs.ErrNotExist
+	}
+	return p, err
+}
+
+func readStat(pid int) (procInfo, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if errors.Is(err, syscall.ESRCH) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return procInfo{}, err
+	}
+	return parseStat(b)
+}
+
+// dead tells whether nothing of a process runs. The state in its line is that of its
+// first thread. That may have ended while others go on, as it has for a moment when
+// another thread becomes a new program (execve(2)).
+func (p procInfo) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
+
+// parseStat reads the line of a process. Its second field is the name of the
+// program in parentheses, which may hold anything.
+func parseStat(b []byte) (procInfo, error) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || end < open {
+		return procInfo{}, errors.New("reading the state of a process: no name of a program")
+	}
+	rest := strings.Fields(string(b[end+1:]))
+	if len(rest) < 20 || len(rest[0]) != 1 {
+		return procInfo{}, fmt.Errorf("reading the state of a process: %d fields", len(rest))
+	}
+	p := procInfo{state: rest[0][0]}
+	for _, f := range []struct {
+		to   *int
+		text string
+	}{{&p.PID, strings.TrimSpace(string(b[:open]))}, {&p.parent, rest[1]}, {&p.group, rest[2]}, {&p.session, rest[3]}, {&p.threads, rest[17]}} {
+		n, err := strconv.Atoi(f.text)
+		if err != nil {
+			return procInfo{}, fmt.Errorf("reading the state of a process: %w", err)
+		}
+		*f.to = n
+	}
+	start, err := strconv.ParseUint(rest[19], 10, 64)
+	if err != nil {
+		return procInfo{}, fmt.Errorf("reading the state of a process: %w", err)
+	}
+	p.Start = start
+	return p, nil
+}
+
+// newProcess names the process that has this id now.
+func newProcess(pid int) (process, error) {
+	p, err := readStat(pid)
+	return p.process, err
+}
+
+// alive tells whether the process still runs. Its id alone may be another
+// process's by now.
+func (p process) alive() bool {
+	now, err := readProc(p.PID)
+	return err == nil && now.process == p
+}
+
+// processes lists all that run; those that end meanwhile are left out.
+func processes() ([]procInfo, error) {
+	names, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var list []procInfo
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
+			continue
+		}
+		p, err := readStat(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// descent is all that is in one of the sessions or groups, or descends from one
+// that is. Dead ones that nobody reaped yet are not in it.
+func descent(all []procInfo, member func(procInfo) bool) []process {
+	in := map[int]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range all {
+			if !in[p.PID] && (member(p) || in[p.parent]) {
+				in[p.PID], grown = true, true
+			}
+		}
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(p procInfo) bool { return !in[p.PID] || p.dead() })
+	list := make([]process, len(all))
+	for i, p := range all {
+		list[i] = p.process
+	}
+	return list
+}
+
+// signal sends a signal if the process is still the same one. A pidfd keeps its
+// id from being given to another one in between.
+func (p process) signal(s syscall.Signal) error {
+	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
+}
+
+// end kills a process and waits for its death, and so, if it was the first one
+// of a namespace, for that of all in it.
+func (p process) end() error {
+	return p.open(func(fd int) error {
+		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+			return err
+		}
+		for {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+			if !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	})
+}
+
+func (p process) open(do func(pidfd int) error) error {
+	if p.PID <= 0 {
+		return nil // there never was one
+	}
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return nil
+	case err != nil:
+		return fmt.Errorf("opening process %d: %w", p.PID, err)
+	}
+	file := os.NewFile(uintptr(fd), "process") // closed by it
+	defer file.Close()
+	if !p.alive() {
+		return nil
+	}
+	if err := do(fd); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("ending process %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// reap takes the status of dead children that nobody else waits for: what a
+// command left and what became ours by its death.
+func reap(all []procInfo, not func(pid int) bool) {
+	self := os.Getpid()
+	for _, p := range all {
+		if p.parent == self && p.state == 'Z' && !not(p.PID) {
+			var status unix.WaitStatus
+			_, _ = unix.Wait4(p.PID, &status, unix.WNOHANG, nil) // somebody else may have been faster
+		}
+	}
+}
+
+// ownSession lets a command outlive us, and whatever is sent to our group.
+func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// user is whose process it is; -1 if that cannot be told any more.
+func (p procInfo) user() int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(b)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			if f := strings.Fields(ids); len(f) > 0 {
+				if uid, err := strconv.Atoi(f[0]); err == nil {
+					return uid
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// ownedBy tells whether a file belongs to a user.
+func ownedBy(info fs.FileInfo, uid int) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == uid
+}

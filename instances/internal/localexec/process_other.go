@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package localexec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// errSystem says why nothing runs here: what ends all that a tool started, and
+// finds it again after a crash, are means of Linux.
+var errSystem = fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
+
+// Harden does nothing here.
+func Harden() error { return nil }
+
+// ExecOptions are what [Exec] sets before the tool runs.
+type ExecOptions struct {
+	UID, GID  int
+	Base, Dir string
+	Memory    int64
+	FileSize  int64
+	Processes int
+}
+
+// Exec does nothing here.
+func Exec(ExecOptions, []string, []string) error { return errSystem }
+
+func (o *Order) startTool(toolCommand) (startedTool, error) { return nil, errSystem }
+
+const (
+	killSignal   = syscall.SIGKILL
+	cancelSignal = syscall.SIGTERM
+	forceSignal  = syscall.SIGTERM
+)
+
+func thisMachine() (machine, error)           { return machine{}, errSystem }
+func newProcess(int) (process, error)         { return process{}, errSystem }
+func ownSession() *syscall.SysProcAttr        { return nil }
+func delegatedCgroup() (string, error)        { return "", errSystem }
+func ownedBy(fs.FileInfo, int) bool           { return false }
+func (p process) alive() bool                 { return false }
+func (p process) signal(syscall.Signal) error { return errSystem }
+
+func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
+	return "", errSystem
+}
+
+func (l *Local) running(string, marker) bool { return false }
+func (l *Local) interrupt(place) error       { return errSystem }
+func (l *Local) kill(place) error            { return errSystem }
