@@ -34,8 +34,7 @@ type session struct {
 	follow     *auth.Client // follows redirects of GET and HEAD
 	stay       *auth.Client // hands every redirect to the caller
 
-	renewing sync.Mutex          // held while a credential is replaced
-	tried    map[Credential]bool // which were refused; guarded by renewing
+	renewing sync.Mutex // held while a credential is replaced
 
 	mu         sync.Mutex // guards the fields below
 	last       Credential // the one in use
@@ -148,8 +147,9 @@ func (s *session) actions() []string {
 
 // renewed reports whether there is another credential than the one that was
 // refused with err to a request sent in that generation; its tokens are dropped then.
-// Of parallel requests that are refused one replaces it for all.
-func (s *session) renewed(ctx context.Context, generation int, err error) bool {
+// Of parallel requests that are refused one replaces it for all. tried are those that
+// were refused to this request.
+func (s *session) renewed(ctx context.Context, generation int, tried map[Credential]bool, err error) bool {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
 	refused, now := s.inUse()
@@ -162,12 +162,9 @@ func (s *session) renewed(ctx context.Context, generation int, err error) bool {
 	if s.o.Rejected != nil {
 		s.o.Rejected(s.host, s.name, refused, errors.Is(err, ErrUnauthenticated))
 	}
-	if s.tried == nil {
-		s.tried = map[Credential]bool{}
-	}
-	s.tried[refused] = true
+	tried[refused] = true
 	c, err := s.find(ctx)
-	if err != nil || s.tried[c] || c == (Credential{}) {
+	if err != nil || tried[c] || c == (Credential{}) {
 		return false // the registry's refusal says more than a helper's error
 	}
 	s.tokens.drop()

@@ -297,6 +297,27 @@ func TestNewCredential(t *testing.T) {
 	}
 }
 
+// TestCredentialComesBack: one that was refused is good again once another one is not.
+func TestCredentialComesBack(t *testing.T) {
+	users := map[string]string{"a": "x"}
+	issuer := &ocitest.Issuer{Basic: true, Users: map[string]string{"a": "x", "b": "x"}, Allow: func(user, _, _ string) bool { return users[user] != "" }}
+	last := "a"
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{
+		Credential: func(context.Context, string, string) (oci.Credential, error) {
+			return oci.Credential{Username: last, Password: "x"}, nil
+		},
+		Rejected: func(_, _ string, c oci.Credential, _ bool) {
+			last = map[string]string{"a": "b", "b": "a"}[c.Username]
+		},
+	})
+	for _, user := range []string{"a", "b", "a"} {
+		users = map[string]string{user: "x"}
+		if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("while %s is good: %v", user, err)
+		}
+	}
+}
+
 // TestNewCredentialParallel: a credential expires under many requests at once.
 func TestNewCredentialParallel(t *testing.T) {
 	for _, basic := range []bool{true, false} {

@@ -131,17 +131,19 @@ func (r *Repo) send(ctx context.Context, q request) (*http.Response, error) {
 	if errors.Is(err, ErrDenied) && refused(ctx, err) && r.s.narrowed() {
 		resp, err = r.sendOnce(ctx, q)
 	}
-	for range maxCredentials {
-		if err = deniedAfterAll(ctx, err); !refused(ctx, err) || !r.s.renewed(ctx, generation, err) {
-			break
-		}
+	if err = deniedAfterAll(ctx, err); !refused(ctx, err) {
+		return resp, err
+	}
+	tried := map[Credential]bool{}
+	for len(tried) < maxCredentials && refused(ctx, err) && r.s.renewed(ctx, generation, tried, err) {
 		_, generation = r.s.inUse()
 		resp, err = r.sendOnce(ctx, q)
+		err = deniedAfterAll(ctx, err)
 	}
-	return resp, deniedAfterAll(ctx, err)
+	return resp, err
 }
 
-// maxCredentials is how many more are tried when one is refused.
+// maxCredentials is how many are tried for one request.
 const maxCredentials = 4
 
 // deniedAfterAll is err, or the refusal of a right where the registry says 401 to a
