@@ -67,7 +67,7 @@ func calledAsTool(args []string, getenv func(string) string) []string {
 	default:
 		return args
 	}
-	return slices.Concat([]string{name, "-q"}, args)
+	return slices.Concat([]string{name, "-q", "--"}, args)
 }
 
 // toolCommands are what the tools understand and okara does not.
@@ -117,6 +117,8 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
 		f := flags.Lookup(name)
 		switch {
+		case args[0] == "--":
+			return args[1:], nil // what follows is the tool's, whatever it looks like
 		case args[0] == "--help":
 			return nil, pflag.ErrHelp
 		case args[0] == "-q":

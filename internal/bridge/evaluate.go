@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -54,23 +55,26 @@ func (e *evaluator) block(ctx context.Context, m module) (map[string]cty.Value, 
 		return nil, nil
 	}
 	needed := newDefinitions(m)
-	var question strings.Builder
-	for _, r := range found {
+	for i, r := range found {
 		if err := needed.add(r.attr.Expr); err != nil {
 			return nil, r.at(err)
 		}
 		written := r.attr.Expr.Range()
-		fmt.Fprintf(&question, "%q = (%s), ", r.attr.Range.String(), expression(written, m.sources[written.Filename]))
+		needed.asked = append(needed.asked, fmt.Sprintf("%q = (%s\n)", strconv.Itoa(i), expression(written, m.sources[written.Filename])))
 	}
-	values, err := e.values(ctx, needed, question.String())
+	answers, err := e.values(ctx, needed)
 	if err != nil {
 		return nil, found[0].at(fmt.Errorf("refers to variables or local values: %w", err))
+	}
+	values := map[string]cty.Value{}
+	for i, r := range found {
+		values[r.attr.Range.String()] = answers[strconv.Itoa(i)]
 	}
 	return values, nil
 }
 
-// values are those of the attributes of an object.
-func (e *evaluator) values(ctx context.Context, needed *definitions, attributes string) (values map[string]cty.Value, err error) {
+// values are those of what is asked, by its number.
+func (e *evaluator) values(ctx context.Context, needed *definitions) (values map[string]cty.Value, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
 		return nil, err
@@ -79,7 +83,7 @@ func (e *evaluator) values(ctx context.Context, needed *definitions, attributes 
 	if err := errors.Join(needed.write(dir), e.link(dir)); err != nil {
 		return nil, err
 	}
-	answer, err := e.ask(ctx, dir, "base64encode(jsonencode({"+strings.ReplaceAll(attributes, "\n", " ")+"}))\n", needed)
+	answer, err := e.ask(ctx, dir, "base64encode(jsonencode(local."+askedLocal+"))\n", needed)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +180,12 @@ type definitions struct {
 	locals    map[string]string // source of the expression
 	all       map[string]*hclsyntax.Attribute
 	blocks    []definition
+	asked     []string // attributes of the object that is asked for
 }
+
+// askedLocal is the name of that object. No name of a user has two dashes at its end by
+// chance.
+const askedLocal = "okara--asked--"
 
 // definition is a block that defines a variable, or a part of it in an override file.
 type definition struct {
@@ -263,9 +272,9 @@ func (d *definitions) write(dir string) error {
 	}
 	main.WriteString("locals {\n")
 	for _, name := range slices.Sorted(maps.Keys(d.locals)) {
-		fmt.Fprintf(&main, "  %s = (%s)\n", name, d.locals[name])
+		fmt.Fprintf(&main, "  %s = (%s\n)\n", name, d.locals[name])
 	}
-	main.WriteString("}\n")
+	fmt.Fprintf(&main, "  %s = {\n%s\n}\n}\n", askedLocal, strings.Join(d.asked, "\n"))
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "main.tf"), []byte(main.String()), 0o600),
 		os.WriteFile(filepath.Join(dir, "main_override.tf"), []byte(override.String()), 0o600))
