@@ -188,11 +188,8 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 	if r.PathValue("path") != "" {
 		body.Tab = "files"
 	}
-	if !slices.ContainsFunc(body.Tabs, func(t site.Tab) bool { return t.Text == tabText(body.Tab) }) {
+	if !openTab(body.Tabs, body.Tab) {
 		return nil, site.NotFound("a module has no page %q", body.Tab)
-	}
-	for i := range body.Tabs {
-		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
 	}
 	switch body.Tab {
 	case "readme":
@@ -238,6 +235,15 @@ func commandFor(tab, version string) string {
 		return "okara pull " + version + " DIR"
 	}
 	return "okara show " + version
+}
+
+// openTab marks the tab of a name as the one that is shown; false: there is none.
+func openTab(tabs []site.Tab, name string) bool {
+	i := slices.IndexFunc(tabs, func(t site.Tab) bool { return t.Text == tabText(name) })
+	if i >= 0 {
+		tabs[i].Here = true
+	}
+	return i >= 0
 }
 
 func tabText(name string) string { return strings.ToUpper(name[:1]) + name[1:] }

@@ -124,11 +124,8 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 	if strings.Contains(r.Pattern, "/docs/") {
 		body.Tab = "docs"
 	}
-	if !slices.ContainsFunc(body.Tabs, func(t site.Tab) bool { return t.Text == tabText(body.Tab) }) {
+	if !openTab(body.Tabs, body.Tab) {
 		return nil, site.NotFound("a provider has no page %q, or this version has not", body.Tab)
-	}
-	for i := range body.Tabs {
-		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
 	}
 	switch body.Tab {
 	case "versions":
