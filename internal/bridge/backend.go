@@ -27,6 +27,8 @@ type Config struct {
 	Remote   []RemoteState
 	// Settings are those of -backend-config, now and at earlier inits.
 	Settings []Setting
+
+	evaluated string // digest of what the tool evaluated in the block, "" if that was nothing
 }
 
 // Used reports whether a run in this module needs okara at all.
@@ -115,6 +117,9 @@ func Read(dir string, o ReadOptions) (Config, error) {
 		}
 		values, err := o.evaluate(m)
 		if err != nil {
+			return c, err
+		}
+		if c.evaluated, err = digestOf(values); err != nil {
 			return c, err
 		}
 		if c.Backend, err = decodeBackend(m.backend, dir, flags, values, rec, o.Getenv); err != nil {

@@ -4,9 +4,13 @@ package bridge
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -24,14 +28,63 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
+// evaluatedName is a file in the data directory with a digest of the values that the last
+// init evaluated.
+const evaluatedName = "okara-evaluated"
+
+// digestOf is a digest of values, "" if there are none.
+func digestOf(values map[string]cty.Value) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	hash := sha256.New()
+	for _, at := range slices.Sorted(maps.Keys(values)) {
+		b, err := ctyjson.Marshal(values[at], cty.DynamicPseudoType)
+		if err != nil {
+			return "", err
+		}
+		hash.Write(b) // where it is written may change without another value
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// checkEvaluated refuses a command for which the block has other values than at init. A
+// saved plan above all would be applied at the place that it names, with the keys and
+// replicas of another.
+func checkEvaluated(c Config, dataDir string) error {
+	if c.evaluated == "" || c.Recorded == "" { // nothing was initialized: the tool says so
+		return nil
+	}
+	was, err := os.ReadFile(filepath.Join(dataDir, evaluatedName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if string(was) == c.evaluated {
+		return nil
+	}
+	return errors.New("the variables and local values of the backend block have other values than at init\nhint: give the command the -var and -var-file of init, or set TF_VAR_NAME, for a saved plan too; or run init -reconfigure")
+}
+
+// saveEvaluated keeps the digest of an init that succeeded.
+func saveEvaluated(c Config, dataDir string) error {
+	path := filepath.Join(dataDir, evaluatedName)
+	if c.evaluated != "" {
+		return files.Replace(path, []byte(c.evaluated), 0o600)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // evaluator asks the tool for the values of expressions in a backend block, which may
 // refer to variables and local values since OpenTofu 1.8.
 //
 // Only the tool knows its functions, and where it takes the values of variables from. So
-// its console is asked, in a folder of its own: that has the variables and local values
-// that the expressions need, files with values, and links to everything else that lies
-// beside the configuration, for functions that read files. It has no backend, no provider
-// and no module, so nothing has to be initialized.
+// its console is asked, in a folder of its own that has the variables and local values
+// that the expressions need, and files with values. It has no backend, no provider and no
+// module, so nothing has to be initialized. What depends on the folder itself is refused:
+// path.module and its like, and functions that read files, would have another value there.
 type evaluator struct {
 	tool   Tool
 	dir    string
@@ -92,7 +145,11 @@ func (e *evaluator) values(ctx context.Context, needed *definitions) (values map
 
 // ask has the tool's console answer one line.
 func (e *evaluator) ask(ctx context.Context, dir, question string, needed *definitions) (string, error) {
-	cmd := exec.CommandContext(ctx, e.tool.Path, append([]string{"console"}, e.given(needed)...)...)
+	flags, err := e.given(needed)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, e.tool.Path, append([]string{"console", "-no-color"}, flags...)...)
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(question)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TF_CLI_ARGS") })
 	cmd.Env = append(cmd.Env, "TF_DATA_DIR="+filepath.Join(dir, ".data"), "TF_WORKSPACE="+SelectedWorkspace(e.dir, e.getenv), "TF_INPUT=0", "NO_COLOR=1",
@@ -109,31 +166,37 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 		return "", errors.New("one of them is sensitive, and the settings of a backend are kept in clear")
 	}
 	if strings.Contains(answer, "(known after apply)") {
-		return "", errors.New("one of them has no value; give it by -var, a file of values or TF_VAR_NAME")
+		return "", errors.New("one of them has no value, or one of another type; give it by -var, a file of values or TF_VAR_NAME")
 	}
 	return strings.Trim(answer, `"`), nil
 }
 
 // given are the flags with values of variables that are needed: the tool refuses those
 // of others.
-func (e *evaluator) given(needed *definitions) []string {
-	var flags []string
+func (e *evaluator) given(needed *definitions) (flags []string, err error) {
 	for _, f := range e.flags {
-		value, file := strings.CutPrefix(f, "-var-file=")
-		if file && !filepath.IsAbs(value) {
-			if abs, err := filepath.Abs(filepath.Join(e.dir, value)); err == nil {
-				f = "-var-file=" + abs
+		if value, file := strings.CutPrefix(f, "-var-file="); file {
+			if !filepath.IsAbs(value) {
+				value = filepath.Join(e.dir, value)
 			}
+			if value, err = filepath.Abs(value); err != nil {
+				return nil, err
+			}
+			if info, err := os.Stat(value); err == nil && !info.Mode().IsRegular() {
+				return nil, fmt.Errorf("-var-file %s can be read once only, and the tool itself needs it too", value)
+			}
+			flags = append(flags, "-var-file="+value)
+			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(f, "-var="), "=")
-		if file || needed.variables[strings.TrimSpace(name)] {
+		if needed.variables[strings.TrimSpace(name)] {
 			flags = append(flags, f)
 		}
 	}
-	return flags
+	return flags, nil
 }
 
-// link puts what lies beside the configuration into the folder, values of variables too.
+// link puts the files with values of variables into the folder.
 func (e *evaluator) link(dir string) error {
 	from, err := filepath.Abs(e.dir)
 	if err != nil {
@@ -145,11 +208,16 @@ func (e *evaluator) link(dir string) error {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if _, config := configName(name, true); config || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "terraform.tfstate") {
+		base := strings.TrimSuffix(name, ".json")
+		if base != "terraform.tfvars" && !strings.HasSuffix(base, ".auto.tfvars") || ignored(name) {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("preparing to evaluate the backend block: %w", err)
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o600)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -180,7 +248,8 @@ type definitions struct {
 	locals    map[string]string // source of the expression
 	all       map[string]*hclsyntax.Attribute
 	blocks    []definition
-	asked     []string // attributes of the object that is asked for
+	json      map[string]string // file in JSON, by var.NAME and local.NAME
+	asked     []string          // attributes of the object that is asked for
 }
 
 // askedLocal is the name of that object. No name of a user has two dashes at its end by
@@ -195,16 +264,20 @@ type definition struct {
 }
 
 func newDefinitions(m module) *definitions {
-	d := &definitions{m: m, variables: map[string]bool{}, locals: map[string]string{}, all: map[string]*hclsyntax.Attribute{}}
+	d := &definitions{m: m, variables: map[string]bool{}, locals: map[string]string{}, all: map[string]*hclsyntax.Attribute{}, json: map[string]string{}}
 	for i, path := range slices.Concat(m.primary, m.override) {
+		if strings.HasSuffix(path, ".json") {
+			d.addJSON(path)
+			continue
+		}
 		body, _ := syntax.ParseBody(m.sources[path], path) // the tool says what is wrong in it
-		if body == nil || strings.HasSuffix(path, ".json") {
+		if body == nil {
 			continue
 		}
 		for _, b := range body.Blocks {
 			switch {
 			case b.Type == "variable" && len(b.Labels) == 1:
-				d.blocks = append(d.blocks, definition{b.Labels[0], string(b.Range().SliceBytes(m.sources[path])), i >= len(m.primary)})
+				d.blocks = append(d.blocks, definition{b.Labels[0], d.variable(b, m.sources[path]), i >= len(m.primary)})
 			case b.Type == "locals":
 				maps.Copy(d.all, b.Body.Attributes)
 			}
@@ -213,11 +286,72 @@ func newDefinitions(m module) *definitions {
 	return d
 }
 
+// variable is the text of a block without those in it: what a value must fulfil is for
+// the tool to check, by conditions that may refer to anything.
+func (d *definitions) variable(b *hclsyntax.Block, src []byte) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "variable %q {\n", b.Labels[0])
+	for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
+		fmt.Fprintf(&text, "%s\n", b.Body.Attributes[name].SrcRange.SliceBytes(src))
+	}
+	text.WriteString("}\n")
+	return text.String()
+}
+
+// addJSON notes what a file in JSON defines, which is not evaluated here.
+func (d *definitions) addJSON(path string) {
+	var file struct {
+		Variable json.RawMessage `json:"variable"`
+		Locals   json.RawMessage `json:"locals"`
+	}
+	if json.Unmarshal(d.m.sources[path], &file) != nil {
+		return // the tool says what is wrong in it
+	}
+	for kind, raw := range map[string]json.RawMessage{"var": file.Variable, "local": file.Locals} {
+		var list []map[string]json.RawMessage
+		var one map[string]json.RawMessage
+		if json.Unmarshal(raw, &one) == nil {
+			list = append(list, one)
+		} else if json.Unmarshal(raw, &list) != nil {
+			continue
+		}
+		for _, names := range list {
+			for name := range names {
+				d.json[kind+"."+name] = path
+			}
+		}
+	}
+}
+
+// pure refuses functions whose value depends on the folder that they are called in.
+func pure(x hcl.Expression) error {
+	node, ok := x.(hclsyntax.Node)
+	if !ok {
+		return errors.New("is written in JSON; write the block in a .tf file")
+	}
+	var found error
+	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+		call, ok := n.(*hclsyntax.FunctionCallExpr)
+		if !ok {
+			return nil
+		}
+		name := strings.TrimPrefix(call.Name, "core::")
+		if strings.HasPrefix(name, "file") || strings.HasPrefix(name, "templatefile") || name == "abspath" || strings.Contains(name, "::") {
+			found = fmt.Errorf("calls %s, which depends on more than the values of variables", call.Name)
+		}
+		return nil
+	})
+	return found
+}
+
 // add adds what an expression refers to, and what that refers to.
 func (d *definitions) add(x hcl.Expression) error {
+	if err := pure(x); err != nil {
+		return err
+	}
 	for _, t := range x.Variables() {
 		switch t.RootName() {
-		case "path", "terraform":
+		case "terraform":
 			continue
 		case "var", "local":
 		default:
@@ -226,6 +360,9 @@ func (d *definitions) add(x hcl.Expression) error {
 		name, ok := attributeName(t)
 		if !ok {
 			return fmt.Errorf("refers to all of %s", t.RootName())
+		}
+		if file := d.json[t.RootName()+"."+name]; file != "" {
+			return fmt.Errorf("refers to %s.%s, which %s says something of; okara reads .tf files only", t.RootName(), name, file)
 		}
 		if t.RootName() == "var" {
 			d.variables[name] = true

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
 // Tool is a tofu or terraform.
@@ -54,6 +56,12 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	if o.Config.Declared {
 		args, o.Environ = own, environ
 	}
+	dataDir := backendblock.DataDir(line.Dir, o.Getenv)
+	if line.Command != "init" {
+		if err := checkEvaluated(o.Config, dataDir); err != nil {
+			return Result{}, err
+		}
+	}
 	if alreadyAsking == "" {
 		if err := checkTool(ctx, tool, o.Config.Used()); err != nil {
 			return Result{}, err
@@ -62,7 +70,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	o.Command = append([]string{tool.Path}, args...)
 	res, err := Run(ctx, o)
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
-		err = saveSettings(line.Dir, o.Getenv, o.Config.Settings)
+		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
 	}
 	return res, err
 }
