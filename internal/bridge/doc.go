@@ -78,7 +78,7 @@
 // TF_CLI_ARGS_<command> count as those of the command line do.
 //
 // Where the block refers to variables or local values, OpenTofu's own console evaluates
-// them, see evaluator. Terraform has no such evaluation, and `okara exec` sees no flags.
+// them, see evaluator. Terraform has no such evaluation.
 //
 // # Limits
 //

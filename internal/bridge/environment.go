@@ -31,17 +31,6 @@ func checkEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// checkArguments stops a command that okara does not see from giving -backend-config to
-// the backend that okara puts in place.
-func checkArguments(getenv func(string) string) error {
-	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init"} {
-		if strings.Contains(getenv(name), "-backend-config") {
-			return fmt.Errorf("the environment variable %s has -backend-config, which the tool would give to the backend that okara puts in place\nhint: run the tool by `okara tofu` or `okara terraform`, which take it out, or set TF_BACKEND_OCI_<NAME>", name)
-		}
-	}
-	return nil
-}
-
 // lockNote says where a run takes place, for whoever finds its lock: host, the
 // processes of okara and of the tool, and the page of the CI job if there is one.
 func lockNote(getenv func(string) string, tool string, pid int64) string {

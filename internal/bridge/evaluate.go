@@ -95,7 +95,7 @@ type evaluator struct {
 // refuseReferences is for who has no tool that evaluates a backend block.
 func refuseReferences(m module) (map[string]cty.Value, error) {
 	if found := references(m.backend.Body); len(found) > 0 {
-		return nil, found[0].at(errors.New("refers to variables or local values, which only `okara tofu` evaluates"))
+		return nil, found[0].at(errors.New("refers to variables or local values, which Terraform does not evaluate here"))
 	}
 	return nil, nil
 }

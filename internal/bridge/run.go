@@ -47,6 +47,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Environ are NAME=VALUE that the command has in place of what the environment has.
 	Environ []string
+
+	group bool // a signal goes to all that the command started
 }
 
 // Start is what a person is told before a run.
@@ -185,7 +187,7 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 	if before := o.Getenv(askingVariable); before != "" {
 		cmd.Env = append(cmd.Env, asking(before, o.Command[0]))
 	}
-	stop, err := startForwarding(cmd)
+	stop, err := startForwarding(cmd, o.group)
 	if err != nil {
 		return 0, fmt.Errorf("running %s: %w", o.Command[0], err)
 	}

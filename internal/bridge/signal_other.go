@@ -12,7 +12,7 @@ import (
 
 // startForwarding starts a command. The console interrupts okara and the
 // command alike, so nothing is passed on; okara only must not end first.
-func startForwarding(cmd *exec.Cmd) (stop func(), err error) {
+func startForwarding(cmd *exec.Cmd, _ bool) (stop func(), err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)
 	if err := cmd.Start(); err != nil {

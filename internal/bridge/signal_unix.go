@@ -20,8 +20,10 @@ import (
 // On a terminal the command stays in okara's process group, and the terminal
 // itself interrupts both; then those signals are not passed on. Elsewhere, in
 // CI, it gets a group of its own, so that a signal to okara's whole group does
-// not reach it twice.
-func startForwarding(cmd *exec.Cmd) (stop func(), err error) {
+// not reach it twice. A signal then goes to the command alone, or to all of its group:
+// a shell that waits for a tool passes nothing on, and a plugin of a tool must not be
+// told what the tool is told.
+func startForwarding(cmd *exec.Cmd, group bool) (stop func(), err error) {
 	file, ok := cmd.Stdin.(*os.File)
 	shared := ok && term.IsTerminal(int(file.Fd()))
 	if !shared {
@@ -40,7 +42,11 @@ func startForwarding(cmd *exec.Cmd) (stop func(), err error) {
 				continue
 			}
 			// It may have ended meanwhile, which Wait tells.
-			_ = cmd.Process.Signal(s)
+			if group && !shared {
+				_ = syscall.Kill(-cmd.Process.Pid, s.(syscall.Signal))
+			} else {
+				_ = cmd.Process.Signal(s)
+			}
 		}
 	})
 	return func() {

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -56,6 +58,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	if o.Config.Declared {
 		args, o.Environ = own, environ
 	}
+	o.Environ = append(o.Environ, withoutShims(o.Getenv)...)
 	dataDir := backendblock.DataDir(line.Dir, o.Getenv)
 	if line.Command != "init" {
 		if err := checkEvaluated(o.Config, dataDir); err != nil {
@@ -75,18 +78,28 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	return res, err
 }
 
-// RunIn is Run with the configuration of the root module in dir.
-func RunIn(ctx context.Context, dir string, command []string, o Options) (res Result, err error) {
-	if o.Config, err = Read(dir, ReadOptions{Getenv: o.Getenv}); err != nil {
-		return Result{}, err
+// RunShimmed runs a command that finds okara under the names of the tools first on PATH,
+// in a folder that it is given, so that each call of a tool is one of [RunTool]. A signal
+// goes to all that the command started. It sets Environ of o.
+func RunShimmed(shims string, command []string, o Options) (Result, error) {
+	path := shims + string(os.PathListSeparator) + o.Getenv("PATH")
+	o.Command, o.Environ, o.group = command, []string{"PATH=" + path, shimsVariable + "=" + shims}, true
+	code, err := o.child("", nil)
+	return Result{Code: code}, err
+}
+
+// shimsVariable names the folder in which okara has the names of the tools. The tool
+// itself does not have it on its PATH: a wrapper around it would run okara again.
+const shimsVariable = "OKARA_SHIMS"
+
+// withoutShims is what the environment is for a tool that is called by a shim.
+func withoutShims(getenv func(string) string) []string {
+	shims := getenv(shimsVariable)
+	if shims == "" {
+		return nil
 	}
-	if o.Config.Used() {
-		if err := checkArguments(o.Getenv); err != nil {
-			return Result{}, err
-		}
-	}
-	o.Command = command
-	return Run(ctx, o)
+	dirs := slices.DeleteFunc(filepath.SplitList(getenv("PATH")), func(dir string) bool { return dir == shims })
+	return []string{"PATH=" + strings.Join(dirs, string(os.PathListSeparator)), shimsVariable + "="}
 }
 
 // oldestTool is the first release of both tools whose s3 backend has
