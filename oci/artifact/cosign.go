@@ -3,7 +3,6 @@
 package artifact
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -130,25 +129,39 @@ func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]o
 		return layers, err
 	}
 	referrers, err := r.Referrers(ctx, oci.Descriptor{Digest: manifest}, "")
-	referrers = slices.DeleteFunc(referrers, func(d oci.Descriptor) bool {
-		// Some registries tell the type of the config instead.
-		return !slices.Contains([]string{ArtifactCosign, ocispec.MediaTypeEmptyJSON, ""}, d.ArtifactType)
-	})
-	if err != nil || len(referrers) > maxCosignLayers {
-		return nil, cmp.Or(err, fmt.Errorf("%d signatures of %s: %w", len(referrers), manifest, oci.ErrTooLarge))
+	if err != nil {
+		return nil, err
 	}
 	layers = nil
-	for _, d := range referrers {
+	for _, d := range likelySignatures(referrers) {
 		more, err := layersOfSignature(ctx, r, d.Digest.String())
-		if errors.Is(err, oci.ErrNotFound) {
-			continue // listed, and gone meanwhile
+		if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt) {
+			continue // gone meanwhile, or nothing that okara or cosign made
 		}
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, slices.DeleteFunc(more, func(d oci.Descriptor) bool { return slices.ContainsFunc(layers, sameSignature(d)) })...)
+		for _, layer := range more {
+			if len(layers) < maxCosignLayers && !slices.ContainsFunc(layers, sameSignature(layer)) {
+				layers = append(layers, layer)
+			}
+		}
 	}
 	return layers, nil
+}
+
+// maxCosignReferrers bounds how many referrers are looked into. Who may push others before
+// a signature could as well replace its tag.
+const maxCosignReferrers = 20
+
+// likelySignatures are the referrers that say they are signatures, and then those that may
+// be: some registries tell the type of the config instead.
+func likelySignatures(referrers []oci.Descriptor) []oci.Descriptor {
+	of := func(types ...string) []oci.Descriptor {
+		return slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) })
+	}
+	likely := slices.Concat(of(ArtifactCosign), of(ocispec.MediaTypeEmptyJSON, ""))
+	return likely[:min(len(likely), maxCosignReferrers)]
 }
 
 func layersOfSignature(ctx context.Context, r *oci.Repo, reference string) ([]oci.Descriptor, error) {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact_test
+
+import (
+	"encoding/base64"
+	"strconv"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestSignatureAmongStrangers has a signature without its tag among many referrers that are
+// none: it is found, and little is asked for.
+func TestSignatureAmongStrangers(t *testing.T) {
+	count := &ocitest.Count{}
+	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true, Transport: count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := client.Repo("modules/net/vpc/aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := oci.EmptyBlob()
+	if err := r.PushBlob(t.Context(), empty); err != nil {
+		t.Fatal(err)
+	}
+	push := func(annotation string, subject *oci.Descriptor) oci.Descriptor {
+		t.Helper()
+		config := empty.Descriptor
+		m := mustManifest(t, ocispec.Manifest{Config: config, Layers: []oci.Descriptor{config}, Subject: subject, Annotations: map[string]string{"n": annotation}})
+		if subject == nil {
+			err = r.PutManifest(t.Context(), m)
+		} else {
+			err = r.PutReferrer(t.Context(), m, *subject)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Descriptor
+	}
+	subject := push("subject", nil)
+	for i := range 60 {
+		push(strconv.Itoa(i), &subject)
+	}
+	payload, err := artifact.CosignPayload(r.String(), subject.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := oci.BytesBlob(artifact.MediaCosign, payload)
+	if err := r.PushBlob(t.Context(), blob); err != nil {
+		t.Fatal(err)
+	}
+	signed := blob.Descriptor
+	signed.Annotations = map[string]string{"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString([]byte("signature"))}
+	m := mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactCosign, Config: empty.Descriptor, Layers: []oci.Descriptor{signed}, Subject: &subject})
+	if err := r.PutReferrer(t.Context(), m, subject); err != nil {
+		t.Fatal(err)
+	}
+	count.Take()
+	got, err := artifact.ReadCosignSignatures(t.Context(), r, subject.Digest)
+	if err != nil || len(got) != 1 || string(got[0].Signature) != "signature" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if n := count.Total(); n > 25 {
+		t.Errorf("%d requests", n)
+	}
+}
