@@ -116,6 +116,9 @@ func Read(dir string, o ReadOptions) (Config, error) {
 			o.evaluate = refuseReferences
 		}
 		values, err := o.evaluate(m)
+		if errors.Is(err, errLeftOut) {
+			return Config{Dir: dir}, nil
+		}
 		if err != nil {
 			return c, err
 		}

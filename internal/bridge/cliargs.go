@@ -14,16 +14,20 @@ import (
 
 // argumentVariables are those whose words the tools put behind the subcommand, that of
 // the subcommand first.
-func argumentVariables(command string) []string {
-	return []string{"TF_CLI_ARGS_" + strings.ReplaceAll(command, "-", "_"), "TF_CLI_ARGS"}
+func argumentVariables(line commandLine) []string {
+	name := "TF_CLI_ARGS_" + line.Command
+	if line.Sub != "" && !strings.HasPrefix(line.Sub, "-") {
+		name += "_" + line.Sub
+	}
+	return []string{strings.ReplaceAll(name, "-", "_"), "TF_CLI_ARGS"}
 }
 
-// environmentArguments are the words of these variables for a subcommand, and what the
+// environmentArguments are the words of these variables for a command line, and what the
 // variables are to be for the tool: without -backend-config, which is okara's.
-func environmentArguments(command string, getenv func(string) string) (words []string, environ []string, err error) {
-	for _, name := range argumentVariables(command) {
+func environmentArguments(line commandLine, getenv func(string) string) (words []string, environ []string, err error) {
+	for _, name := range argumentVariables(line) {
 		value := getenv(name)
-		if command == "" || value == "" {
+		if line.Command == "" || value == "" {
 			continue
 		}
 		more, err := shellwords.Parse(value)
@@ -31,7 +35,7 @@ func environmentArguments(command string, getenv func(string) string) (words []s
 			return nil, nil, fmt.Errorf("the environment variable %s: %w", name, err)
 		}
 		words = append(words, more...)
-		rest := parseCommandLine(slices.Concat([]string{command}, more)).Rest[1:]
+		rest := parseCommandLine(slices.Concat([]string{line.Command}, more)).Rest[1:]
 		if len(rest) == len(more) {
 			continue
 		}

@@ -100,6 +100,17 @@ func refuseReferences(m module) (map[string]cty.Value, error) {
 	return nil, nil
 }
 
+// errLeftOut: the block has values that only the tool knows, and this command needs none.
+var errLeftOut = errors.New("the backend block is left out")
+
+// leaveOut is for a command that reads no state.
+func leaveOut(m module) (map[string]cty.Value, error) {
+	if len(references(m.backend.Body)) > 0 {
+		return nil, errLeftOut
+	}
+	return nil, nil
+}
+
 // block evaluates the arguments of the backend block that need it, and returns their
 // values by where they are written.
 func (e *evaluator) block(ctx context.Context, m module) (map[string]cty.Value, error) {

@@ -21,8 +21,10 @@ import (
 type commandLine struct {
 	Dir           string   // -chdir, "." without it
 	Command       string   // the subcommand, "" without one
+	Sub           string   // that below one of parentCommands, such as "list" of state
 	BackendConfig []string // values of -backend-config, if the command is init
 	Reconfigure   bool
+	NoBackend     bool           // init -backend=false
 	LockTimeout   *time.Duration // nil: the command says nothing of it
 	Variables     []string       // -var=NAME=VALUE and -var-file=FILE
 	Rest          []string       // the arguments without -backend-config
@@ -38,6 +40,9 @@ func parseCommandLine(args []string) commandLine {
 		switch {
 		case !flag && c.Command == "":
 			c.Command = args[i]
+			if i+1 < len(args) && slices.Contains(parentCommands(), c.Command) {
+				c.Sub = args[i+1]
+			}
 		case flag && name == "chdir" && c.Command == "":
 			c.Dir = value
 		case flag && name == "reconfigure" && c.Command == "init":
@@ -47,6 +52,8 @@ func parseCommandLine(args []string) commandLine {
 				value = args[i+1]
 			}
 			c.Variables = append(c.Variables, "-"+name+"="+value)
+		case flag && name == "backend" && c.Command == "init":
+			c.NoBackend = value == "false"
 		case flag && name == "lock-timeout":
 			if !hasValue && i+1 < len(args) {
 				value = args[i+1]
@@ -66,6 +73,15 @@ func parseCommandLine(args []string) commandLine {
 		c.Rest = append(c.Rest, args[i])
 	}
 	return c
+}
+
+// parentCommands are those of the tools that have others below them.
+func parentCommands() []string { return []string{"state", "workspace", "providers", "metadata"} }
+
+// needsNoState reports whether the command reads the configuration and nothing else, so
+// that a backend block without values is good enough.
+func (c commandLine) needsNoState() bool {
+	return slices.Contains([]string{"validate", "get"}, c.Command) || c.Command == "init" && c.NoBackend
 }
 
 // local reports whether the command neither reads a configuration nor touches

@@ -35,7 +35,7 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		return Result{}, err
 	}
 	line := parseCommandLine(args)
-	words, environ, err := environmentArguments(line.Command, o.Getenv)
+	words, environ, err := environmentArguments(line, o.Getenv)
 	if err != nil {
 		return Result{}, err
 	}
@@ -47,6 +47,9 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		if !tool.Terraform {
 			e := evaluator{tool: tool, dir: line.Dir, flags: line.Variables, getenv: o.Getenv}
 			evaluate = func(m module) (map[string]cty.Value, error) { return e.block(ctx, m) }
+		}
+		if line.needsNoState() {
+			evaluate = leaveOut
 		}
 		if o.Config, err = Read(line.Dir, ReadOptions{
 			Getenv: o.Getenv, BackendConfig: line.BackendConfig, Reconfigure: line.Reconfigure, Terraform: tool.Terraform,
