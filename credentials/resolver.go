@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -222,6 +223,9 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 			continue
 		}
 		f.chosen = true
+		if first >= 0 { // another identity sees other things, so it is said
+			r.warn(found[first].source.location, fmt.Errorf("%s does not know it, and that of %s is used", t.host, f.source.location))
+		}
 		return found, nil
 	}
 	if first >= 0 {

@@ -5,6 +5,7 @@ package credentials_test
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -136,7 +137,10 @@ func TestNextSource(t *testing.T) {
 }
 `)
 		m.file("home/.docker/config.json", auths(g.Host, "octocat:s3cr3t"))
-		r := credentials.New(m.options())
+		var said strings.Builder
+		options := m.options()
+		options.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		r := credentials.New(options)
 		repo, err := oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected})
 		if err != nil {
 			t.Fatal(err)
@@ -148,6 +152,9 @@ func TestNextSource(t *testing.T) {
 		list, err := r.Explain(t.Context(), g.Host, "acme/net")
 		if err != nil || len(list) < 2 || list[0].Reason != "skipped: the registry refused it" || list[0].Chosen || !list[1].Chosen {
 			t.Errorf("explained as %+v, %v", list, err)
+		}
+		if n := strings.Count(said.String(), g.Host+" does not know it, and that of "); n != 1 || strings.Contains(said.String(), "s3cr3t") {
+			t.Errorf("said %d times: %s", n, &said)
 		}
 		g.SetUsers(nil)
 		g.Expire()
