@@ -128,6 +128,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/kindrun
 	operator/internal/preview
 	operator/internal/runtoken
+	operator/internal/verdict
 k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxrun
 	operator/internal/records
@@ -148,6 +149,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/kindrun
 	operator/internal/preview
 	operator/internal/runtoken
+	operator/internal/verdict
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
@@ -168,6 +170,7 @@ k8s.io/client-go/tools/events: events of objects
 	operator/internal/kindrun
 	operator/internal/instancectl
 	operator/internal/registryctl
+	operator/internal/verdict
 k8s.io/client-go/util/flowcontrol: when an Instance is tried again
 	operator/internal/instancectl
 k8s.io/client-go/util/workqueue: when a failed object is tried again
@@ -194,4 +197,5 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/kindctl
 	operator/internal/kindrun
 	operator/internal/runtoken
+	operator/internal/verdict
 `

@@ -49,6 +49,7 @@ operator/internal/preview: what controllers would make, without a cluster
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
 	operator/internal/fluxobj
+	internal/text
 operator/internal/fluxexec/helm: as fluxexec, for charts
 	internal/addr
 	operator/internal/fluxexec
@@ -87,6 +88,7 @@ operator/internal/kindctl: definitions become kinds; what runs their objects is 
 	operator/internal/kindspec
 	operator/internal/owned
 	operator/internal/records
+	operator/internal/verdict
 operator/internal/kindspec: pure: a definition and a module become a kind, and its objects runs
 	internal/addr
 	oci/artifact
@@ -104,6 +106,8 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/upstream
 	operator/api/v1alpha1
 	operator/internal/runhome
+	internal/text
+	operator/internal/verdict
 operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
 	oci
 	internal/addr
@@ -143,6 +147,9 @@ operator/internal/records: what outlives the status of an object
 	operator/internal/owned
 operator/internal/owned: objects that are the operator's, told from those of others
 	operator/api/v1alpha1
+operator/internal/verdict: what is said of an object, in one way
+	internal/text
+	operator/api/v1alpha1
 operator/internal/runaccess: what a run needs before it starts, and gives back
 	internal/states
 	internal/syntax
@@ -161,6 +168,7 @@ operator/internal/kindrun: objects of generated kinds are carried out
 	operator/internal/runaccess
 	operator/internal/runhome
 	operator/internal/runtoken
+	operator/internal/verdict
 operator/internal/runhome: namespaces furnished for runs
 	operator/api/v1alpha1
 	operator/internal/owned

@@ -51,6 +51,24 @@ func Excerpt(s string) string {
 	return Clip(strings.Join(strings.Fields(Line(Clip(s, 4*excerpt))), " "), excerpt)
 }
 
+// head bounds what [Head] returns: lines, and bytes.
+const (
+	headLines = 8
+	headBytes = 1 << 10
+)
+
+// Head is the first lines of a foreign text as [Block] shows them, without empty ones: of
+// what a tool said, those that tell what went wrong.
+func Head(s string) string {
+	var lines []string
+	for line := range strings.Lines(Block(Clip(s, 8*headBytes))) {
+		if line = strings.TrimRight(line, "\n\t "); line != "" && len(lines) < headLines {
+			lines = append(lines, line)
+		}
+	}
+	return Clip(strings.Join(lines, "\n"), headBytes)
+}
+
 // Hidden reports whether a character acts on the reader instead of being seen: a control,
 // one that turns text, one of no width, or what stands for a byte that is not UTF-8.
 func Hidden(r rune) bool {

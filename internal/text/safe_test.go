@@ -52,6 +52,18 @@ func TestExcerpt(t *testing.T) {
 }
 
 // TestWriter passes characters that come in pieces.
+func TestHead(t *testing.T) {
+	if got := text.Head("\n\nError: no\r\n\n  on main.tf\n\u202eword\n"); got != "Error: no\n  on main.tf\n\ufffdword" {
+		t.Errorf("%q", got)
+	}
+	if got := text.Head(strings.Repeat("x\n", 100)); got != "x\nx\nx\nx\nx\nx\nx\nx" {
+		t.Errorf("%q", got)
+	}
+	if got := text.Head(strings.Repeat("x", 1<<20)); len(got) > 1<<10 {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
 func TestWriter(t *testing.T) {
 	const in = "grün\n\ttab \x1b[31mred \u202e \u009b \r\u2713 \xff!\n"
 	const want = "grün\n\ttab \ufffd[31mred \ufffd \ufffd \u2713 \ufffd!\n"

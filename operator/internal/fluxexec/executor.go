@@ -109,13 +109,39 @@ func carries(live *unstructured.Unstructured) bool {
 	return fluxobj.Text(live, "spec", "approvePlan") == fluxobj.Text(live, "status", "plan", "pending") && !gateOf(live).refused(live)
 }
 
-// Observe tells how a run goes.
+// Observe tells how a run goes. One that does not get on may wait for its source, which
+// says more of it.
 func (e *Executor) Observe(ctx context.Context, s Spec) (Status, error) {
-	live, err := e.as(&s).Get(ctx, terraformVersion, terraformKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
+	c, key := e.as(&s), client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
+	live, err := c.Get(ctx, terraformVersion, terraformKind, key)
 	if err != nil {
 		return Status{}, err
 	}
-	return Observe(s, live), nil
+	status := Observe(s, live)
+	if status.Phase != Running && status.Phase != Destroying {
+		return status, nil
+	}
+	source, err := c.Get(ctx, fluxobj.SourceVersion, fluxobj.OCIKind, key)
+	if err != nil {
+		return status, ours(err)
+	}
+	if failed := FailureOf(source); failed != (Failure{}) || sourceFails(status.Failure.Reason) && !arrived(source) {
+		status.Failure = failed // none as long as the source is being fetched
+	}
+	return status, nil
+}
+
+// arrived reports whether a source is there.
+func arrived(source *unstructured.Unstructured) bool {
+	return source != nil && fluxobj.Conditions(source)["Ready"].True()
+}
+
+// ours is nil for an object of somebody else, which says nothing of the run.
+func ours(err error) error {
+	if fluxobj.IsTaken(err) {
+		return nil
+	}
+	return err
 }
 
 // Cancel keeps tofu-controller from beginning another run. One that goes on ends first.

@@ -3,10 +3,12 @@
 package fluxexec
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
@@ -40,6 +42,10 @@ type Status struct {
 	Attempt string // of the objects; another than Spec.Attempt has not begun
 	Lock    string // id of the lock of the state that is in the way
 
+	// Failure is why the last try did not get through; zero: it did, or nothing is known of
+	// one since something changed last. It may be the source's, before there was a try.
+	Failure Failure
+
 	Plan *Plan // that waits; of Planned
 	// Failures are those since something changed last, but for a destroy.
 	Failures int64
@@ -50,6 +56,29 @@ type Status struct {
 	AppliedRevision string
 	PlannedRevision string
 	Outputs         []string // names
+}
+
+// Failure is what a controller of Flux says of one.
+type Failure struct {
+	Reason  string // a word
+	Message string // the first lines of what the tool said
+}
+
+// failure is what a condition tells of the object as it is; zero: nothing is wrong.
+func failure(o *unstructured.Unstructured, ready fluxobj.Condition) Failure {
+	if !ready.False() || ready.Generation != 0 && ready.Generation != o.GetGeneration() {
+		return Failure{}
+	}
+	return Failure{ready.Reason, text.Head(ready.Message)}
+}
+
+// FailureOf is what an object of Flux tells of itself; zero: nothing is wrong, or it is not
+// there.
+func FailureOf(o *unstructured.Unstructured) Failure {
+	if o == nil {
+		return Failure{}
+	}
+	return failure(o, fluxobj.Conditions(o)["Ready"])
 }
 
 // Plan is one that waits for approval.
@@ -107,6 +136,9 @@ func Observe(s Spec, live *unstructured.Unstructured) Status {
 		status.Phase = Waiting
 	case conditions["Stalled"].True() && !sourceFails(ready.Reason):
 		status.Phase = Failed
+	}
+	if slices.Contains([]Phase{Running, Destroying, Failed}, status.Phase) {
+		status.Failure = failure(live, ready)
 	}
 	if locked != "" && (status.Phase == Waiting || status.Phase == Destroying) {
 		status.Reason, status.Lock = StateLocked, locked

@@ -27,6 +27,8 @@ import (
 type Objects interface {
 	// Reconcile does the next steps for an object, and says when to look again.
 	Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error)
+	// Report writes into the status of an object that an error keeps it, and returns that.
+	Report(ctx context.Context, o *unstructured.Unstructured, err error) error
 }
 
 // Options say what definitions are made of.

@@ -127,7 +127,7 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
 	if err := k.assign(ctx, def, now, o); err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, k.objects.Report(ctx, o, err)
 	}
 	k.state.Lock()
 	k.known[string(v1alpha1.UIDOf(o))] = req.NamespacedName

@@ -286,6 +286,8 @@ func (r *runs) by(name string) *v1alpha1.ModuleKind {
 	return r.seen[name]
 }
 
+func (*runs) Report(_ context.Context, _ *unstructured.Unstructured, err error) error { return err }
+
 func (r *runs) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

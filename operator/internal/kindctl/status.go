@@ -6,19 +6,15 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
-
-// maxMessage bounds a message, in bytes.
-const maxMessage = 4 << 10
 
 // problem is why a definition is not what it says.
 type problem struct {
@@ -53,47 +49,36 @@ func problemOf(err error) error {
 func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, told bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = def.Annotations[v1alpha1.AnnotationRequest]
-	k := d.kinds.of(def.Name)
-	set := func(kind string, is bool, reason, message string) {
-		status := metav1.ConditionFalse
-		if is {
-			status = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&def.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: text.Clip(message, maxMessage), ObservedGeneration: def.Generation,
-		})
+	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, ObservedGeneration: def.Generation}
+	if d.kinds.of(def.Name) == nil {
+		established.Status, established.Reason, established.Message = metav1.ConditionFalse, v1alpha1.ReasonRunning, "there is no such kind yet"
 	}
-	keep := func(kind string, holds bool, reason, message string) {
-		if holds {
-			set(kind, true, reason, message)
-			return
-		}
-		meta.RemoveStatusCondition(&def.Status.Conditions, kind)
-	}
-	if k != nil {
-		set(v1alpha1.ConditionEstablished, true, v1alpha1.ReasonEstablished, "")
-	} else {
-		set(v1alpha1.ConditionEstablished, false, v1alpha1.ReasonRunning, "there is no such kind yet")
-	}
-	if wrong == nil {
-		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonEstablished, "objects run version "+def.Status.Module.Version)
-		keep(v1alpha1.ConditionReconciling, false, "", "")
-		keep(v1alpha1.ConditionStalled, false, "", "")
-		return d.Every, true
-	}
+	meta.SetStatusCondition(&def.Status.Conditions, established)
+	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonEstablished}
 	p, told := errors.AsType[*problem](problemOf(wrong))
-	if !told {
-		p = &problem{reason: v1alpha1.ReasonFailed, message: wrong.Error(), retry: true}
+	switch {
+	case wrong == nil:
+		told, v.Message = true, "objects run version "+def.Status.Module.Version
+	case told:
+		v = p.verdict()
+	default:
+		v = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
 	}
-	before := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady)
-	if d.events != nil && (before == nil || before.Reason != p.reason) {
-		d.events.Eventf(def, nil, corev1.EventTypeWarning, p.reason, "Establish", "%s", text.Clip(p.message, 1<<10))
-	}
-	set(v1alpha1.ConditionReady, false, p.reason, p.message)
-	keep(v1alpha1.ConditionReconciling, p.retry, p.reason, p.message)
-	keep(v1alpha1.ConditionStalled, !p.retry, p.reason, p.message)
-	if p.reason == v1alpha1.ReasonRunning {
+	v.Say(d.events, def, &def.Status.Conditions)
+	if v.State == verdict.UnderWay {
 		return soon, told
 	}
 	return d.Every, told
+}
+
+// verdict is what a problem says; one that goes by itself in a moment is none.
+func (e *problem) verdict() verdict.Verdict {
+	state := verdict.Stalled
+	switch {
+	case e.reason == v1alpha1.ReasonRunning:
+		state = verdict.UnderWay
+	case e.retry:
+		state = verdict.Failing
+	}
+	return verdict.Verdict{State: state, Reason: e.reason, Message: e.message}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 const (
@@ -38,7 +39,7 @@ func (x *one) end(ctx context.Context) (time.Duration, error) {
 		x.status.Phase = phaseDestroying
 	}
 	x.status.PendingApproval, x.status.Plan = false, nil
-	x.status.say(false, true, x.o.GetGeneration(), v1alpha1.ReasonDestroying, "the infrastructure of the object is destroyed first")
+	x.status.say(verdict.UnderWay, x.o.GetGeneration(), v1alpha1.ReasonDestroying, "the infrastructure of the object is destroyed first")
 	if x.o.GetAnnotations()[v1alpha1.AnnotationAbandon] == x.o.GetName() {
 		return x.abandon(ctx)
 	}
@@ -81,6 +82,9 @@ func (x *one) failed(why string) error {
 // tries counts those of a destroy that failed. After some it is over, until a day has gone
 // by, or somebody asks: tofu-controller would go on for ever.
 func (x *one) tries(ctx context.Context, now fluxexec.Status) error {
+	if now.Failure != (fluxexec.Failure{}) {
+		x.status.say(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
+	}
 	d := x.status.Destroy
 	if now.FailedAt != "" && (d == nil || now.FailedAt != d.FailedAt) {
 		if d == nil {

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,18 +87,47 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	}
 	x.status = x.before.clone()
 	after, err := x.step(ctx)
-	verdict, told := verdictOf(err)
-	if err != nil && !told {
+	wrong, told := problemOf(err)
+	if err != nil && !told && passing(ctx, err) {
 		return 0, err
 	}
-	if told {
-		x.status.refuse(verdict, x.o.GetGeneration())
-		after = max(after, verdict.after)
+	switch {
+	case err == nil:
+	case told:
+		x.status.refuse(wrong, x.o.GetGeneration())
+		after = max(after, wrong.after)
+	default:
+		x.status.fails(err, x.o.GetGeneration())
 	}
 	if err := x.describe(ctx); err != nil {
 		return 0, err
 	}
+	if !told {
+		return 0, err // nil, or for another try
+	}
 	return after, nil
+}
+
+// Report writes into the status of an object that an error keeps it from being carried out,
+// and returns the error.
+func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err error) error {
+	if passing(ctx, err) {
+		return err
+	}
+	x := &one{Objects: c, o: o.DeepCopy()}
+	var wrong error
+	if x.before, wrong = readStatus(o); wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	x.status = x.before.clone()
+	x.status.fails(err, o.GetGeneration())
+	return errors.Join(err, x.describe(ctx))
+}
+
+// passing reports errors that say nothing of an object: somebody else wrote it first, or
+// this process ends.
+func passing(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
 func (x *one) step(ctx context.Context) (time.Duration, error) {
@@ -234,10 +264,10 @@ type problem struct {
 
 func (e *problem) Error() string { return e.message }
 
-// verdictOf says what an error means for the status; false: it is for another try.
-func verdictOf(err error) (*problem, bool) {
+// problemOf says what an error means for the status; false: it is for another try.
+func problemOf(err error) (*problem, bool) {
 	if err == nil {
-		return nil, false
+		return nil, true
 	}
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p, true

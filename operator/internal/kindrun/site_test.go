@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -54,6 +55,7 @@ type site struct {
 	def           *v1alpha1.ModuleKind
 	objects       *kindrun.Objects
 	copies        []kindrun.Copy
+	events        *events.FakeRecorder
 }
 
 func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
@@ -71,7 +73,7 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Client: c, t: t, home: cluster.Namespace(t, nil).Name}
+	s := &site{Client: c, t: t, home: cluster.Namespace(t, nil).Name, events: events.NewFakeRecorder(100)}
 	if s.operator, err = client.NewWithWatch(cluster.Account(t, s.home), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func (s *site) restart(c client.Client) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.home}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan"})
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.home}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events})
 }
 
 // want is what a definition and an object ask for.

@@ -3,6 +3,7 @@
 package kindrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // Phases of an object.
@@ -54,6 +56,8 @@ type status struct {
 	Outputs             []string                   `json:"outputs,omitempty"`
 	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
 	OutputsSecret       string                     `json:"outputsSecret,omitempty"`
+
+	Said verdict.Verdict `json:"-"` // what the conditions say
 }
 
 type planStatus struct {
@@ -102,25 +106,27 @@ func (s *status) set(kind string, is bool, generation int64, reason, message str
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: now, ObservedGeneration: generation, Reason: reason, Message: text.Clip(message, maxMessage)})
 }
 
-// say sets the conditions of kstatus: ready, under way, or stuck.
-func (s *status) say(ready, under bool, generation int64, reason, message string) {
-	s.ObservedGeneration = generation
-	s.set(v1alpha1.ConditionReady, ready, generation, reason, message)
-	if under {
-		s.set(v1alpha1.ConditionReconciling, true, generation, reason, message)
-	} else {
-		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionReconciling)
+// say sets the conditions of kstatus.
+func (s *status) say(state verdict.State, generation int64, reason, message string) {
+	s.ObservedGeneration, s.Said = generation, verdict.Verdict{State: state, Reason: reason, Message: message}
+	s.Said.Set(&s.Conditions, generation)
+}
+
+// fails is what is tried again.
+func (s *status) fails(err error, generation int64) {
+	if s.Phase == "" {
+		s.Phase = phaseProvisioning
 	}
-	if !ready && !under {
-		s.set(v1alpha1.ConditionStalled, true, generation, reason, message)
-	} else {
-		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionStalled)
-	}
+	s.say(verdict.Failing, generation, v1alpha1.ReasonFailed, err.Error())
 }
 
 // refuse is what somebody has to mend.
 func (s *status) refuse(p *problem, generation int64) {
-	s.say(false, p.retry, generation, p.reason, p.message)
+	state := verdict.Stalled
+	if p.retry {
+		state = verdict.Failing
+	}
+	s.say(state, generation, p.reason, p.message)
 	s.PendingApproval, s.Plan = false, nil
 	switch s.Phase {
 	case phaseDestroying, phaseDestroyFailed:
@@ -152,10 +158,10 @@ func (s *status) project(now fluxexec.Status, changed bool, generation int64) {
 	switch now.Phase {
 	case fluxexec.Applied:
 		s.Phase = phaseReady
-		s.say(true, false, generation, v1alpha1.ReasonApplied, "all is as the object says")
+		s.say(verdict.Ready, generation, v1alpha1.ReasonApplied, "all is as the object says")
 	case fluxexec.Drifted:
 		s.Phase = phaseReady
-		s.say(true, false, generation, v1alpha1.ReasonDrift, now.Message)
+		s.say(verdict.Ready, generation, v1alpha1.ReasonDrift, now.Message)
 	case fluxexec.Planned:
 		s.planned(now, generation)
 	case fluxexec.Failed:
@@ -163,34 +169,45 @@ func (s *status) project(now fluxexec.Status, changed bool, generation int64) {
 		if now.Reason == v1alpha1.ReasonRejected {
 			s.Phase = phaseRejected
 		}
-		s.say(false, false, generation, v1alpha1.ReasonFailed, now.Message)
+		s.say(verdict.Stalled, generation, v1alpha1.ReasonFailed, text.Head(now.Message))
 	case fluxexec.Suspended:
-		s.say(s.Phase == phaseReady, true, generation, v1alpha1.ReasonSuspended, "no run begins")
+		state := verdict.Held
+		if s.Phase == phaseReady {
+			state = verdict.Ready
+		}
+		s.say(state, generation, v1alpha1.ReasonSuspended, "no run begins")
 	case fluxexec.Waiting:
 		s.Phase = s.under()
-		s.say(false, true, generation, now.Reason, "the state is locked by "+now.Lock)
+		s.say(verdict.UnderWay, generation, now.Reason, "the state is locked by "+now.Lock)
 	default:
-		if s.Phase == phaseReady && s.ObservedGeneration == generation && !changed && now.Failures == 0 {
-			return // the look that there is at each interval
-		}
-		s.Phase = s.under()
-		message := "a run is under way"
-		if now.Failures > 0 {
-			message = now.Message
-		}
-		s.say(false, true, generation, v1alpha1.ReasonRunning, message)
+		s.running(now.Failure, changed, generation)
 	}
+}
+
+// running is what there is to say of a run that is not done. failure is that of its last
+// try.
+func (s *status) running(failure fluxexec.Failure, changed bool, generation int64) {
+	if failure != (fluxexec.Failure{}) {
+		s.Phase = s.under()
+		s.say(verdict.Failing, generation, cmp.Or(failure.Reason, v1alpha1.ReasonFailed), failure.Message)
+		return
+	}
+	if s.Phase == phaseReady && s.ObservedGeneration == generation && !changed {
+		return // the look that there is at each interval
+	}
+	s.Phase = s.under()
+	s.say(verdict.UnderWay, generation, v1alpha1.ReasonRunning, "a run is under way")
 }
 
 func (s *status) planned(now fluxexec.Status, generation int64) {
 	s.Phase = phasePlanned
 	s.Plan = &planStatus{Pending: now.Plan.ID, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
 	if now.Plan.Reason == "" {
-		s.say(false, true, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
+		s.say(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
 		return
 	}
 	s.Plan.Summary = ""
-	s.say(false, true, generation, now.Plan.Reason, "a plan waits, and nobody has seen it who could compare it: it cannot be approved")
+	s.say(verdict.Failing, generation, now.Plan.Reason, "a plan waits, and nobody has seen it who could compare it: it cannot be approved")
 }
 
 // keep has a condition exactly while it holds.
@@ -202,11 +219,14 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 	s.set(kind, true, generation, reason, message)
 }
 
-// describe writes the status, if it changed.
+// describe writes the status, if it changed, and tells what went wrong.
 func (x *one) describe(ctx context.Context) error {
+	said := x.status.Said
+	x.before.Said, x.status.Said = verdict.Verdict{}, verdict.Verdict{}
 	if equality.Semantic.DeepEqual(x.before, x.status) {
 		return nil
 	}
+	said.Tell(x.Events, x.o, x.before.Conditions)
 	b, err := json.Marshal(x.status)
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ func (r *entries) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a 
 		return r.missing(ctx, repo, version, a.Plan)
 	}
 	if errors.Is(err, oci.ErrExists) {
-		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: short(err.Error())}, nil
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: err.Error()}, nil
 	}
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}, err
 }
@@ -144,5 +144,5 @@ func (r *entries) missing(ctx context.Context, repo *oci.Repo, version addr.Vers
 }
 
 func stale(format string, args ...any) v1alpha1.ApprovalStatus {
-	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalStale, Message: short(fmt.Sprintf(format, args...))}
+	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalStale, Message: fmt.Sprintf(format, args...)}
 }

@@ -70,7 +70,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
-	if err := (&depots{Client: mgr.GetClient()}).setup(mgr); err != nil {
+	if err := (&depots{mgr.GetClient(), mgr.GetEventRecorder("okara-operator")}).setup(mgr); err != nil {
 		return err
 	}
 	if err := (&tenants{mgr.GetClient(), o.Namespace, mgr.GetAPIReader()}).setup(mgr); err != nil {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -22,13 +23,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // maxEntries is how many entries the status of a Depot lists.
 const maxEntries = 100
 
 // depots makes the Modules and Providers of Depots.
-type depots struct{ client.Client }
+type depots struct {
+	client.Client
+	events events.EventRecorder
+}
 
 func (r *depots) setup(mgr ctrl.Manager) error {
 	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -108,7 +113,7 @@ func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
 			}
 		}
 	}
-	sum(d, list)
+	sum(d, list).Say(r.events, d, &d.Status.Conditions)
 	return nil
 }
 
@@ -164,7 +169,7 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 
 // child makes the object of an entry, or brings it in line.
 func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
-	line := v1alpha1.DepotEntry{Kind: kindOf(want), Name: want.GetName(), Reason: v1alpha1.ReasonFailed}
+	line := v1alpha1.DepotEntry{Kind: kindOf(want), Name: want.GetName(), Reason: v1alpha1.ReasonRunning}
 	is := want.DeepCopyObject().(client.Object)
 	err := r.Get(ctx, client.ObjectKeyFromObject(want), is)
 	if apierrors.IsNotFound(err) {
@@ -290,6 +295,13 @@ func (r *depots) releaseAll(ctx context.Context, depot client.ObjectKey) error {
 
 // remove deletes the objects of a Depot, and lets it go when they are.
 func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
+	if d.Status.ObservedGeneration != d.Generation {
+		d.Status.ObservedGeneration = d.Generation
+		verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted, and its entries as spec.deletionPolicy says"}.Say(r.events, d, &d.Status.Conditions)
+		if err := r.Status().Update(ctx, d); err != nil {
+			return err
+		}
+	}
 	if !controllerutil.ContainsFinalizer(d, v1alpha1.FinalizerRegistry) {
 		return nil
 	}
@@ -310,34 +322,48 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 	return r.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// sum writes the status of a Depot.
-func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) {
+// sum writes the status of a Depot, and returns what there is to say of it.
+func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
 	s.ObservedGeneration, s.LastHandledRequest = d.Generation, d.Annotations[v1alpha1.AnnotationRequest]
 	s.Modules, s.Providers, s.Failed = int32(len(d.Spec.Modules)), int32(len(d.Spec.Providers)), 0
-	hopeless := 0
+	state := verdict.UnderWay
 	for _, line := range list {
 		if line.Reason != "" {
 			s.Failed++
 		}
-		if line.Reason == v1alpha1.ReasonNameTaken {
-			hopeless++
+		switch {
+		case line.Reason == v1alpha1.ReasonNameTaken:
+			state = verdict.Stalled
+		case fails(line.Reason) && state != verdict.Stalled:
+			state = verdict.Failing
 		}
 	}
 	slices.SortStableFunc(list, func(a, b v1alpha1.DepotEntry) int {
 		failed := func(e v1alpha1.DepotEntry) int {
-			if e.Reason != "" {
+			switch {
+			case fails(e.Reason):
 				return 0
+			case e.Reason != "":
+				return 1
 			}
-			return 1
+			return 2
 		}
 		return cmp.Or(cmp.Compare(failed(a), failed(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	s.Truncated = len(list) > maxEntries
 	s.Entries = list[:min(len(list), maxEntries)]
-	v := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "all entries are Ready"}
-	if s.Failed > 0 {
-		v = verdict{reason: v1alpha1.ReasonEntriesFailed, message: fmt.Sprintf("%d of %d entries are not Ready: %s %s is %s", s.Failed, len(list), list[0].Kind, list[0].Name, list[0].Reason), retry: hopeless == 0, stalled: hopeless > 0}
+	if s.Failed == 0 {
+		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "all entries are Ready"}
 	}
-	v.set(&s.Conditions, d.Generation)
+	v := verdict.Verdict{State: state, Reason: v1alpha1.ReasonEntriesFailed, Message: fmt.Sprintf("%d of %d entries are not Ready: %s %s is %s", s.Failed, len(list), list[0].Kind, list[0].Name, list[0].Reason)}
+	if state == verdict.UnderWay {
+		v.Reason = v1alpha1.ReasonRunning
+	}
+	return v
+}
+
+// fails reports reasons for which somebody may want to look at an entry.
+func fails(reason string) bool {
+	return !slices.Contains([]string{"", v1alpha1.ReasonRunning, v1alpha1.ReasonSuspended, v1alpha1.ReasonDestroying}, reason)
 }

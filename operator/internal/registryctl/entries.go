@@ -24,7 +24,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // entries is the controller of one kind of entries.
@@ -98,18 +100,15 @@ func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
 		if err := r.hold(ctx, e); err != nil { // deletion is not suspended
 			return 0, err
 		}
-		e.status.ObservedGeneration = e.GetGeneration()
-		verdict{reason: v1alpha1.ReasonSuspended, message: "runs are stopped by spec.suspend"}.set(&e.status.Conditions, e.GetGeneration())
+		e.say(r.events, verdict.Verdict{State: verdict.Held, Reason: v1alpha1.ReasonSuspended, Message: "runs are stopped by spec.suspend"})
 		return 0, nil
 	}
 	wait, err := r.attempt(ctx, e)
 	if err == nil || errors.Is(err, errNoPlace) {
 		return wait, err
 	}
-	e.status.ObservedGeneration = e.GetGeneration()
-	verdictOf(err).set(&e.status.Conditions, e.GetGeneration())
-	if p, ok := asProblem(err); ok {
-		r.tell(e.Object, corev1.EventTypeWarning, p.reason, p.message)
+	e.say(r.events, verdictOf(err))
+	if _, hopeless := asProblem(err); hopeless {
 		return wait, nil
 	}
 	if pause, limited := pauseOf(err); limited {
@@ -228,10 +227,20 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 		return cmp.Or(err, failed)
 	}
 	found.fill(e.list)
-	if failed == nil {
-		found.verdict().set(&e.status.Conditions, e.GetGeneration())
+	switch {
+	case failed != nil:
+	case !matches(plan):
+		e.say(r.events, e.unmatched())
+	default:
+		e.say(r.events, found.verdict())
 	}
 	return failed
+}
+
+// say writes what there is to say of an entry.
+func (e *entry) say(to events.EventRecorder, v verdict.Verdict) {
+	e.status.ObservedGeneration = e.GetGeneration()
+	v.Say(to, e.Object, &e.status.Conditions)
 }
 
 // report tells what a run changed, and returns the first failure.
@@ -272,23 +281,40 @@ func versionError(res supply.Result) error {
 	return fmt.Errorf("version %s: %w", res.Version, res.Err())
 }
 
+// maxNote bounds the text of an event, in bytes.
+const maxNote = 1000
+
 // tell makes an event; the API server counts those that repeat.
 func (r *entries) tell(o client.Object, kind, reason, message string) {
-	r.events.Eventf(o, nil, kind, reason, "Sync", "%s", short(message))
+	r.events.Eventf(o, nil, kind, reason, "Sync", "%s", text.Clip(message, maxNote))
 }
 
 // remove carries out the deletion policy.
 func (r *entries) remove(ctx context.Context, e *entry) error {
+	if e.status.ObservedGeneration != e.GetGeneration() { // else it tells how the last try ended
+		if err := e.ends(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted, and its versions as spec.deletionPolicy says"}); err != nil {
+			return err
+		}
+	}
 	if !controllerutil.ContainsFinalizer(e.Object, v1alpha1.FinalizerRegistry) {
 		return nil
 	}
 	if err := r.withdraw(ctx, e); err != nil {
-		r.tell(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonFailed, err.Error())
-		return err
+		return cmp.Or(e.ends(ctx, r, r.events, verdictOf(err)), err)
 	}
 	before := e.DeepCopyObject().(client.Object)
 	controllerutil.RemoveFinalizer(e.Object, v1alpha1.FinalizerRegistry)
 	return r.Patch(ctx, e.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// ends writes what there is to say of an entry that is deleted, if it is news.
+func (e *entry) ends(ctx context.Context, c client.Client, to events.EventRecorder, v verdict.Verdict) error {
+	before := statusOf(e.DeepCopyObject())
+	e.say(to, v)
+	if equality.Semantic.DeepEqual(before, statusOf(e.Object)) {
+		return nil
+	}
+	return c.Status().Update(ctx, e.Object)
 }
 
 // withdraw yanks, and removes, what this entry published. An entry that does not have

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 func asProblem(err error) (*problem, bool) { return errors.AsType[*problem](err) }
@@ -96,16 +97,16 @@ func strict(from supply.Origins) supply.Origins {
 }
 
 // verdictOf is what an error says: a *problem needs somebody, another one another try.
-func verdictOf(err error) verdict {
+func verdictOf(err error) verdict.Verdict {
 	if p, ok := asProblem(err); ok {
-		return verdict{reason: p.reason, message: p.message, stalled: true}
+		return verdict.Verdict{State: verdict.Stalled, Reason: p.reason, Message: p.message}
 	}
 	if _, limited := pauseOf(err); limited {
-		return verdict{reason: v1alpha1.ReasonRateLimited, message: limitText, retry: true}
+		return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRateLimited, Message: limitText}
 	}
-	v := verdict{reason: v1alpha1.ReasonFailed, message: err.Error(), retry: true}
+	v := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}
 	if missing, ok := errors.AsType[*secretError](err); ok && apierrors.IsNotFound(missing.err) {
-		v.reason = v1alpha1.ReasonSecretMissing
+		v.Reason = v1alpha1.ReasonSecretMissing
 	}
 	return v
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // maxVersions is how many versions a status lists.
@@ -107,21 +108,35 @@ func (f *found) fill(s *v1alpha1.EntryStatus) {
 	}
 }
 
+// unmatched says that no version at the origin is one that an entry wants.
+func (e *entry) unmatched() verdict.Verdict {
+	what := "the origin has no release"
+	if e.spec.Versions != "" {
+		what = fmt.Sprintf("no version at the origin is %q", e.spec.Versions)
+	}
+	return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonVersionMissing, Message: what}
+}
+
+// matches reports whether a run found a version that its entry wants.
+func matches(p *supply.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s supply.Step) bool { return s.Action != supply.ActionPrune })
+}
+
 // verdict is what the run says when nothing failed. Drift stays until a person has
 // decided what is right.
-func (f *found) verdict() verdict {
+func (f *found) verdict() verdict.Verdict {
 	waiting := 0
 	for _, s := range f.all {
 		switch s.State {
 		case v1alpha1.StateDrift:
-			return verdict{reason: v1alpha1.ReasonDrift, message: s.Version + ": " + f.known[s.Version].Reason}
+			return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonDrift, Message: s.Version + ": " + f.known[s.Version].Reason}
 		case v1alpha1.StateWaiting, v1alpha1.StateBlocked:
 			waiting++
 		}
 	}
-	v := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "the registry has what the origin offers"}
+	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "the registry has what the origin offers"}
 	if waiting > 0 {
-		v.message = fmt.Sprintf("the registry has what the origin offers, but for %d that are held back", waiting)
+		v.Message = fmt.Sprintf("the registry has what the origin offers, but for %d that are held back", waiting)
 	}
 	return v
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // The file of rules is a key of a ConfigMap in the namespace of the operator, which the
@@ -63,7 +64,7 @@ func (r *rules) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	for _, j := range judged {
 		v := j.verdict()
-		if v.ready && isTaken {
+		if v.State == verdict.Ready && isTaken {
 			v = verdictOf(taken)
 		}
 		if err := quiet(r.describe(ctx, j.AccessRule, v)); err != nil {
@@ -80,11 +81,11 @@ type judged struct {
 	err  error // why it does not count
 }
 
-func (j judged) verdict() verdict {
+func (j judged) verdict() verdict.Verdict {
 	if j.err != nil {
 		return verdictOf(j.err)
 	}
-	return verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "it is in the file that okara serve reads, and counts within two minutes"}
+	return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "it is in the file that okara serve reads, and counts within two minutes"}
 }
 
 // judge decides which rules count, the oldest first.
@@ -255,15 +256,12 @@ func (r *rules) write(ctx context.Context, all []judged) error {
 }
 
 // describe writes the status of a rule, if it changed, and tells a refusal.
-func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict) error {
+func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict.Verdict) error {
 	before := o.Status.DeepCopy()
 	o.Status.ObservedGeneration = o.Generation
-	v.set(&o.Status.Conditions, o.Generation)
+	v.Say(r.events, o, &o.Status.Conditions)
 	if equality.Semantic.DeepEqual(before, &o.Status) {
 		return nil
-	}
-	if !v.ready {
-		r.events.Eventf(o, nil, corev1.EventTypeWarning, v.reason, "Sync", "%s", short(v.message))
 	}
 	return r.Status().Update(ctx, o)
 }

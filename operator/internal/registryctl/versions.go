@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // versions brings the Versions of an entry in line with what was found: what they ask
@@ -231,21 +232,21 @@ func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.
 		}
 	}
 	v.Status.ObservedGeneration, v.Status.State, v.Status.Digest = v.Generation, s.State, s.Digest
-	result := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "the registry has it"}
+	result := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "the registry has it"}
 	switch {
 	case failed != nil:
 		result = verdictOf(failed)
 	case s.State == v1alpha1.StateDrift:
-		result = verdict{reason: v1alpha1.ReasonDrift, message: f.known[s.Version].Reason}
+		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonDrift, Message: f.known[s.Version].Reason}
 	case s.State == v1alpha1.StateWaiting, s.State == v1alpha1.StateBlocked:
-		result = verdict{reason: v1alpha1.ReasonHeld, message: cmp.Or(f.known[s.Version].Reason, "it is held back")}
+		result = verdict.Verdict{Reason: v1alpha1.ReasonHeld, Message: cmp.Or(f.known[s.Version].Reason, "it is held back")}
 	case s.State == v1alpha1.StateUnknown:
-		result = verdict{reason: v1alpha1.ReasonTargetMissing, message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName()), retry: true}
+		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName())}
 		if v == e.Object {
-			result.reason, result.message = v1alpha1.ReasonFailed, "the origin has no such version"
+			result.Reason, result.Message = v1alpha1.ReasonFailed, "the origin has no such version"
 		}
 	}
-	result.set(&v.Status.Conditions, v.Generation)
+	result.Say(r.events, v, &v.Status.Conditions)
 	if v == e.Object || equality.Semantic.DeepEqual(before, &v.Status) {
 		return nil // that of an entry is written after the run
 	}
@@ -291,8 +292,8 @@ func (r *entries) untargeted(ctx context.Context, name types.NamespacedName) err
 	for _, v := range have {
 		before := v.Status.DeepCopy()
 		v.Status.ObservedGeneration = v.Generation
-		verdict{reason: v1alpha1.ReasonTargetMissing, message: fmt.Sprintf("there is no %s %s", r.kind, name.Name), stalled: true}.
-			set(&v.Status.Conditions, v.Generation)
+		verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("there is no %s %s", r.kind, name.Name)}.
+			Say(r.events, v, &v.Status.Conditions)
 		if equality.Semantic.DeepEqual(before, &v.Status) || !v.DeletionTimestamp.IsZero() {
 			continue
 		}

@@ -5,6 +5,7 @@ package helm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -193,6 +194,9 @@ func Observe(s Spec, live *unstructured.Unstructured) fluxexec.Status {
 		}
 	case ready.False() && conditions["Stalled"].True():
 		status.Phase = fluxexec.Failed
+	}
+	if slices.Contains([]fluxexec.Phase{fluxexec.Running, fluxexec.Destroying, fluxexec.Failed}, status.Phase) {
+		status.Failure = fluxexec.FailureOf(live)
 	}
 	return status
 }

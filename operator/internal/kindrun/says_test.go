@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindrun_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// told is the event that was told, "" if none was.
+func (s *site) told() string {
+	select {
+	case e := <-s.events.Events:
+		return e
+	default:
+		return ""
+	}
+}
+
+// failing wants an object not to be Ready, with what went wrong, and one Warning of it.
+func (s *site) failing(o *unstructured.Unstructured, reason, message string) {
+	s.t.Helper()
+	s.says(o, false, reason)
+	if c := s.ready(o); c.Message != message || s.condition(o, v1alpha1.ConditionReconciling) != "True" || s.condition(o, v1alpha1.ConditionStalled) != "" {
+		s.t.Errorf("the status is %+v", o.Object["status"])
+	}
+	if e := s.told(); !strings.HasPrefix(e, "Warning "+reason+" ") || !strings.Contains(e, message) {
+		s.t.Errorf("the event is %q", e)
+	}
+	s.step(o)
+	if e := s.told(); e != "" {
+		s.t.Errorf("told once more: %q", e)
+	}
+}
+
+// condition is the status of one, "" if there is none.
+func (s *site) condition(o *unstructured.Unstructured, kind string) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok && m["type"] == kind {
+			is, _ := m["status"].(string)
+			return is
+		}
+	}
+	return ""
+}
+
+// source is what source-controller says.
+func (s *site) source(o *unstructured.Unstructured, ready, reason, message string) {
+	s.t.Helper()
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	source.SetKind("OCIRepository")
+	s.read(source, runs(o), "vpc-prod")
+	source.Object["status"] = map[string]any{"observedGeneration": source.GetGeneration(), "conditions": []any{map[string]any{
+		"type": "Ready", "status": ready, "reason": reason, "message": message, "observedGeneration": source.GetGeneration(), "lastTransitionTime": "2026-01-02T03:04:05Z",
+	}}}
+	if err := s.Status().Update(s.t.Context(), source); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestSaysWhatFails: a fetch, a plan, an apply and a destroy that fail are told with the
+// words of the source or the tool, once each.
+func TestSaysWhatFails(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.controller(o, "False", "ArtifactFailed", "Source is not ready, artifact not found", nil)
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonRunning) // it is being fetched
+	if e := s.told(); e != "" {
+		t.Errorf("told %q", e)
+	}
+	s.source(o, "False", "OCIArtifactPullFailed", "registry.example.com: no such host")
+	s.step(o)
+	s.failing(o, "OCIArtifactPullFailed", "registry.example.com: no such host")
+	s.source(o, "True", "Succeeded", "stored")
+	s.controller(o, "False", "TFExecPlanFailed", "error running Plan:\n\nError: no cidr\n  on main.tf line 1", nil)
+	s.step(o)
+	s.failing(o, "TFExecPlanFailed", "error running Plan:\nError: no cidr\n  on main.tf line 1")
+	s.controller(o, "False", "TFExecApplyFailed", "Error: no money", nil)
+	s.step(o)
+	s.failing(o, "TFExecApplyFailed", "Error: no money")
+	s.applied(o)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	if err := s.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.step(o)
+	}
+	s.fails(o, 1)
+	s.step(o)
+	s.failing(o, "ApplyFailed", "destroying: no credentials\nmore")
+}
+
+// TestSaysThatItTries: an error which the operator meets itself is in the status, too.
+func TestSaysThatItTries(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	away := errors.New("the registry is away")
+	s.restart(interceptor.NewClient(s.operator, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if _, secret := object.(*corev1.Secret); secret {
+				return away
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	}))
+	if err := s.try(o); !errors.Is(err, away) {
+		t.Errorf("the error is %v", err)
+	}
+	s.there(o, o.GetNamespace(), o.GetName())
+	s.says(o, false, v1alpha1.ReasonFailed)
+	if c := s.ready(o); !strings.Contains(c.Message, away.Error()) || s.condition(o, v1alpha1.ConditionReconciling) != "True" || text(o, "status", "phase") != "Ready" {
+		t.Errorf("the status is %+v", o.Object["status"])
+	}
+	if e := s.told(); !strings.HasPrefix(e, "Warning Failed ") {
+		t.Errorf("told %q", e)
+	}
+	s.restart(s.operator)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// TestNothingMatches wants an entry of which no version is there not to be Ready.
+func TestNothingMatches(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Versions = "~> 9.0" })
+	if message := s.says(m, false, v1alpha1.ReasonVersionMissing); !strings.Contains(message, "~> 9.0") || !trying(m) {
+		t.Errorf("%q: %+v", message, m.Status)
+	}
+	s.told(m, v1alpha1.ReasonVersionMissing)
+	s.publish("9.0.1")
+	s.again(m)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	// What was taken before does not help.
+	s.change(m, func() { m.Spec.Versions = "~> 10.0" })
+	s.says(m, false, v1alpha1.ReasonVersionMissing)
+	d := &v1alpha1.Depot{}
+	d.Namespace, d.Name = s.ns, "d"
+	d.Spec.Modules = []v1alpha1.ModuleEntry{{Address: "net/none/aws", Source: s.source(), EntrySpec: v1alpha1.EntrySpec{Versions: "~> 10.0"}}}
+	if err := s.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if message := s.says(d, false, v1alpha1.ReasonEntriesFailed); !strings.Contains(message, v1alpha1.ReasonVersionMissing) || stalled(d) {
+		t.Errorf("%q: %+v", message, d.Status)
+	}
+}
+
+// TestDeletedIsNotReady deletes a Module, and a Depot of one, while the registry is away.
+func TestDeletedIsNotReady(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.in.close(ocitest.Refuse)
+	if err := s.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.says(m, false, v1alpha1.ReasonFailed)
+	if !trying(m) {
+		t.Errorf("%+v", m.Status)
+	}
+	s.told(m, v1alpha1.ReasonFailed)
+	s.in.open()
+	s.gone(m)
+}
+
+// TestRegistryGoesAway has the registry go between two runs: the Module says so, an event
+// and the log do, and all of it before another try.
+func TestRegistryGoesAway(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.in.close(ocitest.Refuse)
+	s.again(m)
+	message := s.says(m, false, v1alpha1.ReasonFailed)
+	if note := s.told(m, v1alpha1.ReasonFailed); note != message || !strings.Contains(s.log.String(), "a run failed") {
+		t.Errorf("the condition says %q, the event %q, the log:\n%s", message, note, s.log.String())
+	}
+	list, _ := conditions(m)
+	if meta.FindStatusCondition(list, v1alpha1.ConditionStalled) != nil {
+		t.Errorf("%+v", list)
+	}
+}

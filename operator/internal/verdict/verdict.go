@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// State is what kstatus tells of an object.
+type State int
+
+// States.
+const (
+	UnderWay State = iota // nothing is wrong, and it is not done
+	Ready                 // all is as the object says
+	Failing               // something is wrong that may mend itself: there is another try
+	Stalled               // somebody has to change something
+	Held                  // somebody stopped it: there is nothing to do
+)
+
+const (
+	// maxMessage bounds the message of a condition, maxNote that of an event, in bytes.
+	maxMessage, maxNote = 4 << 10, 1000
+)
+
+// Verdict is what is to be said of an object.
+type Verdict struct {
+	State           State
+	Reason, Message string
+}
+
+// Of is the verdict where an object is deleted: it is not Ready any more.
+func (v Verdict) Of(o metav1.Object) Verdict {
+	if o.GetDeletionTimestamp() == nil || v.State != Ready {
+		return v
+	}
+	return Verdict{UnderWay, v1alpha1.ReasonDestroying, "it is being deleted"}
+}
+
+// Set writes the conditions of kstatus. Others stay as they are.
+func (v Verdict) Set(list *[]metav1.Condition, generation int64) {
+	v.set(list, v1alpha1.ConditionReady, v.State == Ready, generation)
+	for _, c := range []struct {
+		kind  string
+		holds bool
+	}{
+		{v1alpha1.ConditionReconciling, v.State == UnderWay || v.State == Failing},
+		{v1alpha1.ConditionStalled, v.State == Stalled},
+	} {
+		if c.holds {
+			v.set(list, c.kind, true, generation)
+		} else {
+			meta.RemoveStatusCondition(list, c.kind)
+		}
+	}
+}
+
+func (v Verdict) set(list *[]metav1.Condition, kind string, is bool, generation int64) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(list, metav1.Condition{
+		Type: kind, Status: status, ObservedGeneration: generation, Reason: v.Reason, Message: text.Clip(text.Block(v.Message), maxMessage),
+	})
+}
+
+// Say writes a verdict into the conditions of an object, and tells it.
+func (v Verdict) Say(recorder events.EventRecorder, o client.Object, list *[]metav1.Condition) {
+	before := slices.Clone(*list)
+	v = v.Of(o)
+	v.Set(list, o.GetGeneration())
+	v.Tell(recorder, o, before)
+}
+
+// Tell makes a Warning event of a verdict that something is wrong, if before, the
+// conditions as they were, say something else. A message that changes with each try is no
+// news.
+func (v Verdict) Tell(recorder events.EventRecorder, o client.Object, before []metav1.Condition) {
+	if recorder == nil || v.State != Failing && v.State != Stalled {
+		return
+	}
+	had := meta.FindStatusCondition(before, v1alpha1.ConditionReady)
+	if had != nil && had.Status == metav1.ConditionFalse && had.Reason == v.Reason && meta.IsStatusConditionTrue(before, v1alpha1.ConditionStalled) == (v.State == Stalled) {
+		return
+	}
+	recorder.Eventf(o, nil, corev1.EventTypeWarning, v.Reason, "Reconcile", "%s", text.Clip(text.Block(v.Message), maxNote))
+}
