@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -58,13 +59,21 @@ type moduleDoc struct {
 	Verified    bool   `json:"verified"`
 }
 
-func (m *modules) newDoc(at addr.ModuleVersion, mv *catalog.ModuleVersion) *moduleDoc {
+func (m *modules) newDoc(at addr.ModuleVersion, l *catalog.Versions, mv *catalog.ModuleVersion) *moduleDoc {
 	return &moduleDoc{
 		Verified: m.verified,
 		ID:       at.Module.String() + "/" + at.Version.String(), Namespace: at.Namespace, Name: at.Name, Provider: at.System, Version: at.Version.String(),
-		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: mv.Annotations[artifact.AnnCreated],
+		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: publishedAt(l.Published(at.Version, mv.Annotations)),
 		Downloads: m.counts.Total(artifact.KindModule, at.Module.String()),
 	}
+}
+
+// publishedAt writes a time as clients read it, "" where none is recorded.
+func publishedAt(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.RFC3339)
 }
 
 // list lists the latest version of each module that the caller may
@@ -139,9 +148,9 @@ func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []add
 	g.SetLimit(browseParallel)
 	for i, it := range page {
 		g.Go(func() error {
-			_, v, mv, err := c.LatestModule(ctx, it.Module)
+			l, v, mv, err := c.LatestModule(ctx, it.Module)
 			if err == nil {
-				docs[i] = m.newDoc(addr.ModuleVersion{Module: it.Module, Version: v}, mv)
+				docs[i] = m.newDoc(addr.ModuleVersion{Module: it.Module, Version: v}, l, mv)
 			}
 			return ignoreMissing(err)
 		})

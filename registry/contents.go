@@ -4,6 +4,7 @@ package registry
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -75,9 +76,10 @@ type itemVersionsDoc struct {
 }
 
 type itemVersionDoc struct {
-	Version    addr.Version `json:"version"`
-	Deprecated *eventDoc    `json:"deprecated,omitempty"`
-	Yanked     *eventDoc    `json:"yanked,omitempty"`
+	Version     addr.Version `json:"version"`
+	PublishedAt time.Time    `json:"published_at,omitzero"`
+	Deprecated  *eventDoc    `json:"deprecated,omitempty"`
+	Yanked      *eventDoc    `json:"yanked,omitempty"`
 }
 
 type eventDoc struct {
@@ -102,7 +104,7 @@ func (c *contents) versions(w http.ResponseWriter, r call[addr.Item]) error {
 	doc := itemVersionsDoc{Versions: make([]itemVersionDoc, 0, len(all))}
 	for _, v := range all {
 		s := l.Status(v)
-		doc.Versions = append(doc.Versions, itemVersionDoc{v, newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})
+		doc.Versions = append(doc.Versions, itemVersionDoc{v, l.Published(v, nil), newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})
 	}
 	a, err := service.Encode(doc)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // modules answers about modules.
@@ -26,11 +27,13 @@ type moduleVersionsDoc struct {
 }
 
 type moduleVersionList struct {
+	Source   string               `json:"source,omitempty"` // of the latest version
 	Versions []moduleVersionEntry `json:"versions"`
 }
 
 type moduleVersionEntry struct {
-	Version addr.Version `json:"version"`
+	Version     addr.Version `json:"version"`
+	PublishedAt string       `json:"published_at,omitempty"`
 }
 
 // moduleVersions lists every version, editions included: clients select a
@@ -43,7 +46,14 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 	a, err := encodedOnce(&l.Derived, "module", 0, func() (any, error) {
 		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.Listed))}
 		for _, v := range l.Listed {
-			list.Versions = append(list.Versions, moduleVersionEntry{v})
+			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Published(v, nil))})
+		}
+		// Update bots look for release notes there. It is one request for the version that
+		// is mostly asked for next, and nobody fails for the lack of it.
+		if v, ok := l.Latest(); ok {
+			if mv, err := r.catalog.ModuleVersion(r.Context(), r.at, v); err == nil {
+				list.Source = mv.Annotations[artifact.AnnSource]
+			}
 		}
 		return moduleVersionsDoc{Modules: []moduleVersionList{list}}, nil
 	})

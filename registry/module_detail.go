@@ -100,7 +100,7 @@ func (m *modules) describe(w http.ResponseWriter, r call[addr.ModuleVersion], l 
 		return err
 	}
 	a, err := service.Encode(moduleDetailDoc{
-		moduleDoc: m.newDoc(r.at, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{r.at.System},
+		moduleDoc: m.newDoc(r.at, l, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{r.at.System},
 		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
 	})
 	if err != nil {

@@ -27,9 +27,10 @@ type providerVersionsDoc struct {
 // already: clients do not need them, and one request per version is never on
 // the path of this answer.
 type providerVersionEntry struct {
-	Version   addr.Version   `json:"version"`
-	Protocols []string       `json:"protocols,omitempty"`
-	Platforms []platformName `json:"platforms,omitempty"`
+	Version     addr.Version   `json:"version"`
+	Protocols   []string       `json:"protocols,omitempty"`
+	Platforms   []platformName `json:"platforms,omitempty"`
+	PublishedAt string         `json:"published_at,omitempty"`
 }
 
 type platformName struct {
@@ -45,7 +46,7 @@ func (p *providers) versions(w http.ResponseWriter, r call[addr.Provider]) error
 	a, err := encodedOnce(&l.Derived, "provider", l.Revision(), func() (any, error) {
 		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warnings(l, p.now())}
 		for _, v := range l.Listed {
-			e := providerVersionEntry{Version: v}
+			e := providerVersionEntry{Version: v, PublishedAt: publishedAt(l.Published(v, nil))}
 			pv, ok := r.catalog.KnownProvider(r.at, v, l)
 			if !ok {
 				pv, ok = r.pull.known(r.at, v)

@@ -83,6 +83,24 @@ func TestPublishOrigin(t *testing.T) {
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
+			_, body = f.send(t, http.MethodGet, "/v1/modules/acme/"+tt.name+"/aws/versions", publisherToken, nil)
+			list := decode[struct {
+				Modules []struct {
+					Source   string
+					Versions []struct {
+						PublishedAt time.Time `json:"published_at"`
+					}
+				}
+			}](t, body).Modules[0]
+			if list.Source != tt.source || time.Since(list.Versions[0].PublishedAt).Abs() > time.Minute {
+				t.Errorf("versions: %s", body)
+			}
+			_, body = f.send(t, http.MethodGet, "/v1/modules/acme/"+tt.name+"/aws/1.0.0", publisherToken, nil)
+			if at := decode[struct {
+				PublishedAt time.Time `json:"published_at"`
+			}](t, body).PublishedAt; !at.Equal(list.Versions[0].PublishedAt.Truncate(time.Second)) {
+				t.Errorf("published at %s, the list says %s", at, list.Versions[0].PublishedAt)
+			}
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -158,7 +159,8 @@ func listCatalog(ctx context.Context, a *cli.App, from lister) error {
 
 // versionLine is one version in a list.
 type versionLine struct {
-	Version string `json:"version"`
+	Version     string    `json:"version"`
+	PublishedAt time.Time `json:"published_at,omitzero"`
 	marks
 }
 
@@ -191,7 +193,7 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 	var rows [][]string
 	for _, v := range versions {
 		s := l.Status(v)
-		lines = append(lines, versionLine{v.String(), marksOf(s)})
+		lines = append(lines, versionLine{v.String(), l.Published(v, nil), marksOf(s)})
 		rows = append(rows, []string{v.String(), statusText(s)})
 	}
 	return a.PrintResult(lines, cli.Table(rows))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +30,7 @@ type shown struct {
 	Address     string            `json:"address"`
 	Version     string            `json:"version"`
 	Reference   string            `json:"reference"` // repository:tag@digest
+	PublishedAt time.Time         `json:"published_at,omitzero"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	marks
 	Held      string         `json:"held,omitempty"`   // why it is not published
@@ -169,6 +171,7 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 	if err != nil {
 		return shown{}, err
 	}
+	s.PublishedAt = l.Published(v, s.Annotations)
 	if s.Scan, err = scanText(ctx, r, append(s.scanned, m.Descriptor)); err != nil {
 		return shown{}, err
 	}
@@ -234,6 +237,9 @@ func (s *shown) text() string {
 		if value != "" {
 			rows = append(rows, []string{name, value})
 		}
+	}
+	if !s.PublishedAt.IsZero() {
+		add("published", cli.Timestamp(s.PublishedAt))
 	}
 	add("kept back", s.Held)
 	add("policy", s.Policy)

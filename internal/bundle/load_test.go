@@ -122,8 +122,8 @@ func TestLoadBundleInOrder(t *testing.T) {
 			step = 4
 		case version:
 			step = 3
-		case isManifest && (strings.Contains(ref, ":") || strings.HasPrefix(ref, "okara-publish-")):
-			step = last // by digest, or a publisher's bid: nobody sees it
+		case isManifest && (strings.Contains(ref, ":") || strings.HasPrefix(ref, "okara-publish-") || strings.HasPrefix(ref, "okara-time-")):
+			step = last // by digest, or a publisher's bid, or a time: nobody sees it
 		case isManifest:
 			step = 2
 		default:

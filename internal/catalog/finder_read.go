@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -128,9 +127,7 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 	}
 	e.Digest = manifest.Digest.String()
 	e.Description = cmp.Or(annotations[annDescription], e.Description)
-	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
-		e.Time = at.UTC()
-	}
+	e.Time = l.Published(v, annotations)
 	_, signed := slices.BinarySearch(l.Tags, strings.Replace(e.Digest, ":", "-", 1)+".sig")
 	e.Signed = e.Signed || signed
 	r, err := f.c.client.Repo(it.Repository(f.c.layout))

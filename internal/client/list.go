@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -50,15 +51,16 @@ func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, er
 	var doc struct {
 		Versions []struct {
 			Version            addr.Version
+			PublishedAt        time.Time `json:"published_at"`
 			Deprecated, Yanked *event
 		}
 	}
 	if _, err := c.send(ctx, http.MethodGet, "v1/catalog/"+it.String(), nil, nil, &doc); err != nil {
 		return nil, err
 	}
-	l := &depot.Listing{}
+	l := &depot.Listing{Times: map[string]time.Time{}}
 	for _, v := range doc.Versions {
-		l.Versions = append(l.Versions, v.Version)
+		l.Versions, l.Times[v.Version.Tag()] = append(l.Versions, v.Version), v.PublishedAt
 		for action, e := range map[string]*event{artifact.ActionDeprecate: v.Deprecated, artifact.ActionYank: v.Yanked} {
 			if e != nil {
 				l.Events = append(l.Events, artifact.StatusEvent{

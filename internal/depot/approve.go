@@ -13,16 +13,16 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Candidate is an artifact that a gate kept back.
-type Candidate struct {
+// candidate is an artifact that a gate kept back.
+type candidate struct {
 	Version addr.Version
 	Tag     string
 	Digest  string
 }
 
 // Candidates lists the artifacts in r that have no version tag yet.
-func Candidates(ctx context.Context, r *oci.Repo) ([]Candidate, error) {
-	var out []Candidate
+func Candidates(ctx context.Context, r *oci.Repo) ([]candidate, error) {
+	var out []candidate
 	tags, err := r.Snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Candidates(ctx context.Context, r *oci.Repo) ([]Candidate, error) {
 			return nil, fmt.Errorf("reading %s:%s: %w", r, tag, err)
 		}
 		if v, ok := versionOf(m); ok && !published[v.Tag()] {
-			out = append(out, Candidate{Version: v, Tag: tag, Digest: m.Digest.String()})
+			out = append(out, candidate{Version: v, Tag: tag, Digest: m.Digest.String()})
 		}
 	}
 	return out, nil
@@ -67,7 +67,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 	if err != nil {
 		return Published{}, err
 	}
-	var found []Candidate
+	var found []candidate
 	var names []string
 	for _, c := range all {
 		if c.Version == v && (digest == "" || c.Digest == digest) {

@@ -57,8 +57,9 @@ type bid struct {
 	root     oci.Manifest
 	tag      string
 	manifest oci.Manifest
-	late     bool // it may arrive after it was removed
-	gone     bool // it was withdrawn
+	late     bool     // it may arrive after it was removed
+	gone     bool     // it was withdrawn
+	tags     []string // of the repository, as they were listed last
 }
 
 // PutVersion gives a manifest that the registry has the tag of a version, which is
@@ -86,8 +87,11 @@ func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (w
 	if done { // else the version may arrive late, and nothing else must come before
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
 	}
+	if err == nil {
+		warnings = recordTime(ctx, r, tag, b.tags)
+	}
 	if err == nil && !shown {
-		warnings = []string{fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag)}
+		warnings = append(warnings, fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag))
 	}
 	return warnings, err
 }
@@ -137,6 +141,7 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return false, err
 		}
+		b.tags = list.Tags
 		if slices.Contains(list.Tags, b.version) {
 			if there, err := b.there(ctx); there || err != nil {
 				return true, err

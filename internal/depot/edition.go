@@ -38,14 +38,15 @@ func ParsePolicy(s string) (Policy, error) {
 // garbage collection takes neither and racing publishers lose nothing: the last
 // to move the version tag wins, and the other content stays an edition.
 func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (warnings []string, err error) {
-	if err := tagEdition(ctx, r, v, m); err != nil {
+	edition, err := tagEdition(ctx, r, v, m)
+	if err != nil {
 		return nil, err
 	}
 	switch before, err := r.Fetch(ctx, v.Tag()); {
 	case err == nil && before.Digest == m.Digest:
 		return nil, nil
 	case err == nil:
-		if err := tagEdition(ctx, r, v, before); err != nil {
+		if _, err := tagEdition(ctx, r, v, before); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, oci.ErrNotFound):
@@ -57,7 +58,7 @@ func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 	case err != nil:
 		return nil, errors.Join(putErr, err)
 	case after.Digest == m.Digest:
-		return nil, nil
+		return recordTime(ctx, r, edition.Tag(), nil), nil
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}
@@ -66,15 +67,13 @@ func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 
 // tagEdition gives m the name of its edition. Another manifest of that name is a
 // collision of 48 bits of a digest.
-func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) error {
+func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (addr.Version, error) {
 	edition, err := v.WithEdition(m.Digest.Encoded())
 	if err != nil {
-		return err
+		return edition, err
 	}
-	if err := keep(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
-		return fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
-	} else if err != nil {
-		return err
+	if err = keep(ctx, r, edition.Tag(), m); errors.Is(err, ErrTaken) {
+		err = fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
 	}
-	return nil
+	return edition, err
 }

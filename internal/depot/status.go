@@ -7,6 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -104,4 +109,92 @@ func withdraw(ctx context.Context, r *oci.Repo, e artifact.StatusEvent) (artifac
 		return e, nil
 	}
 	return e, err
+}
+
+// A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version tag>: the
+// list of tags, which every reader has, tells it without another request. It is not in the
+// manifest of the version, since the same content is to have the same digest whenever it
+// is published. The tag is of a manifest of its own, so that it keeps no version from the
+// garbage collection of a registry.
+const (
+	timePrefix   = "okara-time-"
+	timeDigits   = 13
+	artifactTime = "application/vnd.okara.time.v1"
+	maxTag       = 128
+)
+
+func timeTag(version string, at time.Time) string {
+	return fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, at.UnixMilli(), version)
+}
+
+// parseTime returns the tag of the version that a tag is about.
+func parseTime(tag string) (version string, at time.Time, ok bool) {
+	rest, ok := strings.CutPrefix(tag, timePrefix)
+	if !ok || len(rest) <= timeDigits || rest[timeDigits] != '-' || strings.Trim(rest[:timeDigits], "0123456789") != "" {
+		return "", time.Time{}, false
+	}
+	ms, err := strconv.ParseInt(rest[:timeDigits], 10, 64)
+	return rest[timeDigits+1:], time.UnixMilli(ms).UTC(), err == nil
+}
+
+// Published is when a version was published, zero if nothing recorded it: not this okara,
+// nor whoever made the manifest with these annotations.
+func (l *Listing) Published(v addr.Version, annotations map[string]string) time.Time {
+	at, ok := l.Times[v.Tag()]
+	if ok {
+		return at
+	}
+	at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
+	if err != nil {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// timesIn are the publish times among sorted tags. Of several the last counts. An edition
+// that is published becomes the version that it is of.
+func timesIn(tags []string) map[string]time.Time {
+	times := map[string]time.Time{}
+	first, _ := slices.BinarySearch(tags, timePrefix)
+	for _, tag := range tags[first:] {
+		if !strings.HasPrefix(tag, timePrefix) {
+			break
+		}
+		version, at, ok := parseTime(tag)
+		if !ok {
+			continue
+		}
+		times[version] = at
+		if v, ok := addr.VersionFromTag(version); ok && v.Edition() {
+			times[v.EditionOf().Tag()] = at
+		}
+	}
+	return times
+}
+
+// recordTime records that a version was published now, unless known tells when it was:
+// one that was withdrawn and comes back is no younger for it. Nothing depends on it: a
+// failure is a warning.
+func recordTime(ctx context.Context, r *oci.Repo, version string, known []string) (warnings []string) {
+	tag := timeTag(version, time.Now())
+	if len(tag) > maxTag || slices.ContainsFunc(known, func(tag string) bool { of, _, ok := parseTime(tag); return ok && of == version }) {
+		return nil
+	}
+	empty := oci.EmptyBlob()
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: artifactTime, Config: empty.Descriptor, Layers: []oci.Descriptor{empty.Descriptor},
+		Annotations: map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag},
+	})
+	if err == nil {
+		err = r.PutTag(ctx, tag, m)
+	}
+	if oci.MissesBlob(err) {
+		if err = r.PushBlob(ctx, empty); err == nil {
+			err = r.PutTag(ctx, tag, m)
+		}
+	}
+	if err != nil {
+		return []string{fmt.Sprintf("the time of publication of %s is not recorded: %v", version, err)}
+	}
+	return nil
 }

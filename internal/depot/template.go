@@ -39,6 +39,9 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 		return out, err
 	}
 	out.Digest, out.Existing = put.Digest.String(), existing
-	out.Warnings = d.listed(ctx, it)
+	if !existing {
+		out.Warnings = recordTime(ctx, r, out.Tag, list.Tags)
+	}
+	out.Warnings = append(out.Warnings, d.listed(ctx, it)...)
 	return out, nil
 }

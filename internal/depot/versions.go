@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
@@ -154,6 +155,7 @@ type Listing struct {
 	Tags       []string               // all of them, sorted
 	Events     []artifact.StatusEvent // in the order in which they count
 	Ghosts     []string               // tags of events that are listed while their GET is 404
+	Times      map[string]time.Time   // of publications as they are recorded, by the tag of the version
 }
 
 // Versions lists the versions of a module or provider; oci.ErrNotFound if there is
@@ -230,6 +232,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	} else if slices.Equal(old.Tags, l.Tags) && len(old.Ghosts) == 0 {
 		return old, nil
 	}
+	l.Times = timesIn(l.Tags)
 	var fresh []string
 	for _, tag := range l.Tags {
 		if v, ok := addr.VersionFromTag(tag); ok {

@@ -75,6 +75,26 @@ func (s *site) described(t *testing.T, address, version string, age time.Duratio
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.forgetTimes(t, address)
+}
+
+// forgetTimes leaves of the versions of a module what an okara left that recorded no time
+// of publication.
+func (s *site) forgetTimes(t *testing.T, address string) {
+	t.Helper()
+	r := depottest.MustRepo(t, s.client, s.layout.Module(depottest.MustModule(t, address, "1.0.0").Module))
+	list, err := r.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range list.Tags {
+		if !strings.HasPrefix(tag, "okara-time-") {
+			continue
+		}
+		if err := r.Untag(t.Context(), tag); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // announce says something about versions.

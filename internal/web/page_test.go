@@ -16,6 +16,7 @@ import (
 func TestPages(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)
+	s.forgetTimes(t, "net/bare/aws")
 	for _, c := range []struct {
 		path, has, not string
 		status         int
@@ -58,6 +59,7 @@ func TestPages(t *testing.T) {
 		{"modules/net/vpc/aws/1.10.0/files/main.tf?raw=1", "no image", "", 404},
 		{"modules/net/bare/aws", "There is no README", "", 200},
 		{"modules/net/bare/aws/1.0.0", "time not recorded", "<time", 200},
+		{"modules/net/large/aws/1.0.0", "<time", "time not recorded", 200},
 		{"modules/net/bare/aws/1.0.0/security", "okara sign", "", 200},
 		{"modules/net/bare/aws/1.0.0/submodules/modules/a", "It takes no inputs", "", 200},
 		{"modules/net/large/aws/1.0.0/inputs", "1 to 100 are shown", "input_299", 200},

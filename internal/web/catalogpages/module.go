@@ -259,7 +259,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	b.Refused = x.refused
 	b.Snippets = s.snippets.module(r, m, v, mv, b.vouched)
 	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
-	b.Facts = s.versions.facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
+	b.Facts = s.versions.facts(l.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
 		licence := site.Fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
 		if s.files.archives != nil {
@@ -311,10 +311,10 @@ func versionMarks(v addr.Version) []site.Mark {
 	return nil
 }
 
-// facts are what the manifest of a version says.
-func (s *versions) facts(annotations map[string]string, digest string, size int64) []site.Fact {
+// facts are what the manifest of a version says, and when it was published.
+func (s *versions) facts(at time.Time, annotations map[string]string, digest string, size int64) []site.Fact {
 	published := site.Fact{Name: "Published", Text: "time not recorded"}
-	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
+	if !at.IsZero() {
 		published.When = s.clock.When(at)
 	}
 	all := []site.Fact{published}

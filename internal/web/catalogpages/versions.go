@@ -6,12 +6,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/web/site"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // versionsBody are the versions of a module or provider.
@@ -81,7 +79,7 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 		}
 		if told, ok := s.catalog.Told(it, v, l); ok {
 			row.Digest, row.Size = told.Manifest.Digest.String(), told.Size
-			if at, err := time.Parse(time.RFC3339, told.Annotations[artifact.AnnCreated]); err == nil {
+			if at := l.Published(v, told.Annotations); !at.IsZero() {
 				row.Time = s.clock.When(at)
 			}
 		} else {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestPublishTime publishes through every door of a depot, and again: the first time
+// counts, but for an edition, which becomes the version then.
+func TestPublishTime(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, _ := depottest.NewDepot(t, host, oci.Options{})
+		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+		published := func(it addr.Item, v addr.Version) time.Time {
+			t.Helper()
+			l, err := d.Versions(t.Context(), it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Published(v, nil)
+		}
+		recent := func(it addr.Item, v addr.Version, before time.Time) {
+			t.Helper()
+			if at := published(it, v); at.Before(before.Truncate(time.Millisecond)) || at.After(time.Now()) {
+				t.Errorf("%s %s was published at %s, want after %s", it, v, at, before)
+			}
+		}
+		module := func(text string, policy depot.Policy) {
+			t.Helper()
+			if _, err := d.PublishModule(t.Context(), depottest.NewModule(text), m, depot.ModuleOptions{Policy: policy}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		module("# 1", depot.PolicyImmutable)
+		recent(m.Item(), m.Version, start)
+		first := published(m.Item(), m.Version)
+		module("# 1", depot.PolicyImmutable)
+		for _, action := range []string{artifact.ActionYank, artifact.ActionUnyank} {
+			an := depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == artifact.ActionYank}
+			if _, _, err := d.Announce(t.Context(), m.Item(), an); err != nil && !errors.Is(err, oci.ErrUnsupported) {
+				t.Fatal(err)
+			}
+		}
+		if again := published(m.Item(), m.Version); !again.Equal(first) {
+			t.Errorf("published at %s, and then at %s", first, again)
+		}
+		moved := time.Now()
+		module("# 2", depot.PolicyEditions)
+		recent(m.Item(), m.Version, moved)
+
+		template := addr.Item{Kind: addr.KindTemplate, Template: "sandbox/vpc"}
+		if _, err := d.PublishTemplate(t.Context(), template.Template, m.Version, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		recent(template, m.Version, moved)
+		dns, v := depottest.DNS(), depottest.MustVersion(t, "1.2.3")
+		dist := depottest.NewDist(t, "linux_amd64")
+		if _, err := d.PublishProvider(t.Context(), dist, dns, v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+			t.Fatal(err)
+		}
+		recent(dns.Item(), v, moved)
+	})
+}
+
+// TestForeignTimes lists tags that say nothing.
+func TestForeignTimes(t *testing.T) {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	for _, tag := range []string{"okara-time-", "okara-time-1", "okara-time-12345678901234-1.0.0", "okara-time-123456789012x-1.0.0", "okara-time-1234567890123-"} {
+		if err := r.PutTag(t.Context(), tag, depottest.MustFetch(t, r, "1.0.0")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := d.Versions(t.Context(), m.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := l.Published(m.Version, nil); time.Since(at) > time.Hour || len(l.Versions) != 1 {
+		t.Errorf("%s, %v", at, l.Versions)
+	}
+	long := depottest.MustVersion(t, "1.0.0-"+strings.Repeat("a", 110))
+	if _, err := depot.PutVersion(t.Context(), r, long.Tag(), depottest.MustFetch(t, r, "1.0.0")); err != nil {
+		t.Error(err)
+	}
+	if l, err = d.Versions(t.Context(), m.Item()); err != nil || !slices.Contains(l.Versions, long) || !l.Published(long, nil).IsZero() {
+		t.Errorf("%v, %v", err, l)
+	}
+	if at := l.Published(long, map[string]string{artifact.AnnCreated: "2026-01-02T03:04:05Z"}); at.Year() != 2026 {
+		t.Errorf("%s, want the time of the manifest where none is recorded", at)
+	}
+}
