@@ -121,6 +121,7 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	operator/internal/owned
 	operator/internal/records
 	operator/internal/runhome
+	operator/internal/verdict
 operator/internal/instancerun: attempts of instances by Flux, with their states in okara serve
 	oci
 	internal/addr

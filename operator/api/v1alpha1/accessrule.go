@@ -67,6 +67,7 @@ type AccessRuleStatus struct {
 // +kubebuilder:resource:shortName=okrule,categories=okara
 // +kubebuilder:printcolumn:name="Allow",type=string,JSONPath=`.spec.allow`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type AccessRule struct {
 	metav1.TypeMeta `json:",inline"`

@@ -86,6 +86,16 @@ const (
 
 // ApprovalStatus is what became of an Approval.
 type ApprovalStatus struct {
+	// Generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready, Reconciling and Stalled, as kstatus has them. Ready: what it says was done. Its reason is the result.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// Accepted, then Applied or Failed; Rejected; Refused; Stale.
 	// +optional
 	Result ApprovalResult `json:"result,omitempty"`
@@ -105,6 +115,7 @@ type ApprovalStatus struct {
 // +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.spec.plan`
 // +kubebuilder:printcolumn:name="Approver",type=string,JSONPath=`.spec.approver`
 // +kubebuilder:printcolumn:name="Result",type=string,JSONPath=`.status.result`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Approval struct {
 	metav1.TypeMeta `json:",inline"`

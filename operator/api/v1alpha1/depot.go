@@ -156,6 +156,7 @@ type DepotEntry struct {
 // +kubebuilder:printcolumn:name="Providers",type=integer,JSONPath=`.status.providers`
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Depot struct {
 	metav1.TypeMeta `json:",inline"`

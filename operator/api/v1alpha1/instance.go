@@ -207,6 +207,10 @@ type Handled struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Refused string `json:"refused,omitempty"`
+
+	// Generation whose change of the spec was refused: as long as it is the object's, it is not Ready.
+	// +optional
+	RefusedGeneration int64 `json:"refusedGeneration,omitempty"`
 }
 
 // Instance is one launch of a template, with a state of its own. Deleting it destroys what it made. Only those of the namespace for instances count.
@@ -218,6 +222,9 @@ type Handled struct {
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.id`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.module.version`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -62,9 +62,9 @@ type ModuleSpec struct {
 // +kubebuilder:printcolumn:name="Latest",type=string,JSONPath=`.status.latest`
 // +kubebuilder:printcolumn:name="Versions",type=integer,JSONPath=`.status.published`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source`
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 type Module struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -49,9 +49,9 @@ type ProviderSpec struct {
 // +kubebuilder:printcolumn:name="Latest",type=string,JSONPath=`.status.latest`
 // +kubebuilder:printcolumn:name="Versions",type=integer,JSONPath=`.status.published`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Origin",type=string,priority=1,JSONPath=`.spec.origin`
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 type Provider struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

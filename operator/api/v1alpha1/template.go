@@ -447,6 +447,8 @@ type PoolStatus struct {
 // +kubebuilder:printcolumn:name="Pool",type=integer,JSONPath=`.spec.pool.size`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.pool.available`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Template struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

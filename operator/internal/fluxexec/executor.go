@@ -118,30 +118,28 @@ func (e *Executor) Observe(ctx context.Context, s Spec) (Status, error) {
 		return Status{}, err
 	}
 	status := Observe(s, live)
-	if status.Phase != Running && status.Phase != Destroying {
-		return status, nil
-	}
-	source, err := c.Get(ctx, fluxobj.SourceVersion, fluxobj.OCIKind, key)
-	if err != nil {
-		return status, ours(err)
-	}
-	if failed := FailureOf(source); failed != (Failure{}) || sourceFails(status.Failure.Reason) && !arrived(source) {
-		status.Failure = failed // none as long as the source is being fetched
-	}
-	return status, nil
+	err = status.Look(ctx, c, fluxobj.OCIKind, key)
+	return status, err
 }
 
-// arrived reports whether a source is there.
-func arrived(source *unstructured.Unstructured) bool {
-	return source != nil && fluxobj.Conditions(source)["Ready"].True()
-}
-
-// ours is nil for an object of somebody else, which says nothing of the run.
-func ours(err error) error {
-	if fluxobj.IsTaken(err) {
+// Look has a run that does not get on tell why its source does not come, where it does not.
+// Another one's source says nothing of it.
+func (s *Status) Look(ctx context.Context, c fluxobj.Client, kind string, key client.ObjectKey) error {
+	if s.Phase != Running && s.Phase != Destroying {
 		return nil
 	}
-	return err
+	source, err := c.Get(ctx, fluxobj.SourceVersion, kind, key)
+	switch {
+	case fluxobj.IsTaken(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	arrived := source != nil && fluxobj.Conditions(source)["Ready"].True()
+	if failed := FailureOf(source); failed != (Failure{}) || sourceFails(s.Failure.Reason) && !arrived {
+		s.Failure = failed // none as long as the source is being fetched
+	}
+	return nil
 }
 
 // Cancel keeps tofu-controller from beginning another run. One that goes on ends first.

@@ -147,7 +147,7 @@ func Observe(s Spec, live *unstructured.Unstructured) Status {
 }
 
 // sourceFails reports reasons that go with the source, which Apply makes sure of.
-func sourceFails(reason string) bool { return reason == "ArtifactFailed" }
+func sourceFails(reason string) bool { return reason == "ArtifactFailed" || reason == "SourceNotReady" }
 
 // lock is the id of the lock that the last try met. The condition StateLocked stays when
 // the lock has gone.

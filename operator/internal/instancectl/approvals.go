@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // decide does what Approvals say, the oldest first.
@@ -106,10 +108,9 @@ func (p *pass) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error)
 		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))
 	}
 	s, ok := p.decided[a.Name]
-	if !ok || s == a.Status {
+	next := a.DeepCopy()
+	if !ok || !verdict.Decide(next, s.Result, text.Clip(s.Message, 4096)) {
 		return false, nil
 	}
-	next := a.DeepCopy()
-	next.Status = s
 	return true, p.c.client.Status().Update(ctx, next)
 }

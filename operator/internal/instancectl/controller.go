@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -95,7 +96,7 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	if err != nil || o.Modules == nil {
 		return err
 	}
-	return (&resolver{Client: mgr.GetClient(), Options: o}).setup(mgr)
+	return (&resolver{mgr.GetClient(), o, c.events}).setup(mgr)
 }
 
 // Pass does all that there is to do now, and tells after how long there may be more. An
@@ -125,6 +126,7 @@ type pass struct {
 	news      map[string]*v1alpha1.Handled       // of Instances that said something new
 	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
 	recalled  map[string]bool                    // Instances whose status was lost
+	broken    map[string]error                   // those whose record cannot be read
 	unkept    map[string]bool                    // those whose record could not be written: nothing of them is begun
 	active    bool                               // an attempt runs, or something goes
 	again     bool                               // something could not be written
@@ -152,10 +154,7 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 	}
 	now := c.Clock.Now()
 	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
-	for name, err := range broken {
-		c.events.Eventf(p.byName[name], nil, "Warning", v1alpha1.ReasonInvalid, "Read", "%s", err)
-	}
-	p.before = d
+	p.before, p.broken = d, broken
 	p.keepRecords(ctx)
 	p.desk = &desk{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
 	return p, nil
@@ -188,10 +187,15 @@ func (p *pass) serve(e lifecycle.Event) { _ = p.desk.step(lifecycle.Actor{}, e) 
 
 // notice tells a notice as an event of the Instance.
 func (p *pass) notice(e lifecycle.Effect) {
-	if o := p.byName[e.Ref.ID]; o != nil {
+	if o := p.byName[e.Ref.ID]; o != nil && !stalls(e.Notice.Kind) {
 		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.desk.doc.Records[e.Ref.ID], e.Notice))
 	}
 	p.serve(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+}
+
+// stalls reports notices of what the conditions of an Instance tell, with an event.
+func stalls(kind string) bool {
+	return slices.Contains([]string{lifecycle.NoticeFailed, lifecycle.NoticeDestroyFailed, lifecycle.NoticeRejected}, kind)
 }
 
 func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {

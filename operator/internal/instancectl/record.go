@@ -3,6 +3,7 @@
 package instancectl
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // maxStored bounds what is read of the record of one object, in bytes.
@@ -91,6 +93,42 @@ func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	}
 }
 
+// verdictOf is what there is to say of an Instance, as kstatus has it: r is its record, and
+// h what it wished. A change that was refused keeps it from being as its object says.
+func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) verdict.Verdict {
+	v := verdict.Verdict{Reason: string(phaseOf(r.Phase)), Message: text.Head(r.Reason)}
+	if h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation && r.Phase.Live() && o.DeletionTimestamp == nil {
+		return verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonRefused, Message: "the last change is refused, and it is as it was: " + h.Refused}
+	}
+	switch r.Phase {
+	case lifecycle.Ready, lifecycle.Available:
+		v.State = verdict.Ready
+	case lifecycle.Failed, lifecycle.DestroyFailed, lifecycle.Rejected:
+		v.State = verdict.Stalled
+	case lifecycle.Destroyed, lifecycle.Orphaned:
+		v.State = verdict.Held
+	case lifecycle.Requested, lifecycle.Planned:
+		v.Message = cmp.Or(v.Message, "it waits for an Approval of plan "+o.Status.Plan)
+	}
+	if c := waiting(r); c != nil && v.State == verdict.UnderWay {
+		v.Reason, v.Message = c.Reason, text.Head(c.Message)
+		if c.Reason != lifecycle.WaitQueued && c.Reason != lifecycle.WaitStateLocked {
+			v.State = verdict.Failing
+		}
+	}
+	return v.Of(o)
+}
+
+// waiting is what a record waits for, nil for nothing.
+func waiting(r *lifecycle.Record) *lifecycle.Condition {
+	for i := range r.Conditions {
+		if c := &r.Conditions[i]; c.Type == lifecycle.Waiting && c.Reason != "" {
+			return c
+		}
+	}
+	return nil
+}
+
 // phaseOf is a phase as objects say it.
 func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 	var b strings.Builder
@@ -102,24 +140,13 @@ func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(b.String())
 }
 
-// conditions are those of kstatus that a phase means, and the machine's own.
+// conditions are the machine's own.
 func conditions(r *lifecycle.Record) []metav1.Condition {
-	reason := string(phaseOf(r.Phase))
-	message := text.Clip(r.Reason, 4096)
-	is := func(kind string, yes bool) metav1.Condition {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-		if yes {
-			c.Status = metav1.ConditionTrue
-		}
-		return c
+	asks := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
+	if lifecycle.Awaits(r) != "" {
+		asks.Status = metav1.ConditionTrue
 	}
-	stalled := r.Phase == lifecycle.Failed || r.Phase == lifecycle.DestroyFailed || r.Phase == lifecycle.Rejected
-	busy := r.Phase == lifecycle.Provisioning || r.Phase == lifecycle.Updating || r.Phase == lifecycle.Destroying
-	asks := lifecycle.Awaits(r) != ""
-	all := []metav1.Condition{
-		is(v1alpha1.ConditionReady, r.Phase == lifecycle.Ready || r.Phase == lifecycle.Available),
-		is(v1alpha1.ConditionReconciling, busy), is(v1alpha1.ConditionStalled, stalled), is("AwaitingApproval", asks),
-	}
+	all := []metav1.Condition{asks}
 	for _, kind := range []string{lifecycle.Waiting, lifecycle.Drifted, lifecycle.UpdateAvailable, lifecycle.ExpiresSoon, lifecycle.ExpiredProtected} {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
 		for _, own := range r.Conditions {
@@ -150,7 +177,7 @@ func setCondition(list *[]metav1.Condition, c metav1.Condition, generation int64
 		*old = c
 		return
 	}
-	if c.Status == metav1.ConditionTrue || c.Type == v1alpha1.ConditionReady {
+	if c.Status == metav1.ConditionTrue {
 		c.LastTransitionTime, c.ObservedGeneration = metav1.Now(), generation
 		*list = append(*list, c)
 	}

@@ -10,7 +10,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 const (
@@ -55,6 +56,7 @@ var ErrPending = errors.New("pending")
 type resolver struct {
 	client.Client
 	Options
+	events events.EventRecorder
 }
 
 func (r *resolver) setup(mgr ctrl.Manager) error {
@@ -82,7 +84,7 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		again.RequeueAfter = pendingEvery
 	}
 	next.Status.ObservedGeneration = o.Generation
-	r.judge(next, wrong)
+	judge(wrong, next.Status.Version).Say(r.events, &o, &next.Status.Conditions)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return again, nil
 	}
@@ -141,31 +143,23 @@ func versionOf(s lifecycle.Source) v1alpha1.TemplateVersion {
 	return v1alpha1.TemplateVersion{Version: s.Version, Digest: s.Digest, Archive: s.Archive, Size: s.Size}
 }
 
-// judge writes the conditions. What was resolved before counts as long as only the
-// registry is away.
-func (r *resolver) judge(o *v1alpha1.Template, wrong error) {
-	set := func(kind string, status bool, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-		if status {
-			c.Status = metav1.ConditionTrue
-		}
-		setCondition(&o.Status.Conditions, c, o.Generation)
-	}
+// judge is what there is to say of a Template. What was resolved before counts as long as
+// only the registry is away.
+func judge(wrong error, version string) verdict.Verdict {
 	if wrong == nil {
-		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonSynced, "version "+o.Status.Version)
-		set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonSynced, "")
-		return
+		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "version " + version}
 	}
+	v := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
 	_, stays := errors.AsType[invalid](wrong)
-	reason := v1alpha1.ReasonFailed
 	switch {
 	case stays:
-		reason = v1alpha1.ReasonInvalid
+		v.State, v.Reason = verdict.Stalled, v1alpha1.ReasonInvalid
+	case errors.Is(wrong, ErrPending):
+		v = verdict.Verdict{Reason: v1alpha1.ReasonRunning, Message: wrong.Error()}
 	case isMissing(wrong):
-		reason = v1alpha1.ReasonExecutorMissing
+		v.Reason = v1alpha1.ReasonExecutorMissing
 	case errors.Is(wrong, oci.ErrNotFound):
-		reason = v1alpha1.ReasonModuleMissing
+		v.Reason = v1alpha1.ReasonModuleMissing
 	}
-	set(v1alpha1.ConditionReady, false, reason, wrong.Error())
-	set(v1alpha1.ConditionStalled, stays, reason, wrong.Error())
+	return v
 }

@@ -42,6 +42,7 @@ type site struct {
 	settings instancectl.Settings
 	client   client.Client // an administrator's, without a cache
 	engine   *engine
+	events   *events.FakeRecorder // of leaders
 
 	mu  sync.Mutex
 	now time.Time
@@ -49,7 +50,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, engine: &engine{did: map[lifecycle.Ref]int{}}, now: time.Now()}
+	s := &site{t: t, engine: &engine{did: map[lifecycle.Ref]int{}}, events: &events.FakeRecorder{}, now: time.Now()}
 	rig.Install(t, cluster.Admin(t))
 	s.settings.Namespace = cluster.Namespace(t, nil).Name
 	s.home = cluster.Namespace(t, nil).Name
@@ -111,7 +112,7 @@ func (s *site) cached(config *rest.Config) client.Client {
 // leader is an operator that leads.
 func (s *site) leader() *instancectl.Controller {
 	s.t.Helper()
-	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), &events.FakeRecorder{}, instancectl.Options{
+	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), s.events, instancectl.Options{
 		Settings: s.settings, Operator: s.home, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
 	})
 }

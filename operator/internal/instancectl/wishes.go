@@ -168,9 +168,7 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	var errs []error
 	do := func(new bool, a lifecycle.Actor, e lifecycle.Event) {
 		if new {
-			if err := k.step(a, e); err != nil {
-				errs = append(errs, err)
-			}
+			errs = append(errs, k.step(a, e))
 		}
 	}
 	who := k.changer(o)
@@ -182,16 +180,24 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	if had.Inputs != handled.Inputs {
 		errs = append(errs, k.update(o, r, who))
 	}
+	spec := errors.Join(errs...)
 	do(had.Request != handled.Request, who, lifecycle.Retry{ID: r.ID})
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
 	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
-	handled.Refused = had.Refused
-	err := errors.Join(errs...)
+	handled.Refused, handled.RefusedGeneration = had.Refused, had.RefusedGeneration
 	if same(had, handled) {
 		return nil
 	}
+	switch {
+	case spec != nil:
+		handled.RefusedGeneration = o.Generation
+	case had.RefusedGeneration == o.Generation:
+		return handled // what was asked for besides does not mend it
+	default:
+		handled.RefusedGeneration = 0
+	}
 	handled.Refused = ""
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		handled.Refused = err.Error()
 	}
 	return handled

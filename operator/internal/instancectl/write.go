@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // maxNote bounds the text of an event, in bytes.
@@ -100,8 +101,8 @@ func (p *pass) templateOf(r *lifecycle.Record) client.Object {
 func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	r, had := p.desk.doc.Records[o.Name], p.before.Records[o.Name]
 	switch {
-	case r == nil && had == nil && o.Status.Record != nil: // it cannot be read: it stays as it is
-		return false, nil
+	case p.broken[o.Name] != nil: // it stays as it is
+		return false, p.stuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Name].Error()})
 	case r == nil && had == nil:
 		return p.unrecorded(ctx, o)
 	case r == nil, had != nil && (had.Phase == lifecycle.Destroyed || had.Phase == lifecycle.Orphaned), had != nil && had.Phase == lifecycle.Rejected && o.DeletionTimestamp != nil:
@@ -149,9 +150,12 @@ func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Reco
 		}
 		next.Status = s
 	}
+	v := verdictOf(next, next.Status.Handled, r)
+	v.Set(&next.Status.Conditions, o.Generation)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.recalled[o.Name] {
 		return false, nil
 	}
+	v.Tell(p.c.events, o, o.Status.Conditions)
 	return true, p.put(ctx, next)
 }
 
@@ -178,9 +182,7 @@ func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, erro
 	}
 	next := o.DeepCopy()
 	next.Status.Handled, next.Status.ObservedGeneration = h, o.Generation
-	setCondition(&next.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: h.Refused,
-	}, o.Generation)
+	verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRefused, Message: h.Refused}.Say(p.c.events, o, &next.Status.Conditions)
 	return true, p.put(ctx, next)
 }
 
@@ -189,7 +191,7 @@ func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.R
 	if had != nil && had.Phase != lifecycle.Rejected {
 		gone, err := p.emptied(ctx, o, had)
 		if err != nil {
-			return false, errors.Join(err, p.stuck(ctx, o, err))
+			return false, errors.Join(err, p.stuck(ctx, o, verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}))
 		}
 		if !gone {
 			return false, nil
@@ -198,12 +200,11 @@ func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.R
 	return true, p.letGo(ctx, o)
 }
 
-// stuck says in the status why an Instance whose life is over is there still.
-func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why error) error {
+// stuck says in the status why an Instance does not go on.
+func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verdict) error {
 	next := o.DeepCopy()
-	for kind, status := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionReconciling: metav1.ConditionTrue} {
-		setCondition(&next.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: v1alpha1.ReasonFailed, Message: text.Clip(why.Error(), maxNote)}, o.Generation)
-	}
+	next.Status.ObservedGeneration = o.Generation
+	why.Say(p.c.events, o, &next.Status.Conditions)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return nil
 	}

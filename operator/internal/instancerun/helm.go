@@ -98,10 +98,15 @@ func released(st fluxexec.Status) run.Status {
 	case fluxexec.Suspended:
 		return ended(lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1})
 	}
-	if st.Failures > 0 {
-		return run.Status{State: run.Running, Waiting: lifecycle.WaitRetry, Message: st.Message}
+	return running(st)
+}
+
+// running is what the machine is told of what goes on.
+func running(st fluxexec.Status) run.Status {
+	if st.Failure == (fluxexec.Failure{}) {
+		return run.Status{State: run.Running}
 	}
-	return run.Status{State: run.Running}
+	return run.Status{State: run.Running, Waiting: lifecycle.WaitRetry, Message: st.Failure.Message}
 }
 
 // Cancel keeps helm-controller from beginning another action. The one that goes on ends.

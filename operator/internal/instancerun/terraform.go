@@ -3,6 +3,7 @@
 package instancerun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -197,10 +198,7 @@ func (x *Terraform) status(ctx context.Context, s fluxexec.Spec, a instancectl.A
 	case fluxexec.Waiting:
 		return run.Status{State: run.Running, Waiting: lifecycle.WaitStateLocked, Message: st.Message}, nil
 	}
-	if st.Failures > 0 {
-		return run.Status{State: run.Running, Waiting: lifecycle.WaitRetry, Message: st.Message}, nil
-	}
-	return run.Status{State: run.Running}, nil
+	return running(st), nil
 }
 
 // planned is a plan that waits for somebody.
@@ -291,10 +289,10 @@ func (x *Terraform) ending(ctx context.Context, a instancectl.Attempt, s fluxexe
 	}
 	// A condition has whole seconds.
 	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
-		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: st.Message, Resources: -1, State: true})
+		return ended(lifecycle.Result{Outcome: lifecycle.RunFailed, Error: cmp.Or(st.Failure.Message, st.Message), Resources: -1, State: true})
 	}
 	if st.Reason == fluxexec.StateLocked {
 		return run.Status{State: run.Running, Waiting: lifecycle.WaitStateLocked, Message: st.Message}
 	}
-	return run.Status{State: run.Running}
+	return running(st)
 }

@@ -195,6 +195,27 @@ func (s *site) finalize(keep bool) {
 	}
 }
 
+// source is what source-controller says: why the source does not come, or "" if it did.
+func (s *site) source(wrong string) {
+	s.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	o.SetKind("OCIRepository")
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o); err != nil {
+		s.t.Fatal(err)
+	}
+	status := "True"
+	if wrong != "" {
+		status = "False"
+	}
+	o.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": status, "reason": "OCIArtifactPullFailed", "message": wrong, "observedGeneration": o.GetGeneration(), "lastTransitionTime": "2026-01-02T03:04:05Z",
+	}}}
+	if err := s.Status().Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // TestTerraform is an attempt from nothing to its outputs, and to its end.
 func TestTerraform(t *testing.T) {
 	s := newSite(t)
@@ -213,6 +234,15 @@ func TestTerraform(t *testing.T) {
 	if got := s.terraform().GetGeneration(); got != generation {
 		t.Errorf("a second look changed it: %d", got)
 	}
+	s.says("False", "ArtifactFailed", nil)
+	if st := s.run(run.Running); st.Waiting != "" {
+		t.Errorf("a source that is being fetched: %+v", st)
+	}
+	s.source("no such host")
+	if st := s.run(run.Running); st.Waiting != lifecycle.WaitRetry || st.Message != "no such host" {
+		t.Errorf("a source that does not come: %+v", st)
+	}
+	s.source("")
 	s.says("False", "TFExecApplyFailed", map[string]any{"reconciliationFailures": int64(1)})
 	if st := s.run(run.Running); st.Waiting != lifecycle.WaitRetry || st.Message != "it says so" {
 		t.Errorf("%+v", st)

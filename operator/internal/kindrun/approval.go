@@ -11,8 +11,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // decide carries out what Approvals say of the plan that waits, and tells each what
@@ -105,10 +107,9 @@ func (x *one) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.Appr
 }
 
 func (x *one) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
-	if a.Status.Result == result && a.Status.Message == message {
+	if !verdict.Decide(a, result, text.Clip(message, maxMessage)) {
 		return nil
 	}
-	a.Status.Result, a.Status.Message = result, message
 	return x.Client.Status().Update(ctx, a)
 }
 

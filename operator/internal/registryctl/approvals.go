@@ -13,8 +13,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // approvalIndex is the index of Approvals by target.
@@ -94,7 +96,7 @@ func (r *entries) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *
 	if did {
 		r.tell(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
 	}
-	a.Status = status
+	verdict.Decide(a, status.Result, text.Clip(status.Message, 4096))
 	return did, quiet(r.Status().Update(ctx, a))
 }
 

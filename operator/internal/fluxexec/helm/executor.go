@@ -84,11 +84,14 @@ func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) 
 
 // Observe tells how a release goes.
 func (e *Executor) Observe(ctx context.Context, s Spec) (fluxexec.Status, error) {
-	live, err := e.as(&s).Get(ctx, releaseVersion, releaseKind, s.key())
+	c := e.as(&s)
+	live, err := c.Get(ctx, releaseVersion, releaseKind, s.key())
 	if err != nil {
 		return fluxexec.Status{}, err
 	}
-	return Observe(s, live), nil
+	status := Observe(s, live)
+	err = status.Look(ctx, c, s.Chart.sourceKind(), s.key())
+	return status, err
 }
 
 // Cancel keeps helm-controller from beginning another action. An [Executor.Apply] whose

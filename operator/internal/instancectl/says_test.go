@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// says reports whether an Instance is not Ready, and is tried again or stalled, with a
+// message.
+func (s *site) says(id, kind, message string) func() bool {
+	return func() bool {
+		list := s.all()[id].Status.Conditions
+		c := meta.FindStatusCondition(list, v1alpha1.ConditionReady)
+		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, message) && meta.IsStatusConditionTrue(list, kind)
+	}
+}
+
+// isReady reports whether an Instance is Ready, and nothing else.
+func (s *site) isReady(id string) func() bool {
+	return func() bool {
+		list := s.all()[id].Status.Conditions
+		return meta.IsStatusConditionTrue(list, v1alpha1.ConditionReady) && meta.FindStatusCondition(list, v1alpha1.ConditionStalled) == nil
+	}
+}
+
+// told wants an event, among those since the last one that was wanted.
+func (s *site) told(event string) {
+	s.t.Helper()
+	for {
+		select {
+		case got := <-s.events.Events:
+			if strings.HasPrefix(got, event) {
+				return
+			}
+		default:
+			s.t.Errorf("nobody told %q", event)
+			return
+		}
+	}
+}
+
+// TestSaysWhatFails: an attempt that failed and is tried again, and one that was the last.
+func TestSaysWhatFails(t *testing.T) {
+	s := newSite(t)
+	s.events = events.NewFakeRecorder(1000)
+	s.template("sandbox.vpc", func(spec *v1alpha1.TemplateSpec) { spec.Retries = new(int32(1)) })
+	s.engine.fails = func(instancectl.Attempt) error { return errBroken }
+	leader := s.leader()
+	a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.Record.ID
+	s.run(leader, "it tells that it is tried again", s.says(id, v1alpha1.ConditionReconciling, errBroken.Error()))
+	s.told("Warning Retry attempt 1 of 2 failed: ")
+	s.pass(time.Hour)
+	s.run(leader, "it has failed", s.says(id, v1alpha1.ConditionStalled, errBroken.Error()))
+	s.told("Warning Failed ")
+}
+
+// TestRefusedIsNotReady: an Instance whose change is refused is not as its object says,
+// until somebody changes that again. What is asked for besides is no change.
+func TestRefusedIsNotReady(t *testing.T) {
+	s := newSite(t)
+	s.events = events.NewFakeRecorder(1000)
+	s.template("sandbox.vpc", nil)
+	id := s.ready("anna")
+	leader := s.leader()
+	s.run(leader, "it is Ready", s.isReady(id))
+	change := func(how func(*v1alpha1.Instance)) {
+		t.Helper()
+		o := s.all()[id]
+		before := o.DeepCopy()
+		how(o)
+		if err := s.client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(what string) {
+		t.Helper()
+		change(func(o *v1alpha1.Instance) {
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationRequest, what)
+		})
+		s.run(leader, "it heard", func() bool { return s.all()[id].Status.Handled.Request == what })
+	}
+	ask("now") // there is nothing to try again
+	if !s.isReady(id)() {
+		t.Errorf("%+v", s.all()[id].Status)
+	}
+	change(func(o *v1alpha1.Instance) { o.Spec.Version = "9.9.9" })
+	const why = "does not take this version"
+	s.run(leader, "the version is refused", s.says(id, v1alpha1.ConditionStalled, why))
+	s.told("Warning Refused ")
+	ask("again")
+	if !s.says(id, v1alpha1.ConditionStalled, why)() {
+		t.Errorf("%+v", s.all()[id].Status)
+	}
+	change(func(o *v1alpha1.Instance) { o.Spec.Version = "" })
+	s.run(leader, "it is Ready again", s.isReady(id))
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
+)
+
+// says is the conditions in short: Ready, and what else holds, with the reason of Ready.
+func says(list []metav1.Condition) string {
+	var all []string
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+		if c := meta.FindStatusCondition(list, kind); c != nil {
+			all = append(all, fmt.Sprintf("%s=%s/%s", kind, c.Status, c.Reason))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestSay writes one verdict after the other, and wants an event of each that is news.
+func TestSay(t *testing.T) {
+	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: "m", Generation: 3}}
+	recorder := events.NewFakeRecorder(10)
+	for _, c := range []struct {
+		v          verdict.Verdict
+		want, told string
+	}{
+		{verdict.Verdict{Reason: "Running"}, "Ready=False/Running Reconciling=True/Running", ""},
+		{verdict.Verdict{State: verdict.Failing, Reason: "Failed", Message: "no host"}, "Ready=False/Failed Reconciling=True/Failed", "Warning Failed no host"},
+		{verdict.Verdict{State: verdict.Failing, Reason: "Failed", Message: "no host, 2nd try"}, "Ready=False/Failed Reconciling=True/Failed", ""},
+		{verdict.Verdict{State: verdict.Stalled, Reason: "Failed", Message: "given up"}, "Ready=False/Failed Stalled=True/Failed", "Warning Failed given up"},
+		{verdict.Verdict{State: verdict.Ready, Reason: "Synced"}, "Ready=True/Synced", ""},
+		{verdict.Verdict{State: verdict.Stalled, Reason: "Failed", Message: "given up"}, "Ready=False/Failed Stalled=True/Failed", "Warning Failed given up"},
+		{verdict.Verdict{State: verdict.Held, Reason: "Suspended"}, "Ready=False/Suspended", ""},
+	} {
+		c.v.Say(recorder, m, &m.Status.Conditions)
+		told := ""
+		select {
+		case told = <-recorder.Events:
+		default:
+		}
+		if got := says(m.Status.Conditions); got != c.want || told != c.told {
+			t.Errorf("%+v: %s, told %q", c.v, got, told)
+		}
+		if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c.ObservedGeneration != 3 {
+			t.Errorf("%+v", c)
+		}
+	}
+	m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	verdict.Verdict{State: verdict.Ready, Reason: "Synced"}.Say(recorder, m, &m.Status.Conditions)
+	if got := says(m.Status.Conditions); got != "Ready=False/Destroying Reconciling=True/Destroying" {
+		t.Errorf("what is being deleted says %s", got)
+	}
+}
+
+// TestDecide has the conditions of an Approval follow its result.
+func TestDecide(t *testing.T) {
+	for result, want := range map[v1alpha1.ApprovalResult]string{
+		"":                        "Ready=False/Pending Reconciling=True/Pending",
+		v1alpha1.ApprovalAccepted: "Ready=False/Accepted Reconciling=True/Accepted",
+		v1alpha1.ApprovalApplied:  "Ready=True/Applied",
+		v1alpha1.ApprovalRejected: "Ready=True/Rejected",
+		v1alpha1.ApprovalStale:    "Ready=False/Stale Stalled=True/Stale",
+		v1alpha1.ApprovalRefused:  "Ready=False/Refused Stalled=True/Refused",
+		v1alpha1.ApprovalFailed:   "Ready=False/Failed Stalled=True/Failed",
+	} {
+		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+		if !verdict.Decide(a, result, "why") || verdict.Decide(a, result, "why") {
+			t.Errorf("%q: what is news is not, or the other way", result)
+		}
+		if got := says(a.Status.Conditions); got != want || a.Status.ObservedGeneration != 1 || a.Status.Message != "why" {
+			t.Errorf("%q: %s, %+v", result, got, a.Status)
+		}
+	}
+}
