@@ -99,7 +99,7 @@ func TestPlace(t *testing.T) {
 
 // TestStreamAsksAgain ends the stream of somebody who may not read the log any more.
 func TestStreamAsksAgain(t *testing.T) {
-	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Again = time.Millisecond })
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Streams.Again = time.Millisecond })
 	all := people(t, s)
 	id := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID
 	s.Store.Start(t, id)

@@ -13,13 +13,14 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // events answers what happens to the instances that the caller may see. The id of
 // an event is its time: after a break the stream goes on behind it, on any replica.
 // A record keeps the newest ten, so who was away for long has to look again.
 func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
-	since, resumed, err := lastEvent(r.Request)
+	since, resumed, err := service.LastEvent(r.Request)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 		}
 		return err
 	}
-	return s.eventStream(w, r.Request, r.caller, again, f.next)
+	return s.streams.Answer(w, r.Request, r.caller.key, again, f.next)
 }
 
 // feed is what one caller was told.
@@ -63,7 +64,7 @@ func (f *feed) remember(d *lifecycle.Document) {
 	}
 }
 
-func (f *feed) next(ctx context.Context, out *stream) (bool, error) {
+func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
 	v, err := f.s.o.Store.View(ctx)
 	if err != nil {
 		return true, err
@@ -72,7 +73,7 @@ func (f *feed) next(ctx context.Context, out *stream) (bool, error) {
 		return false, nil
 	}
 	for _, e := range f.fresh(v.Document) {
-		out.send(strconv.FormatInt(e.At.UnixNano(), 10), "instance", e)
+		out.Send(strconv.FormatInt(e.At.UnixNano(), 10), "instance", e)
 	}
 	f.remember(v.Document)
 	for id := range f.newest {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -38,21 +37,21 @@ func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
 		_, _, err := tail.run(ctx, true)
 		return err
 	}
-	return s.eventStream(w, r.Request, r.caller, again, tail.next)
+	return s.streams.Answer(w, r.Request, r.caller.key, again, tail.next)
 }
 
 // lastPlace is how far a stream that broke had come; zero for one that begins.
 func lastPlace(r *http.Request) (api.LogPlace, error) {
-	text := r.Header.Get(lastEventID)
+	text := r.Header.Get(service.LastEventID)
 	if text == "" {
 		return api.LogPlace{}, nil
 	}
 	at, err := api.ParseLogPlace(text)
 	if err != nil {
-		return at, notSent(err)
+		return at, service.NotSent(err)
 	}
 	if at.Offset > maxLog {
-		return at, notSent(errors.New("no log is so long"))
+		return at, service.NotSent(errors.New("no log is so long"))
 	}
 	return at, nil
 }
@@ -77,7 +76,7 @@ func (s *server) logText(w http.ResponseWriter, r call[runOf]) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	// The status is sent; who reads a log that was cut sees that it ends early.
-	_, _ = io.Copy(service.NewPaced(w, streamStall), io.LimitReader(from, maxLog))
+	_, _ = io.Copy(service.NewPaced(w, service.StreamStall), io.LimitReader(from, maxLog))
 	return nil
 }
 
@@ -125,19 +124,19 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 }
 
 // next sends what is new, and says why the run waits and when it is over.
-func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
+func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	of, v, err := t.run(ctx, false)
 	if err != nil {
 		return true, err
 	}
 	if now := t.s.waits(v.Document, of); now != t.waits {
 		t.waits = now
-		out.send("", "wait", now)
+		out.Send("", "wait", now)
 	}
 	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
 		t.at = api.LogPlace{Attempt: of.run.Attempt}
 		if before != 0 {
-			out.send(t.at.String(), "attempt", t.at.Attempt)
+			out.Send(t.at.String(), "attempt", t.at.Attempt)
 		}
 	}
 	err = t.copy(ctx, out, of)
@@ -145,7 +144,7 @@ func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
 		return true, err
 	}
 	if over(of.run) {
-		out.send("", "end", map[string]string{"result": of.run.Result})
+		out.Send("", "end", map[string]string{"result": of.run.Result})
 		return true, nil
 	}
 	return false, nil
@@ -154,51 +153,15 @@ func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
 // over reports whether nothing more comes of a run.
 func over(u *lifecycle.Run) bool { return u.Result != "" }
 
-// logPiece is how much of a log one frame carries, in bytes.
-const logPiece = 16 << 10
-
 // copy sends what there is from the offset on.
-func (t *tail) copy(ctx context.Context, out *stream, of runOf) error {
+func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
 	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.at.Offset)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	buf, kept := make([]byte, logPiece), 0
-	for out.broken == nil && t.at.Offset < maxLog {
-		n, err := io.ReadFull(from, buf[kept:])
-		n += kept
-		whole := n
-		if err == nil || !over(of.run) {
-			whole = wholeRunes(buf[:n])
-		}
-		if whole > 0 {
-			t.at.Offset += int64(whole)
-			out.send(t.at.String(), "", strings.ToValidUTF8(string(buf[:whole]), "\uFFFD"))
-			kept = copy(buf, buf[whole:n])
-		} else {
-			kept = n
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// wholeRunes is how many of the bytes are whole characters: the last one may come
-// in two pieces.
-func wholeRunes(b []byte) int {
-	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:]) {
-				return i
-			}
-			break
-		}
-	}
-	return len(b)
+	t.at.Offset, err = out.Text(from, t.at.Offset, maxLog, over(of.run), func(offset int64) string {
+		return api.LogPlace{Attempt: t.at.Attempt, Offset: offset}.String()
+	})
+	return err
 }

@@ -32,12 +32,7 @@ type Options struct {
 	GroupAge time.Duration
 	Now      func() time.Time // nil: time.Now
 	Random   io.Reader        // of ids and nonces; nil: crypto/rand
-	// Poll is how often a stream looks for something new; 0: a second.
-	Poll time.Duration
-	// Beat is how often a stream says that it lives; 0: 15 s.
-	Beat time.Duration
-	// Again is how often it is asked anew who reads a stream; 0: a minute.
-	Again time.Duration
+	Streams  service.Pace
 }
 
 // Catalog is the templates that may be launched now, as [Templates] has them.
@@ -75,7 +70,7 @@ type server struct {
 	o       Options
 	kit     *service.Kit
 	rate    *service.Rate
-	streams *streams
+	streams *service.Streams
 }
 
 // New returns the API of templates and instances, to be served below /api/v1/. It
@@ -90,9 +85,8 @@ func New(o Options) (http.Handler, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	o.Poll, o.Beat, o.Again = cmp.Or(o.Poll, time.Second), cmp.Or(o.Beat, 15*time.Second), cmp.Or(o.Again, time.Minute)
 	o.Rate = cmp.Or(o.Rate, 60)
-	s := &server{o: o, kit: o.Kit, rate: service.NewRate(o.Rate, o.Now), streams: newStreams()}
+	s := &server{o: o, kit: o.Kit, rate: service.NewRate(o.Rate, o.Now), streams: service.NewStreams(o.Kit, o.Streams)}
 	return s.routes(), nil
 }
 

@@ -118,7 +118,7 @@ func Rules(t testing.TB) []access.Rule {
 func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Server {
 	t.Helper()
 	s := &Server{Store: NewStore(lifecycle.Limits{}), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: NewIssuer(t), Audit: &Audit{}}
-	o := portal.Options{Store: s.Store, Machine: s.Store.Machine, Catalog: s.Catalog, Results: s.Results, Rate: 100_000, Poll: time.Millisecond}
+	o := portal.Options{Store: s.Store, Machine: s.Store.Machine, Catalog: s.Catalog, Results: s.Results, Rate: 100_000, Streams: service.Pace{Poll: time.Millisecond}}
 	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Issuer.URL, Audiences: []string{"okara"}}}, Rules: Rules(t)}
 	if change != nil {
 		change(&o, &policy)
