@@ -14,8 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // Extension launches instances in a server.
@@ -117,7 +119,10 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 		Findings: func() []web.Finding { return ledgerFindings(l.ledger.Status()) },
 	}
 	if l.base.Settings.Cloud.TFE.Remote() {
-		m.Runs = newRemoteRuns(l)
+		runs := newRemoteRuns(l)
+		m.Runs, m.RunPages = runs, func(s *states.States) site.Set {
+			return pages.NewRuns(pages.RunsOptions{Kit: kit, Runs: runsForPages{runs}, States: s})
+		}
 		m.Forward, err = l.forwardRuns(kit)
 	}
 	return m, err

@@ -15,8 +15,10 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
@@ -352,6 +354,27 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 	return err
 }
 
+// runsForPages are the same runs as the pages have them.
+type runsForPages struct{ *remoteRuns }
+
+var _ pages.Runs = runsForPages{}
+
+// Document implements [pages.Runs].
+func (r runsForPages) Document(ctx context.Context) (*lifecycle.Document, error) {
+	return r.document(ctx)
+}
+
+// Log implements [pages.Runs].
+func (r runsForPages) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
+	return r.l.reconciler.PhaseLog(ctx, rec, u, apply, offset)
+}
+
+// Do implements [pages.Runs].
+func (r runsForPages) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error {
+	_, err := r.do(ctx, by, e)
+	return err
+}
+
 // forwardRuns hands on to the leader what only the leader answers right.
 func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
 	transport, err := l.peers()
@@ -359,8 +382,8 @@ func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Ha
 		return nil, err
 	}
 	refuse := func(r *http.Request) error {
-		if tfe.Signed(r.URL.Path) {
-			return nil // the leader looks at its signature
+		if tfe.Signed(r.URL.Path) || onPages(r) {
+			return nil // the leader looks at its signature, and leads to the login
 		}
 		return kit.Guard.AllowLogin(r)
 	}
@@ -369,13 +392,18 @@ func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Ha
 			Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.ForwardPlain,
 		})
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if tfe.ForLeader(r, r.URL.Path) {
+			if tfe.ForLeader(r, r.URL.Path) || onPages(r) {
 				forward.ServeHTTP(w, r)
 				return
 			}
 			own.ServeHTTP(w, r)
 		})
 	}, nil
+}
+
+// onPages reports whether a request is for a page of runs.
+func onPages(r *http.Request) bool {
+	return r.URL.Path == "/ui/runs" || strings.HasPrefix(r.URL.Path, "/ui/runs/")
 }
 
 // remoteScopes are the rights of an attempt of a workspace: to read its state for a

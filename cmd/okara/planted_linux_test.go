@@ -162,7 +162,8 @@ type planted struct {
 	told           *told
 }
 
-func newPlanted(t *testing.T) *planted {
+// ownName puts this program on PATH as okara: a server starts runs by its own name.
+func ownName(t *testing.T) {
 	t.Helper()
 	bin := t.TempDir()
 	self, err := os.Executable()
@@ -171,12 +172,17 @@ func newPlanted(t *testing.T) *planted {
 	}
 	program, err := os.ReadFile(self)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(bin, "okara"), program, 0o700) // a server starts runs by its own name
+		err = os.WriteFile(filepath.Join(bin, "okara"), program, 0o700)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+func newPlanted(t *testing.T) *planted {
+	t.Helper()
+	ownName(t)
 	w := &planted{storage: t.TempDir(), audit: filepath.Join(t.TempDir(), "audit"), told: newTold(t)}
 	for _, s := range []string{
 		plantedParameter, plantedCredential, plantedOutput, plantedMark, plantedStateOut, plantedSession, plantedStateKey, plantedLinkKey, plantedAnna, plantedCarla,

@@ -29,6 +29,8 @@ func TestGolden(t *testing.T) {
 		"instances-own":   {Body: ownBody{}, Part: "own"},
 		"run":             {Body: launchBody{}, Set: everyKind},
 		"run-closed":      {Body: launchBody{}},
+		"workspace_run":   {Body: workspaceRunBody{}},
+		"workspace_runs":  {Body: workspaceRunsBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		if s.Part != "" {
 			return site.Under{Up: "./../", Of: body}

@@ -5,6 +5,7 @@ package pages
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -16,11 +17,12 @@ import (
 
 // logBody is the log of a run: its end as text, and where what follows comes from.
 type logBody struct {
-	Run    int
+	Title  string
 	Source string // of the stream, below Up
 	Text   string
-	Cut    bool // there is more before the text
-	Live   bool // the run is not over
+	Cut    bool   // there is more before the text
+	Whole  string // the command that has all of it; "": there is none
+	Live   bool   // the run is not over
 	Progress
 }
 
@@ -35,7 +37,7 @@ const logTail = 64 << 10
 // log reads the log of a run; nil: there is none here.
 func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
-	b := &logBody{Run: u.N, Source: "../api/v1/" + path, Live: u.Result == ""}
+	b := &logBody{Title: fmt.Sprintf("Log of run %d", u.N), Whole: "okara instance logs", Source: "../api/v1/" + path, Live: u.Result == ""}
 	to := &tailWriter{}
 	err := s.text(r, path, to)
 	if no, ok := errors.AsType[*refusedError](err); ok {

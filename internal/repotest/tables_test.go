@@ -363,6 +363,8 @@ instances: it mounts the platform into a server, as an extension that the core k
 	instances/portal
 	instances/run
 	instances/settings
+	internal/states
+	internal/web/site
 instances/settings: the blocks of a file that are about instances, and what they mean
 	instances/lifecycle
 	instances/portal
@@ -397,8 +399,10 @@ instances/pages: pages of templates and instances, which show what the API answe
 	internal/access
 	internal/addr
 	internal/service
+	internal/states
 	internal/text
 	internal/web/site
+	oci
 instances/api: leaf: what the API of instances says
 instances/commands: commands of instances, templates and workspaces; what they share with okara's other commands is cli's
 	oci

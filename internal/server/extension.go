@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -74,8 +75,9 @@ type Hooks struct {
 type Mounted struct {
 	API      http.Handler                        // of /api/v1/; it limits and counts its requests itself
 	Pages    site.Set                            // below /ui/
+	RunPages func(*states.States) site.Set       // of runs of workspaces, which write states
 	Runs     tfe.Runs                            // of workspaces of execution mode remote
-	Forward  func(own http.Handler) http.Handler // hands on what only one replica answers of tfe.v2
+	Forward  func(own http.Handler) http.Handler // hands on what only one replica answers of tfe.v2 and of those pages
 	Findings func() []web.Finding                // how it is, for the doctor
 	Listen   func(url, caFile string) error      // hears where the server is, before it answers; caFile: of its own CA, "" without one
 	Work     func(ctx context.Context)           // what no request waits for, until ctx ends: while requests come after a signal it goes on

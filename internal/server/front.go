@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -165,7 +166,12 @@ func newFront(o Options) (*Front, error) {
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: machine(),
 			Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts, Instances: f.mounted.Pages,
 		}
-		f.pages, err = web.New(shown)
+		if f.mounted.RunPages != nil && shown.States != nil {
+			shown.Runs = f.mounted.RunPages(shown.States)
+		}
+		if f.pages, err = web.New(shown); err == nil && f.mounted.Forward != nil {
+			f.pages = f.mounted.Forward(f.pages)
+		}
 	}
 	return f, err
 }
@@ -185,6 +191,21 @@ func toPages(w http.ResponseWriter, r *http.Request) error {
 		return &service.Error{Status: http.StatusNotFound, Text: "not found"}
 	}
 	w.Header().Set("Location", "ui/")
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// toRun leads from the address that the tools print of a run to its page.
+func toRun(w http.ResponseWriter, r *http.Request) error {
+	part := strings.Split(r.PathValue("run"), ".")
+	if len(part) != 3 || !strings.HasPrefix(part[0], "run-") {
+		return &service.Error{Status: http.StatusNotFound, Text: "not found"}
+	}
+	to := []string{"../../../../ui/runs", r.PathValue("organization"), r.PathValue("workspace"), part[1] + "." + part[2]}
+	for i := range to[1:] {
+		to[i+1] = url.PathEscape(to[i+1])
+	}
+	w.Header().Set("Location", strings.Join(to, "/"))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }

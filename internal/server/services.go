@@ -62,6 +62,7 @@ func (f *Front) forPeople() []offer {
 		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
 		{"/ui/", f.pages, nil},
 		{"GET /app/settings/tokens", f.limited(true, f.tokens), nil}, // where tofu login sends people
+		{"GET /app/{organization}/{workspace}/runs/{run}", f.limited(f.o.Pages && f.mounted.RunPages != nil, toRun), nil},
 		{"GET /login/callback", f.callback(), nil},
 	}
 }

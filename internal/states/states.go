@@ -73,6 +73,7 @@ type States struct {
 	mu     sync.Mutex // guards the fields below
 	stores map[string]*statebackend.Store
 	wrote  map[string]bool // names with an entry, as far as this process knows
+	writes map[string]int  // how often this process stored something of a name
 }
 
 // New returns the states of a registry. It makes no request.
@@ -101,7 +102,7 @@ func New(o Options) (*States, error) {
 		workspaces: newCache("state-workspace", listBytes, (*Workspace).size, o.Now),
 		versions:   newCache("state-version", versionBytes, func(statebackend.Version) int { return 1 << 10 }, o.Now),
 		documents:  newCache("state-document", documentBytes, (*VersionView).size, o.Now),
-		stores:     map[string]*statebackend.Store{}, wrote: map[string]bool{},
+		stores:     map[string]*statebackend.Store{}, wrote: map[string]bool{}, writes: map[string]int{},
 	}, nil
 }
 
@@ -243,15 +244,18 @@ func (s *States) readEntry(tag string) cache.Loader[string] {
 // entryTime is how long the entry of a state may take, which nobody waits for.
 const entryTime = 30 * time.Second
 
-// Wrote hears that this server stored a state, and sees to it that there is an
-// entry of it. It does not wait for that, and tries again at the next write.
+// Wrote hears that this server stored a state: what was known of its versions is old.
+// It sees to it that there is an entry of it, does not wait for that, and tries again at
+// the next write.
 func (s *States) Wrote(ctx context.Context, name string) {
 	s.mu.Lock()
 	known := s.wrote[name]
 	if len(s.wrote) < maxNames {
 		s.wrote[name] = true
+		s.writes[name]++
 	}
 	s.mu.Unlock()
+	s.lists.Forget(name)
 	if known {
 		return
 	}

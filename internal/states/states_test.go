@@ -112,6 +112,24 @@ func TestWrote(t *testing.T) {
 	})
 }
 
+// TestWroteSeen reads a version at once that this process has stored, although what was
+// known of the workspace is a moment old.
+func TestWroteSeen(t *testing.T) {
+	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	s, err := states.New(states.Options{Client: c, Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(1); n <= 2; n++ {
+		put(t, c, "shop", fmt.Sprintf(`{"version":4,"serial":%d,"lineage":"l"}`, n))
+		s.Wrote(t.Context(), "shop")
+		w, err := s.Workspace(t.Context(), "shop", "default")
+		if err != nil || w.Numbers[0] != n {
+			t.Errorf("after version %d: %+v, %v", n, w, err)
+		}
+	}
+}
+
 // TestWroteAgain tries again at the next write, and says why it must.
 func TestWroteAgain(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})

@@ -134,7 +134,10 @@ func (w *Workspace) size() int { return 8*len(w.Numbers) + 1<<10 }
 // Workspace reads what there is of a workspace; [oci.ErrNotFound] if there is
 // neither a version nor a lock.
 func (s *States) Workspace(ctx context.Context, name, workspace string) (*Workspace, error) {
-	return s.workspaces.Get(ctx, name+"\n"+workspace, listPolicy(), func(ctx context.Context, _ *Workspace, _ bool) (*Workspace, error) {
+	s.mu.Lock()
+	key := fmt.Sprintf("%s\n%d\n%s", name, s.writes[name], workspace)
+	s.mu.Unlock()
+	return s.workspaces.Get(ctx, key, listPolicy(), func(ctx context.Context, _ *Workspace, _ bool) (*Workspace, error) {
 		return s.readWorkspace(ctx, name, workspace)
 	})
 }

@@ -26,6 +26,8 @@ func newBusy(t *testing.T) *whole {
 	w.module(t, "team/tool/aws", "1.0.0", map[string]string{"main.tf": `variable "name" {}`, "README.md": "# Tool\n"})
 	w.mirror(t)
 	w.shop(t)
+	w.runs(t, "shop", "default")
+	w.api.Results.Begin()
 	w.depots.fill(w.now)
 	d := &portaltest.Desk{Server: w.api, Who: map[string]string{"anna": callerToken(reader), "ben": w.api.Issuer.Token(t, "ben", "use", "team-b")}}
 	d.Full(t)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
@@ -24,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -113,9 +115,10 @@ func (w *whole) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runs := pages.NewRuns(pages.RunsOptions{Kit: w.api.Kit, Runs: portaltest.Runs{Server: w.api}, States: states, Now: w.api.Store.Now, Pace: service.Pace{Poll: time.Millisecond}})
 	pages, err := web.New(web.Options{
 		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
-		States: states, Doctor: w, Audit: w.trail, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
+		States: states, Doctor: w, Audit: w.trail, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Runs: runs, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +144,7 @@ func (w *whole) open(t *testing.T) {
 	w.module(t, "open/alphamodule/aws", "1.1.0", map[string]string{"main.tf": "variable \"alphainput\" {}\n"})
 	w.module(t, "mid/betamodule/aws", "1.0.0", map[string]string{"main.tf": "variable \"betainput\" {}\n"})
 	w.put(t, "alphastate", "default", shopState(1, "db.small"), shopState(2, "db.large"))
+	w.runs(t, "alphastate", "default")
 	w.launch(t, "open/alphatemplate", "alphainstance")
 }
 
@@ -155,6 +159,7 @@ func (w *whole) shut(t *testing.T) {
 	w.provider(t, "1.2.3")
 	w.put(t, "gammastate", "default", strings.ReplaceAll(shopState(1, "db.small"), "url", "gammaoutput"))
 	w.launch(t, "shut/gammatemplate", "gammainstance")
+	w.runs(t, "gammastate", "default")
 	w.records.Info("change", "action", "publish", "kind", "module", "address", "gammaaudit", "decision", "allowed", "mode", "static", "subject", "anna", "status", 201)
 }
 

@@ -18,7 +18,7 @@ func probes() []string {
 		"modules/shut/gammamodule/aws/1.0.0/files/main.tf", "modules/shut/gammamodule/aws/versions", "modules/shut/gammamodule/aws/downloads", "modules/shut/gammamodule/aws/compare",
 		"providers/acme/dns", "providers/acme/dns/1.2.3/docs/resources/record",
 		"states/gammastate", "states/gammastate/default", "states/gammastate/default/1", "states/gammastate/default/history", "states/gammastate/default/1/resources",
-		"states/gammastate/default/1/reveal?address=aws_db_instance.main&path=password", "templates/shut/gammatemplate", "run/shut/gammatemplate",
+		"states/gammastate/default/1/reveal?address=aws_db_instance.main&path=password", "runs", "runs/gammastate/default", "templates/shut/gammatemplate", "run/shut/gammatemplate",
 		"admin/instances", "admin/templates", "approvals", "instances?owner=", "doctor", "audit", "audit?what=decisions",
 		"search", "search?q=aws", "search?q=gammamodule", "search?q=gammamodul", "search?q=gammainput", "search?q=aws_vpc", "search?q=gammareadme", "search?q=dns", "search?kind=provider",
 		"search?namespace=shut", "search?sort=newest", "search?kind=template", "modules/open/alphamodule/aws/1.1.0/dependencies",

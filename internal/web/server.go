@@ -35,6 +35,7 @@ type Options struct {
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string
 	Instances  site.Set     // pages of templates and instances; none is the zero value
+	Runs       site.Set     // pages of runs of workspaces, which belong to those of states
 	Doctor     Doctor       // of this replica; nil: no page shows how it is
 	Audit      *trail.Trail // of all replicas; nil: no page shows who changed what
 	Depot      Depot        // nil: no page shows what keeps the registry filled
@@ -76,7 +77,7 @@ func sets(o Options) []site.Set {
 		}))
 	}
 	if o.States != nil && !o.Off.States {
-		all = append(all, statepages.New(statepages.Options{States: o.States, Hosts: hostsOf(o), Cold: cold, Now: o.Now}))
+		all = append(all, statepages.New(statepages.Options{States: o.States, Hosts: hostsOf(o), Cold: cold, Now: o.Now, Beside: o.Runs}), o.Runs)
 	}
 	all = append(all, o.Instances)
 	if o.Depot != nil && !o.Off.Depot {

@@ -37,6 +37,9 @@ type Set struct {
 	// links beside a module.
 	Home    func(*Request) (template.HTML, error)
 	Related func(*Request, addr.Module) []Link
+	// State is what pages of states show of the set: links beside a workspace of a state,
+	// or, with two empty names, beside the list of all.
+	State func(r *Request, name, workspace string) []Link
 }
 
 // site answers the pages. It keeps nothing but templates and assets.
@@ -97,6 +100,12 @@ func (r *Routes) Send(pattern string, may Right, answer func(*Request, http.Resp
 	r.mux.Handle(pattern, r.site.raw(Holds(may), answer))
 }
 
+// Stream is Send for an answer that goes on for as long as somebody reads, and bounds
+// itself.
+func (r *Routes) Stream(pattern string, may Right, answer func(*Request, http.ResponseWriter) error) {
+	r.mux.Handle(pattern, r.site.o.Kit.Handle(r.site.checked(Holds(may), answer), r.site.fail))
+}
+
 // Raw is Send for anybody.
 func (r *Routes) Raw(pattern string, answer func(*Request, http.ResponseWriter) error) {
 	r.mux.Handle(pattern, r.site.raw(Anybody, answer))
@@ -115,13 +124,18 @@ func (r *Routes) Form(pattern string, may Check, f Do) {
 
 // raw makes a handler of what writes its own answer.
 func (s *site) raw(may Check, answer func(*Request, http.ResponseWriter) error) http.Handler {
-	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
+	return s.handle(s.checked(may, answer))
+}
+
+// checked lets through who may.
+func (s *site) checked(may Check, answer func(*Request, http.ResponseWriter) error) service.Handler {
+	return func(w http.ResponseWriter, hr *http.Request) error {
 		r := s.request(w, hr)
 		if err := may(r); err != nil {
 			return err
 		}
 		return answer(r, w)
-	})
+	}
 }
 
 // page makes a handler of what a page shows.

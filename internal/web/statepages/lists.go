@@ -55,6 +55,7 @@ type lists struct {
 	visibility visibility
 	hosts      site.Hosts
 	clock      site.Clock
+	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
 // all lists the states that the caller may read.
@@ -82,7 +83,7 @@ func (s *lists) all(r *site.Request) (*site.Page, error) {
 			body.Left++
 		}
 	}
-	return &site.Page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Body: body}, nil
+	return &site.Page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Also: s.beside(r, "", ""), Body: body}, nil
 }
 
 // listable are the states of which the caller may read something. Of one with some

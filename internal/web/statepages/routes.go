@@ -19,6 +19,7 @@ type Options struct {
 	Hosts  site.Hosts
 	Cold   *site.Cold
 	Now    site.Clock
+	Beside site.Set // what links of it belong to a state
 }
 
 //go:embed templates/*.html
@@ -27,8 +28,12 @@ var files embed.FS
 // New returns the pages of states.
 func New(o Options) site.Set {
 	seen := visibility{o.States}
-	lists := &lists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now}
-	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now}
+	beside := o.Beside.State
+	if beside == nil {
+		beside = func(*site.Request, string, string) []site.Link { return nil }
+	}
+	lists := &lists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now, beside: beside}
+	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now, beside: beside}
 	reveals := &reveals{versions: versions, clock: o.Now}
 	return site.Set{Templates: files, Menu: menu, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/states", site.List, lists.all) // lists what may be read

@@ -32,6 +32,7 @@ type versions struct {
 	hosts      site.Hosts
 	cold       *site.Cold
 	clock      site.Clock
+	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
 // at reads the path of a page, and finds what is there. Without a number it is the
@@ -140,6 +141,7 @@ func (s *versions) show(r *site.Request) (*site.Page, error) {
 	pg := &site.Page{
 		Template: "state_version.html", Title: body.Workspace,
 		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}}, Command: p.command("show"),
+		Also: s.beside(r, p.name, p.workspace),
 	}
 	if r.PathValue("n") != "" {
 		pg.Title = fmt.Sprintf("Version %d", p.n)

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
+)
+
+// Runs are the runs of workspaces, as the server knows them that executes them.
+type Runs interface {
+	// Document is what this replica knows.
+	Document(ctx context.Context) (*lifecycle.Document, error)
+	// Log is what there is of the log of a plan or an apply from a byte on, and whether
+	// nothing more comes. Without a log it is nil.
+	Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error)
+	// Do does what a caller asks for.
+	Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
+}
+
+// RunsOptions is what the pages of runs of workspaces need. Kit, Runs and States are
+// required.
+type RunsOptions struct {
+	Kit    *service.Kit
+	Runs   Runs
+	States *states.States // which runs write
+	Now    site.Clock     // nil: time.Now
+	Pace   service.Pace   // of logs that go on
+}
+
+// NewRuns returns the pages of runs of workspaces. Who may read the state of a workspace
+// may read what runs of it say; who may run may decide about them.
+func NewRuns(o RunsOptions) site.Set {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	w := &workspaces{runs: o.Runs, states: o.States, cold: &site.Cold{}, clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
+	return site.Set{Templates: files, State: w.beside, Routes: func(r *site.Routes) {
+		r.Show("GET /ui/runs", site.List, w.all) // lists what may be read
+		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(access.Read), w.list)
+		r.Show("GET /ui/runs/{organization}/{workspace}/{run}", w.may(access.Read), w.show)
+		r.Stream("GET /ui/runs/{organization}/{workspace}/{run}/log/{phase}", w.may(access.Read), w.follow)
+		r.Show("GET /ui/runs/{organization}/{workspace}/{run}/{act}", w.may(access.Read), w.before)
+		r.Post("POST /ui/runs/{organization}/{workspace}/{run}/{act}", site.Holds(w.may(access.Run)), w.act)
+	}}
+}
+
+// workspaces are the pages of runs of workspaces.
+type workspaces struct {
+	runs    Runs
+	states  *states.States
+	cold    *site.Cold
+	clock   site.Clock
+	streams *service.Streams
+}
+
+// workspacePlace names a workspace as tfe.v2 does, wherever its state is.
+type workspacePlace struct{ organization, workspace string }
+
+func placeOf(r *site.Request) workspacePlace {
+	return workspacePlace{r.PathValue("organization"), r.PathValue("workspace")}
+}
+
+// placeOfRecord is the workspace that a record is of; ok is false for an instance.
+func placeOfRecord(rec *lifecycle.Record) (workspacePlace, bool) {
+	namespace, organization, _ := strings.Cut(rec.Template, "/")
+	return workspacePlace{organization, rec.Workspace}, namespace == addr.TemplateReserved && rec.Workspace != ""
+}
+
+func (p workspacePlace) String() string { return p.organization + "/" + p.workspace }
+
+// path is the page of the runs of the workspace, or of something of them, below Up.
+func (p workspacePlace) path(more ...string) string {
+	all := append([]string{"runs", p.organization, p.workspace}, more...)
+	for i := range all {
+		all[i] = site.EscapePath(all[i])
+	}
+	return strings.Join(all, "/")
+}
+
+// may is the right to do something with the workspace that a path names.
+func (s *workspaces) may(action access.Action) site.Right {
+	return func(r *site.Request) (access.Right, error) { return s.right(action, placeOf(r)), nil }
+}
+
+func (s *workspaces) right(action access.Action, p workspacePlace) access.Right {
+	return access.StateRight(s.states.Layout(), action, p.organization, p.workspace)
+}
+
+// document is what this replica knows. Where no leader answers, the page says of when
+// that is.
+func (s *workspaces) document(r *site.Request) (*lifecycle.Document, error) {
+	if at, err := time.Parse(time.RFC3339, r.Reply.Get("Okara-As-Of")); err == nil {
+		r.AsOf = at
+	}
+	d, err := s.runs.Document(r.Context())
+	return d, runsError(err)
+}
+
+// runsError is the answer to what the leader did not do.
+func runsError(err error) error {
+	switch {
+	case errors.Is(err, lifecycle.ErrNoLeader):
+		return &service.Error{Status: http.StatusServiceUnavailable, Text: "no replica answers that executes runs"}
+	case errors.Is(err, lifecycle.ErrNotFound):
+		return site.NotFound("there is no such run, or not any more")
+	}
+	return err
+}
+
+// beside links the runs of the workspace of a state, where there are some; of the list of
+// all states, those of all workspaces.
+func (s *workspaces) beside(r *site.Request, name, workspace string) []site.Link {
+	d, err := s.runs.Document(r.Context())
+	if err != nil {
+		return nil // the page does without
+	}
+	if name == "" {
+		if len(s.rows(r, d)) == 0 {
+			return nil
+		}
+		return []site.Link{{Text: "Runs on the server", Href: "runs"}}
+	}
+	p := workspacePlace{name, workspace}
+	if of, its, split := s.states.Layout().SplitState(name); split && workspace == "default" {
+		p = workspacePlace{of, its}
+	}
+	if d.WorkspaceRecord(p.organization, p.workspace) == nil {
+		return nil
+	}
+	return []site.Link{{Text: "Runs on the server", Href: p.path()}}
+}
+
+// workspaceRunsBody are runs of one workspace, or the newest ones of all of them.
+type workspaceRunsBody struct {
+	Rows []workspaceRow
+	All  bool // of all workspaces
+}
+
+// workspaceRow is a run of a workspace among others.
+type workspaceRow struct {
+	site.Link
+	Workspace site.Link
+	What      string
+	Result    site.Mark
+	By        string
+	Asked     site.Moment
+	Changes   string
+	Message   string
+	Error     string
+}
+
+func (s *workspaces) row(p workspacePlace, rec *lifecycle.Record, u *lifecycle.Run) workspaceRow {
+	row := workspaceRow{
+		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: p.path(rec.ID + "." + strconv.Itoa(u.N))}, Workspace: site.Link{Text: text.Block(p.String()), Href: p.path()},
+		What: "plan and apply", Result: workspaceMark(u), By: actorName(u.By), Asked: s.clock.When(u.CreatedAt), Changes: workspaceChanges(u), Error: text.Block(u.Error),
+	}
+	if a := u.Ask; a != nil {
+		row.Message = text.Block(a.Message)
+		switch {
+		case a.Speculative:
+			row.What = "plan only"
+		case a.Destroy:
+			row.What = "destroy"
+		case a.RefreshOnly:
+			row.What = "refresh"
+		}
+	}
+	return row
+}
+
+// actorName is how the person is called who did something.
+func actorName(a lifecycle.Actor) string {
+	return text.Block(cmp.Or(a.Label, a.Subject, "nobody who is known"))
+}
+
+// workspaceMark is where a run of a workspace is.
+func workspaceMark(u *lifecycle.Run) site.Mark {
+	apply := u.Kind == lifecycle.RunApply
+	switch {
+	case u.Result == lifecycle.Done && apply:
+		return site.Mark{Text: "applied", Kind: "good"}
+	case u.Result == lifecycle.Done && !u.Changes:
+		return site.Mark{Text: "no changes", Kind: "good"}
+	case u.Result == lifecycle.Done:
+		return site.Mark{Text: "planned", Kind: "good"}
+	case u.Result == lifecycle.Cancelled, u.Result == lifecycle.Discarded:
+		return site.Mark{Text: u.Result, Kind: "plain"}
+	case u.Result != "":
+		return site.Mark{Text: text.Block(u.Result), Kind: "bad"}
+	case u.Cancel != "":
+		return site.Mark{Text: "being cancelled", Kind: "busy"}
+	case u.Active() && apply:
+		return site.Mark{Text: "applies", Kind: "busy"}
+	case u.Active():
+		return site.Mark{Text: "plans", Kind: "busy"}
+	case u.Approved != "":
+		return site.Mark{Text: "confirmed", Kind: "busy"}
+	case u.Plan != "":
+		return site.Mark{Text: "waits to be confirmed", Kind: "warn"}
+	}
+	return site.Mark{Text: "waits", Kind: "plain"}
+}
+
+// workspaceChanges are what a plan would do, or what was done; "": nobody knows, or it is
+// nothing.
+func workspaceChanges(u *lifecycle.Run) string {
+	c := u.Counts
+	switch {
+	case c == nil:
+		return ""
+	case u.Kind == lifecycle.RunApply && u.Result == lifecycle.Done:
+		return fmt.Sprintf("%d added, %d changed, %d destroyed", c.Add, c.Change, c.Remove)
+	}
+	return fmt.Sprintf("%d to add, %d to change, %d to destroy", c.Add, c.Change, c.Remove)
+}
+
+// rows are the newest runs of the workspaces that the caller may read.
+func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow {
+	var all []workspaceRow
+	for _, rec := range d.Records {
+		p, ok := placeOfRecord(rec)
+		if !ok || !rec.Phase.Live() || !r.Grant.May(s.right(access.Read, p)) {
+			continue
+		}
+		for _, u := range rec.WorkspaceRuns() {
+			all = append(all, s.row(p, rec, u))
+		}
+	}
+	slices.SortFunc(all, func(a, b workspaceRow) int { return cmp.Or(b.Asked.Compare(a.Asked.Time), cmp.Compare(a.Href, b.Href)) })
+	return all[:min(len(all), site.RowsPerPage)]
+}
+
+// all lists the newest runs.
+func (s *workspaces) all(r *site.Request) (*site.Page, error) {
+	if err := r.AllowLogin(); err != nil {
+		return nil, err
+	}
+	d, err := s.document(r)
+	if err != nil {
+		return nil, err
+	}
+	return &site.Page{
+		Template: "workspace_runs.html", Title: "Runs on the server", Crumbs: []site.Link{{Text: "States", Href: "states"}}, Body: workspaceRunsBody{Rows: s.rows(r, d), All: true},
+	}, nil
+}
+
+// list is the runs of one workspace.
+func (s *workspaces) list(r *site.Request) (*site.Page, error) {
+	d, err := s.document(r)
+	if err != nil {
+		return nil, err
+	}
+	p := placeOf(r)
+	rec := d.WorkspaceRecord(p.organization, p.workspace)
+	if rec == nil {
+		return nil, site.NotFound("workspace %s had no run on this server", text.Block(p.String()))
+	}
+	var body workspaceRunsBody
+	for _, u := range rec.WorkspaceRuns() {
+		body.Rows = append(body.Rows, s.row(p, rec, u))
+	}
+	return &site.Page{Template: "workspace_runs.html", Title: "Runs of " + text.Block(p.String()), Crumbs: s.crumbs(r, p), Body: body}, nil
+}
+
+// crumbs lead to what a page of the workspace belongs to: its state, if it has one.
+func (s *workspaces) crumbs(r *site.Request, p workspacePlace) []site.Link {
+	all := []site.Link{{Text: "States", Href: "states"}}
+	if name, workspace, w := s.stateOf(r, p); w != nil {
+		all = append(all, site.Link{Text: text.Block(p.String()), Href: "states/" + site.EscapePath(name) + "/" + site.EscapePath(workspace)})
+	}
+	return all
+}
+
+// stateOf finds the state of a workspace; nil: none was written, or nobody knows.
+func (s *workspaces) stateOf(r *site.Request, p workspacePlace) (name, workspace string, w *states.Workspace) {
+	layout := s.states.Layout()
+	if slices.Contains(layout.Split, p.organization) {
+		name = p.organization + "." + p.workspace
+		if w, err := s.states.Workspace(r.Context(), name, "default"); err == nil && len(w.Numbers) > 0 {
+			return name, "default", w
+		}
+	}
+	if w, err := s.states.Workspace(r.Context(), p.organization, p.workspace); err == nil && len(w.Numbers) > 0 {
+		return p.organization, p.workspace, w
+	}
+	return "", "", nil // the page does without
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/web/site"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// workspaceRunBody is one run of a workspace.
+type workspaceRunBody struct {
+	workspaceRow
+	Next    []string
+	Facts   []site.Fact
+	Seen    string   // what a confirmation lets through: the plan as it was shown
+	Buttons []button // by which the run is decided about
+	Plan    *planBody
+	Log     *logBody
+	Wrote   *wroteBody // nil: nothing that is known
+	Watch   bool
+	Still   bool
+}
+
+// wroteBody is the version of the state that a run wrote.
+type wroteBody struct {
+	site.Link
+	Why       string // why nothing of it is shown
+	Outputs   []value
+	More      int // outputs that are not shown
+	Resources site.Link
+	Types     []string
+}
+
+// workspaceRun is the run that a path names: RECORD.N, as its id ends.
+type workspaceRun struct {
+	workspacePlace
+	doc *lifecycle.Document
+	rec *lifecycle.Record
+	run *lifecycle.Run
+}
+
+func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
+	w.workspacePlace = placeOf(r)
+	if w.doc, err = s.document(r); err != nil {
+		return w, err
+	}
+	id, number, _ := strings.Cut(r.PathValue("run"), ".")
+	n, err := strconv.Atoi(number)
+	w.rec = w.doc.Records[id]
+	none := site.NotFound("workspace %s has no such run, or not any more", text.Block(w.String()))
+	if w.rec == nil || err != nil || strconv.Itoa(n) != number {
+		return w, none
+	}
+	p, ok := placeOfRecord(w.rec)
+	runs := w.rec.WorkspaceRuns()
+	at := slices.IndexFunc(runs, func(u *lifecycle.Run) bool { return u.N == n })
+	if !ok || p != w.workspacePlace || at < 0 {
+		return w, none
+	}
+	w.run = runs[at]
+	return w, nil
+}
+
+// id is how the path of its page names the run.
+func (w workspaceRun) id() string { return w.rec.ID + "." + strconv.Itoa(w.run.N) }
+
+// at is the page of the run, or of something of it, below Up.
+func (w workspaceRun) at(more ...string) string { return w.path(append([]string{w.id()}, more...)...) }
+
+// planDue reports whether somebody has to decide about the plan of a run.
+func planDue(u *lifecycle.Run) bool {
+	return u.Result == "" && u.Plan != "" && u.Approved == "" && !u.Active()
+}
+
+// show is one run.
+func (s *workspaces) show(r *site.Request) (*site.Page, error) {
+	w, err := s.in(r)
+	if err != nil {
+		return nil, err
+	}
+	u := w.run
+	body := workspaceRunBody{workspaceRow: s.row(w.workspacePlace, w.rec, u), Watch: u.Result == "" && !planDue(u), Still: r.URL.Query().Has("still")}
+	body.Facts = s.facts(body.workspaceRow, u)
+	body.Next = w.next()
+	if u.Plan != "" || u.Result == lifecycle.Done {
+		if body.Plan, err = s.plan(r, w); err != nil {
+			return nil, err
+		}
+	}
+	if apply := u.Kind == lifecycle.RunApply; apply || body.Plan == nil {
+		if body.Log, err = s.log(r, w, apply); err != nil {
+			return nil, err
+		}
+	}
+	if r.Grant.May(s.right(access.Run, w.workspacePlace)) {
+		body.decide(w)
+	}
+	if u.Kind == lifecycle.RunApply {
+		if body.Wrote, err = s.wrote(r, w); err != nil {
+			return nil, err
+		}
+	}
+	return &site.Page{
+		Template: "workspace_run.html", Title: body.Text + " of " + text.Block(w.String()), Key: s.clock.NewKey(), Body: body, Refresh: body.Watch && !body.Still,
+		Crumbs: append(s.crumbs(r, w.workspacePlace), site.Link{Text: "Runs on the server", Href: w.path()}),
+	}, nil
+}
+
+// before is the page of a form: the run itself, as it stands.
+func (s *workspaces) before(r *site.Request) (*site.Page, error) {
+	if _, ok := workspaceActs()[r.PathValue("act")]; !ok {
+		return nil, site.NotFound("there is no such page")
+	}
+	return s.show(r)
+}
+
+func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
+	all := []site.Fact{{Name: "What", Text: row.What}, {Name: "Asked for by", Text: row.By}, {Name: "Asked for", When: row.Asked}}
+	add := func(name, text string) {
+		if text != "" {
+			all = append(all, site.Fact{Name: name, Text: text})
+		}
+	}
+	add("Message", row.Message)
+	add("Changes", row.Changes)
+	switch {
+	case u.Confirmed != nil:
+		add("Confirmed by", actorName(*u.Confirmed))
+	case u.Ask != nil && u.Ask.AutoApply && u.Kind == lifecycle.RunApply:
+		add("Confirmed by", "nobody: it was asked to apply by itself")
+	}
+	if u.Stopped != nil {
+		add("Ended by", actorName(*u.Stopped))
+	}
+	if !u.StartedAt.IsZero() && u.EndedAt.After(u.StartedAt) {
+		add("Took", seconds(u.EndedAt.Sub(u.StartedAt)))
+	}
+	return all
+}
+
+// waiting is why a run does not go on.
+type waiting struct {
+	Reason  string `json:"reason,omitempty"`
+	Place   int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message string `json:"message,omitempty"`
+}
+
+// waits is why the run does not go on; zero: it does, or it has ended.
+func (w workspaceRun) waits() waiting {
+	u := w.run
+	switch {
+	case u.Result != "" || planDue(u) || u.Active():
+		return waiting{}
+	case w.rec.Run == nil || w.rec.Run.N != u.N:
+		return waiting{Reason: "turn", Message: "runs of this workspace come before it."}
+	}
+	at := slices.IndexFunc(w.rec.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
+	if at < 0 {
+		return waiting{}
+	}
+	c := w.rec.Conditions[at]
+	return waiting{c.Reason, w.doc.Place(w.rec.ID), text.Block(c.Message)}
+}
+
+// next says what happens next with the run.
+func (w workspaceRun) next() []string {
+	why := w.waits()
+	switch {
+	case planDue(w.run):
+		return []string{"Its plan is made. It is applied when somebody confirms it, here or where it was asked for."}
+	case why.Place > 0:
+		return []string{fmt.Sprintf("It waits for a free place: number %d in the queue.", why.Place)}
+	case why.Message != "":
+		return []string{"It waits: " + why.Message}
+	}
+	return nil
+}
+
+// plan is what the tool said of the plan, whole.
+func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
+	to := &wholeWriter{most: api.MaxPlan}
+	_, there, err := s.copy(r.Context(), to, w, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case !there:
+		return &planBody{Missing: "What the tool said of the plan is not kept any more.", Closed: true}, nil
+	case to.over:
+		return &planBody{Missing: "The plan is too large to be shown whole, and what nobody sees whole is not confirmed here.", Closed: true}, nil
+	}
+	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
+}
+
+// log is the end of the log of a plan or an apply, and where what follows comes from.
+func (s *workspaces) log(r *site.Request, w workspaceRun, apply bool) (*logBody, error) {
+	b := &logBody{Title: "Plan", Source: w.at("log", "plan")}
+	if apply {
+		b.Title, b.Source = "Apply", w.at("log", "apply")
+	}
+	to := &tailWriter{}
+	over, _, err := s.copy(r.Context(), to, w, apply)
+	b.Live, b.Text, b.Cut, b.Progress = !over, plainLog(to.kept()), to.dropped, to.Progress
+	return b, err
+}
+
+// copy reads a log to its present end. There is false where there is none.
+func (s *workspaces) copy(ctx context.Context, to io.Writer, w workspaceRun, apply bool) (over, there bool, err error) {
+	from, over, err := s.runs.Log(ctx, w.rec, w.run, apply, 0)
+	if errors.Is(err, oci.ErrNotFound) {
+		return over, false, nil
+	}
+	if err != nil || from == nil {
+		return over, false, err
+	}
+	defer from.Close()
+	_, err = io.Copy(to, io.LimitReader(from, mostLog))
+	return over, true, err
+}
+
+// mostLog bounds what is read of one log, in bytes: as much as one may be kept.
+const mostLog = 64 << 20
+
+// decide adds what the caller may do with a run now.
+func (b *workspaceRunBody) decide(w workspaceRun) {
+	u := w.run
+	add := func(name string) {
+		act := workspaceActs()[name]
+		b.Buttons = append(b.Buttons, button{Text: act.button, Href: w.at(name), Form: true, Kind: act.kind})
+	}
+	switch {
+	case u.Result != "":
+		return
+	case planDue(u):
+		if b.Plan != nil && !b.Plan.Closed {
+			b.Seen = u.Plan
+			add("confirm")
+		}
+		add("discard")
+	case u.Cancel == "":
+		add("cancel")
+	case u.Active() && !u.Force:
+		add("force-cancel")
+	}
+}
+
+// workspaceAct is something to do with a run of a workspace.
+type workspaceAct struct {
+	button, kind, done string
+	action             access.Action // as the audit log has it
+	event              func(w workspaceRun, f *site.Form) lifecycle.Event
+}
+
+func workspaceActs() map[string]workspaceAct {
+	return map[string]workspaceAct{
+		"confirm": {"Confirm and apply", "primary", "It is confirmed, and being applied.", "run-apply", func(w workspaceRun, f *site.Form) lifecycle.Event {
+			return lifecycle.Confirm{ID: w.rec.ID, N: w.run.N, Plan: f.Get("plan")}
+		}},
+		"discard": {"Discard", "", "It is discarded: nothing was changed.", "run-discard", func(w workspaceRun, _ *site.Form) lifecycle.Event {
+			return lifecycle.Discard{ID: w.rec.ID, N: w.run.N}
+		}},
+		"cancel": {"Cancel", "", "It is being cancelled.", "run-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
+			return lifecycle.CancelOne{ID: w.rec.ID, N: w.run.N}
+		}},
+		"force-cancel": {"End it at once", "danger", "It is ended at once. Look at what it left before the next run.", "run-force-cancel", func(w workspaceRun, _ *site.Form) lifecycle.Event {
+			return lifecycle.CancelOne{ID: w.rec.ID, N: w.run.N, Force: true}
+		}},
+	}
+}
+
+// act decides about a run. Who confirms a plan has seen that one: the form says which.
+func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
+	act, ok := workspaceActs()[r.PathValue("act")]
+	if !ok {
+		return nil, site.NotFound("there is no such page")
+	}
+	w, err := s.in(r)
+	if err != nil {
+		return nil, err
+	}
+	err = s.runs.Do(r.Context(), r.Grant.Caller, act.event(w, f))
+	switch {
+	case errors.Is(err, lifecycle.ErrStalePlan):
+		return &site.Answer{To: w.at(), Text: "Not done: the plan is another one than the page showed. Look at it again.", Bad: true}, nil
+	case errors.Is(err, lifecycle.ErrPhase):
+		return &site.Answer{To: w.at(), Text: "Not done: the run has gone on since the page was made. This is how it stands.", Bad: true}, nil
+	case err != nil:
+		return nil, runsError(err)
+	}
+	r.Grant.Record(w.String(), access.Change{Action: act.action, Version: w.rec.ID, Digest: f.Get("plan"), Detail: fmt.Sprintf("run %d", w.run.N), Status: http.StatusSeeOther})
+	return &site.Answer{To: w.at(), Text: act.done}, nil
+}
+
+// follow answers with what comes of the log of a plan or an apply.
+func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
+	phase := r.PathValue("phase")
+	if phase != "plan" && phase != "apply" {
+		return site.NotFound("there is no such page")
+	}
+	if _, err := s.in(r); err != nil {
+		return err
+	}
+	offset, _, err := service.LastEvent(r.Request)
+	if err != nil {
+		return err
+	}
+	var waits waiting
+	next := func(ctx context.Context, out *service.Stream) (bool, error) {
+		w, err := s.in(r)
+		if err != nil {
+			return true, err
+		}
+		if now := w.waits(); now != waits {
+			waits = now
+			out.Send("", "wait", now)
+		}
+		from, over, err := s.runs.Log(ctx, w.rec, w.run, phase == "apply", offset)
+		if from != nil {
+			offset, err = out.Text(from, offset, mostLog, over, func(offset int64) string { return strconv.FormatInt(offset, 10) })
+			from.Close()
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return true, err
+		}
+		if over {
+			out.Send("", "end", map[string]string{"result": workspaceMark(w.run).Text})
+		}
+		return over, nil
+	}
+	again := func(context.Context) error { return site.Holds(s.may(access.Read))(r) }
+	who := r.Grant.Caller
+	return s.streams.Answer(to, r.Request, who.Mode+"\n"+who.Issuer+"\n"+who.Subject, again, next)
+}
+
+// Bounds of what a run wrote, on its page.
+const (
+	wroteVersions = 20 // in which a run is looked for
+	wroteTypes    = 20
+)
+
+// wrote finds the version that a run wrote last.
+func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) {
+	name, workspace, there := s.stateOf(r, w.workspacePlace)
+	if there == nil {
+		return nil, nil //nolint:nilnil // the page does without
+	}
+	versions, err := s.states.Versions(r.Context(), name, workspace, there.Numbers[:min(len(there.Numbers), wroteVersions)])
+	if err != nil {
+		return nil, err
+	}
+	by := fmt.Sprintf("%s/%d/", w.rec.ID, w.run.N) // the subject of its token
+	for _, v := range versions {
+		if !strings.HasPrefix(v.Who, by) {
+			continue
+		}
+		var d *states.VersionView
+		if err := s.cold.Do(r.Grant.Caller, func() (err error) {
+			d, err = s.states.Document(r.Context(), name, workspace, v.N)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		at := fmt.Sprintf("states/%s/%s/%d", site.EscapePath(name), site.EscapePath(workspace), v.N)
+		b := &wroteBody{Link: site.Link{Text: fmt.Sprintf("version %d", v.N), Href: at}, Why: d.Why, Resources: site.Link{Href: at + "/resources"}}
+		b.fill(d)
+		return b, nil
+	}
+	return nil, nil //nolint:nilnil // it wrote nothing, or long ago
+}
+
+// fill adds outputs and resources. A value that is sensitive anywhere is not shown: the
+// page of the version has a way to it.
+func (b *wroteBody) fill(d *states.VersionView) {
+	if d.Document == nil {
+		return
+	}
+	types, count := map[string]int{}, 0
+	for _, res := range d.Resources() {
+		if res.Mode != states.ModeOutput {
+			if res.Mode == states.ModeManaged {
+				types[res.Type]++
+				count++
+			}
+			continue
+		}
+		if len(b.Outputs) == site.RowsPerPage {
+			b.More++
+			continue
+		}
+		b.Outputs = append(b.Outputs, outputValue(d, res))
+	}
+	b.Resources.Text = site.Plural(count, "resource")
+	for name, n := range types {
+		b.Types = append(b.Types, fmt.Sprintf("%s %d", site.Clip(text.Block(name)), n))
+	}
+	slices.Sort(b.Types)
+	if more := len(b.Types) - wroteTypes; more > 0 {
+		b.Types = append(b.Types[:wroteTypes], fmt.Sprintf("%d more types", more))
+	}
+}
+
+func outputValue(d *states.VersionView, res states.Resource) value {
+	out := value{Name: site.Clip(text.Block(res.Name))}
+	values, _ := d.Values(res.Address)
+	lines := make([]string, 0, len(values))
+	for _, v := range values {
+		if v.Sensitive {
+			out.Masked = true
+			return out
+		}
+		path := strings.TrimPrefix(strings.TrimPrefix(v.Path, "value"), ".")
+		lines = append(lines, strings.TrimPrefix(path+" = "+site.Indented(v.JSON), " = "))
+	}
+	out.Text = text.Clip(text.Block(strings.Join(lines, "\n")), states.MaxValue)
+	return out
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portaltest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/pages"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Runs are those of workspaces in the store of a server.
+type Runs struct{ *Server }
+
+var _ pages.Runs = Runs{}
+
+// Document implements [pages.Runs].
+func (r Runs) Document(ctx context.Context) (*lifecycle.Document, error) {
+	v, err := r.Store.View(ctx)
+	return v.Document, err
+}
+
+// Log implements [pages.Runs]: every plan and apply has the same.
+func (r Runs) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
+	over := u.Result != "" || !apply && u.Plan != ""
+	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
+		return nil, over, nil
+	}
+	from, err := r.Results.Log(ctx, rec, u, offset)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, over, nil
+	}
+	return from, over, err
+}
+
+// Do implements [pages.Runs].
+func (r Runs) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error {
+	c := lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
+	rand.Read(c.Seed[:]) // never fails
+	_, err := r.Store.Do(ctx, c)
+	return err
+}
+
+// Enqueue asks for a run of a workspace, and returns the id of its record.
+func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
+	t.Helper()
+	template := &lifecycle.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
+	digest, err := template.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	anna := access.Caller{Subject: "anna"}
+	if err := r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: template, Digest: digest, Workspace: workspace}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := r.Document(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := d.WorkspaceRecord(organization, workspace).ID
+	source := lifecycle.Source{Digest: "sha256:ab", Archive: "sha256:cd", Size: 1}
+	if err := r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: template, Digest: digest, Source: source, Ask: ask}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
