@@ -66,12 +66,12 @@ func PutAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, lines []
 	if len(lines) > MaxAuditPart {
 		return fmt.Errorf("audit part %s: %d bytes: %w", tag, len(lines), oci.ErrTooLarge)
 	}
-	blob, err := sealedBlob(ctx, r, s, tag.String(), MediaAudit, lines)
+	blob, err := Seal(ctx, r, s, tag.String(), MediaAudit, lines)
 	if err != nil {
 		return err
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactAudit, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindAudit},
+		ArtifactType: ArtifactAudit, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindAudit},
 	})
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func ReadAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, known d
 	if image.ArtifactType != ArtifactAudit || len(image.Layers) != 1 {
 		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, oci.ErrCorrupt)
 	}
-	lines, err = readSealed(ctx, r, s, tag.String(), MediaAudit, image.Layers[0], MaxAuditPart)
+	lines, err = Open(ctx, r, s, tag.String(), MediaAudit, image.Layers[0], MaxAuditPart)
 	if err == nil && len(lines) > MaxAuditPart {
 		err = fmt.Errorf("%s:%s: %d bytes: %w", r, tag, len(lines), oci.ErrTooLarge)
 	}

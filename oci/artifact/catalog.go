@@ -55,16 +55,16 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return err
 	}
-	return putEntry(ctx, r, tag, e)
+	return PutEntry(ctx, r, tag, e)
 }
 
-// putEntry writes an entry that most likely is not there, and the blob that each
+// PutEntry writes an entry that most likely is not there, and the blob that each
 // one needs where the registry misses it.
-func putEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
+func PutEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactCatalog,
-		Config:       emptyConfig(),
-		Layers:       []oci.Descriptor{emptyConfig()},
+		Config:       EmptyConfig(),
+		Layers:       []oci.Descriptor{EmptyConfig()},
 		Annotations:  map[string]string{AnnKind: e.Kind, AnnAddress: e.Address, annCatalogRepository: e.Repository},
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 	layer.MediaType = MediaConfiguration
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactConfiguration,
-		Config:       emptyConfig(),
+		Config:       EmptyConfig(),
 		Layers:       []oci.Descriptor{layer.Descriptor},
 		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // no two share a manifest, which are deleted by digest
 	})

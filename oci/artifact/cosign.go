@@ -240,7 +240,7 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 	layer := blob.Descriptor
 	layer.Annotations = map[string]string{annCosign: base64.StdEncoding.EncodeToString(s.Signature)}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCosign, Config: emptyConfig(), Layers: append(layers, layer),
+		ArtifactType: ArtifactCosign, Config: EmptyConfig(), Layers: append(layers, layer),
 		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	})
 	if err != nil {

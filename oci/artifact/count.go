@@ -78,7 +78,7 @@ func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]
 	}
 	blob := oci.BytesBlob(MediaCounts, b)
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCounts, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
+		ArtifactType: ArtifactCounts, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
 	})
 	if err != nil {
 		return err

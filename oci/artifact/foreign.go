@@ -57,7 +57,7 @@ func ParseForeignState(tag string, m oci.Manifest) (ForeignState, bool, error) {
 		kind = img.Config.MediaType // how tools wrote it before artifactType existed
 	}
 	s := ForeignState{Tag: tag, Manifest: m, Ours: kind == ArtifactState}
-	if kind != ArtifactState && kind != foreignArtifactState || len(img.Layers) != 1 || img.Annotations[annStateEmpty] == "true" {
+	if kind != ArtifactState && kind != foreignArtifactState || len(img.Layers) != 1 || img.Annotations[AnnStateEmpty] == "true" {
 		return ForeignState{}, false, nil
 	}
 	s.Layer = img.Layers[0]
@@ -70,7 +70,7 @@ func ParseForeignState(tag string, m oci.Manifest) (ForeignState, bool, error) {
 	if !known {
 		return ForeignState{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, oci.ErrCorrupt)
 	}
-	s.Workspace = img.Annotations[annStateWorkspace]
+	s.Workspace = img.Annotations[AnnStateWorkspace]
 	if s.Workspace == "" {
 		s.Workspace = img.Annotations[annForeignWorkspace]
 	}

@@ -22,12 +22,12 @@ const (
 
 // PutIndex replaces the index in the catalog r.
 func PutIndex(ctx context.Context, r *oci.Repo, document []byte) error {
-	blob, err := sealedBlob(ctx, r, nil, IndexTag, MediaIndex, document)
+	blob, err := Seal(ctx, r, nil, IndexTag, MediaIndex, document)
 	if err != nil {
 		return err
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactIndex, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
+		ArtifactType: ArtifactIndex, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
 	})
 	if err != nil {
 		return err
@@ -54,5 +54,5 @@ func ReadIndex(ctx context.Context, r *oci.Repo, limit int64) ([]byte, error) {
 	if image.ArtifactType != ArtifactIndex || len(image.Layers) != 1 {
 		return nil, fmt.Errorf("%s:%s is no index: %w", r, IndexTag, oci.ErrCorrupt)
 	}
-	return readSealed(ctx, r, nil, IndexTag, MediaIndex, image.Layers[0], limit)
+	return Open(ctx, r, nil, IndexTag, MediaIndex, image.Layers[0], limit)
 }

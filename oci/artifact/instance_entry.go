@@ -42,7 +42,7 @@ func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
 	if EntryInstance(tag) == "" {
 		return fmt.Errorf("entry of instance %q: the id is none", e.ID)
 	}
-	return putEntry(ctx, r, tag, CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
+	return PutEntry(ctx, r, tag, CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
 }
 
 // ReadInstanceEntry reads the entry of the instance id from the queue r.

@@ -187,7 +187,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 	}
 	annotations = maps.Clone(annotations)
 	annotations[AnnKind] = KindJob
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: emptyConfig(), Layers: []oci.Descriptor{emptyConfig()}, Annotations: annotations})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: EmptyConfig(), Layers: []oci.Descriptor{EmptyConfig()}, Annotations: annotations})
 	if err != nil {
 		return false, err
 	}

@@ -178,7 +178,7 @@ func (i LockInfo) shown() LockInfo {
 // NewLockManifest encodes a claim, a tombstone or a marker.
 func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 	ann := map[string]string{
-		annStateWorkspace: l.Workspace,
+		AnnStateWorkspace: l.Workspace,
 		annLockKind:       string(l.Kind),
 		annLockID:         l.Info.ID,
 		annLockNonce:      l.Nonce,
@@ -231,7 +231,7 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 	l := LockManifest{
 		Manifest:  m.Descriptor,
 		Kind:      LockKind(ann[annLockKind]),
-		Workspace: ann[annStateWorkspace],
+		Workspace: ann[AnnStateWorkspace],
 		Fence:     r.int(annLockFence),
 		Nonce:     ann[annLockNonce],
 		Root:      ann[annLockRoot],

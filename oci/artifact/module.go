@@ -52,7 +52,7 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	tar.MediaType, zip.MediaType, description.MediaType = MediaModuleTar, MediaZip, MediaModuleDescription
 	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactModule,
-		Config:       emptyConfig(),
+		Config:       EmptyConfig(),
 		Layers:       []oci.Descriptor{tar, zip, description},
 		Annotations:  annotations,
 	})
@@ -84,7 +84,7 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	if out.Zip == nil {
 		return ModuleManifest{}, fmt.Errorf("module %s has no layer of type %s: %w", m.Descriptor.Digest, MediaZip, oci.ErrCorrupt)
 	}
-	if err := checkSHA256(*out.Zip); err != nil {
+	if err := CheckSHA256(*out.Zip); err != nil {
 		return ModuleManifest{}, fmt.Errorf("module %s: %w", m.Descriptor.Digest, err)
 	}
 	out.Address, _ = addr.ParseModule(image.Annotations[AnnAddress])
@@ -92,16 +92,18 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	return out, nil
 }
 
-// checkSHA256 refuses other digest algorithms, which OpenTofu does not accept
+// CheckSHA256 refuses other digest algorithms, which OpenTofu does not accept
 // and which would leave a provider without a zh: hash.
-func checkSHA256(d oci.Descriptor) error {
+func CheckSHA256(d oci.Descriptor) error {
 	if d.Digest.Validate() != nil || d.Digest.Algorithm() != "sha256" {
 		return fmt.Errorf("layer digest %q is not sha256: %w", d.Digest, oci.ErrCorrupt)
 	}
 	return nil
 }
 
-func emptyConfig() oci.Descriptor {
+// EmptyConfig is the config of an artifact that has none (OCI image specification 1.1,
+// "Guidance for an empty descriptor").
+func EmptyConfig() oci.Descriptor {
 	d := oci.EmptyBlob().Descriptor
 	d.Data = nil
 	return d

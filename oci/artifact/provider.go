@@ -61,7 +61,7 @@ func NewProviderTarget(zip oci.Descriptor, filename string) (oci.Manifest, error
 	zip.Annotations = map[string]string{AnnTitle: filename}
 	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactProviderTarget,
-		Config:       emptyConfig(),
+		Config:       EmptyConfig(),
 		Layers:       []oci.Descriptor{zip},
 	})
 }
@@ -202,5 +202,5 @@ func ResolveProviderZip(ctx context.Context, r *oci.Repo, p ProviderPlatform) (o
 	if image.ArtifactType != ArtifactProviderTarget || len(zips) != 1 {
 		return oci.Descriptor{}, fmt.Errorf("manifest %s of %s is not a provider package with one zip: %w", m.Descriptor.Digest, p.Platform, oci.ErrCorrupt)
 	}
-	return zips[0], checkSHA256(zips[0])
+	return zips[0], CheckSHA256(zips[0])
 }

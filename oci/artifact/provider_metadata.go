@@ -98,7 +98,7 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 		d.Data = nil
 		layers = append(layers, d)
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: emptyConfig(), Layers: layers})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: EmptyConfig(), Layers: layers})
 	return m, blobs, err
 }
 

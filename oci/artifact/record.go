@@ -67,8 +67,8 @@ func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
 
 // PutRecord replaces a record of the depot.
 func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
-	blob := inlined(oci.BytesBlob(MediaRecord, b), b)
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
+	blob := Inlined(oci.BytesBlob(MediaRecord, b), b)
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
 	if err != nil {
 		return err
 	}

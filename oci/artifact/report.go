@@ -106,7 +106,7 @@ func ReportType(document []byte) (mediaType string, err error) {
 func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, mediaType string, document []byte, scan *ScanSummary) (oci.Descriptor, error) {
 	blob := oci.BytesBlob(mediaType, document)
 	image := ocispec.Manifest{
-		ArtifactType: mediaType, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
+		ArtifactType: mediaType, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
 		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	}
 	if scan != nil {
@@ -250,7 +250,7 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, str
 	}
 	kind := image.ArtifactType
 	known := slices.Contains([]string{ReportSARIF, ReportCycloneDX, ReportSPDX, ReportInToto}, kind)
-	if !known || len(image.Layers) != 1 || checkSHA256(image.Layers[0]) != nil {
+	if !known || len(image.Layers) != 1 || CheckSHA256(image.Layers[0]) != nil {
 		return Report{}, kind, nil
 	}
 	out := Report{MediaType: kind, Document: image.Layers[0]}

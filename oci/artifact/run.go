@@ -178,7 +178,7 @@ func (i InstanceRepo) Source(ctx context.Context, id string, n int) (SourceManif
 	if s.Zip.Digest == "" {
 		return s, fmt.Errorf("%s:%s has no layer of type %s: %w", i.Repo, tag, MediaZip, oci.ErrCorrupt)
 	}
-	return s, checkSHA256(s.Zip)
+	return s, CheckSHA256(s.Zip)
 }
 
 // Template reads the JSON of the snapshot of a source; nil if it has none.
@@ -225,7 +225,11 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 		if l.b == nil {
 			continue
 		}
-		blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), l.mediaType, l.b)
+		seal := Seal
+		if l.mediaType == MediaRun {
+			seal = SealInlined
+		}
+		blob, err := seal(ctx, i.Repo, i.Sealer, tag.String(), l.mediaType, l.b)
 		if err != nil {
 			return err
 		}
@@ -255,7 +259,7 @@ func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
 		return r, err
 	}
 	for _, l := range image.Layers {
-		r.layer[strings.TrimSuffix(l.MediaType, suffixSealed)] = l
+		r.layer[ClearType(l.MediaType)] = l
 	}
 	if r.JSON, err = r.read(ctx, MediaRun, MaxRunResult); err != nil {
 		return r, err
@@ -290,8 +294,8 @@ func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
 		return nil, err
 	}
 	for _, l := range image.Layers {
-		if strings.TrimSuffix(l.MediaType, suffixSealed) == MediaPlan {
-			return readSealed(ctx, i.Repo, i.Sealer, tag, MediaPlan, l, MaxPlan)
+		if ClearType(l.MediaType) == MediaPlan {
+			return Open(ctx, i.Repo, i.Sealer, tag, MediaPlan, l, MaxPlan)
 		}
 	}
 	return nil, fmt.Errorf("%s:%s has no plan: %w", i.Repo, tag, oci.ErrNotFound)
@@ -314,13 +318,13 @@ func (r RunResult) read(ctx context.Context, mediaType string, limit int64) ([]b
 	if !ok {
 		return nil, nil
 	}
-	return readSealed(ctx, r.i.Repo, r.i.Sealer, r.tag, mediaType, l, limit)
+	return Open(ctx, r.i.Repo, r.i.Sealer, r.tag, mediaType, l, limit)
 }
 
 // PutLog moves the log of an attempt, whose child alone writes it.
 func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
 	tag := a.tag(TagLog)
-	blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), MediaRunLog, log)
+	blob, err := Seal(ctx, i.Repo, i.Sealer, tag.String(), MediaRunLog, log)
 	if err != nil {
 		return err
 	}
@@ -335,7 +339,7 @@ func (i InstanceRepo) Log(ctx context.Context, a Attempt) ([]byte, error) {
 // PutFinal writes the record of an instance at its end, once.
 func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) error {
 	tag := InstanceTag{Kind: TagFinal, ID: id}
-	blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), MediaFinal, record)
+	blob, err := Seal(ctx, i.Repo, i.Sealer, tag.String(), MediaFinal, record)
 	if err != nil {
 		return err
 	}
@@ -355,7 +359,7 @@ func (i InstanceRepo) only(ctx context.Context, tag InstanceTag, artifactType, m
 	if len(image.Layers) != 1 {
 		return nil, fmt.Errorf("%s:%s has %d layers: %w", i.Repo, tag, len(image.Layers), oci.ErrCorrupt)
 	}
-	return readSealed(ctx, i.Repo, i.Sealer, tag.String(), mediaType, image.Layers[0], limit)
+	return Open(ctx, i.Repo, i.Sealer, tag.String(), mediaType, image.Layers[0], limit)
 }
 
 // LockFile reads a dependency lock file by its digest.
@@ -401,7 +405,7 @@ func (i InstanceRepo) put(ctx context.Context, l layers) error {
 }
 
 func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
-	empty := emptyConfig()
+	empty := EmptyConfig()
 	image := ocispec.Manifest{ArtifactType: l.artifactType, Config: empty, Annotations: l.ann}
 	for _, b := range l.blobs {
 		if b.Digest != empty.Digest {

@@ -45,7 +45,7 @@ func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string
 	if err != nil {
 		return "", err
 	}
-	blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), MediaInput, b)
+	blob, err := Seal(ctx, i.Repo, i.Sealer, tag.String(), MediaInput, b)
 	if err != nil {
 		return "", err
 	}

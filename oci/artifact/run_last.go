@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -32,7 +31,7 @@ func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunR
 		image, err := i.image(ctx, t, ArtifactRun)
 		if err == nil {
 			for _, l := range image.Layers {
-				r.layer[strings.TrimSuffix(l.MediaType, suffixSealed)] = l
+				r.layer[ClearType(l.MediaType)] = l
 			}
 			r.JSON, err = r.read(ctx, MediaRun, MaxRunResult)
 		}

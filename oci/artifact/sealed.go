@@ -39,56 +39,65 @@ func sealedPlace(mediaType string, r *oci.Repo, tag string) []byte {
 	return []byte(b.String())
 }
 
-// sealedBlob makes a layer of a tag: compressed where the type says so, then
-// sealed if there is a sealer. What is read by itself, as results are, is inlined
-// where it is small.
-func sealedBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
-	b := plain
+// Seal makes a layer of a tag: compressed where the type says so, then sealed if
+// there is a sealer.
+func Seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
+	blob, _, err := seal(ctx, r, s, tag, mediaType, plain)
+	return blob, err
+}
+
+// SealInlined is [Seal] for what is read by itself: a small layer is repeated in its
+// descriptor.
+func SealInlined(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
+	blob, stored, err := seal(ctx, r, s, tag, mediaType, plain)
+	if err != nil {
+		return oci.Blob{}, err
+	}
+	return Inlined(blob, stored), nil
+}
+
+// seal also returns the bytes as they are stored.
+func seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, []byte, error) {
+	stored := plain
 	if strings.HasSuffix(mediaType, suffixZstd) {
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 		if err != nil {
-			return oci.Blob{}, err
+			return oci.Blob{}, nil, err
 		}
-		b = w.EncodeAll(plain, nil)
+		stored = w.EncodeAll(plain, nil)
 	}
 	if s == nil {
-		return placed(mediaType, b), nil
+		return oci.BytesBlob(mediaType, stored), stored, nil
 	}
 	mediaType += suffixSealed
-	sealed, ann, err := s.Seal(ctx, b, sealedPlace(mediaType, r, tag))
+	stored, ann, err := s.Seal(ctx, stored, sealedPlace(mediaType, r, tag))
 	if err != nil {
-		return oci.Blob{}, fmt.Errorf("sealing %s:%s: %w", r, tag, err)
+		return oci.Blob{}, nil, fmt.Errorf("sealing %s:%s: %w", r, tag, err)
 	}
-	blob := placed(mediaType, sealed)
+	blob := oci.BytesBlob(mediaType, stored)
 	blob.Annotations = ann
-	return blob, nil
+	return blob, stored, nil
 }
 
-// placed is the blob of a layer as it is stored.
-func placed(mediaType string, stored []byte) oci.Blob {
-	b := oci.BytesBlob(mediaType, stored)
-	if strings.TrimSuffix(mediaType, suffixSealed) == MediaRun {
-		b = inlined(b, stored)
-	}
-	return b
-}
+// ClearType is the media type of a layer before it was sealed.
+func ClearType(mediaType string) string { return strings.TrimSuffix(mediaType, suffixSealed) }
 
 // maxInline is the largest content that is repeated in its layer's descriptor (OCI
 // image specification 1.1, "data"), so that reading it takes one request.
 const maxInline = 32 << 10
 
-// inlined repeats the content of a small layer in its descriptor.
-func inlined(b oci.Blob, content []byte) oci.Blob {
+// Inlined repeats the content of a small layer in its descriptor.
+func Inlined(b oci.Blob, content []byte) oci.Blob {
 	if len(content) <= maxInline {
 		b.Data = content
 	}
 	return b
 }
 
-// readSealed reads a layer of at most limit bytes once it is opened and
+// Open reads a layer of at most limit bytes once it is opened and
 // expanded. With a sealer a layer in clear is refused: whoever writes to the
 // registry could have put it there.
-func readSealed(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, layer oci.Descriptor, limit int64) ([]byte, error) {
+func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, layer oci.Descriptor, limit int64) ([]byte, error) {
 	b, err := r.ReadBlob(ctx, layer, limit+sealRoom)
 	if err != nil {
 		return nil, err

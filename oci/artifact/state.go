@@ -27,7 +27,7 @@ const (
 
 // Annotations of a stored state.
 const (
-	annStateWorkspace = "org.opentofu.workspace"
+	AnnStateWorkspace = "org.opentofu.workspace"
 
 	annStateVersion       = "vnd.okara.state.version"
 	annStateParent        = "vnd.okara.state.parent"
@@ -40,7 +40,7 @@ const (
 	annStateTool          = "vnd.okara.state.tool"
 	annStateWho           = "vnd.okara.state.who"
 	annStateOperation     = "vnd.okara.state.operation"
-	annStateEmpty         = "vnd.okara.state.empty"
+	AnnStateEmpty         = "vnd.okara.state.empty"
 	annStateDeleted       = "vnd.okara.state.deleted"
 
 	annOriginRepository = "vnd.okara.state.origin.repository"
@@ -222,7 +222,7 @@ func (s StateManifest) Encoding() string { return strings.TrimPrefix(s.Layer.Med
 
 // StateLayer describes stored state bytes; small ones are inlined.
 func StateLayer(encoding string, stored []byte) oci.Blob {
-	return inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
+	return Inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
 }
 
 // EmptyLayer is the layer of manifests that say everything in annotations.
@@ -240,7 +240,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 		layer = EmptyLayer()
 	}
 	ann := map[string]string{
-		annStateWorkspace:         s.Workspace,
+		AnnStateWorkspace:         s.Workspace,
 		annStateVersion:           strconv.FormatInt(s.N, 10),
 		annStateFence:             strconv.FormatInt(s.Fence, 10),
 		annOriginRepository:       s.Origin.Repository,
@@ -263,7 +263,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	if s.Lineage != "" {
 		ann[annStateSerial] = strconv.FormatUint(s.Serial, 10)
 	}
-	for key, set := range map[string]bool{annStateEmpty: s.Empty, annStateDeleted: s.Deleted} {
+	for key, set := range map[string]bool{AnnStateEmpty: s.Empty, annStateDeleted: s.Deleted} {
 		if set {
 			ann[key] = "true"
 		}
@@ -296,7 +296,7 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 	n := annotationReader{ann: ann}
 	s := StateManifest{
 		Manifest:  m.Descriptor,
-		Workspace: ann[annStateWorkspace],
+		Workspace: ann[AnnStateWorkspace],
 		N:         n.int(annStateVersion),
 		Parent:    ann[annStateParent],
 		ParentN:   n.int(annStateParentVersion),
@@ -309,7 +309,7 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		Who:       text.Line(ann[annStateWho]),
 		Operation: text.Line(ann[annStateOperation]),
 		Created:   n.time(ocispec.AnnotationCreated),
-		Empty:     ann[annStateEmpty] == "true",
+		Empty:     ann[AnnStateEmpty] == "true",
 		Deleted:   ann[annStateDeleted] == "true",
 		Origin: StateOrigin{
 			Repository: ann[annOriginRepository],

@@ -95,7 +95,7 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	}
 	layers := e.Layers
 	if len(layers) == 0 {
-		layers = []oci.Descriptor{emptyConfig()}
+		layers = []oci.Descriptor{EmptyConfig()}
 	}
 	annotations := map[string]string{AnnKind: KindStatus}
 	for key, value := range map[string]string{
@@ -106,7 +106,7 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 			annotations[key] = value
 		}
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: emptyConfig(), Layers: layers, Annotations: annotations})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: EmptyConfig(), Layers: layers, Annotations: annotations})
 	if err != nil {
 		return e, err
 	}

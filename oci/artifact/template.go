@@ -39,7 +39,7 @@ func NewTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Bl
 	blob := oci.BytesBlob(MediaTemplate, body)
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTemplate,
-		Config:       emptyConfig(),
+		Config:       EmptyConfig(),
 		Layers:       []oci.Descriptor{blob.Descriptor},
 		Annotations: map[string]string{
 			AnnTitle: name, AnnVersion: v.String(), AnnKind: addr.KindTemplate, AnnAddress: name, AnnOkaraVersion: v.String(),

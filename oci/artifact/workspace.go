@@ -185,7 +185,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 	nonce := make([]byte, workspaceNonceLen/2)
 	rand.Read(nonce) // never fails
 	ann := map[string]string{
-		annStateWorkspace:       r.Workspace,
+		AnnStateWorkspace:       r.Workspace,
 		annWorkspaceSeq:         strconv.Itoa(r.Seq),
 		annWorkspaceNonce:       hex.EncodeToString(nonce),
 		annWorkspaceProject:     r.Project,
@@ -254,7 +254,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	}
 	ann := img.Annotations
 	r := WorkspaceRecord{
-		Tag: tag, Workspace: ann[annStateWorkspace], Seq: t.Seq, Nonce: ann[annWorkspaceNonce], Project: ann[annWorkspaceProject],
+		Tag: tag, Workspace: ann[AnnStateWorkspace], Seq: t.Seq, Nonce: ann[annWorkspaceNonce], Project: ann[annWorkspaceProject],
 		Description: ann[annWorkspaceDescription], Mode: ann[annWorkspaceMode], Tool: ann[annWorkspaceTool], State: ann[annWorkspaceState],
 		By: ann[annWorkspaceBy], Owner: ann[annWorkspaceOwner], Deleted: ann[annWorkspaceDeleted] == "true",
 	}
