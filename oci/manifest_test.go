@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func manifestOf(mediaType, body string) oci.Manifest {
@@ -91,7 +92,7 @@ func FuzzManifest(f *testing.F) {
 		_, _ = manifestOf(ocispec.MediaTypeImageIndex, string(body)).Index()
 		_, _ = artifact.ParseModule(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
 		_, _ = artifact.ParseProviderIndex(manifestOf(ocispec.MediaTypeImageIndex, string(body)))
-		_, _ = artifact.ParseLock(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
+		_, _ = format.ParseLock(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
 	})
 }
 

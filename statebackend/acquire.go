@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // acquirer takes a lock, or takes part in one that its client holds through another
@@ -197,7 +197,7 @@ func (a *acquirer) looked(r reply) request {
 	if r.promoted {
 		// What still arrives from the old primary must stay below, as if a lock
 		// there had been taken over.
-		a.doomed = append(a.doomed, claimID{fence: r.view.newest + 1, x: artifact.ClaimX(a.lockID, a.base)})
+		a.doomed = append(a.doomed, claimID{fence: r.view.newest + 1, x: format.ClaimX(a.lockID, a.base)})
 	}
 	if r.view.marker && !a.takeOver {
 		a.phase = phaseMarker
@@ -229,11 +229,11 @@ func (a *acquirer) overtake() request {
 	if a.rules.forceDeletes {
 		return request{op: opUntagClaim, claim: a.doomed[0]}
 	}
-	reason := cmp.Or(a.overdue[a.doomed[0]], artifact.ReasonForced)
+	reason := cmp.Or(a.overdue[a.doomed[0]], format.ReasonForced)
 	if a.result.held {
-		reason = artifact.ReasonRefused
+		reason = format.ReasonRefused
 	}
-	forced := !a.rules.ghostClean || reason != artifact.ReasonGhost
+	forced := !a.rules.ghostClean || reason != format.ReasonGhost
 	return request{op: opPutTombstone, claim: a.doomed[0], forced: forced, reason: reason}
 }
 
@@ -254,7 +254,7 @@ func (a *acquirer) overtook(r reply) request {
 // makeClaim picks the number from the last list and writes the claim.
 func (a *acquirer) makeClaim() request {
 	a.attempt++
-	a.claim = claimID{fence: a.first(), x: artifact.ClaimX(a.lockID, a.base+a.attempt)}
+	a.claim = claimID{fence: a.first(), x: format.ClaimX(a.lockID, a.base+a.attempt)}
 	a.phase, a.waits, a.settled = phaseClaim, 0, false
 	return request{op: opPutClaim, claim: a.claim, root: a.root}
 }
@@ -521,7 +521,7 @@ func (a *acquirer) over(err error) request {
 // bury ends our claim by a tombstone, whether or not it ever arrived.
 func (a *acquirer) bury(then afterClaim, res acquired) request {
 	a.phase, a.then, a.result, a.repeats = phaseBury, then, res, 0
-	return request{op: opPutTombstone, claim: a.claim, reason: artifact.ReasonUncertain}
+	return request{op: opPutTombstone, claim: a.claim, reason: format.ReasonUncertain}
 }
 
 func (a *acquirer) buryForced(res acquired) request {
@@ -533,7 +533,7 @@ func (a *acquirer) buryForced(res acquired) request {
 
 func (a *acquirer) buried(r reply) request {
 	if a.repeats++; r.status != statusDone && a.repeats < maxRepeats {
-		return request{op: opPutTombstone, claim: a.claim, forced: a.release.forced, reason: artifact.ReasonUncertain}
+		return request{op: opPutTombstone, claim: a.claim, forced: a.release.forced, reason: format.ReasonUncertain}
 	}
 	if r.status != statusDone {
 		return a.over(r.err)

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Adopt is Replicate, or with reseal Reseal, into a repository that has versions of
@@ -65,7 +65,7 @@ func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 
 // own finds, and has the mark remember, the versions of dst that are its own. If the
 // newest is one of them, that of the source rises above it.
-func (c copier) own(ctx context.Context, mark artifact.ReplicaMark, from, to *Listing) ([]int64, error) {
+func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
 	list, there := from.Numbers(c.workspace), to.Numbers(c.workspace)
 	kept, err := c.diverged(ctx, list, there)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c copier) own(ctx context.Context, mark artifact.ReplicaMark, from, to *Li
 
 // takeMark writes that dst is a copy of the source, unless it is that already. What an
 // older mark kept is kept.
-func (c copier) takeMark(ctx context.Context) (artifact.ReplicaMark, error) {
+func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	mark, err := c.dst.Replica(ctx)
 	absent := errors.Is(err, oci.ErrNotFound)
 	switch {
@@ -97,7 +97,7 @@ func (c copier) takeMark(ctx context.Context) (artifact.ReplicaMark, error) {
 	if err := c.mayTake(ctx); err != nil {
 		return mark, err
 	}
-	mark = artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC(), Kept: mark.Kept}
+	mark = format.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC(), Kept: mark.Kept}
 	if err := c.dst.putReplicaMark(ctx, mark); err != nil {
 		return mark, err
 	}
@@ -165,7 +165,7 @@ func (c copier) diverged(ctx context.Context, list, there []int64) (found []int6
 
 // keep adds versions to those that the mark of dst says are kept, and returns all of
 // this workspace, newest first.
-func (c copier) keep(ctx context.Context, mark artifact.ReplicaMark, found []int64) ([]int64, error) {
+func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64) ([]int64, error) {
 	before := mark.Kept[c.workspace]
 	all := slices.Concat(before, found)
 	slices.Sort(all)
@@ -191,7 +191,7 @@ func (s *Store) rise(ctx context.Context, l line, n int64) error {
 	if n >= maxNumber {
 		return x.checkNumbers([]string{l.numbered(n)})
 	}
-	end := request{op: opPutTombstone, claim: claimID{fence: n, x: artifact.ClaimX(info.ID, rand.Uint32())}, forced: true, reason: artifact.ReasonForced}
+	end := request{op: opPutTombstone, claim: claimID{fence: n, x: format.ClaimX(info.ID, rand.Uint32())}, forced: true, reason: format.ReasonForced}
 	if r := x.perform(ctx, end); r.err != nil {
 		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.err)
 	}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // mustFailOver writes three states, copies them, writes two more that are not copied,
@@ -275,7 +275,7 @@ type meanwhile struct {
 }
 
 func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+artifact.TagReplica) {
+	if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+format.TagReplica) {
 		m.once.Do(m.do)
 	}
 	return http.DefaultTransport.RoundTrip(r)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // lockTime bounds one attempt to lock.
@@ -85,7 +85,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 		s.locks.drop(l)
 	}
 	if s.locks.wasEnded(workspace, info.ID, s.o.Now()) {
-		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, artifact.ShownID(info.ID), ErrLockEnded)
+		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, format.ShownID(info.ID), ErrLockEnded)
 	}
 	over := overdue{}
 	for try := 1; ; try++ {
@@ -108,12 +108,12 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 		case try == maxTries+len(over):
 			return nil, err
 		case e.expired:
-			over[a.result.by] = artifact.ReasonExpired
+			over[a.result.by] = format.ReasonExpired
 		case e.orphan:
-			over[a.result.by] = artifact.ReasonOrphan
+			over[a.result.by] = format.ReasonOrphan
 		case e.ghost:
 			x.warnGhost(ctx, a.result.by)
-			over[a.result.by] = artifact.ReasonGhost
+			over[a.result.by] = format.ReasonGhost
 		case !e.Unreadable && !e.gone || sleep(ctx, again()) != nil:
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next, joined: a.result.joined, shared: a.result.joined && !a.result.sealed}
 	l.none = l.newest == 0 && !x.seen.pointer
 	if a.result.sealed {
-		sealed, err := artifact.ParseState(x.sealed)
+		sealed, err := format.ParseState(x.sealed)
 		if err != nil {
 			return nil, err
 		}

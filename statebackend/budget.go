@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Budget bounds the memory that states take while they are read and written,
@@ -70,7 +70,7 @@ func (e expandError) Error() string { return fmt.Sprintf("the state expands to %
 
 // load fetches and opens the bytes of a manifest and passes them to use, within
 // the budget until use returns.
-func (s *vault) load(ctx context.Context, m artifact.StateManifest, use func(state []byte) error) error {
+func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state []byte) error) error {
 	room := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+leastRoom)
 	for {
 		state, release, err := s.tryLoad(ctx, m, room)
@@ -88,7 +88,7 @@ func (s *vault) load(ctx context.Context, m artifact.StateManifest, use func(sta
 
 // tryLoad loads a state that expands to at most room bytes; else the error is an
 // expandError, and nothing is held.
-func (s *vault) tryLoad(ctx context.Context, m artifact.StateManifest, room int64) ([]byte, func(), error) {
+func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, room int64) ([]byte, func(), error) {
 	release := func() {}
 	if b := s.o.Budget; b == nil {
 		room = s.o.MaxState

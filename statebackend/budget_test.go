@@ -16,8 +16,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // bombState is a state of size bytes that compresses to next to nothing.
@@ -144,8 +144,8 @@ func TestExpandedSize(t *testing.T) {
 		{"gzip that says less", "+gzip", append(gz(large)[:len(gz(large))-4], 1, 0, 0, 0), oci.ErrCorrupt},
 		{"gzip, short", "+gzip", []byte("{}"), oci.ErrCorrupt},
 	} {
-		blob := artifact.StateLayer(tc.encoding, tc.stored)
-		m, err := artifact.NewStateManifest(artifact.StateManifest{Workspace: "prod", N: 1, Layer: blob.Descriptor})
+		blob := format.StateLayer(tc.encoding, tc.stored)
+		m, err := format.NewStateManifest(format.StateManifest{Workspace: "prod", N: 1, Layer: blob.Descriptor})
 		if err != nil {
 			t.Fatal(err)
 		}

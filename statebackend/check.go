@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Check asks with one LIST whether the lock of that id is held: nil if a claim of
@@ -98,7 +98,7 @@ func (v view) standing(id string, own claimID, known int64) (standing, claimID) 
 	other := claimID{}
 	for _, c := range v.live() {
 		switch {
-		case c == own && v.stands(c, known, rules{}), c != own && artifact.ClaimOf(c.x, id):
+		case c == own && v.stands(c, known, rules{}), c != own && format.ClaimOf(c.x, id):
 			return standsHeld, c
 		case c != own && other == claimID{}:
 			other = c
@@ -107,7 +107,7 @@ func (v view) standing(id string, own claimID, known int64) (standing, claimID) 
 	ended := claimID{}
 	for c, how := range v.ended {
 		later := ended == claimID{} || how > v.ended[ended] || how == v.ended[ended] && compareClaims(c, ended) > 0
-		if artifact.ClaimOf(c.x, id) && later {
+		if format.ClaimOf(c.x, id) && later {
 			ended = c
 		}
 	}
@@ -134,18 +134,18 @@ func (x *session) refusal(ctx context.Context, id string, how standing, c claimI
 	case standsEnded:
 		return fmt.Errorf("workspace %q in %s: %s: %w", x.workspace, x.s.repo, endText(x.endOf(ctx, c)), ErrLockEnded)
 	}
-	return fmt.Errorf("workspace %q in %s: lock %s is %w: lock first", x.workspace, x.s.repo, artifact.ShownID(id), ErrNotHeld)
+	return fmt.Errorf("workspace %q in %s: lock %s is %w: lock first", x.workspace, x.s.repo, format.ShownID(id), ErrNotHeld)
 }
 
 // endOf reads the tombstone of a claim; the zero value if that cannot be read.
-func (x *session) endOf(ctx context.Context, c claimID) artifact.LockManifest {
-	t := artifact.StateTag{Kind: artifact.LockTombstone, Fragment: x.fragment, N: c.fence, X: c.x}
+func (x *session) endOf(ctx context.Context, c claimID) format.LockManifest {
+	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.fragment, N: c.fence, X: c.x}
 	if x.seen.ended[c] == endedForced {
-		t.Kind = artifact.ForceTombstone
+		t.Kind = format.ForceTombstone
 	}
 	by, err := x.s.fetchLock(ctx, t.String(), x.workspace)
 	if err != nil {
-		return artifact.LockManifest{} // the message does without
+		return format.LockManifest{} // the message does without
 	}
 	return by
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Sealer encrypts states. What aad binds the sealed bytes to must be the same
@@ -48,7 +48,7 @@ type encoded struct {
 
 // encode compresses, then seals. What OpenTofu encrypted is kept as it is:
 // ciphertext does not shrink, and a second seal would hide nothing more.
-func (s *vault) encode(ctx context.Context, state []byte, origin artifact.StateOrigin) (encoded, error) {
+func (s *vault) encode(ctx context.Context, state []byte, origin format.StateOrigin) (encoded, error) {
 	if EncryptedByTool(state) {
 		return encoded{bytes: state}, nil
 	}
@@ -95,7 +95,7 @@ func compress(state []byte, how string) (encoded, error) {
 // decode undoes encode. A state that says that it expands to more than room
 // bytes is an expandError, one above the store's limit oci.ErrTooLarge; one that
 // expands to more than it says is oci.ErrCorrupt.
-func (s *vault) decode(ctx context.Context, m artifact.StateManifest, stored []byte, room int64) ([]byte, error) {
+func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byte, room int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
@@ -195,10 +195,10 @@ func unzstd(stored []byte, n int64) ([]byte, error) {
 // associatedData binds sealed bytes to what their manifest says of their origin,
 // which read compares with where they were found. Lengths in front of the
 // strings keep the encoding unambiguous.
-func associatedData(encoding string, o artifact.StateOrigin) []byte {
+func associatedData(encoding string, o format.StateOrigin) []byte {
 	var b bytes.Buffer
 	for _, part := range [...]string{
-		artifact.MediaState + encoding, o.Repository, o.Workspace,
+		format.MediaState + encoding, o.Repository, o.Workspace,
 		strconv.FormatInt(o.Version, 10), strconv.FormatInt(o.Fence, 10), o.Parent,
 	} {
 		fmt.Fprintf(&b, "%d:%s\n", len(part), part)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func newSealer(t *testing.T, key string) statebackend.Sealer {
@@ -100,12 +100,12 @@ func TestEncryptionBindsWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sm, err := artifact.ParseState(m)
+	sm, err := format.ParseState(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sm.Workspace, sm.Origin.Workspace = "dev", "dev"
-	if m, err = artifact.NewStateManifest(sm); err != nil {
+	if m, err = format.NewStateManifest(sm); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Repo().PutTag(t.Context(), "state-dev", m); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 var (
@@ -86,9 +86,9 @@ func (e *LockedError) Error() string {
 }
 
 // endText says who ended a lock, and when.
-func endText(by artifact.LockManifest) string {
+func endText(by format.LockManifest) string {
 	var b strings.Builder
-	if b.WriteString("the lock was taken over"); by.Reason == artifact.ReasonReleased {
+	if b.WriteString("the lock was taken over"); by.Reason == format.ReasonReleased {
 		b.Reset()
 		b.WriteString("the lock was released")
 	}
@@ -98,7 +98,7 @@ func endText(by artifact.LockManifest) string {
 	if by.Who != "" {
 		fmt.Fprintf(&b, " by %s", by.Who)
 	}
-	if by.Reason != "" && by.Reason != artifact.ReasonReleased {
+	if by.Reason != "" && by.Reason != format.ReasonReleased {
 		fmt.Fprintf(&b, " (%s)", by.Reason)
 	}
 	return b.String()

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // forcer ends all claims of a lock id, whoever made them. It never deletes: a claim
@@ -88,7 +88,7 @@ func (f *forcer) listed(r reply) request {
 	f.doomed, f.result.held = nil, nil
 	stale := false
 	for _, c := range r.view.live() {
-		switch ours := artifact.ClaimOf(c.x, f.lockID) || c.x == f.lockID; { // x, where a claim cannot be read
+		switch ours := format.ClaimOf(c.x, f.lockID) || c.x == f.lockID; { // x, where a claim cannot be read
 		case f.over[c]:
 			stale = true
 		case ours:
@@ -141,9 +141,9 @@ func (f *forcer) endNext() request {
 	case f.rules.forceDeletes:
 		return request{op: opUntagClaim, claim: c}
 	case c.fence < f.sealed:
-		return request{op: opPutTombstone, claim: c, reason: artifact.ReasonReleased}
+		return request{op: opPutTombstone, claim: c, reason: format.ReasonReleased}
 	}
-	return request{op: opPutTombstone, claim: c, forced: true, reason: artifact.ReasonForced}
+	return request{op: opPutTombstone, claim: c, forced: true, reason: format.ReasonForced}
 }
 
 func (f *forcer) ended(r reply) request {
@@ -189,7 +189,7 @@ func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64)
 			s.locks.drop(l)
 		}
 		return nil
-	case res.asked && x.foreign.Info.ID == artifact.ShownID(id):
+	case res.asked && x.foreign.Info.ID == format.ShownID(id):
 		r := x.perform(ctx, request{op: opPutUnlocked})
 		return r.err
 	case res.asked:

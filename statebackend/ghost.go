@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // unreadable is the lock of a claim that is listed and was not found.
@@ -36,7 +36,7 @@ func (x *session) warnGhost(ctx context.Context, c claimID) {
 
 // overdue are claims that may be ended without a command, and why: their lease
 // is over, or they were never acknowledged.
-type overdue map[claimID]artifact.LockReason
+type overdue map[claimID]format.LockReason
 
 // mayEnd tells whether the acquirer may end a live claim.
 func (a *acquirer) mayEnd(c claimID) bool {
@@ -46,7 +46,7 @@ func (a *acquirer) mayEnd(c claimID) bool {
 
 // ignores is the mutant that goes past a ghost.
 func (a *acquirer) ignores(c claimID) bool {
-	return a.rules.ghostIgnored && a.overdue[c] == artifact.ReasonGhost
+	return a.rules.ghostIgnored && a.overdue[c] == format.ReasonGhost
 }
 
 // maxGhostVersions bounds how many versions a takeover goes back.
@@ -55,7 +55,7 @@ const maxGhostVersions = 20
 // headToSeal reads the head that a takeover seals. A version that is listed and
 // cannot be read was hardly ever acknowledged, but to go back to the one before
 // it without a word would be wrong if it was: only a takeover by command does.
-func (x *session) headToSeal(ctx context.Context, head int64) (artifact.StateManifest, error) {
+func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManifest, error) {
 	m, err := x.s.fetchState(ctx, x.numbered(head), x.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {
 		return m, err
@@ -71,7 +71,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (artifact.StateMan
 	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
 		old, err = p, nil
 		if perr != nil {
-			old = artifact.StateManifest{Workspace: x.workspace, Empty: true}
+			old = format.StateManifest{Workspace: x.workspace, Empty: true}
 		}
 	}
 	if err == nil {
@@ -82,19 +82,19 @@ func (x *session) headToSeal(ctx context.Context, head int64) (artifact.StateMan
 }
 
 // readable returns the newest version below head that can be read.
-func (x *session) readable(ctx context.Context, head int64) (artifact.StateManifest, error) {
+func (x *session) readable(ctx context.Context, head int64) (format.StateManifest, error) {
 	tried := 0
 	for _, n := range x.numbers {
 		if n >= head {
 			continue
 		}
 		if tried++; tried > maxGhostVersions {
-			return artifact.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxGhostVersions, head, oci.ErrCorrupt)
+			return format.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxGhostVersions, head, oci.ErrCorrupt)
 		}
 		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
 		if !errors.Is(err, oci.ErrNotFound) {
 			return m, err
 		}
 	}
-	return artifact.StateManifest{}, oci.ErrNotFound
+	return format.StateManifest{}, oci.ErrNotFound
 }

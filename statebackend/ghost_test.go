@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 const (
@@ -114,7 +114,7 @@ func checkTombstone(t *testing.T, h http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := artifact.ParseLock(m); err != nil || l.Reason != artifact.ReasonGhost {
+	if l, err := format.ParseLock(m); err != nil || l.Reason != format.ReasonGhost {
 		t.Errorf("tombstone %+v, %v", l, err)
 	}
 }
@@ -202,7 +202,7 @@ func TestGhostClaimByCommand(t *testing.T) {
 			l := mustLock(t, s, ws, "a")
 			mustPut(t, l, []byte("a"))
 			mustUnlock(t, l)
-			tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: artifact.StateFragment(ws), N: 2, X: ghostX}.String()
+			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(ws), N: 2, X: ghostX}.String()
 			g.Add("infra/state", tag)
 			g.Add("infra/state", "locked-other") // a marker that cannot be read locks nothing
 			held, err := s.Locks(t.Context())

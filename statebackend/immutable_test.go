@@ -16,8 +16,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // keepers are the ways in which a registry keeps state-W at the first version.
@@ -56,7 +56,7 @@ func TestImmutableTags(t *testing.T) {
 				t.Errorf("log:\n%s", text)
 			}
 			v, err := s.Verdict(t.Context())
-			if err != nil || v.Pointer != artifact.PointerStuck {
+			if err != nil || v.Pointer != format.PointerStuck {
 				t.Errorf("verdict %+v, %v", v, err)
 			}
 		})
@@ -128,7 +128,7 @@ func TestPointerRequests(t *testing.T) {
 	}
 	c := &ocitest.Count{}
 	read(newStore(t, host, c, statebackend.Options{}), c, map[string]int{"GET manifest": 1, "GET tags": 1})
-	if err := s.RecordVerdict(t.Context(), artifact.Verdict{Locking: statebackend.LockingExact, Pointer: artifact.PointerMoves}); err != nil {
+	if err := s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: format.PointerMoves}); err != nil {
 		t.Fatal(err)
 	}
 	reader := newStore(t, host, c, statebackend.Options{})
@@ -142,11 +142,11 @@ func TestLaterVerdicts(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"*"}})
 	s := newStore(t, g.Host, nil, statebackend.Options{})
 	mustStore(t, s, "prod", testState(1, 0))
-	for i, want := range []artifact.Pointer{"", artifact.PointerStuck, artifact.PointerMoves} {
+	for i, want := range []format.Pointer{"", format.PointerStuck, format.PointerMoves} {
 		if i == 2 {
 			g.Refuse(ocitest.Refusals{})
 		}
-		if err := s.RecordVerdict(t.Context(), artifact.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}); err != nil {
+		if err := s.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingExact, Pointer: want, Rounds: i}); err != nil {
 			t.Fatal(err)
 		}
 		if v, err := s.Verdict(t.Context()); err != nil || v.Pointer != want {

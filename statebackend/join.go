@@ -5,14 +5,14 @@ package statebackend
 import (
 	"slices"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // What an acquirer does where a client asks for, or holds, a lock through several
 // processes.
 
 // ours tells whether a claim is of our id.
-func (a *acquirer) ours(c claimID) bool { return artifact.ClaimOf(c.x, a.lockID) }
+func (a *acquirer) ours(c claimID) bool { return format.ClaimOf(c.x, a.lockID) }
 
 // siblings are the live claims of our id beside the current one, oldest first.
 func (a *acquirer) siblings(v view) []claimID {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Listing is what one tag list says of a repository: any number of questions
@@ -33,7 +33,7 @@ func (l *Listing) Numbers(workspace string) []int64 {
 func (l *Listing) Has(tag string) bool { return slices.Contains(l.tags, tag) }
 
 // Replica reports whether the repository says that it is, or was, a copy.
-func (l *Listing) Replica() bool { return slices.Contains(l.tags, artifact.TagReplica) }
+func (l *Listing) Replica() bool { return slices.Contains(l.tags, format.TagReplica) }
 
 // Size is about how much memory the listing takes, in bytes.
 func (l *Listing) Size() int {
@@ -58,9 +58,9 @@ func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.headsI
 // reads nothing.
 func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
 	fragment := lineOf(workspace).fragment
-	own := slices.DeleteFunc(lockTags(l.tags), func(t artifact.StateTag) bool { return t.Fragment != fragment })
-	if slices.ContainsFunc(own, func(t artifact.StateTag) bool { return t.Kind == artifact.LockClaim }) { // the marker says the same
-		own = slices.DeleteFunc(own, func(t artifact.StateTag) bool { return t.Kind == artifact.LockMarker })
+	own := slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Fragment != fragment })
+	if slices.ContainsFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockClaim }) { // the marker says the same
+		own = slices.DeleteFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockMarker })
 	}
 	locks, err := l.s.locksOf(ctx, own)
 	for _, h := range locks {

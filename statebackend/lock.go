@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // LockInfo describes who holds a lock, in the field names that OpenTofu and
 // Terraform use.
-type LockInfo = artifact.LockInfo
+type LockInfo = format.LockInfo
 
 // Lock is a lock that this process won. It is safe for concurrent use, one
 // request after the other.
@@ -27,10 +27,10 @@ type Lock struct {
 	claim claimID
 	beats *beats // nil without a lease
 
-	mu        sync.Mutex              // guards the fields below
-	newest    int64                   // the head when last seen
-	next      int64                   // the number of the next write
-	head      *artifact.StateManifest // of newest, if it was read or written
+	mu        sync.Mutex            // guards the fields below
+	newest    int64                 // the head when last seen
+	next      int64                 // the number of the next write
+	head      *format.StateManifest // of newest, if it was read or written
 	wrote     bool
 	none      bool // the list by which the lock was won has neither versions nor state-W
 	uncertain bool // a write may still arrive
@@ -63,11 +63,11 @@ func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 
 // readHead reads the manifest of the head. state-W has it unless its writer
 // died before moving it, or a dead holder's write came late.
-func (l *Lock) readHead(ctx context.Context) (artifact.StateManifest, error) {
+func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
 	}
-	m, err := artifact.StateManifest{}, error(oci.ErrNotFound)
+	m, err := format.StateManifest{}, error(oci.ErrNotFound)
 	if !l.none && (l.newest == 0 || !l.s.findings.stuck()) {
 		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
 	}
@@ -80,7 +80,7 @@ func (l *Lock) readHead(ctx context.Context) (artifact.StateManifest, error) {
 	case err != nil || m.N < l.newest:
 		m, err = l.s.newest(ctx, l.x.line, view{newest: l.newest})
 		if errors.Is(err, oci.ErrNotFound) {
-			m, err = artifact.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
+			m, err = format.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
 		}
 		if err != nil {
 			return m, err
@@ -100,17 +100,17 @@ func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
 	}
 	h := readHead(state)
-	return l.write(ctx, state, artifact.StateManifest{Lineage: h.lineage, Serial: h.serial})
+	return l.write(ctx, state, format.StateManifest{Lineage: h.lineage, Serial: h.serial})
 }
 
 // Delete deletes the workspace: its history stays until it is pruned, and a
 // later Put revives the name.
 func (l *Lock) Delete(ctx context.Context) error {
-	_, err := l.write(ctx, nil, artifact.StateManifest{Empty: true, Deleted: true})
+	_, err := l.write(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
 	return err
 }
 
-func (l *Lock) write(ctx context.Context, state []byte, m artifact.StateManifest) (Version, error) {
+func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
@@ -129,7 +129,7 @@ func (l *Lock) write(ctx context.Context, state []byte, m artifact.StateManifest
 }
 
 // settled turns the outcome of a saver into that of a write.
-func (l *Lock) settled(ctx context.Context, m artifact.StateManifest, res saved) (Version, error) {
+func (l *Lock) settled(ctx context.Context, m format.StateManifest, res saved) (Version, error) {
 	kept := int64(0)
 	if res.written {
 		kept = m.N
@@ -156,12 +156,12 @@ func (l *Lock) settled(ctx context.Context, m artifact.StateManifest, res saved)
 }
 
 // prepare encodes a state, pushes its blob and fills the manifest.
-func (l *Lock) prepare(ctx context.Context, state []byte, m *artifact.StateManifest) error {
+func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifest) error {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are to be kept all the same, and whether the lock is lost is
 		// decided after they are written.
-		parent, err = artifact.StateManifest{N: l.newest}, nil
+		parent, err = format.StateManifest{N: l.newest}, nil
 	}
 	if err != nil {
 		return err
@@ -183,18 +183,18 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *artifact.StateManif
 		}
 		l.x.blobs = []oci.Blob{blob}
 	}
-	l.x.head, err = artifact.NewStateManifest(*m)
+	l.x.head, err = format.NewStateManifest(*m)
 	m.Manifest = l.x.head.Descriptor
 	return err
 }
 
 // overtaken reads who ended our claim, and says where the bytes are.
 func (l *Lock) overtaken(ctx context.Context, kept int64) error {
-	tag := artifact.StateTag{Kind: artifact.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
+	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
 	if err != nil {
-		how = endText(artifact.LockManifest{}) // the message does without
+		how = endText(format.LockManifest{}) // the message does without
 	}
 	if !l.x.seen.has(l.claim) && l.x.seen.ended[l.claim] == 0 {
 		how = l.missing()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Held is a lock that somebody holds.
@@ -40,7 +40,7 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 }
 
 // locksOf reads what is under the tags of locks.
-func (s *Store) locksOf(ctx context.Context, listed []artifact.StateTag) ([]Held, error) {
+func (s *Store) locksOf(ctx context.Context, listed []format.StateTag) ([]Held, error) {
 	var held []Held
 	unreadable := false
 	for _, t := range listed {
@@ -60,7 +60,7 @@ func (s *Store) locksOf(ctx context.Context, listed []artifact.StateTag) ([]Held
 		}
 		still := lockTags(tags)
 		held = slices.DeleteFunc(held, func(h Held) bool {
-			return h.Unreadable && !slices.ContainsFunc(still, func(t artifact.StateTag) bool { return t.String() == h.Tag })
+			return h.Unreadable && !slices.ContainsFunc(still, func(t format.StateTag) bool { return t.String() == h.Tag })
 		})
 	}
 	return held, nil
@@ -79,24 +79,24 @@ func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
 
 // lockTags returns the claims without a tombstone, and the markers. Of the claims of
 // one id, which a lock has that moved from server to server, it is the oldest one.
-func lockTags(tags []string) []artifact.StateTag {
-	var list []artifact.StateTag
+func lockTags(tags []string) []format.StateTag {
+	var list []format.StateTag
 	ended := endings(tags)
 	for _, tag := range tags {
-		t, ok := artifact.ParseStateTag(tag)
-		if ok && (t.Kind == artifact.LockMarker || t.Kind == artifact.LockClaim && !ended[t]) {
+		t, ok := format.ParseStateTag(tag)
+		if ok && (t.Kind == format.LockMarker || t.Kind == format.LockClaim && !ended[t]) {
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b artifact.StateTag) int {
+	slices.SortFunc(list, func(a, b format.StateTag) int {
 		return cmp.Or(strings.Compare(a.Fragment, b.Fragment), cmp.Compare(a.N, b.N), strings.Compare(a.X, b.X))
 	})
 	known := map[[2]string]bool{}
-	return slices.DeleteFunc(list, func(t artifact.StateTag) bool {
-		if t.Kind != artifact.LockClaim {
+	return slices.DeleteFunc(list, func(t format.StateTag) bool {
+		if t.Kind != format.LockClaim {
 			return false
 		}
-		key := [2]string{t.Fragment, artifact.IDOfClaim(t.X)}
+		key := [2]string{t.Fragment, format.IDOfClaim(t.X)}
 		again := known[key]
 		known[key] = true
 		return again
@@ -104,18 +104,18 @@ func lockTags(tags []string) []artifact.StateTag {
 }
 
 // heldBy reads a claim or a marker; false if that is no lock.
-func (r *records) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, error) {
+func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, error) {
 	h := Held{Workspace: t.Fragment, Fence: t.N, Tag: t.String()}
 	l, err := r.fetchLock(ctx, h.Tag, "")
 	switch {
-	case errors.Is(err, oci.ErrNotFound) && t.Kind == artifact.LockMarker:
+	case errors.Is(err, oci.ErrNotFound) && t.Kind == format.LockMarker:
 		return h, false, nil // a marker that cannot be read locks nothing
 	case errors.Is(err, oci.ErrNotFound):
 		h.Workspace, h.Info, h.Unreadable = r.workspaceOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
 		return h, true, nil
 	case err != nil:
 		return h, false, err
-	case t.Kind == artifact.LockMarker && (l.Nonce != "" || l.Kind == artifact.KindUnlocked || l.Info.ID == ""):
+	case t.Kind == format.LockMarker && (l.Nonce != "" || l.Kind == format.KindUnlocked || l.Info.ID == ""):
 		return h, false, nil // says what a claim says
 	}
 	if l.Workspace != "" {
@@ -132,12 +132,12 @@ func (r *records) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, 
 }
 
 // endings returns the claims that have a tombstone.
-func endings(tags []string) map[artifact.StateTag]bool {
-	ended := map[artifact.StateTag]bool{}
+func endings(tags []string) map[format.StateTag]bool {
+	ended := map[format.StateTag]bool{}
 	for _, tag := range tags {
-		t, ok := artifact.ParseStateTag(tag)
-		if ok && (t.Kind == artifact.LockTombstone || t.Kind == artifact.ForceTombstone) {
-			t.Kind = artifact.LockClaim
+		t, ok := format.ParseStateTag(tag)
+		if ok && (t.Kind == format.LockTombstone || t.Kind == format.ForceTombstone) {
+			t.Kind = format.LockClaim
 			ended[t] = true
 		}
 	}

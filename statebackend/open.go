@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // vault turns states into what a repository keeps and back: compressed, sealed
@@ -20,7 +20,7 @@ type vault struct{ records }
 
 // read returns the state of a manifest; head is the current version, 0 if not
 // known. The bytes do not count for the budget after it has returned.
-func (s *vault) read(ctx context.Context, m artifact.StateManifest, head int64) ([]byte, Version, error) {
+func (s *vault) read(ctx context.Context, m format.StateManifest, head int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.view(ctx, m, head, func(b []byte, _ Version) error {
 		state = b
@@ -32,7 +32,7 @@ func (s *vault) read(ctx context.Context, m artifact.StateManifest, head int64) 
 // view passes the state of a manifest to use. Everything in a manifest is the
 // word of whoever may write to the registry. With a Sealer only bytes count that
 // were sealed for the place they are read from, or that OpenTofu encrypted.
-func (s *vault) view(ctx context.Context, m artifact.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
+func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
 	v := newVersion(m)
 	v.Current = m.N == head
 	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
@@ -56,12 +56,12 @@ func (s *vault) view(ctx context.Context, m artifact.StateManifest, head int64, 
 }
 
 // sealed tells whether a manifest says that its layer is sealed.
-func sealed(m artifact.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
+func sealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
 // checkPlace compares what a sealed version says about its origin with where it
 // was found. That it says the truth is seen when it is opened, for the origin
 // is part of the associated data.
-func (s *vault) checkPlace(ctx context.Context, m artifact.StateManifest) error {
+func (s *vault) checkPlace(ctx context.Context, m format.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -84,7 +84,7 @@ func (s *vault) checkPlace(ctx context.Context, m artifact.StateManifest) error 
 // checkBelow makes sure that no version below one of the primary's was written
 // here: a failover begins with one of this repository's, and from then on the
 // primary's count no more.
-func (s *vault) checkBelow(ctx context.Context, m artifact.StateManifest) error {
+func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *vault) checkBelow(ctx context.Context, m artifact.StateManifest) error 
 
 // checkContent judges what was read: in clear, it counts only if OpenTofu
 // encrypted it; no bytes mean no state, and nothing else does.
-func (s *vault) checkContent(m artifact.StateManifest, state []byte) error {
+func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -126,18 +126,18 @@ func (s *vault) checkContent(m artifact.StateManifest, state []byte) error {
 	return nil
 }
 
-func (s *vault) unsealed(m artifact.StateManifest, what string, r Remedy) error {
+func (s *vault) unsealed(m format.StateManifest, what string, r Remedy) error {
 	r.Repository, r.Workspace = s.repo.String(), m.Workspace
 	return &RemediedError{r, fmt.Errorf("version %d of workspace %q in %s %s: %w", m.N, m.Workspace, s.repo, what, ErrUnsealed)}
 }
 
-func (s *vault) misplaced(m artifact.StateManifest, kind RemedyKind, cause string) error {
+func (s *vault) misplaced(m format.StateManifest, kind RemedyKind, cause string) error {
 	o := m.Origin
 	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
 // closed is about a version that is sealed, while no key is configured.
-func (s *vault) closed(m artifact.StateManifest, err error) error {
+func (s *vault) closed(m format.StateManifest, err error) error {
 	r := Remedy{Kind: RemedyKey, Workspace: m.Workspace, Version: m.N}
 	if s.repo != nil { // Decode needs none
 		r.Repository = s.repo.String()
@@ -149,7 +149,7 @@ func (s *vault) closed(m artifact.StateManifest, err error) error {
 // a registry: for files that were copied out of one. It opens what was sealed
 // for any place, and no bytes for a version without state.
 func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
-	sm, err := artifact.ParseState(m)
+	sm, err := format.ParseState(m)
 	if err != nil {
 		return nil, Version{}, err
 	}
@@ -165,9 +165,9 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 
 // store encodes a state for the place that m names, fills the rest of m and
 // returns the blob to push; false if there is none.
-func (s *vault) store(ctx context.Context, state []byte, m *artifact.StateManifest) (oci.Blob, bool, error) {
+func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
 	m.Layer, m.Envelope, m.SHA256 = oci.Descriptor{}, nil, ""
-	m.Origin = artifact.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
+	m.Origin = format.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	if m.Empty && s.o.Sealer == nil {
 		return oci.Blob{}, false, nil
 	}
@@ -175,7 +175,7 @@ func (s *vault) store(ctx context.Context, state []byte, m *artifact.StateManife
 	if err != nil {
 		return oci.Blob{}, false, err
 	}
-	blob := artifact.StateLayer(e.encoding, e.bytes)
+	blob := format.StateLayer(e.encoding, e.bytes)
 	m.Layer, m.Envelope, m.SHA256 = blob.Descriptor, e.envelope, blob.Digest.Encoded()
 	return blob, true, nil
 }
@@ -187,7 +187,7 @@ func (x *session) seal(ctx context.Context, req request) error {
 	if x.sealed.Bytes != nil {
 		return nil
 	}
-	head := artifact.StateManifest{Workspace: x.workspace, Empty: true}
+	head := format.StateManifest{Workspace: x.workspace, Empty: true}
 	var err error
 	switch {
 	case req.head > 0:
@@ -201,18 +201,18 @@ func (x *session) seal(ctx context.Context, req request) error {
 	m := head
 	m.Parent, m.ParentN = head.Manifest.Digest.String(), head.N
 	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
-	m.Created, m.Tool, m.Who, m.Operation = x.s.o.Now(), x.s.o.Tool, x.info.Who, artifact.OperationTakeover
+	m.Created, m.Tool, m.Who, m.Operation = x.s.o.Now(), x.s.o.Tool, x.info.Who, format.OperationTakeover
 	if err := x.renew(ctx, head, &m); err != nil {
 		return fmt.Errorf("sealing version %d under another number: %w", req.head, definiteRead(err))
 	}
-	x.sealed, err = artifact.NewStateManifest(m)
+	x.sealed, err = format.NewStateManifest(m)
 	return err
 }
 
 // renew stores the content of head for the place of m. Without keys the bytes
 // stay as they are, and so they do for who reads what is not sealed: it must
 // not come out sealed.
-func (x *session) renew(ctx context.Context, head artifact.StateManifest, m *artifact.StateManifest) error {
+func (x *session) renew(ctx context.Context, head format.StateManifest, m *format.StateManifest) error {
 	s := x.s
 	if s.o.Sealer == nil {
 		if sealed(head) {
@@ -241,7 +241,7 @@ func (x *session) renew(ctx context.Context, head artifact.StateManifest, m *art
 }
 
 // keep stores state for the place of m.
-func (x *session) keep(ctx context.Context, state []byte, m *artifact.StateManifest) error {
+func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifest) error {
 	h := readHead(state)
 	m.Lineage, m.Serial = h.lineage, h.serial
 	blob, ok, err := x.s.store(ctx, state, m)

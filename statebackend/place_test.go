@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // sealedStore opens a repository with keys.
@@ -50,13 +50,13 @@ func mustStore(t *testing.T, s *statebackend.Store, ws string, states ...[]byte)
 }
 
 // forge puts the manifest under one tag under others, after change.
-func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.Store, change func(*artifact.StateManifest), tags ...string) {
+func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.Store, change func(*format.StateManifest), tags ...string) {
 	t.Helper()
 	m, err := from.Repo().Fetch(t.Context(), tag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sm, err := artifact.ParseState(m)
+	sm, err := format.ParseState(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.
 			t.Fatal(err)
 		}
 	}
-	if m, err = artifact.NewStateManifest(sm); err != nil {
+	if m, err = format.NewStateManifest(sm); err != nil {
 		t.Fatal(err)
 	}
 	for _, tag := range tags {
@@ -100,21 +100,21 @@ func TestSealedStateStaysInItsPlace(t *testing.T) {
 		name  string
 		from  *statebackend.Store // nil: the repository itself
 		tag   string
-		forge func(*artifact.StateManifest)
+		forge func(*format.StateManifest)
 	}{
-		{"an older version under a new number", nil, "state-prod-v1", func(m *artifact.StateManifest) { m.N = 3 }},
-		{"an older version that claims the number", nil, "state-prod-v1", func(m *artifact.StateManifest) { m.N, m.Origin.Version = 3, 3 }},
-		{"another workspace's", nil, "state-dev-v3", func(m *artifact.StateManifest) { m.Workspace = "prod" }},
-		{"another workspace's that claims to be ours", nil, "state-dev-v3", func(m *artifact.StateManifest) { m.Workspace, m.Origin.Workspace = "prod", "prod" }},
-		{"another repository's", other, "state-prod-v3", func(*artifact.StateManifest) {}},
-		{"another repository's that claims to be ours", other, "state-prod-v3", func(m *artifact.StateManifest) { m.Origin.Repository = "infra/r" }},
-		{"one in clear", plain, "state-prod-v3", func(*artifact.StateManifest) {}},
-		{"one in clear that says that it is sealed", plain, "state-prod-v3", func(m *artifact.StateManifest) {
+		{"an older version under a new number", nil, "state-prod-v1", func(m *format.StateManifest) { m.N = 3 }},
+		{"an older version that claims the number", nil, "state-prod-v1", func(m *format.StateManifest) { m.N, m.Origin.Version = 3, 3 }},
+		{"another workspace's", nil, "state-dev-v3", func(m *format.StateManifest) { m.Workspace = "prod" }},
+		{"another workspace's that claims to be ours", nil, "state-dev-v3", func(m *format.StateManifest) { m.Workspace, m.Origin.Workspace = "prod", "prod" }},
+		{"another repository's", other, "state-prod-v3", func(*format.StateManifest) {}},
+		{"another repository's that claims to be ours", other, "state-prod-v3", func(m *format.StateManifest) { m.Origin.Repository = "infra/r" }},
+		{"one in clear", plain, "state-prod-v3", func(*format.StateManifest) {}},
+		{"one in clear that says that it is sealed", plain, "state-prod-v3", func(m *format.StateManifest) {
 			m.Envelope = map[string]string{"vnd.okara.state.envelope": "1", "vnd.okara.state.envelope.wraps": "[]"}
 			m.Layer.MediaType += "+encrypted"
 		}},
-		{"no state, in clear", deleted, "state-prod-v1", func(m *artifact.StateManifest) { m.N = 3 }},
-		{"no state, said of a sealed one", nil, "state-prod-v2", func(m *artifact.StateManifest) { m.N, m.Empty, m.Deleted = 3, true, true }},
+		{"no state, in clear", deleted, "state-prod-v1", func(m *format.StateManifest) { m.N = 3 }},
+		{"no state, said of a sealed one", nil, "state-prod-v2", func(m *format.StateManifest) { m.N, m.Empty, m.Deleted = 3, true, true }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			name := fmt.Sprintf("infra/r%d", i)
@@ -125,7 +125,7 @@ func TestSealedStateStaysInItsPlace(t *testing.T) {
 			if from == nil {
 				from = s
 			}
-			forge(t, from, tc.tag, s, func(m *artifact.StateManifest) {
+			forge(t, from, tc.tag, s, func(m *format.StateManifest) {
 				tc.forge(m)
 				if m.Origin.Repository == "infra/r" {
 					m.Origin.Repository = name
@@ -181,7 +181,7 @@ func TestTakeOverSealsAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sm, err := artifact.ParseState(m); err != nil || sm.Origin.Version != v.N || sm.Origin.Repository != "infra/state" {
+	if sm, err := format.ParseState(m); err != nil || sm.Origin.Version != v.N || sm.Origin.Repository != "infra/state" {
 		t.Errorf("origin %+v, %v", sm.Origin, err)
 	}
 	if err := l.Delete(t.Context()); err != nil {

@@ -7,7 +7,7 @@ import (
 	"errors"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // movable names the tags that a rule of a registry must let move, and those that it
@@ -17,7 +17,7 @@ const movable = "the rule that keeps tags from moving must exempt state-*, locke
 // pointed reads the current state by state-W. Whether that tag follows what is
 // written is known from the verdict on the registry only. Without one the versions
 // are listed too, and the newest is read; where the tag cannot move, they alone are.
-func (s *Store) pointed(ctx context.Context, l line) (artifact.StateManifest, error) {
+func (s *Store) pointed(ctx context.Context, l line) (format.StateManifest, error) {
 	if s.o.StrictReads || s.findings.stuck() {
 		return s.listed(ctx, l)
 	}
@@ -25,7 +25,7 @@ func (s *Store) pointed(ctx context.Context, l line) (artifact.StateManifest, er
 	if errors.Is(err, oci.ErrNotFound) { // its writer may have died in between
 		return s.listed(ctx, l)
 	}
-	if err != nil || s.findings.pointerIs() == artifact.PointerMoves {
+	if err != nil || s.findings.pointerIs() == format.PointerMoves {
 		return m, err
 	}
 	behind, err := s.behind(ctx, l, m)
@@ -43,7 +43,7 @@ func (s *Store) pointed(ctx context.Context, l line) (artifact.StateManifest, er
 // behind reports whether there is a version above what state-W names, and learns from
 // the verdict on the registry, if there is one. A version that is being written is
 // given a moment.
-func (s *Store) behind(ctx context.Context, l line, m artifact.StateManifest) (bool, error) {
+func (s *Store) behind(ctx context.Context, l line, m format.StateManifest) (bool, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return false, err
@@ -74,7 +74,7 @@ func (s *Store) left(ctx context.Context, l line, n int64, cause error) {
 			"repository", s.repo.String(), "version", n, "error", cause)
 		return
 	}
-	if !s.findings.learnPointer(artifact.PointerStuck) {
+	if !s.findings.learnPointer(format.PointerStuck) {
 		return // it was said
 	}
 	s.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointer()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
@@ -93,13 +93,13 @@ func (s *Store) recordStuck(ctx context.Context) error {
 		v.Host, v.Checked, v.Tool = s.repo.Host(), s.o.Now().UTC(), s.o.Tool
 	case err != nil:
 		return err
-	case v.Pointer == artifact.PointerStuck:
+	case v.Pointer == format.PointerStuck:
 		return nil
 	}
-	v.Pointer = artifact.PointerStuck
+	v.Pointer = format.PointerStuck
 	if err := s.RecordVerdict(ctx, v); err != nil {
 		return err
 	}
-	s.findings.learnPointer(artifact.PointerStuck)
+	s.findings.learnPointer(format.PointerStuck)
 	return nil
 }

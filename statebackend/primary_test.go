@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // A replica of sealed states is read by who names the original, until a
@@ -61,7 +61,7 @@ func TestPrimary(t *testing.T) {
 	}
 	mustUnlock(t, l)
 	tag := fmt.Sprintf("state-prod-v%d", first+2)
-	forge(t, src, tag, plain, func(*artifact.StateManifest) {}, tag, "state-prod")
+	forge(t, src, tag, plain, func(*format.StateManifest) {}, tag, "state-prod")
 	for _, strict := range []bool{false, true} {
 		s := sealedStore(t, host, "dr/state", statebackend.Options{Primary: "infra/state", StrictReads: strict})
 		if got, _, err := s.Get(t.Context(), "prod"); !errors.Is(err, statebackend.ErrUnsealed) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // forkAge is how long versions beside the line of the head are kept: they hold
@@ -123,7 +123,7 @@ func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int
 
 // kept are the versions of a copy that are its own.
 func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
-	if !slices.Contains(tags, artifact.TagReplica) {
+	if !slices.Contains(tags, format.TagReplica) {
 		return nil, nil
 	}
 	mark, err := p.replica(ctx)
@@ -204,17 +204,17 @@ func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor)
 func foreign(tags []string) (list []string) {
 	versioned := map[string]bool{}
 	for _, tag := range tags {
-		if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered {
+		if t, ok := format.ParseStateTag(tag); ok && t.Kind == format.StateNumbered {
 			versioned[t.Fragment] = true
 		}
 	}
 	for _, tag := range tags {
-		t, ok := artifact.ParseStateTag(tag)
-		_, record := artifact.ParseWorkspaceTag(tag)
+		t, ok := format.ParseStateTag(tag)
+		_, record := format.ParseWorkspaceTag(tag)
 		switch {
-		case ok && t.Fragment == artifact.ProbeFragment:
-		case ok && (t.Kind != artifact.StatePointer || versioned[t.Fragment]):
-		case artifact.IsVerdictTag(tag), tag == artifact.TagReplica, record:
+		case ok && t.Fragment == format.ProbeFragment:
+		case ok && (t.Kind != format.StatePointer || versioned[t.Fragment]):
+		case format.IsVerdictTag(tag), tag == format.TagReplica, record:
 		default:
 			list = append(list, tag)
 		}

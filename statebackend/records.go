@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // records reads what a repository holds under the tags of states and locks,
@@ -41,16 +41,16 @@ func (r *records) tags(ctx context.Context) ([]string, error) {
 
 // fetchState reads a state manifest and checks that it is of that workspace:
 // names may collide on registries that fold case.
-func (r *records) fetchState(ctx context.Context, tag, workspace string) (artifact.StateManifest, error) {
+func (r *records) fetchState(ctx context.Context, tag, workspace string) (format.StateManifest, error) {
 	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
-		return artifact.StateManifest{}, err
+		return format.StateManifest{}, err
 	}
-	sm, err := artifact.ParseState(m)
+	sm, err := format.ParseState(m)
 	if err != nil {
 		return sm, fmt.Errorf("tag %s of %s: %w", tag, r.repo, err)
 	}
-	if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered && sm.N != t.N {
+	if t, ok := format.ParseStateTag(tag); ok && t.Kind == format.StateNumbered && sm.N != t.N {
 		return sm, fmt.Errorf("tag %s of %s holds version %d: %w", tag, r.repo, sm.N, oci.ErrCorrupt)
 	}
 	if sm.Workspace != "" && sm.Workspace != workspace {
@@ -60,12 +60,12 @@ func (r *records) fetchState(ctx context.Context, tag, workspace string) (artifa
 	return sm, nil
 }
 
-func (r *records) fetchLock(ctx context.Context, tag, workspace string) (artifact.LockManifest, error) {
+func (r *records) fetchLock(ctx context.Context, tag, workspace string) (format.LockManifest, error) {
 	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
-		return artifact.LockManifest{}, err
+		return format.LockManifest{}, err
 	}
-	l, err := artifact.ParseLock(m)
+	l, err := format.ParseLock(m)
 	if err != nil {
 		return l, fmt.Errorf("tag %s of %s: %w", tag, r.repo, err)
 	}
@@ -82,14 +82,14 @@ func (r *records) noState(workspace string) error {
 // workspaceOf returns the workspace of a fragment, as its state tells it: most names
 // are their own fragment, and the others cannot be read off it.
 func (r *records) workspaceOf(ctx context.Context, fragment string) string {
-	if artifact.StateFragment(fragment) == fragment {
+	if format.StateFragment(fragment) == fragment {
 		return fragment
 	}
-	m, err := r.repo.Fetch(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: fragment}.String())
+	m, err := r.repo.Fetch(ctx, format.StateTag{Kind: format.StatePointer, Fragment: fragment}.String())
 	if err != nil {
 		return fragment
 	}
-	if sm, err := artifact.ParseState(m); err == nil && artifact.StateFragment(sm.Workspace) == fragment {
+	if sm, err := format.ParseState(m); err == nil && format.StateFragment(sm.Workspace) == fragment {
 		return sm.Workspace
 	}
 	return fragment
@@ -121,11 +121,11 @@ const (
 // version can be listed before it can be read, since distribution makes the
 // folder of a tag first and its link last, and one that was listed may be pruned
 // by now: neither is a ghost yet, so it is listed anew.
-func (r *records) listed(ctx context.Context, l line) (artifact.StateManifest, error) {
+func (r *records) listed(ctx context.Context, l line) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
 		if err != nil {
-			return artifact.StateManifest{}, err
+			return format.StateManifest{}, err
 		}
 		m, err := r.newest(ctx, l, newView(tags, l.fragment))
 		if _, gone := errors.AsType[*unreadableError](err); !gone || again == listedAgain {
@@ -139,7 +139,7 @@ func (r *records) listed(ctx context.Context, l line) (artifact.StateManifest, e
 
 // newest reads the manifest of the highest version in v, or what a tool
 // without versions wrote.
-func (r *records) newest(ctx context.Context, l line, v view) (artifact.StateManifest, error) {
+func (r *records) newest(ctx context.Context, l line, v view) (format.StateManifest, error) {
 	switch {
 	case v.newest > 0:
 		m, err := r.fetchState(ctx, l.numbered(v.newest), l.workspace)
@@ -148,11 +148,11 @@ func (r *records) newest(ctx context.Context, l line, v view) (artifact.StateMan
 		m, err := r.fetchState(ctx, l.pointer(), l.workspace)
 		return m, unreadable(err)
 	}
-	old := artifact.OldStateFragment(l.workspace)
+	old := format.OldStateFragment(l.workspace)
 	if l.fragment != l.workspace {
-		return r.fetchState(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: old}.String(), l.workspace)
+		return r.fetchState(ctx, format.StateTag{Kind: format.StatePointer, Fragment: old}.String(), l.workspace)
 	}
-	return artifact.StateManifest{}, r.noState(l.workspace)
+	return format.StateManifest{}, r.noState(l.workspace)
 }
 
 // unreadableVersion tells a version that is listed and not found from no state.
@@ -184,16 +184,16 @@ func (e *unreadableError) Unwrap() error { return oci.ErrCorrupt }
 // line is a workspace: the names of its tags.
 type line struct{ workspace, fragment string }
 
-func lineOf(workspace string) line { return line{workspace, artifact.StateFragment(workspace)} }
+func lineOf(workspace string) line { return line{workspace, format.StateFragment(workspace)} }
 
 func (l line) pointer() string {
-	return artifact.StateTag{Kind: artifact.StatePointer, Fragment: l.fragment}.String()
+	return format.StateTag{Kind: format.StatePointer, Fragment: l.fragment}.String()
 }
 
 func (l line) numbered(n int64) string {
-	return artifact.StateTag{Kind: artifact.StateNumbered, Fragment: l.fragment, N: n}.String()
+	return format.StateTag{Kind: format.StateNumbered, Fragment: l.fragment, N: n}.String()
 }
 
 func (l line) claimTag(c claimID) string {
-	return artifact.StateTag{Kind: artifact.LockClaim, Fragment: l.fragment, N: c.fence, X: c.x}.String()
+	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.fence, X: c.x}.String()
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Rekey opens version n of the workspace and seals the same content anew, in its
@@ -51,7 +51,7 @@ func (l *Lock) rekey(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	next, err := artifact.NewStateManifest(m)
+	next, err := format.NewStateManifest(m)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 package statebackend
 
 import (
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // ability is what is known of a registry.
@@ -170,9 +170,9 @@ func (e *releaser) tombstone() request {
 
 func (e *releaser) bury() request {
 	e.phase = releaseBuried
-	req := request{op: opPutTombstone, claim: e.claim, reason: artifact.ReasonReleased}
+	req := request{op: opPutTombstone, claim: e.claim, reason: format.ReasonReleased}
 	if e.forced && !e.rules.cleanAlways {
-		req.forced, req.reason = true, artifact.ReasonUncertain
+		req.forced, req.reason = true, format.ReasonUncertain
 	}
 	return req
 }

@@ -10,19 +10,19 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Replica returns the mark that makes this repository a copy of another one;
 // oci.ErrNotFound if it is none.
-func (s *Store) Replica(ctx context.Context) (artifact.ReplicaMark, error) { return s.replica(ctx) }
+func (s *Store) Replica(ctx context.Context) (format.ReplicaMark, error) { return s.replica(ctx) }
 
-func (r *records) replica(ctx context.Context) (artifact.ReplicaMark, error) {
-	m, err := r.repo.Fetch(ctx, artifact.TagReplica)
+func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
+	m, err := r.repo.Fetch(ctx, format.TagReplica)
 	if err != nil {
-		return artifact.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", r.repo, err)
+		return format.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", r.repo, err)
 	}
-	return artifact.ParseReplicaMark(m)
+	return format.ParseReplicaMark(m)
 }
 
 // Replicate copies the versions of a workspace that dst lacks, in order, and
@@ -271,7 +271,7 @@ func (c copier) copyVersion(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	sm, err := artifact.ParseState(m)
+	sm, err := format.ParseState(m)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 			return err
 		}
 	}
-	sealed, err := artifact.NewStateManifest(m)
+	sealed, err := format.NewStateManifest(m)
 	if err != nil {
 		return err
 	}
@@ -331,8 +331,8 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 }
 
 // mark marks dst on the first run and checks the mark on later ones.
-func (c copier) mark(ctx context.Context, tags []string) (artifact.ReplicaMark, error) {
-	if slices.Contains(tags, artifact.TagReplica) {
+func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, error) {
+	if slices.Contains(tags, format.TagReplica) {
 		mark, err := c.dst.Replica(ctx)
 		switch {
 		case err != nil:
@@ -345,13 +345,13 @@ func (c copier) mark(ctx context.Context, tags []string) (artifact.ReplicaMark, 
 		return mark, nil
 	}
 	if slices.ContainsFunc(tags, func(tag string) bool {
-		_, state := artifact.ParseStateTag(tag)
-		_, record := artifact.ParseWorkspaceTag(tag)
+		_, state := format.ParseStateTag(tag)
+		_, record := format.ParseWorkspaceTag(tag)
 		return state || record
 	}) {
-		return artifact.ReplicaMark{}, c.adoptable(fmt.Errorf("it has states of its own: %w", ErrReplica))
+		return format.ReplicaMark{}, c.adoptable(fmt.Errorf("it has states of its own: %w", ErrReplica))
 	}
-	mark := artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()}
+	mark := format.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()}
 	return mark, c.dst.putReplicaMark(ctx, mark)
 }
 
@@ -360,22 +360,22 @@ func (c copier) adoptable(err error) error {
 	return &RemediedError{Remedy{Kind: RemedyAdopt, Repository: c.src.repo.String(), Copy: c.dst.repo.String(), Workspace: c.workspace}, err}
 }
 
-func (c copier) elsewhere(mark artifact.ReplicaMark) error {
+func (c copier) elsewhere(mark format.ReplicaMark) error {
 	return &RemediedError{
 		Remedy{Kind: RemedyPromote, Repository: c.dst.repo.String()},
 		fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica),
 	}
 }
 
-func (r *records) putReplicaMark(ctx context.Context, mark artifact.ReplicaMark) error {
-	m, err := artifact.NewReplicaMark(mark)
+func (r *records) putReplicaMark(ctx context.Context, mark format.ReplicaMark) error {
+	m, err := format.NewReplicaMark(mark)
 	if err != nil {
 		return err
 	}
 	if _, err := r.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return err
 	}
-	return r.repo.PutTag(ctx, artifact.TagReplica, m)
+	return r.repo.PutTag(ctx, format.TagReplica, m)
 }
 
 // promote makes a replica a repository of its own, before a takeover. The tag
@@ -397,7 +397,7 @@ func (r *records) promote(ctx context.Context) error {
 
 // checkReplica refuses writes to a replica. Only a takeover ends its being one.
 func (r *records) checkReplica(ctx context.Context, tags []string) error {
-	if !slices.Contains(tags, artifact.TagReplica) {
+	if !slices.Contains(tags, format.TagReplica) {
 		return nil
 	}
 	mark, err := r.replica(ctx)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Resume returns the lock that an earlier request of the same client took under this
@@ -53,7 +53,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 // over is the view in which nothing is live of an id.
 func (v view) over(id string) view {
 	for _, c := range v.live() {
-		if artifact.ClaimOf(c.x, id) {
+		if format.ClaimOf(c.x, id) {
 			v = v.with(c, endedClean)
 		}
 	}

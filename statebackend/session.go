@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // machine is one of acquirer, saver and releaser.
@@ -39,7 +39,7 @@ type session struct {
 	claims  map[claimID]oci.Manifest              // own claims, as written
 	claimed moment                                // before the last of them was sent
 	undated bool                                  // it does not say when
-	foreign artifact.LockManifest                 // the marker an older tool wrote
+	foreign format.LockManifest                   // the marker an older tool wrote
 	sealed  oci.Manifest                          // the seal, as written
 	head    oci.Manifest                          // the version to write
 	blobs   []oci.Blob                            // what head needs, pushed again if the registry lost it
@@ -175,7 +175,7 @@ const maxNumber = 1_000_000_000_000 - 2*jump
 // more would no longer sort above it, or not fit.
 func (x *session) checkNumbers(tags []string) error {
 	for _, tag := range tags {
-		if t, ok := artifact.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
+		if t, ok := format.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
 			return fmt.Errorf("tag %s of %s has a number that no okara wrote, and no room for the next: %w\nhint: find out who wrote it, and remove the tag", tag, x.s.repo, oci.ErrCorrupt)
 		}
 	}
@@ -194,7 +194,7 @@ const (
 // checkCopy refuses to lock a replica, or makes it one no more if the lock is
 // to be taken whoever holds it.
 func (x *session) checkCopy(ctx context.Context, tags []string) error {
-	if x.copy != copyUnknown || !slices.Contains(tags, artifact.TagReplica) {
+	if x.copy != copyUnknown || !slices.Contains(tags, format.TagReplica) {
 		return nil // one that is not marked may be until the next list
 	}
 	x.copy = copyNone
@@ -208,8 +208,8 @@ func (x *session) checkCopy(ctx context.Context, tags []string) error {
 
 func (x *session) write(ctx context.Context, req request) error {
 	repo := x.s.repo
-	tag := func(k artifact.StateTagKind) string {
-		return artifact.StateTag{Kind: k, Fragment: x.fragment, N: req.claim.fence, X: req.claim.x}.String()
+	tag := func(k format.StateTagKind) string {
+		return format.StateTag{Kind: k, Fragment: x.fragment, N: req.claim.fence, X: req.claim.x}.String()
 	}
 	switch req.op {
 	case opPutClaim:
@@ -224,11 +224,11 @@ func (x *session) write(ctx context.Context, req request) error {
 			x.fresh, x.first = false, true
 		}
 		x.claimed = x.s.moment()
-		return x.put(ctx, tag(artifact.LockClaim), m)
+		return x.put(ctx, tag(format.LockClaim), m)
 	case opPutTombstone:
-		kind := artifact.LockTombstone
+		kind := format.LockTombstone
 		if req.forced {
-			kind = artifact.ForceTombstone
+			kind = format.ForceTombstone
 		}
 		m, err := x.tombstone(req)
 		if err != nil {
@@ -245,15 +245,15 @@ func (x *session) write(ctx context.Context, req request) error {
 		}
 		return x.put(ctx, x.numbered(req.n), x.sealed)
 	case opPutMarker:
-		return x.put(ctx, tag(artifact.LockMarker), x.claims[req.claim])
+		return x.put(ctx, tag(format.LockMarker), x.claims[req.claim])
 	case opPutUnlocked:
-		return x.putUnlocked(ctx, tag(artifact.LockMarker), tag(artifact.UnlockMarker))
+		return x.putUnlocked(ctx, tag(format.LockMarker), tag(format.UnlockMarker))
 	case opDelete:
 		return repo.Delete(ctx, x.claims[req.claim].Descriptor)
 	case opUntagMarker:
-		return repo.Untag(ctx, tag(artifact.LockMarker))
+		return repo.Untag(ctx, tag(format.LockMarker))
 	case opUntagClaim:
-		return repo.Untag(ctx, tag(artifact.LockClaim))
+		return repo.Untag(ctx, tag(format.LockClaim))
 	case opPutVersion:
 		return x.putOnce(ctx, x.numbered(req.n), x.head)
 	case opPutPointer:
@@ -315,8 +315,8 @@ func (x *session) claim(c, root claimID) (oci.Manifest, error) {
 		info = say(x.claimTag(c), info)
 		info.ID = x.info.ID
 	}
-	m, err := artifact.NewLockManifest(artifact.LockManifest{
-		Kind: artifact.KindClaim, Workspace: x.workspace, Info: info, Fence: c.fence, Nonce: c.x,
+	m, err := format.NewLockManifest(format.LockManifest{
+		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.fence, Nonce: c.x,
 		Beat: x.beatTime(), TTL: x.s.o.LockTTL, Root: x.rootTag(root),
 	})
 	if err == nil {
@@ -334,9 +334,9 @@ func (x *session) rootTag(root claimID) string {
 }
 
 // rootOf is the claim that another one joined, if it says so.
-func (x *session) rootOf(l artifact.LockManifest) (root claimID, joined bool) {
-	t, ok := artifact.ParseStateTag(l.Root)
-	if !ok || t.Kind != artifact.LockClaim || t.Fragment != x.fragment {
+func (x *session) rootOf(l format.LockManifest) (root claimID, joined bool) {
+	t, ok := format.ParseStateTag(l.Root)
+	if !ok || t.Kind != format.LockClaim || t.Fragment != x.fragment {
 		return claimID{}, false
 	}
 	return claimID{fence: t.N, x: t.X}, true
@@ -350,7 +350,7 @@ func (x *session) readClaim(ctx context.Context, c claimID) (joined bool, err er
 		return false, err
 	}
 	id := x.info.ID
-	if l.Info.ID == artifact.ShownID(id) {
+	if l.Info.ID == format.ShownID(id) {
 		x.info = l.Info
 		x.info.ID = id
 	}
@@ -367,8 +367,8 @@ func (x *session) beatTime() time.Time {
 }
 
 func (x *session) tombstone(req request) (oci.Manifest, error) {
-	return artifact.NewLockManifest(artifact.LockManifest{
-		Kind: artifact.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
+	return format.NewLockManifest(format.LockManifest{
+		Kind: format.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
 		Reason: req.reason, Who: x.info.Who, Created: x.s.o.Now(),
 	})
 }
@@ -376,7 +376,7 @@ func (x *session) tombstone(req request) (oci.Manifest, error) {
 // putUnlocked turns the marker for people and older tools; unlocked-W is
 // written only if it is not there yet.
 func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) error {
-	m, err := artifact.NewLockManifest(artifact.LockManifest{Kind: artifact.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
+	m, err := format.NewLockManifest(format.LockManifest{Kind: format.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
 	if err != nil {
 		return err
 	}
@@ -389,15 +389,15 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 // readMarker tells whether locked-W is an older tool's lock. Where such a tool
 // cannot delete it, it unlocks by making it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (owner, error) {
-	l, err := x.s.fetchLock(ctx, artifact.StateTag{Kind: artifact.LockMarker, Fragment: x.fragment}.String(), x.workspace)
+	l, err := x.s.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)
 	if err != nil {
 		return ownerNobody, err
 	}
-	if l.Nonce != "" || l.Kind == artifact.KindUnlocked {
+	if l.Nonce != "" || l.Kind == format.KindUnlocked {
 		return ownerOurs, nil
 	}
 	if x.seen.written {
-		d, err := x.s.repo.Resolve(ctx, artifact.StateTag{Kind: artifact.UnlockMarker, Fragment: x.fragment}.String())
+		d, err := x.s.repo.Resolve(ctx, format.StateTag{Kind: format.UnlockMarker, Fragment: x.fragment}.String())
 		if err == nil && d.Digest == l.Manifest.Digest {
 			return ownerOurs, nil
 		}

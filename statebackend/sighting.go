@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // A registry that dies, or runs out of space, while it writes a tag may list
@@ -39,7 +39,7 @@ type sighting struct {
 // registry runs backwards, appears or vanishes. What can be read begins anew
 // after a pause that is longer than the one between two beats: in it the
 // registry may have answered nobody, its holder included.
-func (g sighting) again(c claimID, l artifact.LockManifest, now, date time.Time) sighting {
+func (g sighting) again(c claimID, l format.LockManifest, now, date time.Time) sighting {
 	beat := l.Manifest.Digest.String()
 	anew := g.claim != c || g.beat != beat
 	if beat == "" {
@@ -66,7 +66,7 @@ func (g sighting) ghost() bool {
 // over: it is over by the registry's clock, which agrees with ours, and the same
 // beat was seen for two thirds of it by a clock that does not jump. The Date of a
 // registry may be hours wrong, or another node's; a holder that beats shows.
-func (g sighting) expired(l artifact.LockManifest, clock time.Time, r rules) bool {
+func (g sighting) expired(l format.LockManifest, clock time.Time, r rules) bool {
 	date := g.last
 	if date.IsZero() || l.Beat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
 		return false
@@ -89,11 +89,11 @@ const maxSightings = 64
 
 // missing notes a 404 for a claim that the list of that date shows.
 func (s *sightings) missing(workspace string, c claimID, date time.Time) sighting {
-	return s.read(workspace, c, artifact.LockManifest{}, date)
+	return s.read(workspace, c, format.LockManifest{}, date)
 }
 
 // read notes a claim that the list of that date shows, as it was read.
-func (s *sightings) read(workspace string, c claimID, l artifact.LockManifest, date time.Time) sighting {
+func (s *sightings) read(workspace string, c claimID, l format.LockManifest, date time.Time) sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := s.last[workspace]

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // The lock protocol is three small machines without input or output of their
@@ -41,11 +41,11 @@ const (
 type request struct {
 	op     op
 	claim  claimID
-	root   claimID             // opPutClaim: the claim by which its client won before; zero: none
-	n      int64               // version
-	head   int64               // opPutSeal: the version to copy, 0: none
-	forced bool                // opPutTombstone
-	reason artifact.LockReason // opPutTombstone
+	root   claimID           // opPutClaim: the claim by which its client won before; zero: none
+	n      int64             // version
+	head   int64             // opPutSeal: the version to copy, 0: none
+	forced bool              // opPutTombstone
+	reason format.LockReason // opPutTombstone
 	wait   pause
 }
 

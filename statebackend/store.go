@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Options configure a Store. The zero value works.
@@ -119,7 +119,7 @@ func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, V
 	l := lineOf(workspace)
 	look := s.pointed
 	if s.findings.trustsPointer(s.o.Now()) {
-		look = func(ctx context.Context, l line) (artifact.StateManifest, error) {
+		look = func(ctx context.Context, l line) (format.StateManifest, error) {
 			return s.fetchState(ctx, l.pointer(), l.workspace)
 		}
 	}
@@ -226,7 +226,7 @@ func (s *Store) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 
 // head reads the newest version of a workspace; it has no name if there is no state,
 // but a digest where something else is under its tag.
-func (s *Store) head(ctx context.Context, t artifact.StateTag) (Head, error) {
+func (s *Store) head(ctx context.Context, t format.StateTag) (Head, error) {
 	m, err := s.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // what cannot be read is no reason to hide it
 		return Head{s.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
@@ -234,7 +234,7 @@ func (s *Store) head(ctx context.Context, t artifact.StateTag) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	sm, err := artifact.ParseState(m)
+	sm, err := format.ParseState(m)
 	if err != nil {
 		return Head{"", Version{N: t.N, Digest: m.Digest.String()}}, nil // not ours, though its tag looks like it
 	}
@@ -254,24 +254,24 @@ func (s *Store) head(ctx context.Context, t artifact.StateTag) (Head, error) {
 // nameOf tells whether a workspace of that name has that tag fragment: names in
 // annotations are the word of whoever may write to the registry.
 func nameOf(fragment, workspace string) bool {
-	return workspace != "" && (fragment == artifact.StateFragment(workspace) || fragment == artifact.OldStateFragment(workspace))
+	return workspace != "" && (fragment == format.StateFragment(workspace) || fragment == format.OldStateFragment(workspace))
 }
 
 // newestTags returns for each workspace the tag of its highest version, or
 // state-W where a tool without versions wrote it.
-func newestTags(tags []string) []artifact.StateTag {
-	heads := map[string]artifact.StateTag{}
+func newestTags(tags []string) []format.StateTag {
+	heads := map[string]format.StateTag{}
 	for _, tag := range tags {
-		t, ok := artifact.ParseStateTag(tag)
-		state := t.Kind == artifact.StateNumbered || t.Kind == artifact.StatePointer
-		if !ok || !state || t.Fragment == artifact.ProbeFragment {
+		t, ok := format.ParseStateTag(tag)
+		state := t.Kind == format.StateNumbered || t.Kind == format.StatePointer
+		if !ok || !state || t.Fragment == format.ProbeFragment {
 			continue
 		}
 		if old, ok := heads[t.Fragment]; !ok || old.N < t.N {
 			heads[t.Fragment] = t
 		}
 	}
-	list := make([]artifact.StateTag, 0, len(heads))
+	list := make([]format.StateTag, 0, len(heads))
 	for _, t := range heads {
 		list = append(list, t)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func newStore(t testing.TB, host string, transport http.RoundTripper, o statebackend.Options) *statebackend.Store {
@@ -394,7 +394,7 @@ func TestSweep(t *testing.T) {
 			}
 			n := 0
 			for _, tag := range tags.Tags {
-				if st, ok := artifact.ParseStateTag(tag); ok && (st.Kind == artifact.LockClaim || st.Kind == artifact.ForceTombstone) {
+				if st, ok := format.ParseStateTag(tag); ok && (st.Kind == format.LockClaim || st.Kind == format.ForceTombstone) {
 					n++
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // What a stranger writes into a claim reaches neither the terminal nor the shell
@@ -39,7 +39,7 @@ func TestStrangersLock(t *testing.T) {
 	if _, err := l.Put(t.Context(), testState(1, 10)); !errors.Is(err, statebackend.ErrLockLost) {
 		t.Errorf("write after it: %v", err)
 	}
-	if _, err := s.Lock(t.Context(), "dev", statebackend.LockInfo{ID: "c", Info: strings.Repeat("x", artifact.MaxLockInfo)}); !errors.Is(err, oci.ErrTooLarge) {
+	if _, err := s.Lock(t.Context(), "dev", statebackend.LockInfo{ID: "c", Info: strings.Repeat("x", format.MaxLockInfo)}); !errors.Is(err, oci.ErrTooLarge) {
 		t.Errorf("large lock information: %v", err)
 	}
 }

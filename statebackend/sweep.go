@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 const (
@@ -50,15 +50,15 @@ func (l *Lock) sweep(ctx context.Context) {
 var errYoung = errors.New("too young")
 
 func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
-	t := artifact.StateTag{Kind: artifact.LockTombstone, Fragment: l.x.fragment, N: c.fence, X: c.x}
+	t := format.StateTag{Kind: format.LockTombstone, Fragment: l.x.fragment, N: c.fence, X: c.x}
 	if v.ended[c] == endedForced {
-		t.Kind = artifact.ForceTombstone
+		t.Kind = format.ForceTombstone
 	}
 	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		// A ghost, which a registry may drop when it starts again, and the claim
 		// would be live: made real now, removed when it is old enough.
-		return l.x.perform(ctx, request{op: opPutTombstone, claim: c, forced: v.ended[c] == endedForced, reason: artifact.ReasonUncertain}).err
+		return l.x.perform(ctx, request{op: opPutTombstone, claim: c, forced: v.ended[c] == endedForced, reason: format.ReasonUncertain}).err
 	}
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
 	}
 	if v.has(c) {
 		claim := t
-		claim.Kind = artifact.LockClaim
+		claim.Kind = format.LockClaim
 		if err := l.s.removeTag(ctx, claim.String()); err != nil {
 			return err
 		}

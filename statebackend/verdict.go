@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Values of artifact.Verdict's field Locking.
+// Values of format.Verdict's field Locking.
 const (
 	LockingExact   = "exact"   // a tag list shows a finished push
 	LockingSettle  = "settle"  // it does so after a moment
@@ -24,30 +24,30 @@ const (
 // Verdict reads what the last check of the registry found out. It is kept in
 // the repository and goes before what is known of the host; oci.ErrNotFound
 // without one.
-func (s *Store) Verdict(ctx context.Context) (artifact.Verdict, error) {
+func (s *Store) Verdict(ctx context.Context) (format.Verdict, error) {
 	l, err := s.List(ctx)
 	if err != nil {
-		return artifact.Verdict{}, err
+		return format.Verdict{}, err
 	}
 	return l.Verdict(ctx)
 }
 
 // Verdict is [Store.Verdict] by this list. Without one it asks for nothing.
-func (l *Listing) Verdict(ctx context.Context) (artifact.Verdict, error) {
+func (l *Listing) Verdict(ctx context.Context) (format.Verdict, error) {
 	return l.s.verdictIn(ctx, l.tags)
 }
 
 // verdictIn reads the newest verdict of a tag list.
-func (r *records) verdictIn(ctx context.Context, tags []string) (artifact.Verdict, error) {
-	tag := artifact.NewestVerdict(tags)
+func (r *records) verdictIn(ctx context.Context, tags []string) (format.Verdict, error) {
+	tag := format.NewestVerdict(tags)
 	if tag == "" {
-		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, oci.ErrNotFound)
+		return format.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, oci.ErrNotFound)
 	}
 	m, err := r.repo.Fetch(ctx, tag)
 	if err != nil {
-		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, err)
+		return format.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, err)
 	}
-	v, err := artifact.ParseVerdict(m)
+	v, err := format.ParseVerdict(m)
 	if err != nil {
 		return v, fmt.Errorf("verdict on %s: %w", r.repo, err)
 	}
@@ -56,8 +56,8 @@ func (r *records) verdictIn(ctx context.Context, tags []string) (artifact.Verdic
 
 // RecordVerdict keeps a verdict in the repository. Where the tag of an older one
 // cannot move, it gets a tag of its own, and so do all that follow.
-func (s *Store) RecordVerdict(ctx context.Context, v artifact.Verdict) error {
-	m, err := artifact.NewVerdict(v)
+func (s *Store) RecordVerdict(ctx context.Context, v format.Verdict) error {
+	m, err := format.NewVerdict(v)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (s *Store) RecordVerdict(ctx context.Context, v artifact.Verdict) error {
 	if err != nil && !errors.Is(err, ErrUnsafe) { // from a cache, as the verdict may say
 		return err
 	}
-	x, later := s.session("", LockInfo{}), artifact.LaterVerdictTag(s.o.Now())
-	if newest := artifact.NewestVerdict(tags); newest == "" || newest == artifact.TagVerdict {
-		err = x.put(ctx, artifact.TagVerdict, m)
+	x, later := s.session("", LockInfo{}), format.LaterVerdictTag(s.o.Now())
+	if newest := format.NewestVerdict(tags); newest == "" || newest == format.TagVerdict {
+		err = x.put(ctx, format.TagVerdict, m)
 		if newest != "" && refusesForGood(err) {
 			err = x.put(ctx, later, m)
 		}
@@ -89,7 +89,7 @@ func refusesForGood(err error) bool {
 }
 
 // abilitiesOf returns how a checked registry deletes.
-func abilitiesOf(v artifact.Verdict) abilities {
+func abilitiesOf(v format.Verdict) abilities {
 	if !v.Examined() {
 		return abilities{}
 	}
@@ -114,7 +114,7 @@ type findings struct {
 	mu        sync.Mutex // guards the fields below
 	can       abilities
 	judgement *judgement        // nil until a lock needs it
-	pointer   artifact.Pointer  // "": not known
+	pointer   format.Pointer    // "": not known
 	asked     time.Time         // when who looks often last found out
 	warned    map[string]string // the last warning of each subject
 }
@@ -137,9 +137,9 @@ func (f *findings) first(subject, warning string) bool {
 }
 
 // stuck reports whether state-W is known to stay at the first version.
-func (f *findings) stuck() bool { return f.pointerIs() == artifact.PointerStuck }
+func (f *findings) stuck() bool { return f.pointerIs() == format.PointerStuck }
 
-func (f *findings) pointerIs() artifact.Pointer {
+func (f *findings) pointerIs() format.Pointer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pointer
@@ -151,9 +151,9 @@ func (f *findings) trustsPointer(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch f.pointer {
-	case artifact.PointerMoves:
+	case format.PointerMoves:
 		return true
-	case artifact.PointerStuck:
+	case format.PointerStuck:
 		return false
 	}
 	recent := !f.asked.IsZero() && now.Sub(f.asked) < trustTime
@@ -167,7 +167,7 @@ func (f *findings) trustsPointer(now time.Time) bool {
 const trustTime = time.Minute
 
 // learnPointer keeps what is known of state-W, and reports whether that is new.
-func (f *findings) learnPointer(p artifact.Pointer) (changed bool) {
+func (f *findings) learnPointer(p format.Pointer) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed = p != "" && f.pointer != p
@@ -247,7 +247,7 @@ const settleTime = 2 * time.Second
 
 // HostVerdict is what is known of registries by their names. Others are taken
 // for one that shows its own writes; each lock checks that it does.
-func HostVerdict(host string) artifact.Verdict {
+func HostVerdict(host string) format.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
 		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
 		{"*.docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
@@ -260,8 +260,8 @@ func HostVerdict(host string) artifact.Verdict {
 		{"*-docker.pkg.dev", LockingSettle, ""},
 	} {
 		if ok, err := path.Match(known.pattern, host); err == nil && ok {
-			return artifact.Verdict{Locking: known.locking, Reason: known.reason}
+			return format.Verdict{Locking: known.locking, Reason: known.reason}
 		}
 	}
-	return artifact.Verdict{Locking: LockingExact}
+	return format.Verdict{Locking: LockingExact}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func TestVerdict(t *testing.T) {
@@ -24,7 +24,7 @@ func TestVerdict(t *testing.T) {
 	if _, err := s.Verdict(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("no verdict: %v", err)
 	}
-	want := artifact.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
+	want := format.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
 	if err := s.RecordVerdict(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestCachedListIsRefused(t *testing.T) {
 
 func mustVerdict(t *testing.T) oci.Manifest {
 	t.Helper()
-	m, err := artifact.NewVerdict(artifact.Verdict{})
+	m, err := format.NewVerdict(format.Verdict{})
 	if err != nil {
 		t.Fatal(err)
 	}

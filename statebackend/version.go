@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Version describes one stored version of a workspace's state. Its JSON is that
@@ -40,7 +40,7 @@ type Version struct {
 	Envelope map[string]string `json:"-"`
 }
 
-func newVersion(m artifact.StateManifest) Version {
+func newVersion(m format.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
 		Tool: m.Tool, Who: m.Who, Operation: m.Operation, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
@@ -57,7 +57,7 @@ func newVersion(m artifact.StateManifest) Version {
 func (v Version) Why() string {
 	operation := strings.TrimPrefix(v.Operation, "OperationType")
 	switch {
-	case v.Operation == artifact.OperationTakeover && v.Parent > 0:
+	case v.Operation == format.OperationTakeover && v.Parent > 0:
 		return fmt.Sprintf("takeover, content of %d", v.Parent)
 	case operation != v.Operation:
 		return strings.ToLower(operation)
@@ -73,7 +73,7 @@ const Jump = jump
 func numbers(tags []string, fragment string) []int64 {
 	var list []int64
 	for _, tag := range tags {
-		if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered && t.Fragment == fragment {
+		if t, ok := format.ParseStateTag(tag); ok && t.Kind == format.StateNumbered && t.Fragment == fragment {
 			list = append(list, t.N)
 		}
 	}

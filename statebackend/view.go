@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // jump is how many version numbers a claim may use, and so the distance by
@@ -48,7 +48,7 @@ const (
 func newView(tags []string, fragment string) view {
 	v := view{ended: map[claimID]ending{}}
 	for _, tag := range tags {
-		t, ok := artifact.ParseStateTag(tag)
+		t, ok := format.ParseStateTag(tag)
 		if !ok || t.Fragment != fragment {
 			continue
 		}
@@ -58,22 +58,22 @@ func newView(tags []string, fragment string) view {
 	return v
 }
 
-func (v *view) add(t artifact.StateTag) {
+func (v *view) add(t format.StateTag) {
 	c := claimID{fence: t.N, x: t.X}
 	switch t.Kind {
-	case artifact.StatePointer:
+	case format.StatePointer:
 		v.pointer = true
-	case artifact.StateNumbered:
+	case format.StateNumbered:
 		v.newest = max(v.newest, t.N)
-	case artifact.LockMarker:
+	case format.LockMarker:
 		v.marker = true
-	case artifact.UnlockMarker:
+	case format.UnlockMarker:
 		v.written = true
-	case artifact.LockClaim:
+	case format.LockClaim:
 		v.claims = append(v.claims, c)
-	case artifact.LockTombstone:
+	case format.LockTombstone:
 		v.ended[c] = max(v.ended[c], endedClean)
-	case artifact.ForceTombstone:
+	case format.ForceTombstone:
 		v.ended[c] = endedForced
 	}
 }

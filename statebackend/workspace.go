@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // WorkspaceVariable stands in the name of a repository for the workspace, so that
@@ -24,7 +24,7 @@ import (
 const WorkspaceVariable = "{workspace}"
 
 // Record is what is known of a workspace beside its state.
-type Record = artifact.WorkspaceRecord
+type Record = format.WorkspaceRecord
 
 // ErrRecord says that a record is not stored: a value is out of bounds, or there
 // are too many workspaces.
@@ -92,12 +92,12 @@ func (l *Listing) Workspace(ctx context.Context, workspace string) (Workspace, e
 // head returns the newest version of a workspace; nil if it has no state. Tags of
 // the older form of its name count where there are none of today's.
 func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) {
-	var own, old []artifact.StateTag
+	var own, old []format.StateTag
 	for _, t := range newestTags(l.tags) {
 		switch t.Fragment {
 		case lineOf(workspace).fragment:
 			own = append(own, t)
-		case artifact.OldStateFragment(workspace):
+		case format.OldStateFragment(workspace):
 			old = append(old, t)
 		}
 	}
@@ -146,14 +146,14 @@ func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
 
 // shownLocks are the live claims, and the markers of workspaces of which there is
 // no claim nor tombstone: where nothing can be deleted, markers are everywhere.
-func (l *Listing) shownLocks() []artifact.StateTag {
+func (l *Listing) shownLocks() []format.StateTag {
 	known := map[string]bool{}
 	for _, tag := range l.tags {
-		if t, ok := artifact.ParseStateTag(tag); ok && (t.Kind == artifact.LockClaim || t.Kind == artifact.LockTombstone || t.Kind == artifact.ForceTombstone) {
+		if t, ok := format.ParseStateTag(tag); ok && (t.Kind == format.LockClaim || t.Kind == format.LockTombstone || t.Kind == format.ForceTombstone) {
 			known[t.Fragment] = true
 		}
 	}
-	return slices.DeleteFunc(lockTags(l.tags), func(t artifact.StateTag) bool { return t.Kind == artifact.LockMarker && known[t.Fragment] })
+	return slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Kind == format.LockMarker && known[t.Fragment] })
 }
 
 // gather reads the records and the newest versions of all workspaces, by name.
@@ -229,15 +229,15 @@ func (l *Listing) View(ctx context.Context, workspace string, use func(state []b
 
 // records returns the tags of records by the fragment of their workspace, the one
 // that counts first.
-func (l *Listing) records() map[string][]artifact.WorkspaceTag {
-	found := map[string][]artifact.WorkspaceTag{}
+func (l *Listing) records() map[string][]format.WorkspaceTag {
+	found := map[string][]format.WorkspaceTag{}
 	for _, tag := range l.tags {
-		if t, ok := artifact.ParseWorkspaceTag(tag); ok {
+		if t, ok := format.ParseWorkspaceTag(tag); ok {
 			found[t.Fragment] = append(found[t.Fragment], t)
 		}
 	}
 	for _, tags := range found {
-		slices.SortFunc(tags, func(a, b artifact.WorkspaceTag) int {
+		slices.SortFunc(tags, func(a, b format.WorkspaceTag) int {
 			return cmp.Or(cmp.Compare(b.Seq, a.Seq), strings.Compare(b.Hex, a.Hex))
 		})
 	}
@@ -255,7 +255,7 @@ var errNoRecord = errors.New("no workspace record")
 // is none. What is not okara's record does not count, nor a tag that is listed and
 // not found, in a second list too: its writer was never told that it was written.
 // One that the second list does not show was removed after a newer one.
-func (l *Listing) newestRecord(ctx context.Context, tags []artifact.WorkspaceTag) (*Record, error) {
+func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false
 	for _, t := range tags[:min(len(tags), maxBadRecords)] {
 		r, err := l.s.recordSeen(ctx, t.String())
@@ -291,7 +291,7 @@ func (s *Store) recordSeen(ctx context.Context, tag string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := artifact.ParseWorkspaceRecord(tag, m)
+	r, err := format.ParseWorkspaceRecord(tag, m)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
@@ -301,13 +301,13 @@ func (s *Store) recordSeen(ctx context.Context, tag string) (*Record, error) {
 
 // headSeen is head, but a version that was read before is not read again. Nobody
 // rewrites a version but with the same content.
-func (s *Store) headSeen(ctx context.Context, t artifact.StateTag) (Head, error) {
+func (s *Store) headSeen(ctx context.Context, t format.StateTag) (Head, error) {
 	if h, ok := recall[Head](&s.seen, t.String()); ok {
 		return h, nil
 	}
 	h, err := s.head(ctx, t)
 	ghost := h.Workspace != "" && h.Digest == "" // listed, and not found
-	if err == nil && t.Kind == artifact.StateNumbered && !ghost {
+	if err == nil && t.Kind == format.StateNumbered && !ghost {
 		s.seen.keep(t.String(), h, headSize)
 	}
 	return h, err

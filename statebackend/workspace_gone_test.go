@@ -9,8 +9,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestRecordReplaced reads a record that somebody else has replaced and removed
@@ -50,7 +50,7 @@ func TestWorkspaceUnread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tag := artifact.StateTag{Kind: artifact.StateNumbered, Fragment: artifact.StateFragment("prod"), N: 1}
+		tag := format.StateTag{Kind: format.StateNumbered, Fragment: format.StateFragment("prod"), N: 1}
 		if err := s.Repo().PutTag(t.Context(), tag.String(), m); err != nil { // what a later okara may write
 			t.Fatal(err)
 		}

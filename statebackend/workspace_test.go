@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func mustRecord(t testing.TB, s *statebackend.Store, ws string, change func(r *statebackend.Record)) statebackend.Record {
@@ -146,7 +146,7 @@ func TestChangeRecord(t *testing.T) {
 		if n := c.Take(); same.By != "alice" || sum(n) != pages {
 			t.Errorf("no change: %+v, requests %v", same, n)
 		}
-		mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Mode = artifact.ModeRemote })
+		mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Mode = format.ModeRemote })
 		if n := c.Take(); n["PUT manifest"] != 1 || sum(n) != pages+1 {
 			t.Errorf("a change: requests %v, want a list and a PUT", n)
 		}

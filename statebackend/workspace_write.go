@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 const (
@@ -40,7 +40,7 @@ func (s *Store) ChangeRecord(ctx context.Context, workspace string, change func(
 // and times are set here, Created where change leaves it zero.
 //
 // Nobody locks: of two records that are written at once one wins, see
-// [artifact.WorkspaceTag]. Beyond 60 of a workspace in an hour the error is
+// [format.WorkspaceTag]. Beyond 60 of a workspace in an hour the error is
 // oci.ErrRateLimited; what is out of bounds is [ErrRecord]; in a copy, [ErrReplica].
 func (l *Listing) Change(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
 	old, err := l.Record(ctx, workspace)
@@ -117,11 +117,11 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	if next.Created.IsZero() {
 		next.Created = next.Updated
 	}
-	t, m, err := artifact.NewWorkspaceRecord(next)
+	t, m, err := format.NewWorkspaceRecord(next)
 	if err != nil {
 		return Record{}, fmt.Errorf("workspace %q: %w: %w", text.Excerpt(next.Workspace), ErrRecord, err)
 	}
-	r, err := artifact.ParseWorkspaceRecord(t.String(), m)
+	r, err := format.ParseWorkspaceRecord(t.String(), m)
 	if err == nil {
 		err = l.s.putRecord(ctx, t.String(), m)
 	}
@@ -135,7 +135,7 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 
 // checkRate refuses a record where many were written of late. They are counted in
 // the repository, so for all processes together.
-func (l *Listing) checkRate(ctx context.Context, workspace string, tags []artifact.WorkspaceTag) error {
+func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format.WorkspaceTag) error {
 	if len(tags) < maxRecords {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (s *Store) putRecord(ctx context.Context, tag string, m oci.Manifest) error
 // dropRecords removes records below seq that are older than age, as far as the
 // registry can; a younger one is counted by checkRate. What is no record is left
 // alone. It is a courtesy: the next one tries again.
-func (s *Store) dropRecords(ctx context.Context, tags []artifact.WorkspaceTag, seq int, age time.Duration) {
+func (s *Store) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
 		can := s.findings.abilities()

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestRecordsOld removes records an hour after, each without another tag's.
@@ -175,9 +175,9 @@ func TestDeleteWorkspaceOther(t *testing.T) {
 	if w := mustWorkspace(t, door, "prod"); w.Exists() || w.Record == nil || !w.Record.Deleted {
 		t.Errorf("by another door: %+v", w)
 	}
-	mustRecord(t, org, "web", func(r *statebackend.Record) { r.State = artifact.StateSplit })
+	mustRecord(t, org, "web", func(r *statebackend.Record) { r.State = format.StateSplit })
 	remove(split, org, "default", "web")
-	if w := mustWorkspace(t, org, "web"); w.Exists() || w.Record.State != artifact.StateSplit {
+	if w := mustWorkspace(t, org, "web"); w.Exists() || w.Record.State != format.StateSplit {
 		t.Errorf("split: %+v", w)
 	}
 	if tags := recordTags(t, split); len(tags) != 0 {

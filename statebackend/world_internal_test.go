@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // The world is a registry and some clients that run the real machines. Every
@@ -425,9 +425,9 @@ func (w *world) start(i, how int) {
 	over := overdue{}
 	switch how {
 	case 2:
-		over[c.ghost] = artifact.ReasonGhost
+		over[c.ghost] = format.ReasonGhost
 	case 3:
-		over[c.expired] = artifact.ReasonExpired
+		over[c.expired] = format.ReasonExpired
 	}
 	c.ghost, c.expired = claimID{}, claimID{}
 	c.cycles--

@@ -9,7 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Time in the world: it passes in thirds of a lease, and the Date of the registry
@@ -44,7 +44,7 @@ func (w *world) pass() {
 		if c.stage != stageHolding && c.stage != stagePutting && c.stage != stageChecking {
 			continue
 		}
-		tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.claim.fence, X: c.claim.x}.String()
+		tag := format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.claim.fence, X: c.claim.x}.String()
 		if w.has(tag) && !w.overtaken(c.claim) {
 			w.update(update{entry: entry{tag: tag, content: content{c.claim, w.tick}}})
 			c.lastWrite = len(w.order)
@@ -58,12 +58,12 @@ func (w *world) meet(c *client, by claimID) {
 	if w.ticks == 0 {
 		return
 	}
-	i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: by.fence, X: by.x}.String())
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: by.fence, X: by.x}.String())
 	if !ok || w.tags[i].half {
 		return
 	}
 	beat := w.tags[i].put
-	l := artifact.LockManifest{
+	l := format.LockManifest{
 		Manifest: oci.Descriptor{Digest: digest.FromString(strconv.Itoa(beat))},
 		Beat:     time.Unix(0, 0).Add(time.Duration(beat) * worldTTL / beatsPerLease), TTL: worldTTL,
 	}

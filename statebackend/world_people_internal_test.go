@@ -5,7 +5,7 @@ package statebackend
 import (
 	"cmp"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // A world of people: each has a lock id and sends LOCK, some writes and UNLOCK, one
@@ -377,7 +377,7 @@ func (w *world) arrived(n int64, by claimID) {
 	for i := range w.people {
 		p := &w.people[i]
 		holds := !p.forced && (p.stage == personHolds || p.stage == personWrites)
-		if holds && !artifact.ClaimOf(by.x, w.lockID(i)) && n > p.known {
+		if holds && !format.ClaimOf(by.x, w.lockID(i)) && n > p.known {
 			w.violate("version %d by %v arrived above version %d of holder %s", n, by, p.known, w.lockID(i))
 		}
 	}
@@ -398,7 +398,7 @@ func (w *world) finishPeople() {
 	}
 	v := newView(names(w.tags), worldWorkspace)
 	for _, c := range v.live() {
-		if w.brief && !artifact.ClaimOf(c.x, w.lockID(0)) {
+		if w.brief && !format.ClaimOf(c.x, w.lockID(0)) {
 			continue
 		}
 		if root := w.rootOf(c); root == (claimID{}) || v.alive(root) || w.setup.crashes == 0 {
@@ -409,7 +409,7 @@ func (w *world) finishPeople() {
 
 // rootOf is the claim that another one joined.
 func (w *world) rootOf(c claimID) claimID {
-	i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
 	if !ok {
 		return claimID{}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // The properties of the world: what must hold after each step.
@@ -17,8 +17,8 @@ func (w *world) update(u update) {
 	if w.lists == listPrefix {
 		w.order = append(w.order, u)
 	}
-	t, ok := artifact.ParseStateTag(u.tag)
-	if !ok || t.Kind != artifact.StateNumbered || u.remove {
+	t, ok := format.ParseStateTag(u.tag)
+	if !ok || t.Kind != format.StateNumbered || u.remove {
 		return
 	}
 	i := slices.Index(w.numbers, t.N)
@@ -35,7 +35,7 @@ func (w *world) update(u update) {
 	for i := range w.clients {
 		c := &w.clients[i]
 		// What an earlier lock of the same id wrote late is below all that this one writes.
-		if w.holds(c) && !artifact.ClaimOf(u.claim.x, w.lockID(i)) && t.N > c.known {
+		if w.holds(c) && !format.ClaimOf(u.claim.x, w.lockID(i)) && t.N > c.known {
 			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.known, c.claim)
 		}
 	}
@@ -52,12 +52,12 @@ func (w *world) holds(c *client) bool {
 }
 
 func (w *world) overtaken(c claimID) bool {
-	return w.has(artifact.StateTag{Kind: artifact.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	return w.has(format.StateTag{Kind: format.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
 }
 
 // half tells whether a claim is listed and cannot be read.
 func (w *world) half(c claimID) bool {
-	i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
 	return ok && w.tags[i].half
 }
 

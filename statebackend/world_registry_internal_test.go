@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // The registry of the world: what requests change and what lists show.
@@ -25,7 +25,7 @@ func (w *world) readPointer(c *client) (owner, status) {
 }
 
 func (w *world) readClaim(c claimID) (joined bool, s status) {
-	if i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String()); !ok || w.tags[i].half {
+	if i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String()); !ok || w.tags[i].half {
 		return false, statusMissing
 	}
 	return w.rootOf(c) != claimID{}, statusDone
@@ -116,24 +116,24 @@ func (w *world) content(c *client) content {
 
 // updates returns the changes that the client's request makes.
 func (w *world) updates(c *client) []update {
-	tag := func(k artifact.StateTagKind, n int64) string {
-		return artifact.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
+	tag := func(k format.StateTagKind, n int64) string {
+		return format.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
 	}
 	put := func(tag string) []update { return []update{{entry: entry{tag: tag, content: w.content(c)}}} }
 	remove := func(tag string) update { return update{entry: entry{tag: tag}, remove: true} }
 	f := c.req.claim.fence
 	switch c.req.op {
 	case opPutClaim:
-		list := put(tag(artifact.LockClaim, f))
+		list := put(tag(format.LockClaim, f))
 		list[0].root = c.req.root
 		return list
 	case opPutTombstone:
 		if c.req.forced {
-			return put(tag(artifact.ForceTombstone, f))
+			return put(tag(format.ForceTombstone, f))
 		}
-		return put(tag(artifact.LockTombstone, f))
+		return put(tag(format.LockTombstone, f))
 	case opPutSeal, opPutVersion:
-		return put(tag(artifact.StateNumbered, c.req.n))
+		return put(tag(format.StateNumbered, c.req.n))
 	case opPutPointer:
 		return put("state-" + worldWorkspace)
 	case opPutMarker, opPutUnlocked:
@@ -141,9 +141,9 @@ func (w *world) updates(c *client) []update {
 	case opUntagMarker:
 		return []update{remove("locked-" + worldWorkspace)}
 	case opUntagClaim:
-		return []update{remove(tag(artifact.LockClaim, f))}
+		return []update{remove(tag(format.LockClaim, f))}
 	case opDelete:
-		return w.deleted(c, tag(artifact.LockClaim, f), remove)
+		return w.deleted(c, tag(format.LockClaim, f), remove)
 	}
 	return nil
 }

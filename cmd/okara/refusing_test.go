@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/doctor"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // okaraAs runs a command line as the account of a registry that refuses, with what a
@@ -92,16 +92,16 @@ func TestDoctorOnRefusing(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		rules    ocitest.Refusals
-		pointer  artifact.Pointer
+		pointer  format.Pointer
 		deletes  [2]bool // by tag, by digest
 		leftover bool    // rounds ran in a repository of their own
 	}{
-		{"nothing refused", ocitest.Refusals{}, artifact.PointerMoves, [2]bool{true, true}, false},
-		{"harbor", ocitest.Refusals{NoUntag: true, Projects: map[string][]string{"infra": {"pull", "push", "delete"}}}, artifact.PointerMoves, [2]bool{false, true}, false},
-		{"immutable", ocitest.Refusals{Immutable: []string{"*"}}, artifact.PointerStuck, [2]bool{false, false}, true},
-		{"immutable but states", ocitest.Refusals{Immutable: []string{"*"}, Exempt: []string{"state-*", "locked-*", "unlocked-*", "okara-*"}}, artifact.PointerMoves, [2]bool{true, true}, false},
-		{"no update", ocitest.Refusals{NoUpdate: true, NoDelete: true}, artifact.PointerStuck, [2]bool{false, false}, true},
-		{"push only", ocitest.Refusals{Projects: pushOnly}, artifact.PointerMoves, [2]bool{false, false}, true},
+		{"nothing refused", ocitest.Refusals{}, format.PointerMoves, [2]bool{true, true}, false},
+		{"harbor", ocitest.Refusals{NoUntag: true, Projects: map[string][]string{"infra": {"pull", "push", "delete"}}}, format.PointerMoves, [2]bool{false, true}, false},
+		{"immutable", ocitest.Refusals{Immutable: []string{"*"}}, format.PointerStuck, [2]bool{false, false}, true},
+		{"immutable but states", ocitest.Refusals{Immutable: []string{"*"}, Exempt: []string{"state-*", "locked-*", "unlocked-*", "okara-*"}}, format.PointerMoves, [2]bool{true, true}, false},
+		{"no update", ocitest.Refusals{NoUpdate: true, NoDelete: true}, format.PointerStuck, [2]bool{false, false}, true},
+		{"push only", ocitest.Refusals{Projects: pushOnly}, format.PointerMoves, [2]bool{false, false}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := ocitest.NewRefusing(t, tt.rules)

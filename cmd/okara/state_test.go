@@ -24,8 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // outcome is what a command line did.
@@ -206,7 +206,7 @@ func (f foreignState) push(t *testing.T, reference string) {
 	}
 	blob := oci.BytesBlob(f.layer, f.content)
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: f.kind, Config: artifact.EmptyLayer(), Layers: []oci.Descriptor{blob.Descriptor},
+		ArtifactType: f.kind, Config: format.EmptyLayer(), Layers: []oci.Descriptor{blob.Descriptor},
 		Annotations: map[string]string{f.key: f.workspace},
 	})
 	if err != nil {
@@ -236,7 +236,7 @@ func TestStateImportLayouts(t *testing.T) {
 	}{
 		{"typed for OpenTofu", []foreignState{
 			{"state-prod", tofuKind, tofuLayer, tofuKey, "prod", state(4)},
-			{"state-" + artifact.OldStateFragment("a b"), tofuKind, tofuLayer, tofuKey, "a b", state(2)},
+			{"state-" + format.OldStateFragment("a b"), tofuKind, tofuLayer, tofuKey, "a b", state(2)},
 		}, map[string][]int{"prod": {4}, "a b": {2}}},
 		{"pull request 3600", []foreignState{
 			{"state-prod-v1", tfKind, tfLayer, tfKey, "prod", state(1)},

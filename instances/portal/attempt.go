@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // startTries is how often an attempt is started whose start fails for another
@@ -172,7 +172,7 @@ func (r *Reconciler) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
 		return true
 	}
 	return err == nil && !slices.ContainsFunc(list.Tags, func(tag string) bool {
-		t, ok := artifact.ParseStateTag(tag)
+		t, ok := format.ParseStateTag(tag)
 		return ok && t.Fragment == workspace
 	})
 }

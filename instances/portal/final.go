@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // clockNotices is the id that notices have which are of no instance.
@@ -95,7 +96,7 @@ func ofInstance(tag, id, workspace string) bool {
 	if t, ok := artifact.ParseInstanceTag(tag); ok {
 		return t.ID == id && t.Kind != artifact.TagFinal
 	}
-	t, ok := artifact.ParseStateTag(tag)
+	t, ok := format.ParseStateTag(tag)
 	return ok && t.Fragment == workspace
 }
 

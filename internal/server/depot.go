@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // depotRunner runs a depot file on its interval. Replicas share the work: each
@@ -175,12 +175,12 @@ func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 }
 
 // depotLockInfo says who takes the lock of the depot, and what for.
-func depotLockInfo(operation, version string) artifact.LockInfo {
+func depotLockInfo(operation, version string) format.LockInfo {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return artifact.LockInfo{
+	return format.LockInfo{
 		ID:        host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(rand.Uint64(), 36),
 		Operation: operation, Who: "okara serve on " + host, Version: version, Created: time.Now().UTC(),
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
@@ -244,7 +245,7 @@ func pushedVersion(tag string, put bool) access.Change {
 // pushedState tells of versions, and of locks that were ended by force. A lock that is
 // taken, kept and released is no line: its tags are moved by each beat of a lease.
 func pushedState(l addr.Layout, state, tag string, put bool) (address string, c access.Change) {
-	t, ok := artifact.ParseStateTag(tag)
+	t, ok := format.ParseStateTag(tag)
 	if !ok {
 		c = access.Change{Action: "push", Detail: "tag " + tag}
 		if !put {
@@ -254,11 +255,11 @@ func pushedState(l addr.Layout, state, tag string, put bool) (address string, c 
 	}
 	address = access.StateRight(l, access.Write, state, t.Fragment).Address
 	switch {
-	case t.Kind == artifact.StateNumbered && put:
+	case t.Kind == format.StateNumbered && put:
 		c = access.Change{Action: access.Write, Version: strconv.FormatInt(t.N, 10)}
-	case t.Kind == artifact.StateNumbered:
+	case t.Kind == format.StateNumbered:
 		c = access.Change{Action: "delete", Version: strconv.FormatInt(t.N, 10)}
-	case t.Kind == artifact.ForceTombstone && put:
+	case t.Kind == format.ForceTombstone && put:
 		c = access.Change{Action: "force-unlock", Detail: "claim " + t.X}
 	}
 	return address, c

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // slow is the time within which a registry should send its header.
@@ -160,8 +160,8 @@ func locking(verdict string) string {
 	return "refused"
 }
 
-func meaning(v artifact.Verdict) (verdict web.Verdict, words, do string) {
-	if v.Pointer == artifact.PointerStuck && v.Locking != statebackend.LockingRefused {
+func meaning(v format.Verdict) (verdict web.Verdict, words, do string) {
+	if v.Pointer == format.PointerStuck && v.Locking != statebackend.LockingRefused {
 		return web.Look, "Locks work, but tags do not move: reads list the versions first, and other tools read an old state.",
 			"Exempt state-*, locked-* and unlocked-* from the rule of the registry that keeps tags (not state-*-v*)."
 	}

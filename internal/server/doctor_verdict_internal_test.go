@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestDoctorVerdicts shows what okara doctor kept in each repository that it examined,
@@ -57,7 +57,7 @@ func TestDoctorVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for repository, v := range map[string]artifact.Verdict{
+	for repository, v := range map[string]format.Verdict{
 		"acme/state/shop": {Locking: "exact", Checked: day, Tool: "okara/1.2.3", Rounds: 200},
 		"acme/state/bad":  {Locking: "refused", Reason: "the list is cached", Checked: day, Rounds: 200, Conflicts: 3},
 		"acme/queue":      {Locking: "settle", Checked: day},

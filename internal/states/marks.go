@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // How the repositories are looked through.
@@ -32,8 +32,8 @@ const (
 type Marks struct {
 	State      string // its name; "": it is the queue, in which servers lock their work
 	Repository string // without host
-	Replica    *artifact.ReplicaMark
-	Verdict    *artifact.Verdict // of okara doctor; nil: it was not examined
+	Replica    *format.ReplicaMark
+	Verdict    *format.Verdict // of okara doctor; nil: it was not examined
 }
 
 // survey looks through all repositories for marks. No list of the registry names
@@ -170,7 +170,7 @@ func unreadable(err error) error {
 }
 
 // replicaOf reads whose copy a repository is; nil: it is none, or none any more.
-func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.Listing) (*artifact.ReplicaMark, error) {
+func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.Listing) (*format.ReplicaMark, error) {
 	if !l.Replica() {
 		return nil, nil
 	}
@@ -186,7 +186,7 @@ func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.L
 
 // Original is the state that a copy is of, where that is in this registry, which
 // others may call by these names. Nobody is asked.
-func (s *States) Original(mark artifact.ReplicaMark, hosts ...string) (name string, ok bool) {
+func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string, ok bool) {
 	host, repository, _ := strings.Cut(mark.Source, "/")
 	if host != s.o.Client.Host() && !slices.Contains(hosts, host) {
 		return "", false

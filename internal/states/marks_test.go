@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func mustStore(t *testing.T, c *oci.Client, name string) *statebackend.Store {
@@ -58,14 +58,14 @@ func TestMarked(t *testing.T) {
 			t.Fatal(err)
 		}
 		odd := mustRepo(t, c, "acme/state/odd")
-		m, err := mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), artifact.TagReplica)
+		m, err := mustRepo(t, c, "acme/state/copy").Fetch(t.Context(), format.TagReplica)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := odd.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil {
 			t.Fatal(err)
 		}
-		if err := odd.PutTag(t.Context(), artifact.TagVerdict, m); err != nil { // which it is not
+		if err := odd.PutTag(t.Context(), format.TagVerdict, m); err != nil { // which it is not
 			t.Fatal(err)
 		}
 		check := func(want string) {
@@ -78,7 +78,7 @@ func TestMarked(t *testing.T) {
 		}
 		check("true, copy of registry.test/acme/state/shop")
 		count.Take()
-		if err := mustStore(t, c, "shop").RecordVerdict(t.Context(), artifact.Verdict{Locking: "exact"}); err != nil {
+		if err := mustStore(t, c, "shop").RecordVerdict(t.Context(), format.Verdict{Locking: "exact"}); err != nil {
 			t.Fatal(err)
 		}
 		check("true, copy of registry.test/acme/state/shop")

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Remedy is the message of err with the hints of all errors in it.
@@ -102,5 +102,5 @@ func key(r statebackend.Remedy) string {
 
 // UnlockCommand is the command that ends a lock, to be pasted into a shell.
 func UnlockCommand(repository, workspace, id string) string {
-	return fmt.Sprintf("okara state unlock %s -w %s --id %s", text.ShellWord(repository), text.ShellWord(workspace), text.ShellWord(artifact.ShownID(id)))
+	return fmt.Sprintf("okara state unlock %s -w %s --id %s", text.ShellWord(repository), text.ShellWord(workspace), text.ShellWord(format.ShownID(id)))
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Summary is the workspaces of a state. It is shared and never changed.
@@ -126,7 +126,7 @@ type Workspace struct {
 	Repository string  // without host
 	Numbers    []int64 // of the versions, newest first
 	Held       *statebackend.Held
-	Replica    *artifact.ReplicaMark // whose copy it is; nil: none
+	Replica    *format.ReplicaMark // whose copy it is; nil: none
 }
 
 func (w *Workspace) size() int { return 8*len(w.Numbers) + 1<<10 }

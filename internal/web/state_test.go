@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // statePages are one of each page of a state.
@@ -178,7 +179,7 @@ func TestUnlockLine(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
 	_, body := s.ask(t, reader, http.MethodGet, "states/shop/locked", nil)
-	if want := "okara state unlock okara.example.com/acme/state/shop -w locked --id " + artifact.ShownID(hostileID); !strings.Contains(body, want) {
+	if want := "okara state unlock okara.example.com/acme/state/shop -w locked --id " + format.ShownID(hostileID); !strings.Contains(body, want) {
 		t.Errorf("no %q in\n%s", want, body)
 	}
 	for _, bad := range []string{"touch", "$("} {
@@ -209,8 +210,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-func statebackendInfo(id string) artifact.LockInfo {
-	return artifact.LockInfo{ID: id, Operation: "OperationTypeApply", Who: "alice", Created: time.Now()}
+func statebackendInfo(id string) format.LockInfo {
+	return format.LockInfo{ID: id, Operation: "OperationTypeApply", Who: "alice", Created: time.Now()}
 }
 
 // TestStateRequests counts what a page asks the registry.

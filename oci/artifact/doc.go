@@ -37,40 +37,11 @@
 //	  data: <the metadata manifest, up to 32 KiB>
 //	annotations: vnd.okara.provider.{protocols,signature}, …
 //
-// A state version (state.go, tags "state-W-v42" and, moved, "state-W") has
-// one layer, repeated inline up to 32 KiB so that reading it is one request:
-//
-//	artifactType: application/vnd.opentofu.state.v1
-//	layers:
-//	- application/vnd.opentofu.statefile.v1[+zstd|+gzip][+encrypted]
-//	annotations: org.opentofu.workspace, vnd.okara.state.{version,parent,fence,lineage,serial,…}
-//
-// A lock claim, its tombstone and the visible marker (lock.go, tags
-// "locked-W-<F>-<x>", "unlocked-W-<F>-<x>[-f]", "locked-W") say everything in
-// annotations; package statebackend holds the argument why that is a lock:
-//
-//	artifactType: application/vnd.opentofu.lock.v1
-//	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
-//
-// A workspace record (workspace.go, tags "workspace-W-<seq>-<hash>", written once)
-// says what is known of a workspace beside its state. It counts only where name,
-// number and hash are those of its tag:
-//
-//	artifactType: application/vnd.okara.workspace.v1
-//	annotations: org.opentofu.workspace, vnd.okara.workspace.{seq,nonce,project,tags,description,mode,…}
-//
 // What an instance leaves beside its state (run.go) is under tags that have its
 // id: source-<id>-<n> is what runs from n on execute, run-<id>-<n>-<a> how an
 // attempt ended, log-<id>-<n>-<a> its log so far, record-<id> the record at its
 // end. All but the source is sealed with the state keys, bound to repository and
 // tag (sealed.go).
-//
-// A configuration that somebody uploaded to be run (configuration.go, tag
-// "cv-<id>-<16 hex digits>-<digest of the manifest>", written once) has one layer:
-//
-//	artifactType: application/vnd.okara.configuration.v1
-//	layers:
-//	- application/vnd.okara.configuration.v1.tar+gzip
 //
 // A template of instances (template.go, tag "1.0.0") has one layer, the template in
 // HCL's JSON syntax:

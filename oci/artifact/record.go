@@ -4,54 +4,96 @@ package artifact
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// ArtifactRecord is the type of a depot's record: what it published, from which
-// origin, and what waits. Its only layer is JSON of MediaRecord, which the manifest
-// repeats where it is small: who asks for a record again and again asks once each time.
+// ArtifactCounts is the type of what one process delivered on one day. Its only
+// layer is JSON of MediaCounts.
 const (
-	ArtifactRecord = "application/vnd.okara.depot.v1"
-	MediaRecord    = "application/vnd.okara.depot.v1+json"
+	ArtifactCounts = "application/vnd.okara.counts.v1"
+	MediaCounts    = "application/vnd.okara.counts.v1+json"
 )
 
-// RecordTag is the tag of the common record in the catalog repository. It moves; one
-// runner at a time writes it.
-const RecordTag = "okara-depot"
+// MaxCounts bounds the entries under one tag. Who counts more adds them up.
+const MaxCounts = 10_000
 
-const entryRecordPrefix = "depot-"
+// maxCountBytes is MaxCounts times more than the longest address.
+const maxCountBytes = 8 << 20
 
-// EntryRecordTag returns the tag of the record of one entry, for who runs entries one
-// by one. It moves as [RecordTag] does.
-func EntryRecordTag(entry string) string {
-	sum := sha256.Sum256([]byte(entry))
-	return entryRecordPrefix + hex.EncodeToString(sum[:16])
+// Counted is something that can be downloaded.
+type Counted struct {
+	Kind    string // KindModule, KindProvider or KindMirror
+	Address string
+	Version string // empty: all versions that are not counted by themselves
+	Tool    string // that fetched it, by its own word; empty: it was not kept
 }
 
-// IsEntryRecordTag reports whether tag is that of the record of an entry.
-func IsEntryRecordTag(tag string) bool {
-	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
-	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
+var countTagRE = regexp.MustCompile(`^count-([0-9]{8})-([0-9a-f]{16})$`)
+
+// CountTag returns the tag under which the process of this id, 16 hexadecimal
+// digits, keeps its counts of a day (UTC).
+func CountTag(day time.Time, id string) string {
+	return "count-" + day.UTC().Format("20060102") + "-" + id
 }
 
-// maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
-const maxRecord = 64 << 20
-
-// ReadRecord reads a record of the depot from the catalog repository r; nil if there
-// is none yet.
-func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
-	m, err := r.Fetch(ctx, tag)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
+// ParseCountTag is the reverse of [CountTag]. It is false for other tags.
+func ParseCountTag(tag string) (day time.Time, id string, ok bool) {
+	m := countTagRE.FindStringSubmatch(tag)
+	if m == nil {
+		return day, "", false
 	}
+	day, err := time.Parse("20060102", m[1])
+	return day, m[2], err == nil
+}
+
+type countDoc struct {
+	Kind    string `json:"kind"`
+	Address string `json:"address"`
+	Version string `json:"version,omitempty"`
+	Tool    string `json:"tool,omitempty"`
+	Count   int64  `json:"count"`
+}
+
+// PutCounts replaces the counts under a tag, which belongs to one writer.
+func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]int64) error {
+	docs := make([]countDoc, 0, len(counts))
+	for c, n := range counts {
+		docs = append(docs, countDoc{c.Kind, c.Address, c.Version, c.Tool, n})
+	}
+	slices.SortFunc(docs, func(a, b countDoc) int {
+		return strings.Compare(a.Kind+" "+a.Address+" "+a.Version+" "+a.Tool, b.Kind+" "+b.Address+" "+b.Version+" "+b.Tool)
+	})
+	b, err := json.Marshal(docs)
+	if err != nil {
+		return fmt.Errorf("encode counts: %w", err)
+	}
+	blob := oci.BytesBlob(MediaCounts, b)
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactCounts, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return fmt.Errorf("write counts: %w", err)
+		}
+	}
+	return r.PutTag(ctx, tag, m)
+}
+
+// ReadCounts reads the counts under a tag.
+func ReadCounts(ctx context.Context, r *oci.Repo, tag string) (map[Counted]int64, error) {
+	m, err := r.Fetch(ctx, tag)
 	if err != nil {
 		return nil, err
 	}
@@ -59,23 +101,25 @@ func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if image.ArtifactType != ArtifactRecord || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, oci.ErrCorrupt)
+	if image.ArtifactType != ArtifactCounts || len(image.Layers) != 1 {
+		return nil, fmt.Errorf("%s:%s has no counts: %w", r, tag, oci.ErrCorrupt)
 	}
-	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
-}
-
-// PutRecord replaces a record of the depot.
-func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
-	blob := Inlined(oci.BytesBlob(MediaRecord, b), b)
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
+	b, err := r.ReadBlob(ctx, image.Layers[0], maxCountBytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return fmt.Errorf("write the depot's record: %w", err)
+	var docs []countDoc
+	if err := json.Unmarshal(b, &docs); err != nil {
+		return nil, fmt.Errorf("counts of %s:%s: %w: %w", r, tag, oci.ErrCorrupt, err)
+	}
+	if len(docs) > MaxCounts {
+		return nil, fmt.Errorf("counts of %s:%s: %d entries: %w", r, tag, len(docs), oci.ErrTooLarge)
+	}
+	counts := make(map[Counted]int64, len(docs))
+	for _, d := range docs {
+		if d.Count > 0 {
+			counts[Counted{d.Kind, d.Address, d.Version, d.Tool}] = d.Count
 		}
 	}
-	return r.PutTag(ctx, tag, m)
+	return counts, nil
 }

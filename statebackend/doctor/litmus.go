@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // keptRounds is how many rounds are run where nothing can be deleted and no
@@ -21,7 +21,7 @@ const keptRounds = 20
 
 // checkLitmus lets two writers push and list at the same time. The lock is
 // safe only where at least one of them sees the other.
-func (d *examination) checkLitmus(ctx context.Context, v *artifact.Verdict) error {
+func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error {
 	a, b, rounds, err := d.litmusRepos(ctx, v)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (d *examination) checkLitmus(ctx context.Context, v *artifact.Verdict) erro
 }
 
 // litmusRepos decides where the rounds run.
-func (d *examination) litmusRepos(ctx context.Context, v *artifact.Verdict) (a, b *oci.Repo, rounds int, err error) {
+func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b *oci.Repo, rounds int, err error) {
 	if v.DeleteTag || v.DeleteDigest {
 		return d.repo, d.other, d.o.Rounds, nil
 	}
@@ -110,7 +110,7 @@ func (d *examination) round(ctx context.Context, a, b *oci.Repo, i int) (litmusR
 }
 
 // clean removes what a round wrote.
-func (d *examination) clean(ctx context.Context, repo *oci.Repo, v *artifact.Verdict, r litmusRound) error {
+func (d *examination) clean(ctx context.Context, repo *oci.Repo, v *format.Verdict, r litmusRound) error {
 	for side := range r.tags {
 		if v.DeleteTag {
 			if _, err := deletes(repo.Untag(ctx, r.tags[side])); err != nil {

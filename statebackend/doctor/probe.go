@@ -18,8 +18,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Options say what to examine and how to reach it.
@@ -50,10 +50,10 @@ type Finding struct {
 
 // Report is the result of a whole examination.
 type Report struct {
-	Repository string           `json:"repository"`
-	Peer       string           `json:"peer,omitempty"`
-	Findings   []Finding        `json:"findings"`
-	Verdict    artifact.Verdict `json:"verdict"`
+	Repository string         `json:"repository"`
+	Peer       string         `json:"peer,omitempty"`
+	Findings   []Finding      `json:"findings"`
+	Verdict    format.Verdict `json:"verdict"`
 }
 
 // Examine does all checks. An error means that the registry could not be
@@ -156,7 +156,7 @@ func (d *examination) found(ok bool, check, seen, follows string) {
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
 	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.o.Tool
-	for _, check := range []func(context.Context, *artifact.Verdict) error{
+	for _, check := range []func(context.Context, *format.Verdict) error{
 		d.checkPush, d.checkMove, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
 	} {
 		if err := check(ctx, v); err != nil {
@@ -173,8 +173,8 @@ func (d *examination) scratch(name string, subject *oci.Descriptor) (string, oci
 	tag := d.prefix + name
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.okara.probe.v1",
-		Config:       artifact.EmptyLayer(),
-		Layers:       []oci.Descriptor{artifact.EmptyLayer()},
+		Config:       format.EmptyLayer(),
+		Layers:       []oci.Descriptor{format.EmptyLayer()},
 		Subject:      subject,
 		Annotations:  map[string]string{"vnd.okara.probe": tag + " " + strconv.Itoa(d.count)},
 	})
@@ -189,7 +189,7 @@ func (d *examination) push(ctx context.Context, r *oci.Repo, name string) (strin
 	return tag, m, r.PutTag(ctx, tag, m)
 }
 
-func (d *examination) checkPush(ctx context.Context, _ *artifact.Verdict) error {
+func (d *examination) checkPush(ctx context.Context, _ *format.Verdict) error {
 	for _, r := range []*oci.Repo{d.repo, d.other} {
 		if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 			return err
@@ -213,8 +213,8 @@ func (d *examination) checkPush(ctx context.Context, _ *artifact.Verdict) error 
 
 // checkMove pushes a tag twice that looks like that of a current state, as rules of a
 // registry judge tags by their names: 412 and 403 mean that it cannot move.
-func (d *examination) checkMove(ctx context.Context, v *artifact.Verdict) error {
-	const tag = "state-" + artifact.ProbeFragment
+func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
+	const tag = "state-" + format.ProbeFragment
 	_, first, err := d.scratch("move", nil)
 	if err != nil {
 		return err
@@ -236,11 +236,11 @@ func (d *examination) checkMove(ctx context.Context, v *artifact.Verdict) error 
 	if rerr != nil {
 		return rerr
 	}
-	v.Pointer = artifact.PointerStuck
+	v.Pointer = format.PointerStuck
 	if now.Digest == second.Digest {
-		v.Pointer = artifact.PointerMoves
+		v.Pointer = format.PointerMoves
 	}
-	moves := v.Pointer == artifact.PointerMoves
+	moves := v.Pointer == format.PointerMoves
 	d.found(moves, "move a tag", yesNo(moves), ternary(moves, "state-W follows the newest version",
 		"okara lists the versions before it reads; other tools read the first state for ever, unless the rule exempts state-*, locked-* and unlocked-* (not state-*-v*)"))
 	if err := d.removeDigest(ctx, first); err != nil {
@@ -255,7 +255,7 @@ func kept(err error) bool {
 }
 
 // checkList looks at the tag list after a push that has been answered.
-func (d *examination) checkList(ctx context.Context, _ *artifact.Verdict) error {
+func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	var tags []string
 	for i := range 3 {
 		tag, m, err := d.push(ctx, d.repo, "list-"+strconv.Itoa(i))
@@ -283,7 +283,7 @@ func (d *examination) checkList(ctx context.Context, _ *artifact.Verdict) error 
 
 // checkCreateOnly asks for a PUT that must fail since the tag is there. Locks
 // never rely on it: one refusal does not prove that two at once are told apart.
-func (d *examination) checkCreateOnly(ctx context.Context, v *artifact.Verdict) error {
+func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "create")
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *artifact.Verdict) 
 	d.watch.onlyCreate(false)
 	seen := "honoured"
 	switch {
-	case kept(err) && v.Pointer == artifact.PointerStuck:
+	case kept(err) && v.Pointer == format.PointerStuck:
 		seen = "not known, as every PUT of a tag that exists is refused"
 	case err == nil:
 		seen = "ignored"
@@ -314,7 +314,7 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *artifact.Verdict) 
 }
 
 // checkReferrers pushes a manifest with a subject.
-func (d *examination) checkReferrers(ctx context.Context, v *artifact.Verdict) error {
+func (d *examination) checkReferrers(ctx context.Context, v *format.Verdict) error {
 	tag, subject, err := d.push(ctx, d.repo, "subject")
 	if err != nil {
 		return err
@@ -337,7 +337,7 @@ func (d *examination) checkReferrers(ctx context.Context, v *artifact.Verdict) e
 }
 
 // checkDelete finds out how a lock can be released and versions pruned.
-func (d *examination) checkDelete(ctx context.Context, v *artifact.Verdict) error {
+func (d *examination) checkDelete(ctx context.Context, v *format.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "delete-tag")
 	if err != nil {
 		return err
@@ -367,7 +367,7 @@ func (d *examination) checkDelete(ctx context.Context, v *artifact.Verdict) erro
 	return d.remove(ctx, "", m)
 }
 
-func pruneFollows(v artifact.Verdict) string {
+func pruneFollows(v format.Verdict) string {
 	switch {
 	case v.DeleteTag:
 		return "old versions can be pruned one by one"
@@ -377,7 +377,7 @@ func pruneFollows(v artifact.Verdict) string {
 	return "old versions cannot be pruned"
 }
 
-func releaseFollows(v artifact.Verdict) string {
+func releaseFollows(v format.Verdict) string {
 	switch {
 	case v.DigestDropsTags:
 		return "a lock is released by one request"
@@ -417,7 +417,7 @@ func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
 
 // conclude turns what was seen into the verdict. What is known of a service by
 // its name goes before a test that found no fault: a test can refute only.
-func (d *examination) conclude(v *artifact.Verdict) {
+func (d *examination) conclude(v *format.Verdict) {
 	known := statebackend.HostVerdict(d.repo.Host())
 	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""
 	switch {

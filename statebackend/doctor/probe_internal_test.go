@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestJudge shows what is known of services by their names: a test that
@@ -15,18 +15,18 @@ import (
 func TestJudge(t *testing.T) {
 	tests := []struct {
 		name, host, peer string
-		seen             artifact.Verdict
+		seen             format.Verdict
 		want             string
 	}{
-		{"own registry", "registry.example.com", "", artifact.Verdict{Rounds: 200}, statebackend.LockingExact},
-		{"own registry with a conflict", "registry.example.com", "", artifact.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
-		{"own registry with a delayed list", "registry.example.com", "", artifact.Verdict{Rounds: 200, Stale: 1}, statebackend.LockingSettle},
-		{"hosted service", "ghcr.io", "", artifact.Verdict{Rounds: 200}, statebackend.LockingSettle},
-		{"hosted service with a conflict", "ghcr.io", "", artifact.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
-		{"Docker Hub", "docker.io", "", artifact.Verdict{Rounds: 200}, statebackend.LockingRefused},
-		{"Azure", "acme.azurecr.io", "", artifact.Verdict{Rounds: 200}, statebackend.LockingRefused},
-		{"Azure, both regions tested", "acme.azurecr.io", "acme.westeurope.azurecr.io", artifact.Verdict{Rounds: 200}, statebackend.LockingSettle},
-		{"a cache before it", "registry.example.com", "", artifact.Verdict{Rounds: 200, Reason: "a cache answers"}, statebackend.LockingRefused},
+		{"own registry", "registry.example.com", "", format.Verdict{Rounds: 200}, statebackend.LockingExact},
+		{"own registry with a conflict", "registry.example.com", "", format.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
+		{"own registry with a delayed list", "registry.example.com", "", format.Verdict{Rounds: 200, Stale: 1}, statebackend.LockingSettle},
+		{"hosted service", "ghcr.io", "", format.Verdict{Rounds: 200}, statebackend.LockingSettle},
+		{"hosted service with a conflict", "ghcr.io", "", format.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
+		{"Docker Hub", "docker.io", "", format.Verdict{Rounds: 200}, statebackend.LockingRefused},
+		{"Azure", "acme.azurecr.io", "", format.Verdict{Rounds: 200}, statebackend.LockingRefused},
+		{"Azure, both regions tested", "acme.azurecr.io", "acme.westeurope.azurecr.io", format.Verdict{Rounds: 200}, statebackend.LockingSettle},
+		{"a cache before it", "registry.example.com", "", format.Verdict{Rounds: 200, Reason: "a cache answers"}, statebackend.LockingRefused},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

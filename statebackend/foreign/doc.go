@@ -4,7 +4,7 @@
 // versions of a workspace.
 //
 // A source is a state file, a directory of them ([Files]), or a repository
-// ([Repository]) in a layout that artifact.ParseForeignState knows: that of the OCI
+// ([Repository]) in a layout that [ParseState] knows: that of the OCI
 // backend proposed for OpenTofu and its fork ghoten, that of
 // terraform-provider-oras, and okara's own. A source is read and never changed.
 //

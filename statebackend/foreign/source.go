@@ -16,7 +16,6 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -87,13 +86,13 @@ func newVersion(ctx context.Context, label string, load func(context.Context) ([
 // Repository returns the versions of every workspace in a repository of a known
 // layout. A state that is larger than limit is oci.ErrTooLarge.
 func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map[string][]Version, error) {
-	found := map[string][]artifact.ForeignState{}
+	found := map[string][]State{}
 	repo := from.Repo()
 	for tag, err := range repo.Tags(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if !artifact.ForeignStateTag(tag) {
+		if !IsStateTag(tag) {
 			continue
 		}
 		m, err := repo.Fetch(ctx, tag)
@@ -103,7 +102,7 @@ func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map
 		if err != nil {
 			return nil, err
 		}
-		s, ok, err := artifact.ParseForeignState(tag, m)
+		s, ok, err := ParseState(tag, m)
 		if err != nil {
 			return nil, err
 		}
@@ -124,8 +123,8 @@ func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map
 
 // orderedVersions puts numbered versions in order and the current state last,
 // unless it is a copy of the last one.
-func orderedVersions(ctx context.Context, from *statebackend.Store, states []artifact.ForeignState, limit int64) ([]Version, error) {
-	slices.SortFunc(states, func(a, b artifact.ForeignState) int { return cmp.Compare(place(a), place(b)) })
+func orderedVersions(ctx context.Context, from *statebackend.Store, states []State, limit int64) ([]Version, error) {
+	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(place(a), place(b)) })
 	if n := len(states); n > 1 && states[n-1].N == 0 && states[n-1].Layer.Digest == states[n-2].Layer.Digest {
 		states = states[:n-1]
 	}
@@ -141,7 +140,7 @@ func orderedVersions(ctx context.Context, from *statebackend.Store, states []art
 }
 
 // place orders states by version, the current one last.
-func place(s artifact.ForeignState) int64 {
+func place(s State) int64 {
 	if s.N == 0 {
 		return math.MaxInt64
 	}
@@ -149,7 +148,7 @@ func place(s artifact.ForeignState) int64 {
 }
 
 // load fetches and unpacks a state.
-func load(ctx context.Context, from *statebackend.Store, s artifact.ForeignState, limit int64) ([]byte, error) {
+func load(ctx context.Context, from *statebackend.Store, s State, limit int64) ([]byte, error) {
 	if s.Ours {
 		state, _, err := from.GetTag(ctx, s.Workspace, s.Tag)
 		return state, err

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
@@ -110,11 +110,11 @@ func (s *Server) forceHeld(ctx context.Context, t target) error {
 
 // readLockInfo reads the body of LOCK and UNLOCK, which may be empty.
 func readLockInfo(w http.ResponseWriter, r *http.Request) (statebackend.LockInfo, error) {
-	b, err := readBody(w, r, artifact.MaxLockInfo)
+	b, err := readBody(w, r, format.MaxLockInfo)
 	if err != nil || len(bytes.TrimSpace(b)) == 0 {
 		return statebackend.LockInfo{}, err
 	}
-	info, err := artifact.ParseLockInfo(b)
+	info, err := format.ParseLockInfo(b)
 	if err != nil {
 		return info, fmt.Errorf("%w: %w", errBody, err)
 	}

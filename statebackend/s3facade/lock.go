@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) error {
@@ -33,11 +33,11 @@ func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) erro
 // lock takes the lock. The holder of a lock that is taken is remembered, since
 // the tool asks for it at once.
 func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
-	body, err := readBody(r, artifact.MaxLockInfo)
+	body, err := readBody(r, format.MaxLockInfo)
 	if err != nil {
 		return err
 	}
-	info, err := artifact.ParseLockInfo(body)
+	info, err := format.ParseLockInfo(body)
 	if err != nil || info.ID == "" {
 		return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 	}

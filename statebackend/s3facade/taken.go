@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // takenPlace is the one place that a lock taken beforehand is served as, whatever
@@ -34,11 +34,11 @@ func (f *Facade) checkTaken(r *http.Request, p object) error {
 func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Place) error {
 	switch r.Method {
 	case http.MethodPut:
-		body, err := readBody(r, artifact.MaxLockInfo)
+		body, err := readBody(r, format.MaxLockInfo)
 		if err != nil {
 			return err
 		}
-		info, err := artifact.ParseLockInfo(body)
+		info, err := format.ParseLockInfo(body)
 		if err != nil || info.ID == "" {
 			return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestFirstRecord gives a record to a workspace that another door made, which is no
@@ -99,7 +99,7 @@ func TestSplitNoMore(t *testing.T) {
 	split.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/current-state-version", nil)
 
 	if _, err := openStore(t, host, "acme").ChangeRecord(t.Context(), "No Name", func(r *statebackend.Record) error {
-		r.State = artifact.StateSplit
+		r.State = format.StateSplit
 		return nil
 	}); err != nil {
 		t.Fatal(err)

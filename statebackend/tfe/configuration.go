@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 const (
@@ -129,11 +129,11 @@ func (s *server) createConfiguration(w http.ResponseWriter, r *http.Request) err
 
 // uploadsOf lists the uploads of a configuration, of which only a single one counts,
 // and those of its workspace.
-func (s *server) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []artifact.ConfigurationTag, err error) {
+func (s *server) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []format.ConfigurationTag, err error) {
 	if repo, err = s.o.Runs.Repository(c.asWorkspace(), c.record); err != nil {
 		return nil, nil, nil, err
 	}
-	if all, err = artifact.Configurations(ctx, repo, c.record); err != nil {
+	if all, err = format.Configurations(ctx, repo, c.record); err != nil {
 		return nil, nil, nil, err
 	}
 	for _, t := range all {
@@ -220,12 +220,12 @@ func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ti
 	if err != nil || s.o.Runs == nil {
 		return errTicket()
 	}
-	if r.ContentLength > artifact.MaxConfiguration {
+	if r.ContentLength > format.MaxConfiguration {
 		return configurationTooLarge()
 	}
 	size := r.ContentLength
 	if size < 0 {
-		size = artifact.MaxConfiguration
+		size = format.MaxConfiguration
 	}
 	release, err := s.spooled.take(subjectOf(t.caller()), size)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ti
 	if err != nil {
 		return err
 	}
-	stored, err := artifact.PutConfiguration(ctx, repo, c.record, c.hex, layer)
+	stored, err := format.PutConfiguration(ctx, repo, c.record, c.hex, layer)
 	if errors.Is(err, oci.ErrExists) {
 		return errTwice(c)
 	}
@@ -264,7 +264,7 @@ func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ti
 }
 
 func configurationTooLarge() error {
-	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(artifact.MaxConfiguration))
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(format.MaxConfiguration))
 }
 
 // spool keeps the body in a file while it looks whether it can be unpacked.
@@ -273,7 +273,7 @@ func (s *server) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.
 		return oci.Blob{}, err
 	}
 	sum := digest.SHA256.Digester()
-	body := io.TeeReader(http.MaxBytesReader(w, r.Body, artifact.MaxConfiguration), io.MultiWriter(f, sum.Hash()))
+	body := io.TeeReader(http.MaxBytesReader(w, r.Body, format.MaxConfiguration), io.MultiWriter(f, sum.Hash()))
 	err := archive.CheckUpload(r.Context(), body, archive.Limits{})
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
@@ -289,7 +289,7 @@ func (s *server) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.
 		return oci.Blob{}, fmt.Errorf("spooled configuration: %w", err)
 	}
 	return oci.Blob{
-		Descriptor: oci.Descriptor{MediaType: artifact.MediaConfiguration, Digest: sum.Digest(), Size: size},
+		Descriptor: oci.Descriptor{MediaType: format.MediaConfiguration, Digest: sum.Digest(), Size: size},
 		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, size)), nil },
 	}, nil
 }

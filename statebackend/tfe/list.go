@@ -11,8 +11,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // readable lists the workspaces of an organization that a caller may read, in order
@@ -57,7 +57,7 @@ func (s *server) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
 	reserved, _ := s.o.Split(organization)
 	for _, w := range all[from:to] {
 		item := s.resource(place{organization, w.Name}, "", g, w.Live())
-		if !reserved || w.Record == nil || w.Record.State != artifact.StateSplit { // whose lock is in another repository
+		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // whose lock is in another repository
 			item = item.held(w.Held)
 		}
 		list = append(list, item)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // apart is the workspace of a repository that one workspace has for itself.
@@ -53,7 +53,7 @@ func (s *server) locateIn(ctx context.Context, p place, records *statebackend.St
 		return located{}, err
 	}
 	if reserved, _ := s.o.Split(p.organization); !reserved {
-		if r := at.live(); r != nil && r.State == artifact.StateSplit { // not to be taken for one without a state
+		if r := at.live(); r != nil && r.State == format.StateSplit { // not to be taken for one without a state
 			return located{}, refuse(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
 		}
 		return at, nil
@@ -70,7 +70,7 @@ func (s *server) split(ctx context.Context, at *located) error {
 	own := at.organization + "." + at.place.workspace
 	switch {
 	case at.record != nil:
-		at.split = at.record.State == artifact.StateSplit
+		at.split = at.record.State == format.StateSplit
 	case !validOrganization(own):
 		return nil
 	default:

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestLockingRefused shows that a registry that cannot lock is refused at once, with
@@ -19,7 +19,7 @@ func TestLockingRefused(t *testing.T) {
 	store := openStore(t, host, "acme")
 	mustPut(t, store, "prod", stateOf("a", 1))
 	why := "two sides did not see each other"
-	if err := store.RecordVerdict(t.Context(), artifact.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}); err != nil {
+	if err := store.RecordVerdict(t.Context(), format.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}); err != nil {
 		t.Fatal(err)
 	}
 	tool := newTool(t, newServer(t, host, setup{}))
@@ -112,7 +112,7 @@ func TestForgedRecord(t *testing.T) {
 	mustPut(t, openStore(t, host, "acme.prod"), "default", stateOf("secret", 1))
 	store := openStore(t, host, "acme")
 	if _, err := store.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error {
-		r.State = artifact.StateSplit
+		r.State = format.StateSplit
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // final reports whether nothing follows.
@@ -139,7 +139,7 @@ func (s *server) queue(ctx context.Context, c configurationID, o RunOptions, by 
 	case len(its) == 0:
 		return Run{}, invalid("configuration version %s has not been uploaded", c)
 	}
-	layer, err := artifact.ReadConfiguration(ctx, repo, its[0])
+	layer, err := format.ReadConfiguration(ctx, repo, its[0])
 	if err != nil {
 		return Run{}, err
 	}

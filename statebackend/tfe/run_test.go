@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -133,7 +133,7 @@ func TestTooManyConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := artifact.Configurations(t.Context(), repo, record)
+	left, err := format.Configurations(t.Context(), repo, record)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Execution modes.
@@ -352,7 +352,7 @@ func (s *server) create(ctx context.Context, at located, g access.Grant, body wo
 	return at.list.Change(ctx, at.place.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
 		if _, fresh := s.o.Split(at.organization); fresh {
-			r.State = artifact.StateSplit
+			r.State = format.StateSplit
 			if !validOrganization(at.organization + "." + at.place.workspace) {
 				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
@@ -439,7 +439,7 @@ func (s *server) change(ctx context.Context, p place, h handle, g access.Grant, 
 			r.Created = began
 		}
 		if at.split {
-			r.State = artifact.StateSplit
+			r.State = format.StateSplit
 		}
 		return change(r)
 	})

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // chain are the repositories of a ledger, of which the last one counts. A ledger
@@ -102,11 +102,11 @@ func (c *chain) hint(ctx context.Context) int {
 	if err != nil {
 		return 1
 	}
-	m, err := s.Repo().Fetch(ctx, artifact.TagLedger)
+	m, err := s.Repo().Fetch(ctx, format.TagLedger)
 	if err != nil {
 		return 1
 	}
-	mark, err := artifact.ParseLedgerMark(m)
+	mark, err := format.ParseLedgerMark(m)
 	if err != nil {
 		return 1
 	}

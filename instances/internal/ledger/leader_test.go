@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // stopped is a process that can be stopped, as by SIGSTOP: what it was about to
@@ -334,9 +334,9 @@ func TestForeignHint(t *testing.T) {
 
 func leaveHint(t *testing.T, h http.Handler, number int) {
 	t.Helper()
-	m, err := artifact.NewLedgerMark(artifact.LedgerMark{Number: number})
+	m, err := format.NewLedgerMark(format.LedgerMark{Number: number})
 	if err == nil {
-		err = repoBehind(t, "acme", direct{h}).PutTag(t.Context(), artifact.TagLedger, m)
+		err = repoBehind(t, "acme", direct{h}).PutTag(t.Context(), format.TagLedger, m)
 	}
 	if err != nil {
 		t.Fatal(err)

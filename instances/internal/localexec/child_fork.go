@@ -9,8 +9,8 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // heads returns the head and, where it is the seal of a takeover, what it is a copy
@@ -32,7 +32,7 @@ func (c *child) readHeads(ctx context.Context) ([]statebackend.Version, error) {
 		return nil, err
 	}
 	list := []statebackend.Version{v}
-	for v.Operation == artifact.OperationTakeover && v.Parent > 0 && len(list) < maxSeals {
+	for v.Operation == format.OperationTakeover && v.Parent > 0 && len(list) < maxSeals {
 		_, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent)
 		if errors.Is(err, oci.ErrNotFound) {
 			break // pruned
@@ -114,7 +114,7 @@ func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork st
 		if same[v.Parent] && v.N > first.N {
 			return v, true, nil
 		}
-		if took == "" || v.LockID != artifact.ShownID(took) {
+		if took == "" || v.LockID != format.ShownID(took) {
 			continue
 		}
 		if known, err := c.known(ctx, v, first, heads[0]); err != nil || !known {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
@@ -45,8 +45,8 @@ func (c *child) takeLock(ctx context.Context) error {
 		if !ok {
 			return err
 		}
-		ghost := held.Unreadable && artifact.ClaimOf(held.Held.ID, spec.Took)
-		if spec.Took != "" && (ghost || held.Held.ID == artifact.ShownID(spec.Took)) {
+		ghost := held.Unreadable && format.ClaimOf(held.Held.ID, spec.Took)
+		if spec.Took != "" && (ghost || held.Held.ID == format.ShownID(spec.Took)) {
 			c.lost = held.Held.Created
 			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
 			if err == nil {

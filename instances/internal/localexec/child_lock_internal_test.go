@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // twoMinds is a registry whose answers differ: who has just read a claim is told
@@ -101,7 +101,7 @@ func TestTakeLockGhost(t *testing.T) {
 			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			tr.through(c, inMemory{g})
 			repository := c.repo.Repo.Name()
-			tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: artifact.StateFragment("default"), N: 1, X: tc.x}
+			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment("default"), N: 1, X: tc.x}
 			g.Add(repository, tag.String())
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Names below the folder of the tool.
@@ -43,7 +44,7 @@ const (
 
 // maxArchive bounds the archive of a module, or of what was uploaded, in bytes;
 // package archive has the bounds of what is in it.
-const maxArchive = artifact.MaxConfiguration
+const maxArchive = format.MaxConfiguration
 
 // prepared is a folder in which the tool can be started.
 type prepared struct {

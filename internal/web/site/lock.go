@@ -8,8 +8,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Lock is who holds a workspace, and what to do if they are gone.
@@ -28,7 +28,7 @@ func NewLock(now Clock, h *statebackend.Held, repository, workspace string) *Loc
 	}
 	l := &Lock{
 		Who: WhoHolds(*h), Operation: Clip(text.Block(statebackend.Version{Operation: h.Info.Operation}.Why())), Info: Clip(text.Block(h.Info.Info)),
-		ID: artifact.ShownID(h.Info.ID), Since: now.When(h.Info.Created), Lease: h.TTL, Unreadable: h.Unreadable,
+		ID: format.ShownID(h.Info.ID), Since: now.When(h.Info.Created), Lease: h.TTL, Unreadable: h.Unreadable,
 	}
 	if text.Block(workspace) == workspace {
 		l.Unlock = states.UnlockCommand(repository, workspace, h.Info.ID)

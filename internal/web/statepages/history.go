@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // historyRows is how many versions a page of the history has: each costs a request.
@@ -92,7 +92,7 @@ func (s *versions) historyRow(p versionPlace, v statebackend.Version) historyRow
 	if old > 0 {
 		row.Compare = p.path("diff") + fmt.Sprintf("?from=%d&to=%d", old, v.N)
 	}
-	if v.Operation == artifact.OperationTakeover || old > 0 && v.N-old >= statebackend.Jump {
+	if v.Operation == format.OperationTakeover || old > 0 && v.N-old >= statebackend.Jump {
 		row.Marks = append(row.Marks, takenOver())
 	}
 	return row

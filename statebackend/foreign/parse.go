@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package foreign
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // Types and annotations of states that other tools keep in registries: the
@@ -24,9 +26,9 @@ const (
 	annForeignUpdated    = "org.terraform.state.updated_at"
 )
 
-// ForeignState is a state found in a repository, written by okara or by one of
+// State is a state found in a repository, written by okara or by one of
 // the tools above.
-type ForeignState struct {
+type State struct {
 	Tag       string
 	Manifest  oci.Manifest
 	Ours      bool // written in okara's own layout
@@ -39,51 +41,51 @@ type ForeignState struct {
 
 var foreignTag = regexp.MustCompile(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
 
-// ForeignStateTag reports whether a tag may be that of a stored state.
-func ForeignStateTag(tag string) bool { return foreignTag.MatchString(tag) }
+// IsStateTag reports whether a tag may be that of a stored state.
+func IsStateTag(tag string) bool { return foreignTag.MatchString(tag) }
 
-// ParseForeignState reads a state by its tag and manifest. False means that it
+// ParseState reads a state by its tag and manifest. False means that it
 // is something else, or a version that says "no state".
 //
 // A tag alone does not tell version 2 of workspace "prod" from the current
 // state of workspace "prod-v2"; the workspace that the manifest names does.
-func ParseForeignState(tag string, m oci.Manifest) (ForeignState, bool, error) {
+func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	img, err := m.Image()
 	if err != nil {
-		return ForeignState{}, false, err
+		return State{}, false, err
 	}
 	kind := img.ArtifactType
 	if kind == "" {
 		kind = img.Config.MediaType // how tools wrote it before artifactType existed
 	}
-	s := ForeignState{Tag: tag, Manifest: m, Ours: kind == ArtifactState}
-	if kind != ArtifactState && kind != foreignArtifactState || len(img.Layers) != 1 || img.Annotations[AnnStateEmpty] == "true" {
-		return ForeignState{}, false, nil
+	s := State{Tag: tag, Manifest: m, Ours: kind == format.ArtifactState}
+	if kind != format.ArtifactState && kind != foreignArtifactState || len(img.Layers) != 1 || img.Annotations[format.AnnStateEmpty] == "true" {
+		return State{}, false, nil
 	}
 	s.Layer = img.Layers[0]
 	var known bool
-	for _, prefix := range [...]string{MediaState, foreignMediaState} {
+	for _, prefix := range [...]string{format.MediaState, foreignMediaState} {
 		if rest, ok := strings.CutPrefix(s.Layer.MediaType, prefix); ok {
 			s.Encoding, known = rest, true
 		}
 	}
 	if !known {
-		return ForeignState{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, oci.ErrCorrupt)
+		return State{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, oci.ErrCorrupt)
 	}
-	s.Workspace = img.Annotations[AnnStateWorkspace]
+	s.Workspace = img.Annotations[format.AnnStateWorkspace]
 	if s.Workspace == "" {
 		s.Workspace = img.Annotations[annForeignWorkspace]
 	}
 	if s.Workspace == "" {
-		return ForeignState{}, false, fmt.Errorf("tag %s does not say which workspace it belongs to: %w", tag, oci.ErrCorrupt)
+		return State{}, false, fmt.Errorf("tag %s does not say which workspace it belongs to: %w", tag, oci.ErrCorrupt)
 	}
-	for _, key := range [...]string{AnnCreated, annForeignUpdated} {
+	for _, key := range [...]string{artifact.AnnCreated, annForeignUpdated} {
 		if t, err := time.Parse(time.RFC3339Nano, img.Annotations[key]); err == nil {
 			s.Created = t
 		}
 	}
 	if s.N, err = foreignVersion(tag, s.Workspace); err != nil {
-		return ForeignState{}, false, err
+		return State{}, false, err
 	}
 	return s, true, nil
 }
@@ -93,7 +95,7 @@ func ParseForeignState(tag string, m oci.Manifest) (ForeignState, bool, error) {
 func foreignVersion(tag, workspace string) (int64, error) {
 	_, rest, _ := strings.Cut(tag, "-")
 	full := sha256.Sum256([]byte(workspace))
-	for _, fragment := range [...]string{workspace, StateFragment(workspace), OldStateFragment(workspace), hex.EncodeToString(full[:])} {
+	for _, fragment := range [...]string{workspace, format.StateFragment(workspace), format.OldStateFragment(workspace), hex.EncodeToString(full[:])} {
 		after, ok := strings.CutPrefix(rest, fragment)
 		if !ok {
 			continue

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package format
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // A configuration that somebody uploaded to be run: a working folder.
@@ -56,7 +57,7 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 	layer.MediaType = MediaConfiguration
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactConfiguration,
-		Config:       EmptyConfig(),
+		Config:       artifact.EmptyConfig(),
 		Layers:       []oci.Descriptor{layer.Descriptor},
 		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // no two share a manifest, which are deleted by digest
 	})

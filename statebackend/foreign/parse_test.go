@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package foreign_test
 
 import (
 	"crypto/sha256"
@@ -12,10 +12,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/foreign"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-func TestParseForeignState(t *testing.T) {
+func TestParseState(t *testing.T) {
 	const (
 		terraform = "application/vnd.terraform.state.v1"
 		tofu      = "application/vnd.opentofu.state.v1"
@@ -23,7 +24,7 @@ func TestParseForeignState(t *testing.T) {
 	full := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
 	manifest := func(kind, layer string, annotations map[string]string) oci.Manifest {
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: kind, Config: artifact.EmptyLayer(),
+			ArtifactType: kind, Config: format.EmptyLayer(),
 			Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
 		})
 		if err != nil {
@@ -60,10 +61,10 @@ func TestParseForeignState(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if !artifact.ForeignStateTag(tt.tag) {
-				t.Errorf("ForeignStateTag(%q) = false", tt.tag)
+			if !foreign.IsStateTag(tt.tag) {
+				t.Errorf("IsStateTag(%q) = false", tt.tag)
 			}
-			got, ok, err := artifact.ParseForeignState(tt.tag, tt.m)
+			got, ok, err := foreign.ParseState(tt.tag, tt.m)
 			if ok != tt.ok || !errors.Is(err, tt.err) {
 				t.Fatalf("ok %v, error %v; want %v, %v", ok, err, tt.ok, tt.err)
 			}
@@ -73,8 +74,8 @@ func TestParseForeignState(t *testing.T) {
 		})
 	}
 	for _, tag := range []string{"latest", "locked-prod", "okara-doctor", "state", "v1.0.0"} {
-		if artifact.ForeignStateTag(tag) {
-			t.Errorf("ForeignStateTag(%q) = true", tag)
+		if foreign.IsStateTag(tag) {
+			t.Errorf("IsStateTag(%q) = true", tag)
 		}
 	}
 }
@@ -92,20 +93,20 @@ func configTyped(t *testing.T, kind, layer string, annotations map[string]string
 	return m
 }
 
-func FuzzForeignState(f *testing.F) {
+func FuzzState(f *testing.F) {
 	f.Add("state-prod-v2", "prod")
 	f.Add("stver-x-v1", "x")
 	f.Add("state-ws-0123456789abcdef", "ü/ ")
 	f.Fuzz(func(t *testing.T, tag, workspace string) {
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: "application/vnd.terraform.state.v1", Config: artifact.EmptyLayer(),
+			ArtifactType: "application/vnd.terraform.state.v1", Config: format.EmptyLayer(),
 			Layers:      []oci.Descriptor{oci.BytesBlob("application/vnd.terraform.statefile.v1", []byte("{}")).Descriptor},
 			Annotations: map[string]string{"org.terraform.workspace": workspace},
 		})
 		if err != nil {
 			return
 		}
-		s, ok, err := artifact.ParseForeignState(tag, m)
+		s, ok, err := foreign.ParseState(tag, m)
 		if ok != (err == nil) {
 			t.Fatalf("ok %v with error %v", ok, err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package format_test
 
 import (
 	"encoding/json"
@@ -16,21 +16,21 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-func workspaceRecord() artifact.WorkspaceRecord {
+func workspaceRecord() format.WorkspaceRecord {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 123, time.UTC)
-	return artifact.WorkspaceRecord{
+	return format.WorkspaceRecord{
 		Workspace: "prod", Seq: 7, Project: "network", Tags: map[string]string{"team": "core <a&b>", "live": ""}, Description: "the one",
-		Mode: artifact.ModeRemote, Tool: "tofu", State: artifact.StateSplit, By: "alice", Owner: "run:lab.default/prod", Created: at, Updated: at.Add(time.Hour),
+		Mode: format.ModeRemote, Tool: "tofu", State: format.StateSplit, By: "alice", Owner: "run:lab.default/prod", Created: at, Updated: at.Add(time.Hour),
 	}
 }
 
 // TestWorkspaceRecord holds the stored form: changing it needs a reader for the old.
 func TestWorkspaceRecord(t *testing.T) {
 	want := workspaceRecord()
-	tag, m, err := artifact.NewWorkspaceRecord(want)
+	tag, m, err := format.NewWorkspaceRecord(want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestWorkspaceRecord(t *testing.T) {
 	if s := tag.String(); s != "workspace-prod-000007-"+m.Digest.Encoded()[:8] {
 		t.Errorf("tag %s of %s", s, m.Digest)
 	}
-	got, err := artifact.ParseWorkspaceRecord(tag.String(), m)
+	got, err := format.ParseWorkspaceRecord(tag.String(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWorkspaceRecord(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
-	_, other, err := artifact.NewWorkspaceRecord(workspaceRecord())
+	_, other, err := format.NewWorkspaceRecord(workspaceRecord())
 	if err != nil || other.Digest == m.Digest {
 		t.Errorf("two records have one digest, %v", err)
 	}
@@ -72,17 +72,17 @@ func TestWorkspaceRecord(t *testing.T) {
 
 func TestParseWorkspaceTag(t *testing.T) {
 	long := strings.Repeat("w", 80)
-	for _, want := range []artifact.WorkspaceTag{
+	for _, want := range []format.WorkspaceTag{
 		{Fragment: "prod", Seq: 1, Hex: "01234567"},
 		{Fragment: "a-000001-abcdef01", Seq: 999_999, Hex: "abcdef01"},
-		{Fragment: artifact.StateFragment("my team/ä"), Seq: 2, Hex: "ffffffff"},
+		{Fragment: format.StateFragment("my team/ä"), Seq: 2, Hex: "ffffffff"},
 		{Fragment: long, Seq: 3, Hex: "00000000"},
 	} {
-		got, ok := artifact.ParseWorkspaceTag(want.String())
+		got, ok := format.ParseWorkspaceTag(want.String())
 		if !ok || got != want || len(want.String()) > 106 {
 			t.Errorf("%s: %+v, %t", want, got, ok)
 		}
-		if _, state := artifact.ParseStateTag(want.String()); state {
+		if _, state := format.ParseStateTag(want.String()); state {
 			t.Errorf("%s is a tag of a state, too", want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestParseWorkspaceTag(t *testing.T) {
 		"workspace-prod-000001-0123456g", "workspace-prod-000001-ABCDEF01", "workspace-prod-+00001-01234567", "Workspace-prod-000001-01234567",
 		"workspace-" + long + "w-000001-01234567", "state-prod", "okara-doctor", "workspace-pr/od-000001-01234567",
 	} {
-		if got, ok := artifact.ParseWorkspaceTag(tag); ok {
+		if got, ok := format.ParseWorkspaceTag(tag); ok {
 			t.Errorf("%q is read as %+v", tag, got)
 		}
 	}
@@ -108,37 +108,37 @@ func TestWorkspaceRecordBounds(t *testing.T) {
 		large[fmt.Sprint(i)] = strings.Repeat("x", 256)
 	}
 	large["last"] = strings.Repeat("ä", 256)
-	for name, change := range map[string]func(*artifact.WorkspaceRecord){
-		"no name":                    func(r *artifact.WorkspaceRecord) { r.Workspace = "" },
-		"long name":                  func(r *artifact.WorkspaceRecord) { r.Workspace = strings.Repeat("w", 256) },
-		"control character in name":  func(r *artifact.WorkspaceRecord) { r.Workspace = "a\nb" },
-		"name that is no UTF-8":      func(r *artifact.WorkspaceRecord) { r.Workspace = "a\xff" },
-		"unknown mode":               func(r *artifact.WorkspaceRecord) { r.Mode = "agent" },
-		"place of the state":         func(r *artifact.WorkspaceRecord) { r.State = "other/repository" },
-		"long description":           func(r *artifact.WorkspaceRecord) { r.Description = strings.Repeat("d", 1025) },
-		"control character":          func(r *artifact.WorkspaceRecord) { r.Description = "\x1b[31m" },
-		"text that changes its side": func(r *artifact.WorkspaceRecord) { r.By = "\u202ealice" },
-		"65 tags":                    func(r *artifact.WorkspaceRecord) { r.Tags = many },
-		"tag without a key":          func(r *artifact.WorkspaceRecord) { r.Tags = map[string]string{"": "x"} },
-		"long key":                   func(r *artifact.WorkspaceRecord) { r.Tags = map[string]string{strings.Repeat("k", 129): ""} },
-		"long value":                 func(r *artifact.WorkspaceRecord) { r.Tags = map[string]string{"k": strings.Repeat("v", 257)} },
-		"more than 16 KiB":           func(r *artifact.WorkspaceRecord) { r.Tags = large },
-		"long project":               func(r *artifact.WorkspaceRecord) { r.Project = strings.Repeat("p", 129) },
-		"long owner":                 func(r *artifact.WorkspaceRecord) { r.Owner = strings.Repeat("o", 513) },
-		"no number":                  func(r *artifact.WorkspaceRecord) { r.Seq = 0 },
-		"number of seven digits":     func(r *artifact.WorkspaceRecord) { r.Seq = 1_000_000 },
-		"no time":                    func(r *artifact.WorkspaceRecord) { r.Updated = time.Time{} },
+	for name, change := range map[string]func(*format.WorkspaceRecord){
+		"no name":                    func(r *format.WorkspaceRecord) { r.Workspace = "" },
+		"long name":                  func(r *format.WorkspaceRecord) { r.Workspace = strings.Repeat("w", 256) },
+		"control character in name":  func(r *format.WorkspaceRecord) { r.Workspace = "a\nb" },
+		"name that is no UTF-8":      func(r *format.WorkspaceRecord) { r.Workspace = "a\xff" },
+		"unknown mode":               func(r *format.WorkspaceRecord) { r.Mode = "agent" },
+		"place of the state":         func(r *format.WorkspaceRecord) { r.State = "other/repository" },
+		"long description":           func(r *format.WorkspaceRecord) { r.Description = strings.Repeat("d", 1025) },
+		"control character":          func(r *format.WorkspaceRecord) { r.Description = "\x1b[31m" },
+		"text that changes its side": func(r *format.WorkspaceRecord) { r.By = "\u202ealice" },
+		"65 tags":                    func(r *format.WorkspaceRecord) { r.Tags = many },
+		"tag without a key":          func(r *format.WorkspaceRecord) { r.Tags = map[string]string{"": "x"} },
+		"long key":                   func(r *format.WorkspaceRecord) { r.Tags = map[string]string{strings.Repeat("k", 129): ""} },
+		"long value":                 func(r *format.WorkspaceRecord) { r.Tags = map[string]string{"k": strings.Repeat("v", 257)} },
+		"more than 16 KiB":           func(r *format.WorkspaceRecord) { r.Tags = large },
+		"long project":               func(r *format.WorkspaceRecord) { r.Project = strings.Repeat("p", 129) },
+		"long owner":                 func(r *format.WorkspaceRecord) { r.Owner = strings.Repeat("o", 513) },
+		"no number":                  func(r *format.WorkspaceRecord) { r.Seq = 0 },
+		"number of seven digits":     func(r *format.WorkspaceRecord) { r.Seq = 1_000_000 },
+		"no time":                    func(r *format.WorkspaceRecord) { r.Updated = time.Time{} },
 	} {
 		r := workspaceRecord()
 		change(&r)
-		if tag, _, err := artifact.NewWorkspaceRecord(r); err == nil {
+		if tag, _, err := format.NewWorkspaceRecord(r); err == nil {
 			t.Errorf("%s: stored as %s", name, tag)
 		}
 	}
 	longest := workspaceRecord()
 	longest.Tags = map[string]string{strings.Repeat("ä", 128): strings.Repeat("ö", 256)}
 	longest.Description = strings.Repeat("d", 1024)
-	if _, _, err := artifact.NewWorkspaceRecord(longest); err != nil {
+	if _, _, err := format.NewWorkspaceRecord(longest); err != nil {
 		t.Errorf("within the bounds: %v", err)
 	}
 }
@@ -146,7 +146,7 @@ func TestWorkspaceRecordBounds(t *testing.T) {
 // forge makes a record whose annotations were changed, with the tag that fits it.
 func forge(t *testing.T, change func(*ocispec.Manifest)) (string, oci.Manifest) {
 	t.Helper()
-	tag, m, err := artifact.NewWorkspaceRecord(workspaceRecord())
+	tag, m, err := format.NewWorkspaceRecord(workspaceRecord())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func forge(t *testing.T, change func(*ocispec.Manifest)) (string, oci.Manifest) 
 // TestForgedWorkspaceRecord ignores what only looks like a record.
 func TestForgedWorkspaceRecord(t *testing.T) {
 	if tag, m := forge(t, func(i *ocispec.Manifest) { i.Annotations["vnd.okara.workspace.colour"] = "blue" }); true {
-		if _, err := artifact.ParseWorkspaceRecord(tag, m); err != nil {
+		if _, err := format.ParseWorkspaceRecord(tag, m); err != nil {
 			t.Errorf("an annotation of a later okara: %v", err)
 		}
 	}
@@ -187,21 +187,21 @@ func TestForgedWorkspaceRecord(t *testing.T) {
 		"too long":         set("vnd.okara.workspace.description", strings.Repeat("d", 1025)),
 		"escape":           set("vnd.okara.workspace.by", "\x1b]0;x\a"),
 		"17 KiB":           set("vnd.okara.workspace.colour", strings.Repeat("b", 17<<10)),
-		"another type":     func(i *ocispec.Manifest) { i.ArtifactType = artifact.ArtifactState },
+		"another type":     func(i *ocispec.Manifest) { i.ArtifactType = format.ArtifactState },
 		"two layers":       func(i *ocispec.Manifest) { i.Layers = append(i.Layers, i.Layers[0]) },
 		"a layer of bytes": func(i *ocispec.Manifest) { i.Layers[0].MediaType = "text/plain" },
 	} {
 		tag, m := forge(t, change)
-		if _, err := artifact.ParseWorkspaceRecord(tag, m); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := format.ParseWorkspaceRecord(tag, m); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	tag, m := forge(t, func(*ocispec.Manifest) {})
-	if _, err := artifact.ParseWorkspaceRecord(tag, m); err != nil {
+	if _, err := format.ParseWorkspaceRecord(tag, m); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}
 	for _, other := range []string{"workspace-prod-000008-" + tag[len(tag)-8:], "workspace-prod-000007-00000000", "workspace-dev-000007-" + tag[len(tag)-8:], "state-prod"} {
-		if _, err := artifact.ParseWorkspaceRecord(other, m); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := format.ParseWorkspaceRecord(other, m); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("under the tag %s: %v", other, err)
 		}
 	}
@@ -209,7 +209,7 @@ func TestForgedWorkspaceRecord(t *testing.T) {
 
 // FuzzParseWorkspaceRecord: what is read can be written again, and is of its tag.
 func FuzzParseWorkspaceRecord(f *testing.F) {
-	_, m, err := artifact.NewWorkspaceRecord(workspaceRecord())
+	_, m, err := format.NewWorkspaceRecord(workspaceRecord())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -218,15 +218,15 @@ func FuzzParseWorkspaceRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, fragment string, seq int, b []byte) {
 		d := digest.FromBytes(b)
 		m := oci.Manifest{Descriptor: oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: int64(len(b))}, Bytes: b}
-		tag := artifact.WorkspaceTag{Fragment: fragment, Seq: seq, Hex: d.Encoded()[:8]}.String()
-		r, err := artifact.ParseWorkspaceRecord(tag, m)
+		tag := format.WorkspaceTag{Fragment: fragment, Seq: seq, Hex: d.Encoded()[:8]}.String()
+		r, err := format.ParseWorkspaceRecord(tag, m)
 		if err != nil {
 			return
 		}
-		if artifact.StateFragment(r.Workspace) != fragment || r.Seq != seq || r.Tag != tag {
+		if format.StateFragment(r.Workspace) != fragment || r.Seq != seq || r.Tag != tag {
 			t.Errorf("%s is a record of %q, number %d", tag, r.Workspace, r.Seq)
 		}
-		_, again, err := artifact.NewWorkspaceRecord(r)
+		_, again, err := format.NewWorkspaceRecord(r)
 		if err != nil {
 			t.Errorf("not written again: %v", err)
 		}
@@ -241,7 +241,7 @@ func FuzzParseWorkspaceTag(f *testing.F) {
 	f.Add("workspace-prod-000007-01234567")
 	f.Add("workspace-a-000001-abcdef01-000002-12345678")
 	f.Fuzz(func(t *testing.T, tag string) {
-		if w, ok := artifact.ParseWorkspaceTag(tag); ok && w.String() != tag {
+		if w, ok := format.ParseWorkspaceTag(tag); ok && w.String() != tag {
 			t.Errorf("%q is written as %q", tag, w)
 		}
 	})

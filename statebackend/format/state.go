@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package format
 
 import (
 	"crypto/sha256"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Types of a stored state. MediaState carries the suffixes +zstd, +gzip and
@@ -222,7 +223,7 @@ func (s StateManifest) Encoding() string { return strings.TrimPrefix(s.Layer.Med
 
 // StateLayer describes stored state bytes; small ones are inlined.
 func StateLayer(encoding string, stored []byte) oci.Blob {
-	return Inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
+	return artifact.Inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
 }
 
 // EmptyLayer is the layer of manifests that say everything in annotations.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package format
 
 import (
 	"crypto/rand"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ArtifactWorkspace is the type of a workspace record: what is known of a
@@ -196,7 +197,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 		annWorkspaceCreated:     workspaceTime(r.Created),
 		annWorkspaceBy:          r.By,
 		annWorkspaceOwner:       r.Owner,
-		AnnCreated:              workspaceTime(r.Updated),
+		artifact.AnnCreated:     workspaceTime(r.Updated),
 	}
 	if len(r.Tags) > 0 {
 		b, err := json.Marshal(r.Tags)
@@ -274,7 +275,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	if r.Created, err = parseWorkspaceTime(ann[annWorkspaceCreated]); err != nil {
 		return r, err
 	}
-	if r.Updated, err = parseWorkspaceTime(ann[AnnCreated]); err != nil {
+	if r.Updated, err = parseWorkspaceTime(ann[artifact.AnnCreated]); err != nil {
 		return r, err
 	}
 	return r, r.Check()

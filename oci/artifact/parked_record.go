@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ArtifactRecord is the type of a depot's record: what it published, from which
+// origin, and what waits. Its only layer is JSON of MediaRecord, which the manifest
+// repeats where it is small: who asks for a record again and again asks once each time.
+const (
+	ArtifactRecord = "application/vnd.okara.depot.v1"
+	MediaRecord    = "application/vnd.okara.depot.v1+json"
+)
+
+// RecordTag is the tag of the common record in the catalog repository. It moves; one
+// runner at a time writes it.
+const RecordTag = "okara-depot"
+
+const entryRecordPrefix = "depot-"
+
+// EntryRecordTag returns the tag of the record of one entry, for who runs entries one
+// by one. It moves as [RecordTag] does.
+func EntryRecordTag(entry string) string {
+	sum := sha256.Sum256([]byte(entry))
+	return entryRecordPrefix + hex.EncodeToString(sum[:16])
+}
+
+// IsEntryRecordTag reports whether tag is that of the record of an entry.
+func IsEntryRecordTag(tag string) bool {
+	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
+	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
+}
+
+// maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
+const maxRecord = 64 << 20
+
+// ReadRecord reads a record of the depot from the catalog repository r; nil if there
+// is none yet.
+func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
+	m, err := r.Fetch(ctx, tag)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return nil, err
+	}
+	if image.ArtifactType != ArtifactRecord || len(image.Layers) != 1 {
+		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, oci.ErrCorrupt)
+	}
+	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
+}
+
+// PutRecord replaces a record of the depot.
+func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
+	blob := Inlined(oci.BytesBlob(MediaRecord, b), b)
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
+	if err != nil {
+		return err
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return fmt.Errorf("write the depot's record: %w", err)
+		}
+	}
+	return r.PutTag(ctx, tag, m)
+}

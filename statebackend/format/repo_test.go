@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package format_test
+
+import (
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// mustRepo opens a repository of a registry for tests.
+func mustRepo(t *testing.T, host string) *oci.Repo {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustManifest(t *testing.T, m ocispec.Manifest) oci.Manifest {
+	t.Helper()
+	out, err := oci.NewManifest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
