@@ -24,7 +24,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // stallTimeout ends a download whose client takes no byte for so long. There
@@ -268,7 +267,7 @@ func (a *archives) downloaded(r delivery) {
 	if v, ok := addr.VersionFromTag(version); ok {
 		version = v.String()
 	}
-	what := a.counts.Add(artifact.Counted{Kind: item.Kind, Address: item.String(), Version: version, Tool: downloads.Tool(r.UserAgent())})
+	what := a.counts.Add(downloads.Counted{Kind: item.Kind, Address: item.String(), Version: version, Tool: downloads.Tool(r.UserAgent())})
 	a.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestPullThroughParked parks the job that completes a version, since its server
@@ -25,9 +25,9 @@ func TestPullThroughParked(t *testing.T) {
 		if err != nil || len(list.Tags) != 1 {
 			t.Fatalf("the queue: %v, %v; want one job", list.Tags, err)
 		}
-		j := must(artifact.ReadJob(t.Context(), queue, list.Tags[0]))
-		end := artifact.JobEnd{Failed: true, Parked: true, Result: "parked", Time: time.Now()}
-		if err := artifact.EndJob(t.Context(), queue, j.ID, end); err != nil {
+		j := must(jobs.ReadJob(t.Context(), queue, list.Tags[0]))
+		end := jobs.End{Failed: true, Parked: true, Result: "parked", Time: time.Now()}
+		if err := jobs.EndJob(t.Context(), queue, j.ID, end); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour) // of the bubble's clock

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -250,7 +251,7 @@ func TestHookBadTrees(t *testing.T) {
 					t.Errorf("%d requests to GitHub, want those of one try", n)
 				}
 				h.mustVersions(t, "acme/vpc/aws", "0.9.0")
-				end, err := artifact.ReadJobEnd(t.Context(), must(h.client.Repo("platform/queue")), "72d3162e-cc78-11e3-81ab-000000000002")
+				end, err := jobs.ReadEnd(t.Context(), must(h.client.Repo("platform/queue")), "72d3162e-cc78-11e3-81ab-000000000002")
 				if err != nil || !end.Failed || !strings.Contains(end.Result, tt.want) {
 					t.Errorf("ended with %+v, %v; want a failure with %q", end, err, tt.want)
 				}

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestAudit publishes through a server with state keys: it tells of it at once, and the
@@ -76,8 +75,8 @@ func TestAudit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, ok := artifact.ParseAuditTag(tag); ok {
-			if err := artifact.PutAudit(t.Context(), queue, nil, at, []byte("{}\n")); err != nil {
+		if at, ok := trail.ParseAuditTag(tag); ok {
+			if err := trail.PutAudit(t.Context(), queue, nil, at, []byte("{}\n")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestDoctorParkedJobs shows the jobs that wait for a person, and no others.
@@ -21,37 +21,37 @@ func TestDoctorParkedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	add := func(id, kind string, tries int, end *artifact.JobEnd, data map[string]string) {
-		if _, err := artifact.AddJob(t.Context(), r, artifact.Job{ID: id, Kind: kind, Data: data, Time: now}); err != nil {
+	add := func(id, kind string, tries int, end *jobs.End, data map[string]string) {
+		if _, err := jobs.AddJob(t.Context(), r, jobs.Recorded{ID: id, Kind: kind, Data: data, Time: now}); err != nil {
 			t.Fatal(err)
 		}
 		for n := range tries {
-			if _, err := artifact.BeginTry(t.Context(), r, id, n+1, now); err != nil {
+			if _, err := jobs.BeginTry(t.Context(), r, id, n+1, now); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if end == nil {
 			return
 		}
-		if err := artifact.EndJob(t.Context(), r, id, *end); err != nil {
+		if err := jobs.EndJob(t.Context(), r, id, *end); err != nil {
 			t.Fatal(err)
 		}
 	}
-	parked := &artifact.JobEnd{Failed: true, Parked: true, Result: "parked: the server ended", Time: now}
+	parked := &jobs.End{Failed: true, Parked: true, Result: "parked: the server ended", Time: now}
 	tag := func(name string) map[string]string {
 		return map[string]string{"owner": "acme", "repository": "terraform-aws-vpc", "tag": name}
 	}
 	add("pull", "pull-through", 3, parked, map[string]string{"provider": "example.com/acme/dns", "version": "1.2.0"})
 	add("hook", "github", 3, parked, tag("v1.0.0"))
 	add("later", "github", 3, parked, tag("v1.1.0"))
-	add("later again 2", "github", 1, &artifact.JobEnd{Result: "fine", Time: now}, tag("v1.1.0"))
-	add("failed", "github", 4, &artifact.JobEnd{Failed: true, Result: "down", Time: now}, tag("v1.2.0"))
+	add("later again 2", "github", 1, &jobs.End{Result: "fine", Time: now}, tag("v1.1.0"))
+	add("failed", "github", 4, &jobs.End{Failed: true, Result: "down", Time: now}, tag("v1.2.0"))
 	add("open", "github", 3, nil, tag("v1.3.0"))
 	o := okara(t, "doctor", "artifacts", "--registry", host+"/acme")
 	if lines := strings.Count(o.out, "\n"); o.code != cli.ExitFailure || lines != 2 {
 		t.Errorf("exit %d, %d lines, want 2:\n%s%s", o.code, lines, o.out, o.err)
 	}
-	for _, want := range []string{artifact.JobTag("pull"), "okara mirror example.com/acme/dns@1.2.0", artifact.JobTag("hook"), "acme/terraform-aws-vpc v1.0.0", "Redeliver"} {
+	for _, want := range []string{jobs.JobTag("pull"), "okara mirror example.com/acme/dns@1.2.0", jobs.JobTag("hook"), "acme/terraform-aws-vpc v1.0.0", "Redeliver"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("nothing of %s:\n%s", want, o.out)
 		}

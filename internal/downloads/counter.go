@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -49,18 +48,18 @@ type Counter struct {
 
 	keepOld bool // the registry deletes no tags; for read
 
-	mu      sync.Mutex                    // guards the fields below
-	days    map[string]*dayCounts         // of this process, by tag; old ones until they are written
-	series  map[artifact.Counted]struct{} // those of the metric
-	own     tally                         // by this process, since its start
-	settled tally                         // by all others, of the tags in merged
+	mu      sync.Mutex            // guards the fields below
+	days    map[string]*dayCounts // of this process, by tag; old ones until they are written
+	series  map[Counted]struct{}  // those of the metric
+	own     tally                 // by this process, since its start
+	settled tally                 // by all others, of the tags in merged
 	merged  map[string]bool
-	recent  map[string]map[artifact.Counted]int64 // by tag, what others may still change
-	changes tally                                 // the sum of recent
+	recent  map[string]map[Counted]int64 // by tag, what others may still change
+	changes tally                        // the sum of recent
 }
 
 type dayCounts struct {
-	by      map[artifact.Counted]int64
+	by      map[Counted]int64
 	changed bool // since it was written
 }
 
@@ -75,20 +74,20 @@ func New(o Options) *Counter {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
 	return &Counter{
-		repo: o.Repo, log: o.Logger, now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[artifact.Counted]struct{}{},
-		own: tally{}, settled: tally{}, merged: map[string]bool{}, recent: map[string]map[artifact.Counted]int64{}, changes: tally{},
+		repo: o.Repo, log: o.Logger, now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[Counted]struct{}{},
+		own: tally{}, settled: tally{}, merged: map[string]bool{}, recent: map[string]map[Counted]int64{}, changes: tally{},
 	}
 }
 
 // Add counts a download and returns the series of the metric that has it.
-func (c *Counter) Add(what artifact.Counted) artifact.Counted {
+func (c *Counter) Add(what Counted) Counted {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.own.add(what, dayOf(c.now()), 1)
-	tag := artifact.CountTag(c.now(), c.id)
+	tag := CountTag(c.now(), c.id)
 	day := c.days[tag]
 	if day == nil {
-		day = &dayCounts{by: map[artifact.Counted]int64{}}
+		day = &dayCounts{by: map[Counted]int64{}}
 		c.days[tag] = day
 	}
 	day.by[fit(day.by, what)]++
@@ -100,17 +99,17 @@ func (c *Counter) Add(what artifact.Counted) artifact.Counted {
 }
 
 // fit is the key of m under which a download is counted, so that m never has
-// more than [artifact.MaxCounts] keys: when half of them are used, versions that are
+// more than [MaxCounts] keys: when half of them are used, versions that are
 // new count for all of their item, and at the end everything new is one.
-func fit[V any](m map[artifact.Counted]V, what artifact.Counted) artifact.Counted {
-	if _, known := m[what]; known || len(m) < artifact.MaxCounts/2 {
+func fit[V any](m map[Counted]V, what Counted) Counted {
+	if _, known := m[what]; known || len(m) < MaxCounts/2 {
 		return what
 	}
 	what.Version = ""
-	if _, known := m[what]; known || len(m) < artifact.MaxCounts-1 {
+	if _, known := m[what]; known || len(m) < MaxCounts-1 {
 		return what
 	}
-	return artifact.Counted{}
+	return Counted{}
 }
 
 // Total is how often a module or provider was downloaded, as far as this process
@@ -187,7 +186,7 @@ func (c *Counter) Finish(ctx context.Context) {
 func (c *Counter) save(ctx context.Context) error {
 	var errs []error
 	for tag, by := range c.unsaved() {
-		if err := artifact.PutCounts(ctx, c.repo, tag, by); err != nil {
+		if err := PutCounts(ctx, c.repo, tag, by); err != nil {
 			c.mu.Lock()
 			c.days[tag].changed = true
 			c.mu.Unlock()
@@ -199,16 +198,16 @@ func (c *Counter) save(ctx context.Context) error {
 
 // unsaved returns the days to write, by tag, and forgets those that are over
 // and written.
-func (c *Counter) unsaved() map[string]map[artifact.Counted]int64 {
+func (c *Counter) unsaved() map[string]map[Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	todo := map[string]map[artifact.Counted]int64{}
+	todo := map[string]map[Counted]int64{}
 	for tag, day := range c.days {
 		switch {
 		case day.changed:
 			todo[tag] = maps.Clone(day.by)
 			day.changed = false
-		case tag != artifact.CountTag(c.now(), c.id):
+		case tag != CountTag(c.now(), c.id):
 			delete(c.days, tag)
 		}
 	}
@@ -229,7 +228,7 @@ func (c *Counter) read(ctx context.Context) error {
 	g.SetLimit(countParallel)
 	for _, tag := range changing {
 		g.Go(func() error {
-			by, err := artifact.ReadCounts(reading, c.repo, tag)
+			by, err := ReadCounts(reading, c.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				err = nil // not ours, or deleted
 			}
@@ -263,7 +262,7 @@ func (c *Counter) others(tags []string) (changing, old []string) {
 	there := make(map[string]bool, len(tags))
 	for _, tag := range tags {
 		there[tag] = true
-		at, id, ok := artifact.ParseCountTag(tag)
+		at, id, ok := ParseCountTag(tag)
 		switch {
 		case !ok || id == c.id || c.merged[tag]:
 		case at.Before(c.now().Add(-keepFor)):
@@ -272,9 +271,9 @@ func (c *Counter) others(tags []string) (changing, old []string) {
 			changing = append(changing, tag)
 		}
 	}
-	maps.DeleteFunc(c.recent, func(tag string, _ map[artifact.Counted]int64) bool { return !there[tag] })
+	maps.DeleteFunc(c.recent, func(tag string, _ map[Counted]int64) bool { return !there[tag] })
 	for tag := range c.merged {
-		if at, _, _ := artifact.ParseCountTag(tag); there[tag] && at.Before(c.now().Add(-keepFor)) {
+		if at, _, _ := ParseCountTag(tag); there[tag] && at.Before(c.now().Add(-keepFor)) {
 			old = append(old, tag)
 		}
 	}
@@ -282,10 +281,10 @@ func (c *Counter) others(tags []string) (changing, old []string) {
 }
 
 // take keeps what is under a tag: for good where nobody changes it any more.
-func (c *Counter) take(tag string, by map[artifact.Counted]int64) {
+func (c *Counter) take(tag string, by map[Counted]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at, _, _ := artifact.ParseCountTag(tag); !at.Before(c.settledBefore()) {
+	if at, _, _ := ParseCountTag(tag); !at.Before(c.settledBefore()) {
 		c.recent[tag] = by
 		return
 	}
@@ -294,8 +293,8 @@ func (c *Counter) take(tag string, by map[artifact.Counted]int64) {
 	addAll(c.settled, tag, by)
 }
 
-func addAll(t tally, tag string, by map[artifact.Counted]int64) {
-	at, _, _ := artifact.ParseCountTag(tag)
+func addAll(t tally, tag string, by map[Counted]int64) {
+	at, _, _ := ParseCountTag(tag)
 	for what, n := range by {
 		t.add(what, dayOf(at), n)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newTestCounts(t *testing.T, transport http.RoundTripper) *Counter {
@@ -51,8 +50,8 @@ func TestCountsOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var outage atomic.Bool
 		down := &ocitest.Fault{Base: ocitest.Direct{Handler: inner}, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return outage.Load() }}
-		what := artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
-		other := artifact.Counted{Kind: "provider", Address: "net/vpc/aws", Version: "2.0.0"}
+		what := Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
+		other := Counted{Kind: "provider", Address: "net/vpc/aws", Version: "2.0.0"}
 		wants := func(when string, c *Counter, want int64) {
 			t.Helper()
 			synctest.Wait()
@@ -111,7 +110,7 @@ func TestCountsWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newTestCounts(t, &ocitest.Fault{Base: ocitest.Direct{Handler: http.NotFoundHandler()}, Times: -1, Do: do})
-				c.Add(artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
+				c.Add(Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
 				stop := runCounts(t, c)
 				synctest.Wait()
 				start := time.Now()
@@ -136,10 +135,10 @@ func TestCountsFail(t *testing.T) {
 		},
 		Times: 1, Do: ocitest.Status(http.StatusForbidden, -1),
 	})
-	what := artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
+	what := Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
 	now := time.Now()
 	c.now = func() time.Time { return now }
-	tags := []string{artifact.CountTag(now, c.id), artifact.CountTag(now.Add(day), c.id)}
+	tags := []string{CountTag(now, c.id), CountTag(now.Add(day), c.id)}
 	c.Add(what)
 	now = now.Add(day)
 	c.Add(what)
@@ -152,8 +151,8 @@ func TestCountsFail(t *testing.T) {
 		}
 	}
 	for _, tag := range tags {
-		got, err := artifact.ReadCounts(t.Context(), c.repo, tag)
-		if diff := cmp.Diff(got, map[artifact.Counted]int64{what: 1}); err != nil || diff != "" {
+		got, err := ReadCounts(t.Context(), c.repo, tag)
+		if diff := cmp.Diff(got, map[Counted]int64{what: 1}); err != nil || diff != "" {
 			t.Errorf("%s: %v, got - want +:\n%s", tag, err, diff)
 		}
 	}
@@ -162,19 +161,19 @@ func TestCountsFail(t *testing.T) {
 // TestCountsBounded counts more versions than there is room for.
 func TestCountsBounded(t *testing.T) {
 	c := newTestCounts(t, ocitest.Direct{Handler: http.NotFoundHandler()})
-	for i := range 3 * artifact.MaxCounts {
-		c.Add(artifact.Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
+	for i := range 3 * MaxCounts {
+		c.Add(Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
 	}
 	var sum int64
 	for _, by := range c.unsaved() {
-		if len(by) > artifact.MaxCounts {
+		if len(by) > MaxCounts {
 			t.Errorf("%d entries under one tag", len(by))
 		}
 		for _, n := range by {
 			sum += n
 		}
 	}
-	if len(c.series) > artifact.MaxCounts || sum != 3*artifact.MaxCounts {
+	if len(c.series) > MaxCounts || sum != 3*MaxCounts {
 		t.Errorf("%d series, %d downloads", len(c.series), sum)
 	}
 }

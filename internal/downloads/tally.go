@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -79,7 +77,7 @@ type dayCount struct {
 func dayOf(t time.Time) int32 { return int32(t.Unix() / (24 * 60 * 60)) }
 
 // add counts n downloads on a day.
-func (t tally) add(what artifact.Counted, day int32, n int64) {
+func (t tally) add(what Counted, day int32, n int64) {
 	of := item{what.Kind, what.Address}
 	i := t[of]
 	if i == nil {

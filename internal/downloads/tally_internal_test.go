@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestDays counts over more than a year: by day, version and tool, before and after
@@ -32,7 +31,7 @@ func TestDays(t *testing.T) {
 				stop := runCounts(t, old)
 				count := func(version, agent string, n int) {
 					for range n {
-						old.Add(artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: version, Tool: Tool(agent)})
+						old.Add(Counted{Kind: "module", Address: "net/vpc/aws", Version: version, Tool: Tool(agent)})
 					}
 				}
 				count("1.0.0", "curl/8", 100)

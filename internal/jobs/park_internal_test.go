@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -84,7 +83,7 @@ func endingProcess(t *testing.T, host string) {
 	go func() {
 		defer cancel()
 		for err := oci.ErrNotFound; ctx.Err() == nil && err != nil; {
-			_, err = artifact.ReadJobEnd(ctx, q.repo, "id")
+			_, err = ReadEnd(ctx, q.repo, "id")
 		}
 	}()
 	q.Run(ctx)
@@ -105,7 +104,7 @@ func TestQueueAgain(t *testing.T) {
 		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": h.do})
 		mustAdd(t, q, "id", Job{Kind: "k"}, true)
 		for n := range maxLosses {
-			if begun, err := artifact.BeginTry(t.Context(), q.repo, "id", n+1, time.Now()); err != nil || !begun {
+			if begun, err := BeginTry(t.Context(), q.repo, "id", n+1, time.Now()); err != nil || !begun {
 				t.Fatal(begun, err)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // The kinds of jobs that a server has.
@@ -18,8 +17,8 @@ const (
 
 // ParkedJob is a job that nobody tries again by itself.
 type ParkedJob struct {
-	artifact.Job
-	End artifact.JobEnd
+	Recorded
+	End End
 	Tag string // of the job
 }
 
@@ -37,31 +36,31 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	has, tries := map[string]bool{}, map[string]int{}
 	for _, tag := range list.Tags {
 		has[tag] = true
-		if job := artifact.TriedJobTag(tag); job != "" {
+		if job := TriedJobTag(tag); job != "" {
 			tries[job]++
 		}
 	}
 	var parked []ParkedJob
 	for _, tag := range list.Tags {
-		done := artifact.DoneTag(tag)
+		done := DoneTag(tag)
 		if done == "" || !has[done] || tries[tag] < maxLosses {
 			continue
 		}
-		end, err := artifact.ReadJobEndAt(ctx, r, done)
+		end, err := ReadEndAt(ctx, r, done)
 		if passedOver(err) || err == nil && !end.Parked {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		j, err := artifact.ReadJob(ctx, r, tag)
-		if passedOver(err) || err == nil && has[artifact.JobTag(againID(j.ID, 2))] {
+		j, err := ReadJob(ctx, r, tag)
+		if passedOver(err) || err == nil && has[JobTag(againID(j.ID, 2))] {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		parked = append(parked, ParkedJob{Job: j, End: end, Tag: tag})
+		parked = append(parked, ParkedJob{Recorded: j, End: end, Tag: tag})
 	}
 	return parked, nil
 }

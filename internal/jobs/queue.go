@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -145,9 +144,9 @@ func New(o Options) *Queue {
 // id.
 func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err error) {
 	now := q.now()
-	added, err = artifact.AddJob(ctx, q.repo, artifact.Job{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
+	added, err = AddJob(ctx, q.repo, Recorded{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
 	if added {
-		q.keep(artifact.JobTag(id), &openJob{id: id, Job: j, due: now})
+		q.keep(JobTag(id), &openJob{id: id, Job: j, due: now})
 	}
 	return added, err
 }
@@ -160,7 +159,7 @@ func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, add
 		if added, err = q.Add(ctx, now, j); added || err != nil {
 			break
 		}
-		if end, err := artifact.ReadJobEnd(ctx, q.repo, now); err != nil || !end.Parked {
+		if end, err := ReadEnd(ctx, q.repo, now); err != nil || !end.Parked {
 			break // Outcome says why
 		}
 		now = againID(id, n)
@@ -173,7 +172,7 @@ func againID(id string, n int) string { return fmt.Sprintf("%s again %d", id, n)
 
 // Outcome says for people how far a job is.
 func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {
-	end, err := artifact.ReadJobEnd(ctx, q.repo, id)
+	end, err := ReadEnd(ctx, q.repo, id)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return "not done yet", nil
@@ -229,7 +228,7 @@ func (q *Queue) ended(n *int) {
 }
 
 // failed remembers the end of a job if it is the newest failure.
-func (q *Queue) failed(end artifact.JobEnd) {
+func (q *Queue) failed(end End) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if end.Failed && end.Time.After(q.counts.Last.Time) {
@@ -285,13 +284,13 @@ func (q *Queue) look(ctx context.Context) error {
 		ended[tag] = true
 	}
 	for _, tag := range list.Tags {
-		done := artifact.DoneTag(tag)
+		done := DoneTag(tag)
 		switch {
 		case done == "":
 		case ended[done]:
 			q.forget(tag)
 		case !q.knows(tag):
-			j, err := artifact.ReadJob(ctx, q.repo, tag)
+			j, err := ReadJob(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				q.log.Warn("queue: damaged job", "tag", tag, "error", err) // it must not keep the others from being done
 				continue
@@ -311,19 +310,19 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 	reads := endsRead
 	tries := map[string][]string{}
 	for _, tag := range tags {
-		if job := artifact.TriedJobTag(tag); job != "" {
+		if job := TriedJobTag(tag); job != "" {
 			tries[job] = append(tries[job], tag)
 		}
 	}
 	for _, tag := range tags {
-		job := artifact.EndedJobTag(tag)
+		job := EndedJobTag(tag)
 		if job == "" || q.keepEnds {
 			continue
 		}
 		at, known := q.ends[tag]
 		if !known && reads > 0 {
 			reads--
-			end, err := artifact.ReadJobEndAt(ctx, q.repo, tag)
+			end, err := ReadEndAt(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				continue // another replica was faster
 			}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // newTestQueue returns the queue of one replica at a registry.
@@ -79,9 +78,9 @@ func mustAdd(t *testing.T, q *Queue, id string, j Job, want bool) {
 	}
 }
 
-func mustEnd(t *testing.T, q *Queue, id string) artifact.JobEnd {
+func mustEnd(t *testing.T, q *Queue, id string) End {
 	t.Helper()
-	end, err := artifact.ReadJobEnd(t.Context(), q.repo, id)
+	end, err := ReadEnd(t.Context(), q.repo, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +103,13 @@ func TestQueueRetries(t *testing.T) {
 		fails   int
 		err     error
 		want    []int // seconds
-		wantEnd artifact.JobEnd
+		wantEnd End
 	}{
-		{name: "at once", want: all[:1], wantEnd: artifact.JobEnd{Result: "fine"}},
-		{name: "third try", fails: 2, err: down, want: all[:3], wantEnd: artifact.JobEnd{Result: "fine"}},
-		{name: "last try", fails: 12, err: down, want: all, wantEnd: artifact.JobEnd{Result: "fine"}},
-		{name: "never", fails: 99, err: down, want: all, wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
-		{name: "hopeless", fails: 99, err: Permanent(down), want: all[:1], wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
+		{name: "at once", want: all[:1], wantEnd: End{Result: "fine"}},
+		{name: "third try", fails: 2, err: down, want: all[:3], wantEnd: End{Result: "fine"}},
+		{name: "last try", fails: 12, err: down, want: all, wantEnd: End{Result: "fine"}},
+		{name: "never", fails: 99, err: down, want: all, wantEnd: End{Failed: true, Result: "down"}},
+		{name: "hopeless", fails: 99, err: Permanent(down), want: all[:1], wantEnd: End{Failed: true, Result: "down"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -223,7 +222,7 @@ func TestQueueReplicas(t *testing.T) {
 		if got := counts(qb).Done; got != 2 {
 			t.Errorf("%d jobs done by the second replica, want 2", got)
 		}
-		if _, err := artifact.ReadJobEnd(t.Context(), qb.repo, "c"); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := ReadEnd(t.Context(), qb.repo, "c"); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("a job that nobody can do: %v, want that it waits", err)
 		}
 	})
@@ -317,7 +316,7 @@ func TestQueueLostJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ids := []string{"one", "two"}
-			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(artifact.JobTag(a), artifact.JobTag(b)) }) // as the registry lists them
+			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(JobTag(a), JobTag(b)) }) // as the registry lists them
 			inner := ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			q := newTestQueue(t, inner, nil)
 			for _, id := range ids {
@@ -326,13 +325,13 @@ func TestQueueLostJob(t *testing.T) {
 			restarted := newTestQueue(t, &ocitest.Fault{
 				Base: inner, Times: -1, Do: do,
 				Match: func(r *http.Request) bool {
-					return strings.HasSuffix(r.URL.Path, "/manifests/"+artifact.JobTag(ids[0]))
+					return strings.HasSuffix(r.URL.Path, "/manifests/"+JobTag(ids[0]))
 				},
 			}, nil)
 			if err := restarted.look(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if !restarted.knows(artifact.JobTag(ids[1])) {
+			if !restarted.knows(JobTag(ids[1])) {
 				t.Error("the other job is not known")
 			}
 		})
@@ -346,9 +345,9 @@ func TestQueueForgets(t *testing.T) {
 		quirks ocitest.Quirks
 		want   []string
 	}{
-		"deleted": {ocitest.Quirks{}, []string{artifact.DoneTag(artifact.JobTag("new")), artifact.JobTag("new"), artifact.JobTag("open")}},
+		"deleted": {ocitest.Quirks{}, []string{DoneTag(JobTag("new")), JobTag("new"), JobTag("open")}},
 		"kept": {ocitest.Quirks{NoDelete: true}, []string{
-			artifact.DoneTag(artifact.JobTag("new")), artifact.DoneTag(artifact.JobTag("old")), artifact.JobTag("new"), artifact.JobTag("old"), artifact.JobTag("open"),
+			DoneTag(JobTag("new")), DoneTag(JobTag("old")), JobTag("new"), JobTag("old"), JobTag("open"),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -361,7 +360,7 @@ func TestQueueForgets(t *testing.T) {
 				if id == "open" {
 					continue
 				}
-				if err := artifact.EndJob(t.Context(), q.repo, id, artifact.JobEnd{Result: "done", Time: at}); err != nil {
+				if err := EndJob(t.Context(), q.repo, id, End{Result: "done", Time: at}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // try does a job once and records the end, if it was that.
@@ -41,7 +40,7 @@ func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
 
 // attempt returns whether the job is to be tried again, and why.
 func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
-	if _, err := artifact.ReadJobEnd(ctx, q.repo, j.id); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := ReadEnd(ctx, q.repo, j.id); !errors.Is(err, oci.ErrNotFound) {
 		return err != nil, err // without error: another replica was faster
 	}
 	if err := q.begin(ctx, j); err != nil {
@@ -54,7 +53,7 @@ func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 	if again, err = q.end(ctx, j, result, err); again {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 		defer cancel()
-		err = errors.Join(err, artifact.EndTry(back, q.repo, j.id, j.tries, q.now()))
+		err = errors.Join(err, EndTry(back, q.repo, j.id, j.tries, q.now()))
 	}
 	return again, err
 }
@@ -63,14 +62,14 @@ func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 // began a short time ago may still run, here or in another replica.
 func (q *Queue) begin(ctx context.Context, j *openJob) error {
 	for j.losses < maxLosses {
-		begun, err := artifact.BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())
+		begun, err := BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())
 		if begun {
 			j.tries++
 		}
 		if begun || err != nil {
 			return err
 		}
-		at, back, err := artifact.ReadTry(ctx, q.repo, j.id, j.tries+1)
+		at, back, err := ReadTry(ctx, q.repo, j.id, j.tries+1)
 		if err != nil {
 			return err
 		}
@@ -87,8 +86,8 @@ func (q *Queue) begin(ctx context.Context, j *openJob) error {
 
 // park ends a job that nobody tries again by itself.
 func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
-	end := artifact.JobEnd{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
-	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
+	end := End{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
+	if err := EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
 	q.failed(end)
@@ -99,7 +98,7 @@ func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 
 // end records what came of a try and returns whether there is to be another.
 func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
-	end := artifact.JobEnd{Result: result, Time: q.now()}
+	end := End{Result: result, Time: q.now()}
 	if err != nil {
 		_, final := errors.AsType[permanentError](err)
 		if ctx.Err() != nil || !final && j.retries < maxRetries {
@@ -107,7 +106,7 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 		}
 		end.Failed, end.Result = true, text.Excerpt(err.Error())
 	}
-	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
+	if err := EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
 	state, level, count := "done", slog.LevelInfo, &q.counts.Done

@@ -22,7 +22,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -78,7 +77,7 @@ func (s *deskSite) record(t *testing.T, versions map[string]supply.VersionRecord
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := artifact.PutRecord(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), artifact.RecordTag, b); err != nil {
+	if err := supply.PutRecord(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), supply.RecordTag, b); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -132,7 +132,7 @@ func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
 		t.Errorf("known: %+v", p.Known(vpcKey))
 	}
 	tags := depottest.MustTags(t, depottest.MustRepo(t, r.client, "p/catalog"))
-	if !slices.Contains(tags, artifact.EntryRecordTag(vpcKey)) || slices.Contains(tags, artifact.RecordTag) {
+	if !slices.Contains(tags, supply.EntryRecordTag(vpcKey)) || slices.Contains(tags, supply.RecordTag) {
 		t.Errorf("the catalogue has %v", tags)
 	}
 }
@@ -175,8 +175,8 @@ func TestOwnRecordIsOfItsEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	repo := depottest.MustRepo(t, r.client, "p/catalog")
-	moved := artifact.EntryRecordTag("module x/y/z")
-	if err := repo.PutTag(t.Context(), moved, depottest.MustFetch(t, repo, artifact.EntryRecordTag(vpcKey))); err != nil {
+	moved := supply.EntryRecordTag("module x/y/z")
+	if err := repo.PutTag(t.Context(), moved, depottest.MustFetch(t, repo, supply.EntryRecordTag(vpcKey))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := supply.ReadEntryRecord(t.Context(), r.depot, "module x/y/z"); !errors.Is(err, oci.ErrCorrupt) {

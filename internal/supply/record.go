@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // State is what a depot knows of one version.
@@ -70,7 +69,7 @@ func ReadRecord(ctx context.Context, d *depot.Depot) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readRecord(ctx, r, artifact.RecordTag)
+	return readRecord(ctx, r, RecordTag)
 }
 
 // ReadEntryRecord reads the record of one entry; it is empty before the first run.
@@ -79,7 +78,7 @@ func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record
 	if err != nil {
 		return nil, err
 	}
-	return readEntryRecord(ctx, r, artifact.EntryRecordTag(entry), entry)
+	return readEntryRecord(ctx, r, EntryRecordTag(entry), entry)
 }
 
 // readEntryRecord refuses a record that says something of other entries; entry is ""
@@ -90,7 +89,7 @@ func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Reco
 		return nil, err
 	}
 	for name := range rec.Entries {
-		if name != entry && entry != "" || artifact.EntryRecordTag(name) != tag {
+		if name != entry && entry != "" || EntryRecordTag(name) != tag {
 			return nil, fmt.Errorf("the depot's record %s is about %s: %w", tag, name, oci.ErrCorrupt)
 		}
 	}
@@ -98,7 +97,7 @@ func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Reco
 }
 
 func readRecord(ctx context.Context, r *oci.Repo, tag string) (*Record, error) {
-	b, err := artifact.ReadRecord(ctx, r, tag)
+	b, err := readDocument(ctx, r, tag)
 	if err != nil {
 		return nil, fmt.Errorf("reading the depot's record: %w", err)
 	}
@@ -128,7 +127,7 @@ func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Re
 	if err != nil {
 		return nil, nil, err
 	}
-	if common, err = readRecord(ctx, r, artifact.RecordTag); err != nil {
+	if common, err = readRecord(ctx, r, RecordTag); err != nil {
 		return nil, nil, err
 	}
 	var tags []string
@@ -139,7 +138,7 @@ func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Re
 		if err != nil {
 			return nil, nil, fmt.Errorf("listing the depot's records: %w", err)
 		}
-		if artifact.IsEntryRecordTag(tag) {
+		if IsEntryRecordTag(tag) {
 			tags = append(tags, tag)
 		}
 	}
@@ -169,7 +168,7 @@ func (rec *Record) save(ctx context.Context, d *depot.Depot) error {
 	if err != nil {
 		return err
 	}
-	if err := artifact.PutRecord(ctx, r, rec.tag, b); err != nil {
+	if err := PutRecord(ctx, r, rec.tag, b); err != nil {
 		return err
 	}
 	rec.read = b

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -28,7 +29,7 @@ type attack struct {
 }
 
 func (x *attack) tag(id string, day, part int) string {
-	return artifact.AuditTag{Day: x.now.AddDate(0, 0, day), ID: id, Part: part}.String()
+	return AuditTag{Day: x.now.AddDate(0, 0, day), ID: id, Part: part}.String()
 }
 
 func (x *attack) put(tag string, m oci.Manifest) {
@@ -48,15 +49,15 @@ func (x *attack) remove(tag string) {
 // edit writes a part in clear with other lines, as who has no keys can.
 func (x *attack) edit(tag string, change func(lines []byte) []byte) {
 	x.t.Helper()
-	at, _ := artifact.ParseAuditTag(tag)
-	lines, _, err := artifact.ReadAudit(x.t.Context(), x.r, nil, at, "")
+	at, _ := ParseAuditTag(tag)
+	lines, _, err := ReadAudit(x.t.Context(), x.r, nil, at, "")
 	if x.seals {
 		lines, err = []byte(`{"format":1,"tag":"`+tag+`","first":1}`+"\n"+`{"n":1,"address":"x"}`+"\n"), nil
 	}
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if err := artifact.PutAudit(x.t.Context(), x.r, nil, at, change(lines)); err != nil {
+	if err := PutAudit(x.t.Context(), x.r, nil, at, change(lines)); err != nil {
 		x.t.Fatal(err)
 	}
 }
@@ -190,15 +191,15 @@ func cutLine(n int) func([]byte) []byte {
 
 // oversize puts a layer under a tag that claims to be larger than a part may be.
 func (x *attack) oversize(tag string) {
-	x.layer(tag, artifact.ArtifactAudit, bytes.Repeat([]byte("x"), artifact.MaxAuditPart+(2<<10)))
+	x.layer(tag, ArtifactAudit, bytes.Repeat([]byte("x"), MaxAuditPart+(2<<10)))
 }
 
 // notOne puts something else under a tag.
-func (x *attack) notOne(tag string) { x.layer(tag, artifact.ArtifactCounts, []byte("[]")) }
+func (x *attack) notOne(tag string) { x.layer(tag, downloads.ArtifactCounts, []byte("[]")) }
 
 func (x *attack) layer(tag, artifactType string, b []byte) {
 	x.t.Helper()
-	blob := oci.BytesBlob(artifact.MediaAudit, b)
+	blob := oci.BytesBlob(MediaAudit, b)
 	if _, err := x.r.EnsureBlob(x.t.Context(), blob); err != nil {
 		x.t.Fatal(err)
 	}

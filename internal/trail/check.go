@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Alteration is something by which the trail is not what its processes wrote.
@@ -19,7 +17,7 @@ type Alteration struct {
 
 // link is what the chain needs of a part.
 type link struct {
-	tag    artifact.AuditTag
+	tag    AuditTag
 	reason string // why it cannot be read; "": it can
 	part   *part  // without its entries; nil if it cannot be read
 }
@@ -49,7 +47,7 @@ func check(links []link, claims map[string]claim, oldest time.Time) []Alteration
 		}
 	}
 	for id, c := range claims {
-		if tag, ok := artifact.ParseAuditTag(c.Tag); ok && byID[id] == nil && !tag.Day.Before(oldest) {
+		if tag, ok := ParseAuditTag(c.Tag); ok && byID[id] == nil && !tag.Day.Before(oldest) {
 			all = append(all, Alteration{c.Tag, "it is missing: " + c.by + " knows of it"})
 		}
 	}
@@ -71,7 +69,7 @@ func checkChain(own []link, oldest time.Time) (all []Alteration) {
 		if i > 0 {
 			prev = own[i-1]
 		}
-		tag, _ := artifact.ParseAuditTag(l.part.Before.Tag) // parsePart has looked at it
+		tag, _ := ParseAuditTag(l.part.Before.Tag) // parsePart has looked at it
 		switch {
 		case i == 0 || prev.tag.Compare(tag) != 0:
 			if !tag.Day.Before(oldest) {

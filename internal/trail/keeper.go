@@ -44,7 +44,7 @@ type keeper struct {
 
 // ownPart is a part of this process.
 type ownPart struct {
-	tag     artifact.AuditTag
+	tag     AuditTag
 	first   int64
 	lines   []byte
 	entries []*Entry
@@ -99,7 +99,7 @@ func (k *keeper) appendLocked(r Record) bool {
 // goOnLocked returns the part that takes a line of a day: never one of a day before that
 // of the newest part. It is nil if there are too many.
 func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
-	tag := artifact.AuditTag{Day: on, ID: k.id, Part: 1}
+	tag := AuditTag{Day: on, ID: k.id, Part: 1}
 	if len(k.parts) > 0 {
 		p := k.parts[len(k.parts)-1]
 		later := on.After(p.tag.Day)
@@ -109,7 +109,7 @@ func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 		if !later {
 			tag.Day, tag.Part = p.tag.Day, p.tag.Part+1
 		}
-		if tag.Part > artifact.MaxAuditParts {
+		if tag.Part > MaxAuditParts {
 			return nil
 		}
 		p.closed = true
@@ -162,7 +162,7 @@ func (k *keeper) put(ctx context.Context, p *ownPart, lines []byte) error {
 			return err
 		}
 	}
-	return artifact.PutAudit(ctx, k.repo, k.sealer, p.tag, append(bytes.Clone(p.header), lines...))
+	return PutAudit(ctx, k.repo, k.sealer, p.tag, append(bytes.Clone(p.header), lines...))
 }
 
 // after returns the entries in memory with a number above n, and how many of all were

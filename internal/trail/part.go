@@ -9,8 +9,6 @@ import (
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
-
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -20,7 +18,7 @@ const (
 	maxLine   = 32 << 10
 	// maxLines and maxLineBytes are when a part is full.
 	maxLines     = 8192
-	maxLineBytes = artifact.MaxAuditPart - maxHeader
+	maxLineBytes = MaxAuditPart - maxHeader
 	// maxOthers bounds the processes that a part knows of: 400 fit into its header.
 	maxOthers = 400
 )
@@ -74,8 +72,8 @@ func encodeEntry(n int64, r Record) ([]byte, error) {
 
 // parsePart reads the lines under a tag. They are the words of whoever wrote there: all
 // is bounded, and nothing is left out in silence.
-func parsePart(tag artifact.AuditTag, text []byte) (*part, error) {
-	if len(text) > artifact.MaxAuditPart {
+func parsePart(tag AuditTag, text []byte) (*part, error) {
+	if len(text) > MaxAuditPart {
 		return nil, fmt.Errorf("it has %d bytes", len(text))
 	}
 	if len(text) == 0 || text[len(text)-1] != '\n' {
@@ -111,7 +109,7 @@ func parsePart(tag artifact.AuditTag, text []byte) (*part, error) {
 }
 
 // check reports what a first line may not say.
-func (h header) check(tag artifact.AuditTag) error {
+func (h header) check(tag AuditTag) error {
 	switch {
 	case h.Format != format:
 		return fmt.Errorf("its format is %d, and this okara knows %d", h.Format, format)
@@ -123,7 +121,7 @@ func (h header) check(tag artifact.AuditTag) error {
 		return fmt.Errorf("it knows of %d other processes", len(h.Others))
 	}
 	if h.Before != nil {
-		t, ok := artifact.ParseAuditTag(h.Before.Tag)
+		t, ok := ParseAuditTag(h.Before.Tag)
 		if !ok || t.ID != tag.ID || t.Compare(tag) >= 0 || h.Before.Digest.Validate() != nil {
 			return fmt.Errorf("the part before it cannot be %.60q", h.Before.Tag)
 		}
@@ -131,7 +129,7 @@ func (h header) check(tag artifact.AuditTag) error {
 		return fmt.Errorf("it is the first one, and begins with number %d", h.First)
 	}
 	for _, m := range h.Others {
-		if _, ok := artifact.ParseAuditTag(m.Tag); !ok || m.N < 0 {
+		if _, ok := ParseAuditTag(m.Tag); !ok || m.N < 0 {
 			return fmt.Errorf("it knows of %.60q", m.Tag)
 		}
 	}

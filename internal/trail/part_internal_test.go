@@ -18,10 +18,9 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-var testTag = artifact.AuditTag{Day: time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), ID: "0123456789abcdef", Part: 2}
+var testTag = AuditTag{Day: time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), ID: "0123456789abcdef", Part: 2}
 
 // partText is a part as a process writes it.
 func partText(t testing.TB, h header, records ...Record) []byte {
@@ -104,7 +103,7 @@ func TestPartRefused(t *testing.T) {
 		"a long line":        head(`"first":1`) + `{"n":1,"action":"` + strings.Repeat("x", maxLine) + "\"}\n",
 		"a long first line":  head(`"first":1,"x":%q`, strings.Repeat("x", maxHeader)),
 		"too many lines":     head(`"first":1`) + manyLines(maxLines+1),
-		"too large":          head(`"first":1`) + strings.Repeat(" ", artifact.MaxAuditPart) + "\n",
+		"too large":          head(`"first":1`) + strings.Repeat(" ", MaxAuditPart) + "\n",
 	} {
 		if _, err := parsePart(testTag, []byte(text)); err == nil {
 			t.Errorf("%s: no error", name)
@@ -148,7 +147,7 @@ func FuzzPart(f *testing.F) {
 			}
 			again = append(again, line...)
 		}
-		if len(again) > artifact.MaxAuditPart {
+		if len(again) > MaxAuditPart {
 			return
 		}
 		if q, err := parsePart(testTag, again); err != nil || q.last != p.last {

@@ -44,7 +44,7 @@ type reader struct {
 	claims map[string]claim      // by process
 	// What is held in memory, and the newest part whose entries are not.
 	bytes, entries int
-	cut            artifact.AuditTag
+	cut            AuditTag
 }
 
 // knownPart is what the reader knows of a part.
@@ -62,8 +62,8 @@ func newReader(repo *oci.Repo, s artifact.Sealer, own func() (mark, bool)) *read
 
 // state is what came of reading.
 type state struct {
-	entries []*Entry            // newest first, as far as memory holds them
-	older   []artifact.AuditTag // of parts whose entries it does not hold, newest first
+	entries []*Entry   // newest first, as far as memory holds them
+	older   []AuditTag // of parts whose entries it does not hold, newest first
 	altered []Alteration
 	gone    []string // tags whose time is over
 }
@@ -106,10 +106,10 @@ func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []stri
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return nil, oldest, err
 	}
-	var tags []artifact.AuditTag
-	newest := map[string]artifact.AuditTag{}
+	var tags []AuditTag
+	newest := map[string]AuditTag{}
 	for _, name := range list.Tags {
-		t, ok := artifact.ParseAuditTag(name)
+		t, ok := ParseAuditTag(name)
 		switch {
 		case !ok:
 		case t.Day.Before(oldest):
@@ -123,7 +123,7 @@ func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []stri
 			}
 		}
 	}
-	slices.SortFunc(tags, func(a, b artifact.AuditTag) int { return b.Compare(a) })
+	slices.SortFunc(tags, func(a, b AuditTag) int { return b.Compare(a) })
 	if len(tags) > maxParts {
 		tags = tags[:maxParts]
 		oldest = tags[maxParts-1].Day.Add(day)
@@ -143,9 +143,9 @@ func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []stri
 }
 
 // one reads a part, if it is another than the one that is known.
-func (r *reader) one(ctx context.Context, t artifact.AuditTag, known digest.Digest, final bool) error {
+func (r *reader) one(ctx context.Context, t AuditTag, known digest.Digest, final bool) error {
 	k := &knownPart{link: link{tag: t}, final: final}
-	lines, at, err := artifact.ReadAudit(ctx, r.repo, r.sealer, t, known)
+	lines, at, err := ReadAudit(ctx, r.repo, r.sealer, t, known)
 	switch {
 	case err == nil && at == known:
 		r.mu.Lock()
@@ -217,17 +217,17 @@ func (r *reader) dropLocked(k *knownPart) {
 }
 
 // sortedLocked are the tags of all parts that are known, newest first.
-func (r *reader) sortedLocked() []artifact.AuditTag {
-	tags := make([]artifact.AuditTag, 0, len(r.parts))
+func (r *reader) sortedLocked() []AuditTag {
+	tags := make([]AuditTag, 0, len(r.parts))
 	for _, p := range r.parts {
 		tags = append(tags, p.tag)
 	}
-	slices.SortFunc(tags, func(a, b artifact.AuditTag) int { return b.Compare(a) })
+	slices.SortFunc(tags, func(a, b AuditTag) int { return b.Compare(a) })
 	return tags
 }
 
 // forget drops parts that are not among tags, and claims whose time is over.
-func (r *reader) forget(tags []artifact.AuditTag, oldest time.Time) {
+func (r *reader) forget(tags []AuditTag, oldest time.Time) {
 	there := make(map[string]bool, len(tags))
 	for _, t := range tags {
 		there[t.String()] = true
@@ -241,14 +241,14 @@ func (r *reader) forget(tags []artifact.AuditTag, oldest time.Time) {
 		return !there[tag]
 	})
 	maps.DeleteFunc(r.claims, func(_ string, c claim) bool {
-		t, _ := artifact.ParseAuditTag(c.Tag)
+		t, _ := ParseAuditTag(c.Tag)
 		return t.Day.Before(oldest)
 	})
 }
 
 // claim remembers that there was a record.
 func (r *reader) claim(m mark, by string) {
-	t, ok := artifact.ParseAuditTag(m.Tag)
+	t, ok := ParseAuditTag(m.Tag)
 	if !ok {
 		return
 	}
@@ -259,7 +259,7 @@ func (r *reader) claim(m mark, by string) {
 	}
 }
 
-func (r *reader) known(t artifact.AuditTag) knownPart {
+func (r *reader) known(t AuditTag) knownPart {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.parts[t.String()]; k != nil {
@@ -324,8 +324,8 @@ func (r *reader) others(id string) []mark {
 }
 
 // entriesOf reads the entries of a part again.
-func (r *reader) entriesOf(ctx context.Context, t artifact.AuditTag) ([]*Entry, error) {
-	lines, _, err := artifact.ReadAudit(ctx, r.repo, r.sealer, t, "")
+func (r *reader) entriesOf(ctx context.Context, t AuditTag) ([]*Entry, error) {
+	lines, _, err := ReadAudit(ctx, r.repo, r.sealer, t, "")
 	if err != nil {
 		return nil, err
 	}

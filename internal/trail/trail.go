@@ -227,7 +227,7 @@ type View struct {
 	Failed    error        // of the last reading; nil: it went well
 	Waiting   int          // changes of this process that are not written yet
 	Dropped   int64        // changes of this process that never will be
-	older     []artifact.AuditTag
+	older     []AuditTag
 }
 
 // View returns it. What was read a while ago is read again behind it; only the first time

@@ -104,7 +104,7 @@ func tagsOf(t *testing.T, r *oci.Repo) (tags []string) {
 		t.Fatal(err)
 	}
 	for _, tag := range list.Tags {
-		if _, ok := artifact.ParseAuditTag(tag); ok {
+		if _, ok := ParseAuditTag(tag); ok {
 			tags = append(tags, tag)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // changes records what an admin did, and what somebody did who wants to get out of the
@@ -91,8 +91,8 @@ func TestAuditPage(t *testing.T) {
 func TestAuditAltered(t *testing.T) {
 	s := newStateSite(t)
 	queue := s.queue(t)
-	tag := artifact.AuditTag{Day: s.now, ID: "0123456789abcdef", Part: 1}
-	if err := artifact.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
+	tag := trail.AuditTag{Day: s.now, ID: "0123456789abcdef", Part: 1}
+	if err := trail.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.trail.Read(t.Context()); err != nil { // a page waits only so long for that

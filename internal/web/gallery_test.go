@@ -165,7 +165,7 @@ func newGallery(t *testing.T) *site {
 	for ago := range downloads.Days {
 		now = clock().Add(-time.Duration(ago) * day)
 		for i := range (ago*7 + 13) % 11 * (1 + (downloads.Days-ago)/20) {
-			s.protocols.Downloads().Add(artifact.Counted{Kind: "module", Address: "net/network/aws", Version: []string{"2.3.1", "2.3.0", "1.10.0"}[i%3], Tool: []string{"opentofu", "opentofu", "terraform", "okara"}[i%4]})
+			s.protocols.Downloads().Add(downloads.Counted{Kind: "module", Address: "net/network/aws", Version: []string{"2.3.1", "2.3.0", "1.10.0"}[i%3], Tool: []string{"opentofu", "opentofu", "terraform", "okara"}[i%4]})
 		}
 	}
 	now = clock()

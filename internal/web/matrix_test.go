@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -206,7 +207,7 @@ func TestBudget(t *testing.T) {
 func TestDownloadsPage(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)
-	for _, what := range []artifact.Counted{
+	for _, what := range []downloads.Counted{
 		{Kind: "module", Address: "net/vpc/aws", Version: "1.10.0", Tool: "opentofu"}, {Kind: "module", Address: "net/vpc/aws", Version: "1.10.0", Tool: "<b>evil"},
 		{Kind: "module", Address: "net/vpc/aws", Version: "7.7.7"}, {Kind: "module", Address: "net/labels/null", Version: "1.0.0"},
 	} {

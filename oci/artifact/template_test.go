@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -42,10 +43,10 @@ func TestTemplate(t *testing.T) {
 		if _, _, err := artifact.PutTemplate(ctx, r, "a/b", v, make([]byte, artifact.MaxTemplate+1)); !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("too large: %v", err)
 		}
-		if _, err := artifact.AddJob(ctx, r, artifact.Job{ID: "x", Time: time.Now()}); err != nil {
+		if _, err := jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := readTemplate(ctx, r, artifact.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
+		if _, _, err := readTemplate(ctx, r, jobs.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("template of a job: %v", err)
 		}
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package trail
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ArtifactAudit is the type of a part of what one process changed on one day. Its
@@ -62,16 +63,16 @@ func ParseAuditTag(tag string) (AuditTag, bool) {
 }
 
 // PutAudit replaces the lines under a tag, which belongs to one writer.
-func PutAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, lines []byte) error {
+func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag, lines []byte) error {
 	if len(lines) > MaxAuditPart {
 		return fmt.Errorf("audit part %s: %d bytes: %w", tag, len(lines), oci.ErrTooLarge)
 	}
-	blob, err := Seal(ctx, r, s, tag.String(), MediaAudit, lines)
+	blob, err := artifact.Seal(ctx, r, s, tag.String(), MediaAudit, lines)
 	if err != nil {
 		return err
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactAudit, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindAudit},
+		ArtifactType: ArtifactAudit, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindAudit},
 	})
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func PutAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, lines []
 
 // ReadAudit reads the lines under a tag and the digest of its manifest. Where that is
 // known already, there are no lines. With a sealer, lines in clear are refused.
-func ReadAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, known digest.Digest) (lines []byte, at digest.Digest, err error) {
+func ReadAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag, known digest.Digest) (lines []byte, at digest.Digest, err error) {
 	m, err := r.Fetch(ctx, tag.String())
 	if err != nil {
 		return nil, "", err
@@ -102,7 +103,7 @@ func ReadAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, known d
 	if image.ArtifactType != ArtifactAudit || len(image.Layers) != 1 {
 		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, oci.ErrCorrupt)
 	}
-	lines, err = Open(ctx, r, s, tag.String(), MediaAudit, image.Layers[0], MaxAuditPart)
+	lines, err = artifact.Open(ctx, r, s, tag.String(), MediaAudit, image.Layers[0], MaxAuditPart)
 	if err == nil && len(lines) > MaxAuditPart {
 		err = fmt.Errorf("%s:%s: %d bytes: %w", r, tag, len(lines), oci.ErrTooLarge)
 	}

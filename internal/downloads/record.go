@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package downloads
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ArtifactCounts is the type of what one process delivered on one day. Its only
@@ -78,7 +79,7 @@ func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]
 	}
 	blob := oci.BytesBlob(MediaCounts, b)
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCounts, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
+		ArtifactType: ArtifactCounts, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindCounts},
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package supply
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ArtifactRecord is the type of a depot's record: what it published, from which
@@ -45,9 +46,9 @@ func IsEntryRecordTag(tag string) bool {
 // maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
 const maxRecord = 64 << 20
 
-// ReadRecord reads a record of the depot from the catalog repository r; nil if there
+// readDocument reads a record of the depot from the catalog repository r; nil if there
 // is none yet.
-func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
+func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -67,8 +68,8 @@ func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
 
 // PutRecord replaces a record of the depot.
 func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
-	blob := Inlined(oci.BytesBlob(MediaRecord, b), b)
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
+	blob := artifact.Inlined(oci.BytesBlob(MediaRecord, b), b)
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package jobs
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ArtifactJob is the type of an entry of the queue: a job under one tag, and
@@ -42,17 +43,17 @@ const (
 	maxJob = 64 << 10
 )
 
-// Job is work that was asked for. Everybody who reads the queue reads Data, so
+// Recorded is a job as it is stored. Everybody who reads the queue reads Data, so
 // nothing secret is in it.
-type Job struct {
+type Recorded struct {
 	ID   string
 	Kind string
 	Data map[string]string
 	Time time.Time // when it was recorded
 }
 
-// JobEnd is how a job ended.
-type JobEnd struct {
+// End is how a job ended.
+type End struct {
 	Failed bool
 	Parked bool   // failed, since no try came back
 	Result string // for people
@@ -91,7 +92,7 @@ func EndedJobTag(tag string) string {
 // AddJob records the job in the queue r. It is false if there is one with this
 // id already, whether it has ended or not. Of two writers at one moment both
 // may be told that they were first.
-func AddJob(ctx context.Context, r *oci.Repo, j Job) (added bool, err error) {
+func AddJob(ctx context.Context, r *oci.Repo, j Recorded) (added bool, err error) {
 	size := len(j.ID) + len(j.Kind)
 	for k, v := range j.Data {
 		size += len(k) + len(v)
@@ -111,7 +112,7 @@ func AddJob(ctx context.Context, r *oci.Repo, j Job) (added bool, err error) {
 }
 
 // EndJob records how the job ended. Who comes second changes nothing.
-func EndJob(ctx context.Context, r *oci.Repo, id string, e JobEnd) error {
+func EndJob(ctx context.Context, r *oci.Repo, id string, e End) error {
 	state := "done"
 	if e.Failed {
 		state = "failed"
@@ -186,8 +187,8 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 		return false, err
 	}
 	annotations = maps.Clone(annotations)
-	annotations[AnnKind] = KindJob
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: EmptyConfig(), Layers: []oci.Descriptor{EmptyConfig()}, Annotations: annotations})
+	annotations[artifact.AnnKind] = artifact.KindJob
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{artifact.EmptyConfig()}, Annotations: annotations})
 	if err != nil {
 		return false, err
 	}
@@ -203,14 +204,14 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 }
 
 // ReadJob reads the job under tag.
-func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Job, error) {
+func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Recorded, error) {
 	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {
-		return Job{}, err
+		return Recorded{}, err
 	}
-	j := Job{ID: a[annJobID], Kind: a[annJobKind], Data: map[string]string{}, Time: at}
+	j := Recorded{ID: a[annJobID], Kind: a[annJobKind], Data: map[string]string{}, Time: at}
 	if JobTag(j.ID) != tag {
-		return Job{}, fmt.Errorf("%s:%s is another job: %w", r, tag, oci.ErrCorrupt)
+		return Recorded{}, fmt.Errorf("%s:%s is another job: %w", r, tag, oci.ErrCorrupt)
 	}
 	for k, v := range a {
 		if key, ok := strings.CutPrefix(k, annJobData); ok {
@@ -220,19 +221,19 @@ func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Job, error) {
 	return j, nil
 }
 
-// ReadJobEnd reads how the job with this id ended; ErrNotFound if it has not.
-func ReadJobEnd(ctx context.Context, r *oci.Repo, id string) (JobEnd, error) {
-	return ReadJobEndAt(ctx, r, DoneTag(JobTag(id)))
+// ReadEnd reads how the job with this id ended; ErrNotFound if it has not.
+func ReadEnd(ctx context.Context, r *oci.Repo, id string) (End, error) {
+	return ReadEndAt(ctx, r, DoneTag(JobTag(id)))
 }
 
-// ReadJobEndAt reads the end of a job under its own tag.
-func ReadJobEndAt(ctx context.Context, r *oci.Repo, tag string) (JobEnd, error) {
+// ReadEndAt reads the end of a job under its own tag.
+func ReadEndAt(ctx context.Context, r *oci.Repo, tag string) (End, error) {
 	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {
-		return JobEnd{}, err
+		return End{}, err
 	}
 	parked := a[annJobState] == "parked"
-	return JobEnd{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: text.Excerpt(a[annJobResult]), Time: at}, nil
+	return End{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: text.Excerpt(a[annJobResult]), Time: at}, nil
 }
 
 func jobAnnotations(ctx context.Context, r *oci.Repo, tag string) (map[string]string, time.Time, error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package downloads_test
 
 import (
 	"errors"
@@ -9,9 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestCounts writes counts, writes them again, and reads them, on every
@@ -19,20 +20,20 @@ import (
 func TestCounts(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), mustRepo(t, host)
-		tag := artifact.CountTag(time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), "0123456789abcdef")
+		tag := downloads.CountTag(time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), "0123456789abcdef")
 		if want := "count-20260103-0123456789abcdef"; tag != want {
 			t.Fatalf("tag %s, want %s", tag, want)
 		}
-		if _, err := artifact.ReadCounts(ctx, r, tag); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := downloads.ReadCounts(ctx, r, tag); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no counts: %v", err)
 		}
-		want := map[artifact.Counted]int64{{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}: 1, {Kind: "mirror", Address: "h/a/b"}: 7}
+		want := map[downloads.Counted]int64{{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}: 1, {Kind: "mirror", Address: "h/a/b"}: 7}
 		for range 2 {
-			want[artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}]++
-			if err := artifact.PutCounts(ctx, r, tag, want); err != nil {
+			want[downloads.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}]++
+			if err := downloads.PutCounts(ctx, r, tag, want); err != nil {
 				t.Fatal(err)
 			}
-			got, err := artifact.ReadCounts(ctx, r, tag)
+			got, err := downloads.ReadCounts(ctx, r, tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,10 +41,10 @@ func TestCounts(t *testing.T) {
 				t.Errorf("counts (-got +want)\n%s", diff)
 			}
 		}
-		if _, err := artifact.AddJob(ctx, r, artifact.Job{ID: "x", Time: time.Now()}); err != nil {
+		if _, err := jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Time: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := artifact.ReadCounts(ctx, r, artifact.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := downloads.ReadCounts(ctx, r, jobs.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("counts of a job: %v", err)
 		}
 	})
@@ -54,8 +55,8 @@ func TestParseCountTag(t *testing.T) {
 		"count-20260103-0123456789abcdef": true, "count-20261303-0123456789abcdef": false, "count-20260103-0123456789ABCDEF": false,
 		"count-20260103-0123456789abcde": false, "count-20260103-0123456789abcdef0": false, "xcount-20260103-0123456789abcdef": false, "1.0.0": false,
 	} {
-		day, id, ok := artifact.ParseCountTag(tag)
-		if ok != want || ok && (artifact.CountTag(day, id) != tag) {
+		day, id, ok := downloads.ParseCountTag(tag)
+		if ok != want || ok && (downloads.CountTag(day, id) != tag) {
 			t.Errorf("%s: %v %q %t", tag, day, id, ok)
 		}
 	}

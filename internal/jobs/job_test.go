@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package jobs_test
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestJob takes a job through its life on every registry.
@@ -20,41 +20,41 @@ func TestJob(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), mustRepo(t, host)
 		at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-		want := artifact.Job{ID: "delivery 1", Kind: "github", Data: map[string]string{"owner": "net", "text": "ü \" \n"}, Time: at}
+		want := jobs.Recorded{ID: "delivery 1", Kind: "github", Data: map[string]string{"owner": "net", "text": "ü \" \n"}, Time: at}
 		const tag = "job-9b488edbb2e798830229127c7255c839"
-		if got := artifact.JobTag(want.ID); got != tag {
+		if got := jobs.JobTag(want.ID); got != tag {
 			t.Fatalf("tag %s, want %s", got, tag)
 		}
-		if _, err := artifact.ReadJob(ctx, r, tag); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := jobs.ReadJob(ctx, r, tag); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no job: %v", err)
 		}
 		for i, first := range []bool{true, false} {
 			j := want
 			j.Time = at.Add(time.Duration(i) * time.Second)
-			if added, err := artifact.AddJob(ctx, r, j); err != nil || added != first {
+			if added, err := jobs.AddJob(ctx, r, j); err != nil || added != first {
 				t.Fatalf("add: %t, %v; want %t", added, err, first)
 			}
 		}
-		got, err := artifact.ReadJob(ctx, r, tag)
+		got, err := jobs.ReadJob(ctx, r, tag)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("job (-got +want)\n%s", diff)
 		}
-		if _, err := artifact.ReadJobEnd(ctx, r, want.ID); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := jobs.ReadEnd(ctx, r, want.ID); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no end: %v", err)
 		}
-		end := artifact.JobEnd{Failed: true, Result: "no such tag", Time: at}
-		for _, e := range []artifact.JobEnd{end, {Result: "later", Time: at}} {
-			if err := artifact.EndJob(ctx, r, want.ID, e); err != nil {
+		end := jobs.End{Failed: true, Result: "no such tag", Time: at}
+		for _, e := range []jobs.End{end, {Result: "later", Time: at}} {
+			if err := jobs.EndJob(ctx, r, want.ID, e); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, err := artifact.ReadJobEnd(ctx, r, want.ID); err != nil || got != end {
+		if got, err := jobs.ReadEnd(ctx, r, want.ID); err != nil || got != end {
 			t.Errorf("end %+v, %v; want %+v", got, err, end)
 		}
-		if _, err := artifact.AddJob(ctx, r, artifact.Job{ID: "x", Data: map[string]string{"k": strings.Repeat("v", 64<<10)}}); !errors.Is(err, oci.ErrTooLarge) {
+		if _, err := jobs.AddJob(ctx, r, jobs.Recorded{ID: "x", Data: map[string]string{"k": strings.Repeat("v", 64<<10)}}); !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("a large job: %v", err)
 		}
 	})
@@ -63,27 +63,27 @@ func TestJob(t *testing.T) {
 // TestJobTags tells tags of jobs from others, and a job under another's tag
 // from that job.
 func TestJobTags(t *testing.T) {
-	job := artifact.JobTag("x")
+	job := jobs.JobTag("x")
 	for tag, want := range map[string]string{
 		job: "done-" + strings.TrimPrefix(job, "job-"), "done-" + job[4:]: "", job[:30]: "", strings.ToUpper(job): "", job + "0": "", "1.0.0": "", "": "",
 	} {
-		if got := artifact.DoneTag(tag); got != want {
+		if got := jobs.DoneTag(tag); got != want {
 			t.Errorf("%q: %q, want %q", tag, got, want)
 		}
 	}
 	r := mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
-	if _, err := artifact.AddJob(t.Context(), r, artifact.Job{ID: "x", Time: time.Unix(1, 0)}); err != nil {
+	if _, err := jobs.AddJob(t.Context(), r, jobs.Recorded{ID: "x", Time: time.Unix(1, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := r.Fetch(t.Context(), job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := artifact.JobTag("y")
+	other := jobs.JobTag("y")
 	if err := r.PutTag(t.Context(), other, m); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := artifact.ReadJob(t.Context(), r, other); !errors.Is(err, oci.ErrCorrupt) {
+	if _, err := jobs.ReadJob(t.Context(), r, other); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("job under another's tag: %v, want %v", err, oci.ErrCorrupt)
 	}
 }
