@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -35,7 +36,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -140,7 +140,7 @@ func (l *launcher) launchedBefore(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if id, ok := strings.CutPrefix(tag, artifact.EntryTag("")); ok && addr.CheckInstance(id) == nil {
+		if id, ok := strings.CutPrefix(tag, records.EntryTag("")); ok && addr.CheckInstance(id) == nil {
 			return true, nil
 		}
 	}
@@ -426,9 +426,9 @@ func (l *launcher) localOptions() localexec.LocalOptions {
 		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
 		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
 		Credentials: map[string]localexec.Credential{}, Order: l.order,
-		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
+		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := l.repo(s)
-			return artifact.InstanceRepo{Repo: r, Sealer: l.base.Env.States.Sealer}, err
+			return records.InstanceRepo{Repo: r, Sealer: l.base.Env.States.Sealer}, err
 		},
 		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
 			r, err := l.repo(s)

@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func mustRecord(t testing.TB, s *statebackend.Store, ws string, change func(r *statebackend.Record)) statebackend.Record {
@@ -146,7 +145,7 @@ func TestChangeRecord(t *testing.T) {
 		if n := c.Take(); same.By != "alice" || sum(n) != pages {
 			t.Errorf("no change: %+v, requests %v", same, n)
 		}
-		mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Mode = format.ModeRemote })
+		mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Mode = "remote" })
 		if n := c.Take(); n["PUT manifest"] != 1 || sum(n) != pages+1 {
 			t.Errorf("a change: requests %v, want a list and a PUT", n)
 		}

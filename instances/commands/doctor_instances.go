@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newDoctorInstances(reg *cli.Registries) *cobra.Command {
@@ -74,7 +74,7 @@ func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, 
 	var findings []depot.Finding
 	n := 0
 	for _, tag := range list.Tags {
-		id := artifact.EntryInstance(tag)
+		id := records.EntryInstance(tag)
 		if id == "" {
 			continue
 		}
@@ -96,8 +96,8 @@ func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, 
 // lostInstance is the finding of an entry that nobody knows; nil if the instance
 // has left its record, as one does that ended.
 func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id string) (*depot.Finding, error) {
-	tag := artifact.EntryTag(id)
-	e, err := artifact.ReadInstanceEntry(ctx, queue, id)
+	tag := records.EntryTag(id)
+	e, err := records.ReadInstanceEntry(ctx, queue, id)
 	if errors.Is(err, oci.ErrCorrupt) {
 		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: text.Excerpt(err.Error()), Remedy: "find out who wrote it"}, nil
 	}
@@ -108,7 +108,7 @@ func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id s
 	if err != nil {
 		return &depot.Finding{Repository: queue.String(), Tag: tag, Problem: text.Excerpt(err.Error()), Remedy: "find out who wrote it"}, nil
 	}
-	_, err = repo.Resolve(ctx, artifact.InstanceTag{Kind: artifact.TagFinal, ID: id}.String())
+	_, err = repo.Resolve(ctx, records.InstanceTag{Kind: records.TagFinal, ID: id}.String())
 	if err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return nil, err
 	}

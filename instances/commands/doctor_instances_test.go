@@ -5,10 +5,10 @@ package commands
 import (
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestLostInstances finds the state that nobody knows, and not those that are
@@ -32,7 +32,7 @@ func TestLostInstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = artifact.AddInstanceEntry(t.Context(), queue, artifact.InstanceEntry{ID: id, Template: "sandbox/vpc", Repository: repository})
+		err = records.AddInstanceEntry(t.Context(), queue, records.InstanceEntry{ID: id, Template: "sandbox/vpc", Repository: repository})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestLostInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		if id == ended {
-			if err := (artifact.InstanceRepo{Repo: repo}).PutFinal(t.Context(), id, []byte("{}")); err != nil {
+			if err := (records.InstanceRepo{Repo: repo}).PutFinal(t.Context(), id, []byte("{}")); err != nil {
 				t.Fatal(err)
 			}
 		}

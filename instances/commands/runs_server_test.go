@@ -10,9 +10,9 @@ import (
 	"os/exec"
 
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -54,9 +54,9 @@ func runsOptions(storage, program, isolation, host string) localexec.LocalOption
 		Order: func(context.Context, run.Spec) (localexec.Order, error) {
 			return localexec.Order{Registry: localexec.Registry{Prefix: host + "/okara"}, Server: localexec.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
 		},
-		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
+		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := open(s)
-			return artifact.InstanceRepo{Repo: r}, err
+			return records.InstanceRepo{Repo: r}, err
 		},
 		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
 			r, err := open(s)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -54,7 +55,7 @@ func (a Adopter) Find(ctx context.Context, repository, id string, owner lifecycl
 	if err != nil {
 		return lifecycle.Adopt{}, err
 	}
-	in := artifact.InstanceRepo{Repo: repo, Sealer: a.Sealer}
+	in := records.InstanceRepo{Repo: repo, Sealer: a.Sealer}
 	if err := ended(ctx, in, id); err != nil {
 		return lifecycle.Adopt{}, err
 	}
@@ -62,7 +63,7 @@ func (a Adopter) Find(ctx context.Context, repository, id string, owner lifecycl
 }
 
 // ended refuses what came to its end in order.
-func ended(ctx context.Context, in artifact.InstanceRepo, id string) error {
+func ended(ctx context.Context, in records.InstanceRepo, id string) error {
 	b, err := in.Final(ctx, id)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 		return nil // or what is there is not ours
@@ -80,7 +81,7 @@ func ended(ctx context.Context, in artifact.InstanceRepo, id string) error {
 	return nil
 }
 
-func (a Adopter) adopt(ctx context.Context, in artifact.InstanceRepo, id, template string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
+func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, template string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
 	tag, last, err := in.LastRun(ctx, id)
 	if err != nil {
 		return lifecycle.Adopt{}, err
@@ -128,7 +129,7 @@ func (a Adopter) adopt(ctx context.Context, in artifact.InstanceRepo, id, templa
 }
 
 // template is the snapshot beside a source, if it is the one that is named.
-func (a Adopter) template(ctx context.Context, in artifact.InstanceRepo, s artifact.SourceManifest, want string) (*lifecycle.Template, error) {
+func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s records.SourceManifest, want string) (*lifecycle.Template, error) {
 	b, err := in.Template(ctx, s)
 	if err != nil {
 		return nil, err

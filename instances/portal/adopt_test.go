@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -34,14 +35,14 @@ func newSealer(t *testing.T) *envelope.Envelope {
 }
 
 // leave writes the result of an attempt, as a child does.
-func leave(t *testing.T, in artifact.InstanceRepo, s run.Spec, n int, r run.Report) {
+func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Report) {
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
 	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.PutRun(t.Context(), artifact.Attempt{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, artifact.RunFiles{Result: b}); err != nil {
+	if err := in.PutRun(t.Context(), records.Attempt{ID: s.Ref.ID, N: n, Attempt: 1, Nonce: s.Ref.Nonce}, records.RunFiles{Result: b}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func TestAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed := artifact.InstanceRepo{Repo: repo, Sealer: w.options.Sealer}
+		sealed := records.InstanceRepo{Repo: repo, Sealer: w.options.Sealer}
 		spec := w.program.specs(rec.ID)[0]
 		a := portal.Adopter{Client: w.client, Layout: w.layout, Sealer: w.options.Sealer}
 		carla := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "carla"}
@@ -82,7 +83,7 @@ func TestAdopt(t *testing.T) {
 		}
 		foreign := spec
 		foreign.Source.Module = "evil/vpc/aws"
-		leave(t, artifact.InstanceRepo{Repo: repo}, foreign, 2, run.Report{Outcome: lifecycle.Done, Resources: 1})
+		leave(t, records.InstanceRepo{Repo: repo}, foreign, 2, run.Report{Outcome: lifecycle.Done, Resources: 1})
 		if _, err := find(a, path); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("with a result that is not sealed: %v", err)
 		}
@@ -136,7 +137,7 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := artifact.InstanceRepo{Repo: repo, Sealer: a.Sealer}
+		in := records.InstanceRepo{Repo: repo, Sealer: a.Sealer}
 		mine, other := template("sandbox/vpc"), template("sandbox/vpc")
 		other.Credentials = nil
 		other.Outputs = []string{"password"}
@@ -145,7 +146,7 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 			t.Fatal(err)
 		}
 		zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
-		if err := in.PutSource(t.Context(), id, 1, artifact.Source{Zip: zip, Template: b}); err != nil {
+		if err := in.PutSource(t.Context(), id, 1, records.Source{Zip: zip, Template: b}); err != nil {
 			t.Fatal(err)
 		}
 		spec := run.Spec{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Snapshot: digestOf(mine)}

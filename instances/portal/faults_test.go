@@ -15,13 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // reporting is a program whose attempts leave their results in the registry. They
@@ -50,7 +50,7 @@ func (p *reporting) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.
 	if err != nil {
 		return st, err
 	}
-	r, _, err := run.ReadReport(ctx, artifact.InstanceRepo{Repo: repo}, s.Ref)
+	r, _, err := run.ReadReport(ctx, records.InstanceRepo{Repo: repo}, s.Ref)
 	return run.Status{State: run.Ended, Result: r.Result()}, err
 }
 
@@ -71,8 +71,8 @@ func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result)
 	if err != nil {
 		return err
 	}
-	at := artifact.Attempt{ID: s.Ref.ID, N: s.Ref.N, Attempt: s.Ref.Attempt, Nonce: s.Ref.Nonce}
-	if err := (artifact.InstanceRepo{Repo: repo}).PutRun(ctx, at, artifact.RunFiles{Result: b}); err != nil {
+	at := records.Attempt{ID: s.Ref.ID, N: s.Ref.N, Attempt: s.Ref.Attempt, Nonce: s.Ref.Nonce}
+	if err := (records.InstanceRepo{Repo: repo}).PutRun(ctx, at, records.RunFiles{Result: b}); err != nil {
 		return err
 	}
 	p.left.all[s.Ref] = true
@@ -144,7 +144,7 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 			t.Errorf("left in the repository: %v, %v", list.Tags, err)
 		}
 		queue := mustRepo(t, clean, w.layout.QueueRepo())
-		if _, err := artifact.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := records.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("entry of a state that has gone: %v", err)
 		}
 		if diff := cmp.Diff([]string{"destroyed", "ready"}, noticesIn(t, queue)); diff != "" {

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -81,7 +81,7 @@ func (r *Reconciler) remove(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := untag(ctx, queue, artifact.EntryTag(id)); err != nil && !cannotDelete(err) {
+		if err := untag(ctx, queue, records.EntryTag(id)); err != nil && !cannotDelete(err) {
 			return err
 		}
 	}
@@ -93,8 +93,8 @@ func ofInstance(tag, id, workspace string) bool {
 	if strings.HasPrefix(tag, "cv-"+id+"-") { // an upload for a workspace
 		return true
 	}
-	if t, ok := artifact.ParseInstanceTag(tag); ok {
-		return t.ID == id && t.Kind != artifact.TagFinal
+	if t, ok := records.ParseInstanceTag(tag); ok {
+		return t.ID == id && t.Kind != records.TagFinal
 	}
 	t, ok := format.ParseStateTag(tag)
 	return ok && t.Fragment == workspace

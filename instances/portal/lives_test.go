@@ -15,13 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // live takes n instances through create, extend and end, and checks that nothing
@@ -206,7 +206,7 @@ func TestApprovedPlan(t *testing.T) {
 		w.must(t, lifecycle.Approve{ID: rec.ID, Plan: planned.Run.Plan}, lifecycle.Actor{Issuer: "https://idp", Subject: "ben"})
 		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		second := w.program.specs(rec.ID)[1]
-		want := artifact.InstanceTag{Kind: artifact.TagRun, ID: rec.ID, N: first.Ref.N, Attempt: first.Ref.Attempt}.String()
+		want := records.InstanceTag{Kind: records.TagRun, ID: rec.ID, N: first.Ref.N, Attempt: first.Ref.Attempt}.String()
 		if second.Ref.Kind != lifecycle.RunApply || second.Approve || second.Plan != planned.Run.Plan || second.PlanTag != want {
 			t.Errorf("second attempt %+v, want that it applies %s of %s", second, planned.Run.Plan, want)
 		}

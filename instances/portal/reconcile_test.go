@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -375,14 +376,14 @@ func TestLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (artifact.InstanceRepo{Repo: repo}).Source(t.Context(), rec.ID, 1); err != nil {
+		if _, err := (records.InstanceRepo{Repo: repo}).Source(t.Context(), rec.ID, 1); err != nil {
 			t.Error("the source is not kept:", err)
 		}
 		queue, err := w.client.Repo("acme/queue")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e, err := artifact.ReadInstanceEntry(t.Context(), queue, rec.ID); err != nil || e.Repository != repo.Name() {
+		if e, err := records.ReadInstanceEntry(t.Context(), queue, rec.ID); err != nil || e.Repository != repo.Name() {
 			t.Errorf("entry of the state: %+v, %v", e, err)
 		}
 		gone := w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
@@ -401,7 +402,7 @@ func TestLife(t *testing.T) {
 		if want := "record-" + rec.ID; err != nil || len(list.Tags) != 1 || list.Tags[0] != want {
 			t.Errorf("left in the repository: %v, %v, want %s", list.Tags, err, want)
 		}
-		if _, err := artifact.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := records.ReadInstanceEntry(t.Context(), queue, rec.ID); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("entry of a state that has gone: %v", err)
 		}
 	})

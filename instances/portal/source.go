@@ -15,6 +15,7 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -44,17 +45,17 @@ func (r *Reconciler) scope(rec *lifecycle.Record) lifecycle.Scope {
 }
 
 // repo is the repository of an instance, and the workspace of its state there.
-func (r *Reconciler) repo(template, id string) (artifact.InstanceRepo, string, error) {
+func (r *Reconciler) repo(template, id string) (records.InstanceRepo, string, error) {
 	namespace, name, ok := strings.Cut(template, "/")
 	if !ok {
-		return artifact.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
+		return records.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
 	}
 	path, workspace, err := r.o.Layout.Instance(namespace, name, id)
 	if err != nil {
-		return artifact.InstanceRepo{}, "", err
+		return records.InstanceRepo{}, "", err
 	}
 	repo, err := r.o.Client.Repo(path)
-	return artifact.InstanceRepo{Repo: repo, Sealer: r.o.Sealer}, workspace, err
+	return records.InstanceRepo{Repo: repo, Sealer: r.o.Sealer}, workspace, err
 }
 
 // spec is the attempt that a record names.
@@ -88,7 +89,7 @@ func (r *Reconciler) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spe
 	}
 	if n.Kind == lifecycle.RunApply && n.Approved != "" && n.Plan != "" {
 		s.Plan = n.Plan
-		s.PlanTag = artifact.InstanceTag{Kind: artifact.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
+		s.PlanTag = records.InstanceTag{Kind: records.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
 	}
 	return s, t, nil
 }
@@ -157,7 +158,7 @@ func (r *Reconciler) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycl
 		if err != nil {
 			return err
 		}
-		err = artifact.AddInstanceEntry(ctx, queue, artifact.InstanceEntry{ID: rec.ID, Template: rec.Template, Repository: repo.Repo.Name()})
+		err = records.AddInstanceEntry(ctx, queue, records.InstanceEntry{ID: rec.ID, Template: rec.Template, Repository: repo.Repo.Name()})
 		if err != nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func (r *Reconciler) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycl
 	if err != nil {
 		return err
 	}
-	s := artifact.Source{Zip: zip, First: n.N == 1 && n.Attempt == 1, Annotations: map[string]string{
+	s := records.Source{Zip: zip, First: n.N == 1 && n.Attempt == 1, Annotations: map[string]string{
 		"okara_template": rec.Template, "okara_module": n.Source.Module, "okara_version": n.Source.Version,
 	}}
 	if s.Template, err = t.Canonical(); err != nil {

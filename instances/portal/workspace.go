@@ -8,14 +8,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // WorkspaceRepo is where the runs of a workspace lie.
-func (r *Reconciler) WorkspaceRepo(organization, record string) (artifact.InstanceRepo, error) {
+func (r *Reconciler) WorkspaceRepo(organization, record string) (records.InstanceRepo, error) {
 	repo, _, err := r.repo(lifecycle.WorkspaceTemplate(organization), record)
 	return repo, err
 }
@@ -56,14 +56,14 @@ func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
 		}
 	}
 	return untagAll(ctx, repo.Repo, func(tag string) bool {
-		t, ok := artifact.ParseInstanceTag(tag)
+		t, ok := records.ParseInstanceTag(tag)
 		if !ok || t.ID != rec.ID {
 			return false
 		}
 		switch t.Kind {
-		case artifact.TagRun, artifact.TagLog:
+		case records.TagRun, records.TagLog:
 			return !known[t.N] && t.N <= rec.Numbered
-		case artifact.TagInput:
+		case records.TagInput:
 			for of := range inputs {
 				if strings.HasPrefix(of, "sha256:"+t.Hex) {
 					return false

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // organization is the template of the workspaces of acme.
@@ -95,7 +95,7 @@ func TestWorkspaceRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept := artifact.InstanceRepo{Repo: repo}
+		kept := records.InstanceRepo{Repo: repo}
 		for n := range 14 {
 			input, err := kept.PutInput(t.Context(), id, fmt.Appendf(nil, `{"targets":["x[%d]"]}`, n))
 			if err != nil {
@@ -108,8 +108,8 @@ func TestWorkspaceRun(t *testing.T) {
 			}
 			w.until(t, id, 5*time.Minute, lifecycle.Ready)
 			for a := range 2 {
-				at := artifact.Attempt{ID: id, N: n + 1, Attempt: a + 1, Nonce: "n"}
-				if err := kept.PutRun(t.Context(), at, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
+				at := records.Attempt{ID: id, N: n + 1, Attempt: a + 1, Nonce: "n"}
+				if err := kept.PutRun(t.Context(), at, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -130,8 +130,8 @@ func TestWorkspaceRun(t *testing.T) {
 		}
 		inputs := 0
 		for _, tag := range list.Tags { // at the last begin ten had ended
-			at, ok := artifact.ParseInstanceTag(tag)
-			if at.Kind == artifact.TagInput {
+			at, ok := records.ParseInstanceTag(tag)
+			if at.Kind == records.TagInput {
 				inputs++
 			} else if !ok || at.N < 4 {
 				t.Errorf("%s is left", tag)

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Report is how an attempt ended: the JSON document of its run tag.
@@ -61,7 +61,7 @@ func (r Report) Result() lifecycle.Result {
 // ReadReport reads how an attempt ended: oci.ErrNotFound if it did not yet,
 // oci.ErrCorrupt if what is there does not repeat its nonce. The files give its
 // log and its plan.
-func ReadReport(ctx context.Context, i artifact.InstanceRepo, ref lifecycle.Ref) (Report, artifact.RunResult, error) {
+func ReadReport(ctx context.Context, i records.InstanceRepo, ref lifecycle.Ref) (Report, records.RunResult, error) {
 	files, err := i.Run(ctx, AttemptOf(ref))
 	if err != nil {
 		return Report{}, files, err
@@ -77,6 +77,6 @@ func ReadReport(ctx context.Context, i artifact.InstanceRepo, ref lifecycle.Ref)
 }
 
 // AttemptOf is how records name an attempt.
-func AttemptOf(r lifecycle.Ref) artifact.Attempt {
-	return artifact.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
+func AttemptOf(r lifecycle.Ref) records.Attempt {
+	return records.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
 }

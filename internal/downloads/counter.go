@@ -99,14 +99,14 @@ func (c *Counter) Add(what Counted) Counted {
 }
 
 // fit is the key of m under which a download is counted, so that m never has
-// more than [MaxCounts] keys: when half of them are used, versions that are
+// more than [maxCounts] keys: when half of them are used, versions that are
 // new count for all of their item, and at the end everything new is one.
 func fit[V any](m map[Counted]V, what Counted) Counted {
-	if _, known := m[what]; known || len(m) < MaxCounts/2 {
+	if _, known := m[what]; known || len(m) < maxCounts/2 {
 		return what
 	}
 	what.Version = ""
-	if _, known := m[what]; known || len(m) < MaxCounts-1 {
+	if _, known := m[what]; known || len(m) < maxCounts-1 {
 		return what
 	}
 	return Counted{}

@@ -161,19 +161,19 @@ func TestCountsFail(t *testing.T) {
 // TestCountsBounded counts more versions than there is room for.
 func TestCountsBounded(t *testing.T) {
 	c := newTestCounts(t, ocitest.Direct{Handler: http.NotFoundHandler()})
-	for i := range 3 * MaxCounts {
+	for i := range 3 * maxCounts {
 		c.Add(Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
 	}
 	var sum int64
 	for _, by := range c.unsaved() {
-		if len(by) > MaxCounts {
+		if len(by) > maxCounts {
 			t.Errorf("%d entries under one tag", len(by))
 		}
 		for _, n := range by {
 			sum += n
 		}
 	}
-	if len(c.series) > MaxCounts || sum != 3*MaxCounts {
+	if len(c.series) > maxCounts || sum != 3*maxCounts {
 		t.Errorf("%d series, %d downloads", len(c.series), sum)
 	}
 }

@@ -18,16 +18,16 @@ import (
 )
 
 // ArtifactCounts is the type of what one process delivered on one day. Its only
-// layer is JSON of MediaCounts.
+// layer is JSON of mediaCounts.
 const (
 	ArtifactCounts = "application/vnd.okara.counts.v1"
-	MediaCounts    = "application/vnd.okara.counts.v1+json"
+	mediaCounts    = "application/vnd.okara.counts.v1+json"
 )
 
-// MaxCounts bounds the entries under one tag. Who counts more adds them up.
-const MaxCounts = 10_000
+// maxCounts bounds the entries under one tag. Who counts more adds them up.
+const maxCounts = 10_000
 
-// maxCountBytes is MaxCounts times more than the longest address.
+// maxCountBytes is maxCounts times more than the longest address.
 const maxCountBytes = 8 << 20
 
 // Counted is something that can be downloaded.
@@ -77,7 +77,7 @@ func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]
 	if err != nil {
 		return fmt.Errorf("encode counts: %w", err)
 	}
-	blob := oci.BytesBlob(MediaCounts, b)
+	blob := oci.BytesBlob(mediaCounts, b)
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactCounts, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindCounts},
 	})
@@ -113,7 +113,7 @@ func ReadCounts(ctx context.Context, r *oci.Repo, tag string) (map[Counted]int64
 	if err := json.Unmarshal(b, &docs); err != nil {
 		return nil, fmt.Errorf("counts of %s:%s: %w: %w", r, tag, oci.ErrCorrupt, err)
 	}
-	if len(docs) > MaxCounts {
+	if len(docs) > maxCounts {
 		return nil, fmt.Errorf("counts of %s:%s: %d entries: %w", r, tag, len(docs), oci.ErrTooLarge)
 	}
 	counts := make(map[Counted]int64, len(docs))

@@ -20,9 +20,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ArtifactJob is the type of an entry of the queue: a job under one tag, and
+// artifactJob is the type of an entry of the queue: a job under one tag, and
 // how it ended under another. Both tags are written once.
-const ArtifactJob = "application/vnd.okara.job.v1"
+const artifactJob = "application/vnd.okara.job.v1"
 
 const (
 	annJobID     = "vnd.okara.job.id"
@@ -79,9 +79,9 @@ func DoneTag(tag string) string {
 	return doneTagPrefix + name
 }
 
-// EndedJobTag is the inverse of DoneTag: the tag of the job that tag ends, ""
+// endedJobTag is the inverse of DoneTag: the tag of the job that tag ends, ""
 // if tag is not the end of one.
-func EndedJobTag(tag string) string {
+func endedJobTag(tag string) string {
 	name, ok := strings.CutPrefix(tag, doneTagPrefix)
 	if job := jobTagPrefix + name; ok && DoneTag(job) == tag {
 		return job
@@ -139,16 +139,16 @@ func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) 
 	return begun, nil
 }
 
-// EndTry records that a try came back without ending the job.
-func EndTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) error {
+// endTry records that a try came back without ending the job.
+func endTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) error {
 	if _, err := putTry(ctx, r, backTagPrefix, id, n, at); err != nil {
 		return fmt.Errorf("record the end of try %d of a job in %s: %w", n, r, err)
 	}
 	return nil
 }
 
-// ReadTry returns when a try began and whether it came back.
-func ReadTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Time, back bool, err error) {
+// readTry returns when a try began and whether it came back.
+func readTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Time, back bool, err error) {
 	if _, began, err = jobAnnotations(ctx, r, tryTag(tryTagPrefix, id, n)); err != nil {
 		return began, false, err
 	}
@@ -161,9 +161,9 @@ func ReadTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Tim
 
 func tryTag(prefix, id string, n int) string { return fmt.Sprintf("%s%s-%d", prefix, jobName(id), n) }
 
-// TriedJobTag returns the tag of the job that tag tells of a try of, "" if it is
+// triedJobTag returns the tag of the job that tag tells of a try of, "" if it is
 // no such tag.
-func TriedJobTag(tag string) string {
+func triedJobTag(tag string) string {
 	for _, prefix := range []string{tryTagPrefix, backTagPrefix} {
 		if rest, ok := strings.CutPrefix(tag, prefix); ok {
 			name, _, _ := strings.Cut(rest, "-")
@@ -188,7 +188,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 	}
 	annotations = maps.Clone(annotations)
 	annotations[artifact.AnnKind] = artifact.KindJob
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{artifact.EmptyConfig()}, Annotations: annotations})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactJob, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{artifact.EmptyConfig()}, Annotations: annotations})
 	if err != nil {
 		return false, err
 	}
@@ -223,11 +223,11 @@ func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Recorded, error) {
 
 // ReadEnd reads how the job with this id ended; ErrNotFound if it has not.
 func ReadEnd(ctx context.Context, r *oci.Repo, id string) (End, error) {
-	return ReadEndAt(ctx, r, DoneTag(JobTag(id)))
+	return readEndAt(ctx, r, DoneTag(JobTag(id)))
 }
 
-// ReadEndAt reads the end of a job under its own tag.
-func ReadEndAt(ctx context.Context, r *oci.Repo, tag string) (End, error) {
+// readEndAt reads the end of a job under its own tag.
+func readEndAt(ctx context.Context, r *oci.Repo, tag string) (End, error) {
 	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {
 		return End{}, err
@@ -245,7 +245,7 @@ func jobAnnotations(ctx context.Context, r *oci.Repo, tag string) (map[string]st
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if image.ArtifactType != ArtifactJob {
+	if image.ArtifactType != artifactJob {
 		return nil, time.Time{}, fmt.Errorf("%s:%s is no job: %w", r, tag, oci.ErrCorrupt)
 	}
 	at, err := time.Parse(time.RFC3339, image.Annotations[annJobTime])

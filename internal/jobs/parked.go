@@ -36,7 +36,7 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	has, tries := map[string]bool{}, map[string]int{}
 	for _, tag := range list.Tags {
 		has[tag] = true
-		if job := TriedJobTag(tag); job != "" {
+		if job := triedJobTag(tag); job != "" {
 			tries[job]++
 		}
 	}
@@ -46,7 +46,7 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 		if done == "" || !has[done] || tries[tag] < maxLosses {
 			continue
 		}
-		end, err := ReadEndAt(ctx, r, done)
+		end, err := readEndAt(ctx, r, done)
 		if passedOver(err) || err == nil && !end.Parked {
 			continue
 		}

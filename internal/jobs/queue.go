@@ -310,19 +310,19 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 	reads := endsRead
 	tries := map[string][]string{}
 	for _, tag := range tags {
-		if job := TriedJobTag(tag); job != "" {
+		if job := triedJobTag(tag); job != "" {
 			tries[job] = append(tries[job], tag)
 		}
 	}
 	for _, tag := range tags {
-		job := EndedJobTag(tag)
+		job := endedJobTag(tag)
 		if job == "" || q.keepEnds {
 			continue
 		}
 		at, known := q.ends[tag]
 		if !known && reads > 0 {
 			reads--
-			end, err := ReadEndAt(ctx, q.repo, tag)
+			end, err := readEndAt(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				continue // another replica was faster
 			}

@@ -53,7 +53,7 @@ func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 	if again, err = q.end(ctx, j, result, err); again {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 		defer cancel()
-		err = errors.Join(err, EndTry(back, q.repo, j.id, j.tries, q.now()))
+		err = errors.Join(err, endTry(back, q.repo, j.id, j.tries, q.now()))
 	}
 	return again, err
 }
@@ -69,7 +69,7 @@ func (q *Queue) begin(ctx context.Context, j *openJob) error {
 		if begun || err != nil {
 			return err
 		}
-		at, back, err := ReadTry(ctx, q.repo, j.id, j.tries+1)
+		at, back, err := readTry(ctx, q.repo, j.id, j.tries+1)
 		if err != nil {
 			return err
 		}

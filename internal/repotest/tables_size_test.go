@@ -27,7 +27,6 @@ internal/depot names 102: what publishes is used by commands and services alike
 internal/depot.Depot 31: to be parted by concern
 internal/supply names 100: parts to be moved to where they are used
 oci.Repo 49: to be parted by concern
-oci/artifact files 27: a kind a file
 oci/artifact names 314: parts to be moved to where they are used
 operator/api/v1alpha1 names 224: the kinds of the cluster
 operator/internal/instancectl.pass 36: to be parted by concern

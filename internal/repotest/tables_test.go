@@ -78,18 +78,26 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/trust
 	internal/text
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
+	statebackend/format
 	oci
 	oci/artifact
 	internal/addr
 	internal/envelope
 	internal/text
+statebackend/format: what states look like in a repository; who may write which is the store's
+	oci
+	oci/artifact
+	internal/addr
+	internal/text
 statebackend/httpbackend: a protocol over a Store; httpserve names requests
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
 	internal/httpserve
 	internal/states
 statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, files and syntax read what is uploaded to be run
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
@@ -103,17 +111,20 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	internal/service
 	internal/syntax
 statebackend/s3facade: a protocol over a Store
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
 	internal/files
 	internal/states
 statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
 	internal/addr
 statebackend/foreign: it reads states that others wrote; where a file or repository is named is the caller's
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
@@ -185,6 +196,7 @@ internal/upstream: it only reads other people's registries; a library wants know
 	internal/files
 	internal/text
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
+	statebackend/format
 	oci
 	oci/artifact
 	registry
@@ -321,6 +333,8 @@ instances/lifecycle: the life of instances is a pure machine, without input or o
 	internal/text
 instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 instances/internal/localexec: one run of the tool on this machine; whether its attempt is still named comes in as a func
+	instances/internal/records
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
@@ -337,10 +351,12 @@ instances/internal/localexec: one run of the tool on this machine; whether its a
 	internal/states
 	instances/internal/sandbox
 instances/run: what an executor is, and what an attempt leaves in the registry
+	instances/internal/records
 	instances/lifecycle
 	oci
 	oci/artifact
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
+	instances/internal/records
 	oci
 	oci/artifact
 	statebackend
@@ -372,12 +388,20 @@ instances/settings: the blocks of a file that are about instances, and what they
 	internal/syntax
 	internal/text
 instances/internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
 	internal/files
 	instances/lifecycle
+instances/internal/records: what an instance leaves in the registry, never what it means
+	oci
+	oci/artifact
+	internal/addr
+	internal/text
 instances/portal: the API of instances over a store that is passed in
+	instances/internal/records
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend
@@ -405,6 +429,7 @@ instances/pages: pages of templates and instances, which show what the API answe
 	oci
 instances/api: leaf: what the API of instances says
 instances/commands: commands of instances, templates and workspaces; what they share with okara's other commands is cli's
+	instances/internal/records
 	oci
 	oci/artifact
 	statebackend
@@ -444,6 +469,7 @@ internal/web: it puts the pages together, and has those of who runs the server; 
 	internal/web/statepages
 	statebackend
 internal/web/site: the frame of all pages, and their words; it knows no set of pages
+	statebackend/format
 	oci
 	oci/artifact
 	internal/access
@@ -470,6 +496,7 @@ internal/web/catalogpages: pages of what the catalog has; what else belongs on t
 	internal/web/markdown
 	internal/web/site
 internal/web/statepages: pages of states over what is known of them, which comes in
+	statebackend/format
 	oci
 	oci/artifact
 	internal/access
@@ -483,6 +510,7 @@ internal/web/markdown: texts of others in, HTML that does nothing out
 	internal/cache
 	internal/text
 internal/states: state files compared, states read to be looked at, and what helps against an error of theirs; who may see them is the caller's
+	statebackend/format
 	oci
 	oci/artifact
 	statebackend

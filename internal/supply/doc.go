@@ -26,7 +26,7 @@
 // What is published never changes. Where the origin or the registry has other
 // content than the record says, the step is drift: reported each time, repaired by
 // nobody but a person. A run that knows when the one before was examines the newest
-// version and a part of the others, each within a day ([ExamineWithin]).
+// version and a part of the others, each within a day ([examineWithin]).
 //
 // # What is kept back
 //

@@ -16,12 +16,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ArtifactRecord is the type of a depot's record: what it published, from which
-// origin, and what waits. Its only layer is JSON of MediaRecord, which the manifest
+// artifactRecord is the type of a depot's record: what it published, from which
+// origin, and what waits. Its only layer is JSON of mediaRecord, which the manifest
 // repeats where it is small: who asks for a record again and again asks once each time.
 const (
-	ArtifactRecord = "application/vnd.okara.depot.v1"
-	MediaRecord    = "application/vnd.okara.depot.v1+json"
+	artifactRecord = "application/vnd.okara.depot.v1"
+	mediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
 // RecordTag is the tag of the common record in the catalog repository. It moves; one
@@ -37,8 +37,8 @@ func EntryRecordTag(entry string) string {
 	return entryRecordPrefix + hex.EncodeToString(sum[:16])
 }
 
-// IsEntryRecordTag reports whether tag is that of the record of an entry.
-func IsEntryRecordTag(tag string) bool {
+// isEntryRecordTag reports whether tag is that of the record of an entry.
+func isEntryRecordTag(tag string) bool {
 	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
 }
@@ -60,7 +60,7 @@ func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if image.ArtifactType != ArtifactRecord || len(image.Layers) != 1 {
+	if image.ArtifactType != artifactRecord || len(image.Layers) != 1 {
 		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, oci.ErrCorrupt)
 	}
 	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
@@ -68,8 +68,8 @@ func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) 
 
 // PutRecord replaces a record of the depot.
 func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
-	blob := artifact.Inlined(oci.BytesBlob(MediaRecord, b), b)
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
+	blob := artifact.Inlined(oci.BytesBlob(mediaRecord, b), b)
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactRecord, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
 	if err != nil {
 		return err
 	}

@@ -56,10 +56,10 @@ type SourceKind string
 
 // The kinds of module sources.
 const (
-	SourceGit      SourceKind = "git"
-	SourceGitHub   SourceKind = "github"
+	sourceGit      SourceKind = "git"
+	sourceGitHub   SourceKind = "github"
 	SourceRegistry SourceKind = "registry"
-	SourceOCI      SourceKind = "oci"
+	sourceOCI      SourceKind = "oci"
 )
 
 // ProviderEntry is one provider block.
@@ -174,7 +174,7 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	e.Source, err = parseModuleSource(s.Source)
 	bad.add("source", err)
 	e.Source.TagPrefix, e.Source.Releases = s.TagPrefix, s.Releases
-	if s.Releases && e.Source.Kind != SourceGitHub && err == nil {
+	if s.Releases && e.Source.Kind != sourceGitHub && err == nil {
 		bad.add("releases", fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
 	}
 	if e.Subdir == "" {

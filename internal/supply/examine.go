@@ -10,10 +10,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// ExamineWithin is how long a run that knows of the one before leaves a version
+// examineWithin is how long a run that knows of the one before leaves a version
 // unexamined, and after it at most the time until the next run. A list of tags does not
 // say what they name, so that somebody moved one takes a request for each to see.
-const ExamineWithin = 24 * time.Hour
+const examineWithin = 24 * time.Hour
 
 // examine returns the digest that the registry has of a version. One that was published,
 // and whose turn it is not, has the digest of then.
@@ -29,10 +29,10 @@ func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known Ver
 // last. Each has its own time of the day, so that they are spread over the runs; a run
 // takes all those whose time has come since.
 func turn(entry string, v addr.Version, last, now time.Time) bool {
-	if last.IsZero() || now.Before(last) || now.Sub(last) >= ExamineWithin {
+	if last.IsZero() || now.Before(last) || now.Sub(last) >= examineWithin {
 		return true
 	}
-	const day = int64(ExamineWithin / time.Second)
+	const day = int64(examineWithin / time.Second)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(entry + " " + v.String())) // it cannot fail
 	at := int64(h.Sum64() % uint64(day))

@@ -41,7 +41,7 @@ type SyncOptions struct {
 
 	// Examined is when the run before this one began, if nothing in it failed: of the
 	// versions that were published, this run examines the newest, and those others whose
-	// turn has come since, see [ExamineWithin]. Zero: all.
+	// turn has come since, see [examineWithin]. Zero: all.
 	Examined time.Time
 }
 

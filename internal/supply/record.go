@@ -138,7 +138,7 @@ func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Re
 		if err != nil {
 			return nil, nil, fmt.Errorf("listing the depot's records: %w", err)
 		}
-		if IsEntryRecordTag(tag) {
+		if isEntryRecordTag(tag) {
 			tags = append(tags, tag)
 		}
 	}

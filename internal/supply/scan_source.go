@@ -18,7 +18,7 @@ import (
 // sourceRepository is the repository of a scan policy as a module entry has its source.
 func (p ScanPolicy) sourceRepository() (ModuleEntry, error) {
 	src, err := parseModuleSource(p.SourceRepository)
-	if err == nil && src.Kind != SourceGit && src.Kind != SourceGitHub {
+	if err == nil && src.Kind != sourceGit && src.Kind != sourceGitHub {
 		err = fmt.Errorf("%q is no git repository", p.SourceRepository)
 	}
 	return ModuleEntry{Source: src, Subdir: src.Location.Subdir}, err

@@ -19,7 +19,7 @@ func parseModuleSource(s string) (ModuleSource, error) {
 		return ModuleSource{Kind: SourceRegistry, Host: host, Address: m}, nil
 	}
 	if l, ok := upstream.LocalGit(s); ok {
-		return ModuleSource{Kind: SourceGit, Location: l}, nil
+		return ModuleSource{Kind: sourceGit, Location: l}, nil
 	}
 	l, err := upstream.ParseLocation(s)
 	if err != nil {
@@ -30,11 +30,11 @@ func parseModuleSource(s string) (ModuleSource, error) {
 	}
 	switch {
 	case l.Kind == upstream.KindOCI:
-		return ModuleSource{Kind: SourceOCI, Location: l}, nil
+		return ModuleSource{Kind: sourceOCI, Location: l}, nil
 	case l.Kind == upstream.KindGit && l.URL.Hostname() == "github.com":
-		return ModuleSource{Kind: SourceGitHub, Location: l}, nil
+		return ModuleSource{Kind: sourceGitHub, Location: l}, nil
 	case l.Kind == upstream.KindGit:
-		return ModuleSource{Kind: SourceGit, Location: l}, nil
+		return ModuleSource{Kind: sourceGit, Location: l}, nil
 	}
 	return ModuleSource{}, fmt.Errorf("source %q is one archive and has no versions; use a git URL, a registry address or an OCI repository", s)
 }

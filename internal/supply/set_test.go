@@ -76,7 +76,7 @@ func TestParseSet(t *testing.T) {
 			}
 			vpc, dns, prov := set.Modules[0], set.Modules[1], set.Providers[0]
 			scan := supply.ScanPolicy{Scanner: "trivy", Block: "high", MaxAge: 168 * time.Hour}
-			if vpc.Keep != 3 || vpc.Auth != "acme" || vpc.Subdir != "modules/vpc" || vpc.Source.Kind != supply.SourceGitHub || vpc.Scan != scan {
+			if vpc.Keep != 3 || vpc.Auth != "acme" || vpc.Subdir != "modules/vpc" || vpc.Source.Kind != "github" || vpc.Scan != scan {
 				t.Errorf("vpc %+v", vpc)
 			}
 			if dns.Keep != 10 || dns.Source.Kind != supply.SourceRegistry || dns.Source.Host != "registry.opentofu.org" || dns.Policy != "immutable" {

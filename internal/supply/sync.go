@@ -280,9 +280,9 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 		}
 	}
 	switch src := e.Source; src.Kind {
-	case SourceGit:
+	case sourceGit:
 		tags, err = from.Git.Tags(ctx, src.Location)
-	case SourceGitHub:
+	case sourceGitHub:
 		owner, name := ownerAndName(src.Location.URL)
 		if src.Releases {
 			tags, err = from.GitHub.Releases(ctx, owner, name)
@@ -291,7 +291,7 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 		}
 	case SourceRegistry:
 		return registryOffers(ctx, from, src)
-	case SourceOCI:
+	case sourceOCI:
 		return repositoryOffers(ctx, from, src)
 	}
 	var offers []offer
@@ -341,7 +341,7 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 	l := e.Source.Location
 	l.Subdir = e.Subdir
 	switch e.Source.Kind {
-	case SourceGitHub:
+	case sourceGitHub:
 		return fetchGitHub(ctx, from, f, e, o, dir)
 	case SourceRegistry:
 		r, err := from.Registry(e.Source.Host, e.Source.Address)

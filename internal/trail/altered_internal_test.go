@@ -191,7 +191,7 @@ func cutLine(n int) func([]byte) []byte {
 
 // oversize puts a layer under a tag that claims to be larger than a part may be.
 func (x *attack) oversize(tag string) {
-	x.layer(tag, ArtifactAudit, bytes.Repeat([]byte("x"), MaxAuditPart+(2<<10)))
+	x.layer(tag, artifactAudit, bytes.Repeat([]byte("x"), MaxAuditPart+(2<<10)))
 }
 
 // notOne puts something else under a tag.
@@ -199,7 +199,7 @@ func (x *attack) notOne(tag string) { x.layer(tag, downloads.ArtifactCounts, []b
 
 func (x *attack) layer(tag, artifactType string, b []byte) {
 	x.t.Helper()
-	blob := oci.BytesBlob(MediaAudit, b)
+	blob := oci.BytesBlob(mediaAudit, b)
 	if _, err := x.r.EnsureBlob(x.t.Context(), blob); err != nil {
 		x.t.Fatal(err)
 	}

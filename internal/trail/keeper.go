@@ -109,7 +109,7 @@ func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 		if !later {
 			tag.Day, tag.Part = p.tag.Day, p.tag.Part+1
 		}
-		if tag.Part > MaxAuditParts {
+		if tag.Part > maxAuditParts {
 			return nil
 		}
 		p.closed = true

@@ -17,18 +17,18 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ArtifactAudit is the type of a part of what one process changed on one day. Its
-// only layer is lines of JSON, MediaAudit, sealed where there are state keys.
+// artifactAudit is the type of a part of what one process changed on one day. Its
+// only layer is lines of JSON, mediaAudit, sealed where there are state keys.
 const (
-	ArtifactAudit = "application/vnd.okara.audit.v1"
-	MediaAudit    = "application/vnd.okara.audit.v1+jsonl"
+	artifactAudit = "application/vnd.okara.audit.v1"
+	mediaAudit    = "application/vnd.okara.audit.v1+jsonl"
 )
 
 const (
 	// MaxAuditPart bounds the lines under one tag, in bytes.
 	MaxAuditPart = 1 << 20
-	// MaxAuditParts is how many a process has on one day at most.
-	MaxAuditParts = 9999
+	// maxAuditParts is how many a process has on one day at most.
+	maxAuditParts = 9999
 )
 
 var auditTagRE = regexp.MustCompile(`^audit-([0-9]{8})-([0-9a-f]{16})-([0-9]{4})$`)
@@ -67,12 +67,12 @@ func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag,
 	if len(lines) > MaxAuditPart {
 		return fmt.Errorf("audit part %s: %d bytes: %w", tag, len(lines), oci.ErrTooLarge)
 	}
-	blob, err := artifact.Seal(ctx, r, s, tag.String(), MediaAudit, lines)
+	blob, err := artifact.Seal(ctx, r, s, tag.String(), mediaAudit, lines)
 	if err != nil {
 		return err
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactAudit, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindAudit},
+		ArtifactType: artifactAudit, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindAudit},
 	})
 	if err != nil {
 		return err
@@ -100,10 +100,10 @@ func ReadAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag
 	if err != nil {
 		return nil, at, err
 	}
-	if image.ArtifactType != ArtifactAudit || len(image.Layers) != 1 {
+	if image.ArtifactType != artifactAudit || len(image.Layers) != 1 {
 		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, oci.ErrCorrupt)
 	}
-	lines, err = artifact.Open(ctx, r, s, tag.String(), MediaAudit, image.Layers[0], MaxAuditPart)
+	lines, err = artifact.Open(ctx, r, s, tag.String(), mediaAudit, image.Layers[0], MaxAuditPart)
 	if err == nil && len(lines) > MaxAuditPart {
 		err = fmt.Errorf("%s:%s: %d bytes: %w", r, tag, len(lines), oci.ErrTooLarge)
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package artifact says what each kind of thing that okara stores looks like:
-// module, provider, state, lock, workspace, status event, catalog, depot record, job,
-// count, audit part, signature, report. It makes and reads their manifests over package
-// oci, and is the only package that knows them. A kind has a file of its name.
+// module, provider, template, status event, catalog, index, signature, report. It makes
+// and reads their manifests over package oci, and is the only package that knows them. A
+// kind has a file of its name.
 //
 // All manifests are OCI image manifests or indexes with the empty config
 // ("application/vnd.oci.empty.v1+json", two bytes), built by hand in the file
@@ -37,12 +37,6 @@
 //	  data: <the metadata manifest, up to 32 KiB>
 //	annotations: vnd.okara.provider.{protocols,signature}, …
 //
-// What an instance leaves beside its state (run.go) is under tags that have its
-// id: source-<id>-<n> is what runs from n on execute, run-<id>-<n>-<a> how an
-// attempt ended, log-<id>-<n>-<a> its log so far, record-<id> the record at its
-// end. All but the source is sealed with the state keys, bound to repository and
-// tag (sealed.go).
-//
 // A template of instances (template.go, tag "1.0.0") has one layer, the template in
 // HCL's JSON syntax:
 //
@@ -50,11 +44,12 @@
 //	layers:
 //	- application/vnd.okara.template.v1+json
 //
-// Status events (status.go), the catalog (catalog.go), the record of a depot
-// (record.go), jobs, downloads and changes in the queue repository (job.go, count.go,
-// audit.go) and the marks of a state repository (mark.go) are manifests of the same
-// plain shape. The lines of an audit part are sealed like what an instance leaves.
-// Signatures and reports (cosign.go, report.go) hang on what they are about, as
-// referrers. Manifests are at most [oci.MaxManifest] bytes; what other tools wrote
-// is read where the shape allows it (foreign.go), and never rewritten.
+// Status events (status.go) and the catalog (catalog.go) are manifests of the same plain
+// shape. Signatures and reports (cosign.go, report.go) hang on what they are about, as
+// referrers. A layer may be sealed, bound to repository and tag (sealed.go). Manifests are
+// at most [oci.MaxManifest] bytes.
+//
+// What one package alone stores is described there: states in statebackend/format, jobs,
+// counts of downloads, parts of the audit log and the record of a depot in the packages
+// of those names, what an instance leaves below instances.
 package artifact

@@ -17,7 +17,7 @@ import (
 
 // A configuration that somebody uploaded to be run: a working folder.
 const (
-	ArtifactConfiguration = "application/vnd.okara.configuration.v1"
+	artifactConfiguration = "application/vnd.okara.configuration.v1"
 	MediaConfiguration    = "application/vnd.okara.configuration.v1.tar+gzip"
 
 	// MaxConfiguration bounds its only layer, in bytes.
@@ -41,8 +41,8 @@ func (t ConfigurationTag) String() string {
 
 var configurationTagRE = regexp.MustCompile(`^cv-([a-z0-9]{1,40})-([0-9a-f]{16})-([0-9a-f]{64})$`)
 
-// ParseConfigurationTag is the reverse of String. It is false for other tags.
-func ParseConfigurationTag(tag string) (ConfigurationTag, bool) {
+// parseConfigurationTag is the reverse of String. It is false for other tags.
+func parseConfigurationTag(tag string) (ConfigurationTag, bool) {
 	m := configurationTagRE.FindStringSubmatch(tag)
 	if m == nil {
 		return ConfigurationTag{}, false
@@ -56,7 +56,7 @@ func ParseConfigurationTag(tag string) (ConfigurationTag, bool) {
 func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer oci.Blob) (ConfigurationTag, error) {
 	layer.MediaType = MediaConfiguration
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactConfiguration,
+		ArtifactType: artifactConfiguration,
 		Config:       artifact.EmptyConfig(),
 		Layers:       []oci.Descriptor{layer.Descriptor},
 		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // no two share a manifest, which are deleted by digest
@@ -106,7 +106,7 @@ func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oc
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if image.ArtifactType != ArtifactConfiguration || image.Annotations[annConfiguration] != t.Record+"-"+t.ID ||
+	if image.ArtifactType != artifactConfiguration || image.Annotations[annConfiguration] != t.Record+"-"+t.ID ||
 		len(image.Layers) != 1 || image.Layers[0].MediaType != MediaConfiguration || image.Layers[0].Size > MaxConfiguration {
 		return oci.Descriptor{}, fmt.Errorf("%s@%s is not configuration %s of %s: %w", r, t.Manifest, t.ID, t.Record, oci.ErrCorrupt)
 	}
@@ -123,7 +123,7 @@ func Configurations(ctx context.Context, r *oci.Repo, record string) (list []Con
 		if err != nil {
 			return nil, err
 		}
-		if t, ok := ParseConfigurationTag(tag); ok && t.Record == record {
+		if t, ok := parseConfigurationTag(tag); ok && t.Record == record {
 			list = append(list, t)
 		}
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Types of lock manifests. MediaLockInfo is a layer that only older tools
+// Types of lock manifests. mediaLockInfo is a layer that only older tools
 // write; ours keep the lock information in an annotation.
 const (
-	ArtifactLock  = "application/vnd.opentofu.lock.v1"
-	MediaLockInfo = "application/vnd.opentofu.lockinfo.v1"
+	artifactLock  = "application/vnd.opentofu.lock.v1"
+	mediaLockInfo = "application/vnd.opentofu.lockinfo.v1"
 )
 
 // Annotations of lock manifests.
@@ -211,7 +211,7 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 		}
 	}
 	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactLock,
+		ArtifactType: artifactLock,
 		Config:       EmptyLayer(),
 		Layers:       []oci.Descriptor{EmptyLayer()},
 		Annotations:  ann,

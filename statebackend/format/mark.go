@@ -17,7 +17,6 @@ import (
 const (
 	TagVerdict = "okara-doctor"  // what okara doctor found out about the registry
 	TagReplica = "okara-replica" // the repository is a read-only copy
-	TagLedger  = "current"       // in which repository a ledger goes on
 )
 
 // ProbeFragment stands where a workspace does in a tag by which okara doctor finds out
@@ -28,12 +27,8 @@ const ProbeFragment = "ws-okara-doctor"
 const (
 	artifactVerdict = "application/vnd.okara.verdict.v1"
 	artifactReplica = "application/vnd.okara.replica.v1"
-	artifactLedger  = "application/vnd.okara.ledger.v1"
 	annMark         = "vnd.okara.mark"
 )
-
-// maxLedger bounds the number of a ledger's repository: 5,000 commits each.
-const maxLedger = 1_000_000
 
 // Verdict is what a check of a registry found out about it.
 type Verdict struct {
@@ -91,12 +86,12 @@ func NewestVerdict(tags []string) string {
 }
 
 // NewVerdict encodes the manifest of a verdict.
-func NewVerdict(v Verdict) (oci.Manifest, error) { return newMark(artifactVerdict, v) }
+func NewVerdict(v Verdict) (oci.Manifest, error) { return NewMark(artifactVerdict, v) }
 
 // ParseVerdict reads the manifest of a verdict.
 func ParseVerdict(m oci.Manifest) (Verdict, error) {
 	var v Verdict
-	return v, parseMark(m, artifactVerdict, &v)
+	return v, ParseMark(m, artifactVerdict, &v)
 }
 
 // ReplicaMark says whose copy a repository is.
@@ -111,15 +106,16 @@ type ReplicaMark struct {
 }
 
 // NewReplicaMark encodes the manifest of TagReplica.
-func NewReplicaMark(r ReplicaMark) (oci.Manifest, error) { return newMark(artifactReplica, r) }
+func NewReplicaMark(r ReplicaMark) (oci.Manifest, error) { return NewMark(artifactReplica, r) }
 
 // ParseReplicaMark reads the manifest of TagReplica.
 func ParseReplicaMark(m oci.Manifest) (ReplicaMark, error) {
 	var r ReplicaMark
-	return r, parseMark(m, artifactReplica, &r)
+	return r, ParseMark(m, artifactReplica, &r)
 }
 
-func newMark(artifactType string, v any) (oci.Manifest, error) {
+// NewMark encodes a mark: one JSON document in one annotation.
+func NewMark(artifactType string, v any) (oci.Manifest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return oci.Manifest{}, fmt.Errorf("encode mark: %w", err)
@@ -132,7 +128,8 @@ func newMark(artifactType string, v any) (oci.Manifest, error) {
 	})
 }
 
-func parseMark(m oci.Manifest, artifactType string, v any) error {
+// ParseMark reads a mark of that type; other manifests wrap [oci.ErrCorrupt].
+func ParseMark(m oci.Manifest, artifactType string, v any) error {
 	img, err := m.Image()
 	if err != nil {
 		return err
@@ -144,24 +141,4 @@ func parseMark(m oci.Manifest, artifactType string, v any) error {
 		return fmt.Errorf("manifest %s: annotation %s: %v: %w", m.Digest, annMark, err, oci.ErrCorrupt)
 	}
 	return nil
-}
-
-// LedgerMark hints at the repository in which a ledger goes on.
-type LedgerMark struct {
-	Number int `json:"number"` // from 2 on
-}
-
-// NewLedgerMark encodes the manifest of TagLedger.
-func NewLedgerMark(l LedgerMark) (oci.Manifest, error) { return newMark(artifactLedger, l) }
-
-// ParseLedgerMark reads the manifest of TagLedger.
-func ParseLedgerMark(m oci.Manifest) (LedgerMark, error) {
-	var l LedgerMark
-	if err := parseMark(m, artifactLedger, &l); err != nil {
-		return l, err
-	}
-	if l.Number < 2 || l.Number > maxLedger {
-		return l, fmt.Errorf("manifest %s: ledger number %d: %w", m.Digest, l.Number, oci.ErrCorrupt)
-	}
-	return l, nil
 }

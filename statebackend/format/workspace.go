@@ -25,9 +25,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ArtifactWorkspace is the type of a workspace record: what is known of a
+// artifactWorkspace is the type of a workspace record: what is known of a
 // workspace beside its state. Each change is a record of its own, written once.
-const ArtifactWorkspace = "application/vnd.okara.workspace.v1"
+const artifactWorkspace = "application/vnd.okara.workspace.v1"
 
 // StateSplit as [WorkspaceRecord].State: the state is in a repository of its own.
 // Which one is no business of the record.
@@ -35,8 +35,8 @@ const StateSplit = "split"
 
 // Values of [WorkspaceRecord].Mode. The empty one is local.
 const (
-	ModeLocal  = "local"
-	ModeRemote = "remote"
+	modeLocal  = "local"
+	modeRemote = "remote"
 )
 
 const (
@@ -64,8 +64,8 @@ const (
 	maxWorkspaceText        = 128      // characters of project and tool
 	maxWorkspaceSubject     = 512      // characters of by and owner
 	maxWorkspaceRecord      = 16 << 10 // bytes of the manifest
-	// MaxWorkspaceSeq is the highest number that a tag has room for.
-	MaxWorkspaceSeq = 999_999
+	// maxWorkspaceSeq is the highest number that a tag has room for.
+	maxWorkspaceSeq = 999_999
 )
 
 const (
@@ -115,7 +115,7 @@ type WorkspaceRecord struct {
 	Project     string
 	Tags        map[string]string // value "" for a tag that is a key only
 	Description string
-	Mode        string // "", ModeLocal or ModeRemote
+	Mode        string // "", modeLocal or modeRemote
 	Tool        string
 	State       string // "" or StateSplit
 	By          string // who wrote this record
@@ -130,8 +130,8 @@ func (r WorkspaceRecord) Check() error {
 	switch {
 	case r.Workspace == "" || len(r.Workspace) > maxWorkspaceName || !utf8.ValidString(r.Workspace) || strings.ContainsFunc(r.Workspace, unicode.IsControl):
 		return fmt.Errorf("workspace name %q: 1 to %d bytes without control characters are allowed", text.Excerpt(r.Workspace), maxWorkspaceName)
-	case r.Mode != "" && r.Mode != ModeLocal && r.Mode != ModeRemote:
-		return fmt.Errorf("mode %q is neither %s nor %s", text.Excerpt(r.Mode), ModeLocal, ModeRemote)
+	case r.Mode != "" && r.Mode != modeLocal && r.Mode != modeRemote:
+		return fmt.Errorf("mode %q is neither %s nor %s", text.Excerpt(r.Mode), modeLocal, modeRemote)
 	case r.State != "" && r.State != StateSplit:
 		return fmt.Errorf("state %q is not %s", text.Excerpt(r.State), StateSplit)
 	case len(r.Description) > maxWorkspaceDescription:
@@ -177,8 +177,8 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 	if err := r.Check(); err != nil {
 		return WorkspaceTag{}, oci.Manifest{}, err
 	}
-	if r.Seq < 1 || r.Seq > MaxWorkspaceSeq {
-		return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("record number %d, at most %d", r.Seq, MaxWorkspaceSeq)
+	if r.Seq < 1 || r.Seq > maxWorkspaceSeq {
+		return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("record number %d, at most %d", r.Seq, maxWorkspaceSeq)
 	}
 	if r.Created.IsZero() || r.Updated.IsZero() {
 		return WorkspaceTag{}, oci.Manifest{}, errors.New("a record without its times")
@@ -210,7 +210,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 		ann[annWorkspaceDeleted] = "true"
 	}
 	maps.DeleteFunc(ann, func(_, v string) bool { return v == "" })
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactWorkspace, Config: EmptyLayer(), Layers: []oci.Descriptor{EmptyLayer()}, Annotations: ann})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactWorkspace, Config: EmptyLayer(), Layers: []oci.Descriptor{EmptyLayer()}, Annotations: ann})
 	if err != nil {
 		return WorkspaceTag{}, m, err
 	}
@@ -250,7 +250,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	if err != nil {
 		return WorkspaceRecord{}, err
 	}
-	if img.ArtifactType != ArtifactWorkspace || len(img.Layers) != 1 || img.Layers[0].MediaType != ocispec.MediaTypeEmptyJSON {
+	if img.ArtifactType != artifactWorkspace || len(img.Layers) != 1 || img.Layers[0].MediaType != ocispec.MediaTypeEmptyJSON {
 		return WorkspaceRecord{}, fmt.Errorf("artifact type %q, %d layers", text.Excerpt(img.ArtifactType), len(img.Layers))
 	}
 	ann := img.Annotations

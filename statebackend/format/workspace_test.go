@@ -23,7 +23,7 @@ func workspaceRecord() format.WorkspaceRecord {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 123, time.UTC)
 	return format.WorkspaceRecord{
 		Workspace: "prod", Seq: 7, Project: "network", Tags: map[string]string{"team": "core <a&b>", "live": ""}, Description: "the one",
-		Mode: format.ModeRemote, Tool: "tofu", State: format.StateSplit, By: "alice", Owner: "run:lab.default/prod", Created: at, Updated: at.Add(time.Hour),
+		Mode: "remote", Tool: "tofu", State: format.StateSplit, By: "alice", Owner: "run:lab.default/prod", Created: at, Updated: at.Add(time.Hour),
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // chain are the repositories of a ledger, of which the last one counts. A ledger
@@ -102,15 +101,15 @@ func (c *chain) hint(ctx context.Context) int {
 	if err != nil {
 		return 1
 	}
-	m, err := s.Repo().Fetch(ctx, format.TagLedger)
+	m, err := s.Repo().Fetch(ctx, tagMark)
 	if err != nil {
 		return 1
 	}
-	mark, err := format.ParseLedgerMark(m)
+	number, err := parseMark(m)
 	if err != nil {
 		return 1
 	}
-	return mark.Number
+	return number
 }
 
 // read reads the newest page of a repository; a page without a document where

@@ -334,9 +334,9 @@ func TestForeignHint(t *testing.T) {
 
 func leaveHint(t *testing.T, h http.Handler, number int) {
 	t.Helper()
-	m, err := format.NewLedgerMark(format.LedgerMark{Number: number})
+	m, err := format.NewMark("application/vnd.okara.ledger.v1", map[string]int{"number": number})
 	if err == nil {
-		err = repoBehind(t, "acme", direct{h}).PutTag(t.Context(), format.TagLedger, m)
+		err = repoBehind(t, "acme", direct{h}).PutTag(t.Context(), "current", m)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // errRenew ends a lock before it has used up its numbers.
@@ -106,8 +105,8 @@ func (t *tenure) leaveHint(ctx context.Context, number int) {
 	s, err := t.l.book.store(1)
 	if err == nil {
 		var m oci.Manifest
-		if m, err = format.NewLedgerMark(format.LedgerMark{Number: number}); err == nil {
-			err = s.Repo().PutTag(ctx, format.TagLedger, m)
+		if m, err = newMark(number); err == nil {
+			err = s.Repo().PutTag(ctx, tagMark, m)
 		}
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/bridge"
@@ -22,7 +23,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -86,7 +86,7 @@ type child struct {
 	// start starts a command of the tool.
 	start func(toolCommand) (startedTool, error)
 
-	repo  artifact.InstanceRepo
+	repo  records.InstanceRepo
 	store *statebackend.Store
 	lock  *statebackend.Lock
 	lost  time.Time // when the attempt began whose lock was taken over; zero: none was
@@ -184,7 +184,7 @@ func (c *child) open() error {
 	so := statebackend.Options{
 		LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true, DigestDeletes: o.Registry.BuiltIn,
 	}
-	c.repo = artifact.InstanceRepo{Repo: repo}
+	c.repo = records.InstanceRepo{Repo: repo}
 	if sealer != nil {
 		so.Sealer, c.repo.Sealer = sealer, sealer
 	}
@@ -348,7 +348,7 @@ func (c *child) putResult(ctx context.Context) error {
 	local := files.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
 	a := run.AttemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
-		files := artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}
+		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}
 		c.unlisted = false // what is written now may be there although nobody answers
 		err := c.repo.PutRun(ctx, a, files)
 		if errors.Is(err, oci.ErrExists) {

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -48,7 +48,7 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 		o.Order = func(context.Context, run.Spec) (Order, error) {
 			return Order{StateKeys: testStateKeys, Registry: Registry{Prefix: k.tr.host + "/okara", PlainHTTP: true}}, nil
 		}
-		o.Instance = func(context.Context, run.Spec) (artifact.InstanceRepo, error) { return k.tr.repo, nil }
+		o.Instance = func(context.Context, run.Spec) (records.InstanceRepo, error) { return k.tr.repo, nil }
 		o.State = func(context.Context, run.Spec) (*statebackend.Store, error) { return k.tr.store, nil }
 	})
 	return k

@@ -19,12 +19,12 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // remote reports whether the run is one of a workspace.
@@ -98,7 +98,7 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) e
 	case code != 0 && code != 2:
 		return &toolError{fmt.Sprintf("plan failed with exit status %d", code)}
 	}
-	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), artifact.MaxPlan)
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}

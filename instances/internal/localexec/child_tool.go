@@ -18,11 +18,11 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // steps runs the commands of the tool.
@@ -91,7 +91,7 @@ func (c *child) init(ctx context.Context, p prepared) error {
 		c.report.Lock = c.Order.Spec.Source.Lock
 		return nil
 	}
-	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), artifact.MaxLockFile)
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no providers
 	}
@@ -127,7 +127,7 @@ func (c *child) drift(ctx context.Context, p prepared) error {
 
 // keepPlan keeps a plan for somebody to approve.
 func (c *child) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
-	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), artifact.MaxPlan)
+	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}

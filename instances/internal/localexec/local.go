@@ -20,11 +20,11 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -67,7 +67,7 @@ type LocalOptions struct {
 	// front-end and state keys; required.
 	Order func(ctx context.Context, s run.Spec) (Order, error)
 	// Instance returns the repository with the results of an instance; required.
-	Instance func(ctx context.Context, s run.Spec) (artifact.InstanceRepo, error)
+	Instance func(ctx context.Context, s run.Spec) (records.InstanceRepo, error)
 	// State returns the store of its state, which is only asked who holds the
 	// lock; required.
 	State func(ctx context.Context, s run.Spec) (*statebackend.Store, error)
@@ -158,8 +158,8 @@ func (l *Local) scratch(r lifecycle.Ref) string {
 
 // checkRef refuses what is no attempt: its parts become the names of folders.
 func checkRef(r lifecycle.Ref) error {
-	tag := artifact.InstanceTag{Kind: artifact.TagRun, ID: r.ID, N: r.N, Attempt: r.Attempt}
-	if _, ok := artifact.ParseInstanceTag(tag.String()); !ok || r.Nonce == "" {
+	tag := records.InstanceTag{Kind: records.TagRun, ID: r.ID, N: r.N, Attempt: r.Attempt}
+	if _, ok := records.ParseInstanceTag(tag.String()); !ok || r.Nonce == "" {
 		return fmt.Errorf("%q is no attempt of a run", tag)
 	}
 	return nil

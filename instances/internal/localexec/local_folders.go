@@ -12,9 +12,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -67,7 +67,7 @@ func (l *Local) cleanBefore(r lifecycle.Ref) error {
 	}
 	var errs []error
 	for _, dir := range dirs {
-		at, ok := artifact.ParseInstanceTag(artifact.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
+		at, ok := records.ParseInstanceTag(records.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
 		earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt
 		if m, err := readMarker(dir); ok && earlier && err == nil && !l.running(dir, m) {
 			errs = append(errs, l.clean(dir))
@@ -85,13 +85,13 @@ func cleanErrored(l *Local, id string) error {
 		return err
 	}
 	type left struct {
-		at        artifact.InstanceTag
+		at        records.InstanceTag
 		dir, file string
 		size      int64
 	}
 	var all []left
 	for _, dir := range dirs {
-		at, ok := artifact.ParseInstanceTag(artifact.TagRun + "-" + id + "-" + filepath.Base(dir))
+		at, ok := records.ParseInstanceTag(records.TagRun + "-" + id + "-" + filepath.Base(dir))
 		if m, err := readMarker(dir); !ok || err != nil || l.running(dir, m) {
 			continue // it begins, or is not over
 		}
@@ -172,8 +172,8 @@ func (l *Local) sweepCgroups(ctx context.Context) (err error) {
 		return err
 	}
 	for _, e := range entries {
-		at, ok := artifact.ParseInstanceTag(e.Name())
-		if !e.IsDir() || !ok || at.Kind != artifact.TagRun {
+		at, ok := records.ParseInstanceTag(e.Name())
+		if !e.IsDir() || !ok || at.Kind != records.TagRun {
 			continue
 		}
 		dir := l.scratch(lifecycle.Ref{ID: at.ID, N: at.N, Attempt: at.Attempt})

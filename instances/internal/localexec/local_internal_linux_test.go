@@ -17,11 +17,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -43,7 +43,7 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: NoIsolation,
 		Getenv:   func(string) string { return "" },
 		Order:    func(context.Context, run.Spec) (Order, error) { return Order{StateKeys: "planted-secret"}, nil },
-		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) { return stubRepo(s) },
+		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) { return stubRepo(s) },
 		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
 			r, err := stubRepo(s)
 			if err != nil {

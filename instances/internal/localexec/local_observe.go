@@ -18,12 +18,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -238,7 +238,7 @@ func (l *Local) result(ctx context.Context, s run.Spec) (run.Status, error) {
 // since the registry did not answer for so long. A plan is not in it, and is made
 // anew by the next attempt.
 func (l *Local) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
-	b, err := files.ReadPrivate(filepath.Join(folder, resultFile), artifact.MaxRunResult)
+	b, err := files.ReadPrivate(filepath.Join(folder, resultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, nil
 	}
@@ -253,11 +253,11 @@ func (l *Local) storeResult(ctx context.Context, s run.Spec, folder string) (run
 	if err != nil {
 		return run.Status{}, err
 	}
-	log, err := files.ReadPrivate(filepath.Join(folder, logFile), artifact.MaxRunLog)
+	log, err := files.ReadPrivate(filepath.Join(folder, logFile), records.MaxRunLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, err
 	}
-	err = repo.PutRun(ctx, run.AttemptOf(s.Ref), artifact.RunFiles{Result: b, Log: log})
+	err = repo.PutRun(ctx, run.AttemptOf(s.Ref), records.RunFiles{Result: b, Log: log})
 	switch {
 	case errors.Is(err, oci.ErrExists):
 		return run.Status{}, nil // and that was not believed

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -226,9 +227,9 @@ func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *loca
 		Order: func(context.Context, run.Spec) (localexec.Order, error) {
 			return localexec.Order{Registry: localexec.Registry{Prefix: client.Host() + "/okara", PlainHTTP: true, BuiltIn: true}, StateKeys: countedKeys}, nil
 		},
-		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
+		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := repo(s)
-			return artifact.InstanceRepo{Repo: r, Sealer: sealer}, err
+			return records.InstanceRepo{Repo: r, Sealer: sealer}, err
 		},
 		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
 			r, err := repo(s)

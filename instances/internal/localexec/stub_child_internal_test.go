@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // stubChild stands for the child. What it does is a variable of its spec.
@@ -86,7 +86,7 @@ func stubChild(args []string) error {
 	if do.Unanswered {
 		return os.WriteFile(filepath.Join(o.Scratch, resultFile), b, 0o600)
 	}
-	return repo.PutRun(context.Background(), run.AttemptOf(o.Spec.Ref), artifact.RunFiles{Result: b, Log: []byte("the whole log")})
+	return repo.PutRun(context.Background(), run.AttemptOf(o.Spec.Ref), records.RunFiles{Result: b, Log: []byte("the whole log")})
 }
 
 // stubOrder is what a stub does, in this order.
@@ -100,14 +100,14 @@ type stubOrder struct {
 	Unanswered bool
 }
 
-func stubRepo(s run.Spec) (artifact.InstanceRepo, error) {
+func stubRepo(s run.Spec) (records.InstanceRepo, error) {
 	host, name, _ := strings.Cut(s.Repository, "/")
 	client, err := oci.New(host, oci.Options{})
 	if err != nil {
-		return artifact.InstanceRepo{}, err
+		return records.InstanceRepo{}, err
 	}
 	repo, err := client.Repo(name)
-	return artifact.InstanceRepo{Repo: repo}, err
+	return records.InstanceRepo{Repo: repo}, err
 }
 
 func (o *Order) openLinked() error {

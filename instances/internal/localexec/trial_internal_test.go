@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -28,7 +29,7 @@ type trial struct {
 	t     *testing.T
 	host  string
 	dir   string // of the attempts
-	repo  artifact.InstanceRepo
+	repo  records.InstanceRepo
 	store *statebackend.Store
 	order Order
 	named atomic.Pointer[func() (bool, string, error)]
@@ -59,7 +60,7 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr.repo = artifact.InstanceRepo{Repo: repo, Sealer: sealer}
+	tr.repo = records.InstanceRepo{Repo: repo, Sealer: sealer}
 	tr.store = tr.newStore(repo)
 	tr.pace = pace{held: 100 * time.Millisecond, poll: 10 * time.Millisecond, persist: 20 * time.Second, pause: 50 * time.Millisecond, grace: 20 * time.Second, push: 20 * time.Millisecond}
 	tr.module(files)

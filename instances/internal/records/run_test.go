@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package records_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -48,11 +49,11 @@ func (s placeSealer) Open(_ context.Context, sealed []byte, ann map[string]strin
 }
 
 func TestInstanceTags(t *testing.T) {
-	for tag, want := range map[string]artifact.InstanceTag{
-		"source-abc-1":    {Kind: artifact.TagSource, ID: "abc", N: 1},
-		"run-abc-12-3":    {Kind: artifact.TagRun, ID: "abc", N: 12, Attempt: 3},
-		"log-a2-1-1":      {Kind: artifact.TagLog, ID: "a2", N: 1, Attempt: 1},
-		"record-abc":      {Kind: artifact.TagFinal, ID: "abc"},
+	for tag, want := range map[string]records.InstanceTag{
+		"source-abc-1":    {Kind: records.TagSource, ID: "abc", N: 1},
+		"run-abc-12-3":    {Kind: records.TagRun, ID: "abc", N: 12, Attempt: 3},
+		"log-a2-1-1":      {Kind: records.TagLog, ID: "a2", N: 1, Attempt: 1},
+		"record-abc":      {Kind: records.TagFinal, ID: "abc"},
 		"run-abc-12":      {},
 		"run-abc-01-1":    {},
 		"source-abc":      {},
@@ -67,8 +68,8 @@ func TestInstanceTags(t *testing.T) {
 		"log-abc-1-1 ":    {},
 		"run-abc-9999999": {},
 	} {
-		got, ok := artifact.ParseInstanceTag(tag)
-		if ok != (want != artifact.InstanceTag{}) || ok && got != want {
+		got, ok := records.ParseInstanceTag(tag)
+		if ok != (want != records.InstanceTag{}) || ok && got != want {
 			t.Errorf("%s: %+v, %v, want %+v", tag, got, ok, want)
 		}
 	}
@@ -77,7 +78,7 @@ func TestInstanceTags(t *testing.T) {
 func FuzzParseInstanceTag(f *testing.F) {
 	f.Add("run-abc-1-2")
 	f.Fuzz(func(t *testing.T, tag string) {
-		if got, ok := artifact.ParseInstanceTag(tag); ok && got.String() != tag {
+		if got, ok := records.ParseInstanceTag(tag); ok && got.String() != tag {
 			t.Errorf("%q is read as %q", tag, got)
 		}
 	})
@@ -88,12 +89,12 @@ func TestRun(t *testing.T) {
 	sealer := newInstanceSealer(t)
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx := t.Context()
-		i := artifact.InstanceRepo{Repo: mustRepo(t, host), Sealer: sealer}
-		a := artifact.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n1"}
+		i := records.InstanceRepo{Repo: mustRepo(t, host), Sealer: sealer}
+		a := records.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n1"}
 		if _, err := i.Run(ctx, a); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no result: %v", err)
 		}
-		files := artifact.RunFiles{
+		files := records.RunFiles{
 			Result: []byte(`{"nonce":"n1","outcome":"done"}`), Log: bytes.Repeat([]byte("a line\n"), 1000),
 			Plan: []byte("plan"), Lock: []byte("# lock\n"),
 		}
@@ -122,10 +123,10 @@ func TestRun(t *testing.T) {
 		if lock, err := i.LockFile(ctx, digest.NewDigestFromBytes(digest.SHA256, sum[:])); err != nil || !bytes.Equal(lock, files.Lock) {
 			t.Errorf("lock file by digest: %q, %v", lock, err)
 		}
-		if _, err := i.Run(ctx, artifact.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n2"}); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := i.Run(ctx, records.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n2"}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("another nonce: %v", err)
 		}
-		if _, err := i.Run(ctx, artifact.Attempt{ID: "abc", N: 2, Attempt: 1}); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := i.Run(ctx, records.Attempt{ID: "abc", N: 2, Attempt: 1}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("no nonce: %v", err)
 		}
 	})
@@ -134,10 +135,10 @@ func TestRun(t *testing.T) {
 // TestRunElsewhere copies tags to other places and opens them with and without keys.
 func TestRunElsewhere(t *testing.T) {
 	ctx, repo := t.Context(), mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
-	sealed := artifact.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
-	plain := artifact.InstanceRepo{Repo: repo}
-	a := artifact.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
-	if err := sealed.PutRun(ctx, a, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
+	sealed := records.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
+	plain := records.InstanceRepo{Repo: repo}
+	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	if err := sealed.PutRun(ctx, a, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := repo.Fetch(ctx, "run-abc-1-1")
@@ -157,7 +158,7 @@ func TestRunElsewhere(t *testing.T) {
 	}
 	other := a
 	other.N = 2
-	if err := plain.PutRun(ctx, other, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
+	if err := plain.PutRun(ctx, other, records.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := plain.Run(ctx, other); err != nil {
@@ -171,8 +172,8 @@ func TestRunElsewhere(t *testing.T) {
 func TestInstanceLogAndRecord(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx := t.Context()
-		i := artifact.InstanceRepo{Repo: mustRepo(t, host), Sealer: newInstanceSealer(t)}
-		a := artifact.Attempt{ID: "abc", N: 1, Attempt: 1}
+		i := records.InstanceRepo{Repo: mustRepo(t, host), Sealer: newInstanceSealer(t)}
+		a := records.Attempt{ID: "abc", N: 1, Attempt: 1}
 		for _, want := range []string{"", "one\n", "one\ntwo\n"} {
 			if err := i.PutLog(ctx, a, []byte(want)); err != nil {
 				t.Fatal(err)
@@ -192,8 +193,8 @@ func TestInstanceLogAndRecord(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	ctx, repo := t.Context(), mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
-	i := artifact.InstanceRepo{Repo: repo}
-	s := artifact.Source{
+	i := records.InstanceRepo{Repo: repo}
+	s := records.Source{
 		Zip: oci.BytesBlob("", []byte("PK")), Lock: []byte("lock"), Template: []byte(`{"name":"a/b"}`),
 		Annotations: map[string]string{"okara_template": "a/b"},
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package records
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxLast bounds how many results are opened to find the last one: what is put by
@@ -28,12 +29,12 @@ func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunR
 	var damaged []error
 	for _, t := range tags[:min(len(tags), maxLast)] {
 		r := RunResult{layer: map[string]oci.Descriptor{}, tag: t.String(), i: i}
-		image, err := i.image(ctx, t, ArtifactRun)
+		image, err := i.image(ctx, t, artifactRun)
 		if err == nil {
 			for _, l := range image.Layers {
-				r.layer[ClearType(l.MediaType)] = l
+				r.layer[artifact.ClearType(l.MediaType)] = l
 			}
-			r.JSON, err = r.read(ctx, MediaRun, MaxRunResult)
+			r.JSON, err = r.read(ctx, mediaRun, MaxRunResult)
 		}
 		if err == nil {
 			return t, r, nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package records
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // InstanceEntry says in the queue where the state of an instance is. It is
@@ -42,12 +43,12 @@ func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
 	if EntryInstance(tag) == "" {
 		return fmt.Errorf("entry of instance %q: the id is none", e.ID)
 	}
-	return PutEntry(ctx, r, tag, CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
+	return artifact.PutEntry(ctx, r, tag, artifact.CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
 }
 
 // ReadInstanceEntry reads the entry of the instance id from the queue r.
 func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (InstanceEntry, error) {
-	e, err := ReadCatalogEntry(ctx, r, EntryTag(id))
+	e, err := artifact.ReadCatalogEntry(ctx, r, EntryTag(id))
 	if err != nil {
 		return InstanceEntry{}, err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package format_test
+package format
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // TestConfiguration stores uploads of two records on every registry: repeated they are
@@ -18,16 +17,16 @@ func TestConfiguration(t *testing.T) {
 	const record, id = "abcdefgh23", "0123456789abcdef"
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), mustRepo(t, host)
-		if list, err := format.Configurations(ctx, r, record); err != nil || len(list) != 0 {
+		if list, err := Configurations(ctx, r, record); err != nil || len(list) != 0 {
 			t.Errorf("of nothing: %v, %v", list, err)
 		}
-		put := func(record, text string) format.ConfigurationTag {
+		put := func(record, text string) ConfigurationTag {
 			t.Helper()
-			tag, err := format.PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte(text)))
+			tag, err := PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte(text)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if back, ok := format.ParseConfigurationTag(tag.String()); !ok || back != tag {
+			if back, ok := parseConfigurationTag(tag.String()); !ok || back != tag {
 				t.Errorf("%s is parsed as %+v", tag, back)
 			}
 			return tag
@@ -40,11 +39,11 @@ func TestConfiguration(t *testing.T) {
 		if other.Manifest == first.Manifest {
 			t.Error("two records share a manifest")
 		}
-		if _, err := format.PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte("two"))); !errors.Is(err, oci.ErrExists) {
+		if _, err := PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte("two"))); !errors.Is(err, oci.ErrExists) {
 			t.Errorf("other content: %v", err)
 		}
-		for tag, want := range map[format.ConfigurationTag]string{first: "one", other: "one"} {
-			layer, err := format.ReadConfiguration(ctx, r, tag)
+		for tag, want := range map[ConfigurationTag]string{first: "one", other: "one"} {
+			layer, err := ReadConfiguration(ctx, r, tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +58,7 @@ func TestConfiguration(t *testing.T) {
 		}
 		wrong := first
 		wrong.Manifest = other.Manifest
-		if _, err := format.ReadConfiguration(ctx, r, wrong); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := ReadConfiguration(ctx, r, wrong); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("the upload of another record: %v", err)
 		}
 	})
@@ -67,8 +66,18 @@ func TestConfiguration(t *testing.T) {
 
 func TestParseConfigurationTag(t *testing.T) {
 	for _, tag := range []string{"", "cv-", "cv-a-0123456789abcdef", "cv-a-0123456789ABCDEF-" + "00", "run-a-1-1"} {
-		if got, ok := format.ParseConfigurationTag(tag); ok {
+		if got, ok := parseConfigurationTag(tag); ok {
 			t.Errorf("%q is %+v", tag, got)
 		}
 	}
+}
+
+// mustRepo opens a repository of a registry for tests.
+func mustRepo(t *testing.T, host string) *oci.Repo {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package records
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // What a run of a workspace is given beside its configuration.
 const (
-	ArtifactInput = "application/vnd.okara.input.v1"
-	MediaInput    = "application/vnd.okara.input.v1+json"
+	artifactInput = "application/vnd.okara.input.v1"
+	mediaInput    = "application/vnd.okara.input.v1+json"
 
 	TagInput = "input" // its variables and addresses
-	MaxInput = 1 << 20
+	maxInput = 1 << 20
 
 	inputDigits = 16
 )
@@ -37,19 +38,19 @@ func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 // PutInput writes what a run is given and returns the digest by which it is read. It
 // may be repeated.
 func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string, error) {
-	if len(b) > MaxInput {
-		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, at most %d: %w", len(b), MaxInput, oci.ErrTooLarge)
+	if len(b) > maxInput {
+		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, at most %d: %w", len(b), maxInput, oci.ErrTooLarge)
 	}
 	d := digest.FromBytes(b)
 	tag, err := inputTag(id, d)
 	if err != nil {
 		return "", err
 	}
-	blob, err := Seal(ctx, i.Repo, i.Sealer, tag.String(), MediaInput, b)
+	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaInput, b)
 	if err != nil {
 		return "", err
 	}
-	return d.String(), i.put(ctx, layers{tag: tag, artifactType: ArtifactInput, blobs: []oci.Blob{blob}})
+	return d.String(), i.put(ctx, layers{tag: tag, artifactType: artifactInput, blobs: []oci.Blob{blob}})
 }
 
 // Input reads what [InstanceRepo.PutInput] wrote: that and nothing else.
@@ -58,7 +59,7 @@ func (i InstanceRepo) Input(ctx context.Context, id, of string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	b, err := i.only(ctx, tag, ArtifactInput, MediaInput, MaxInput)
+	b, err := i.only(ctx, tag, artifactInput, mediaInput, maxInput)
 	if err == nil && subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(of)) != 1 {
 		err = fmt.Errorf("%s:%s is not the input of this run: %w", i.Repo, tag, oci.ErrCorrupt)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package records_test
 
 import (
 	"io"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -36,14 +37,14 @@ func TestInstanceRequests(t *testing.T) {
 		}
 	}
 	zip.From, zip.Open = module, func() (io.ReadCloser, error) { return module.Open(ctx, zip.Descriptor) }
-	i := artifact.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
+	i := records.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
 	entry := func(id string) func() error {
 		return func() error {
-			return artifact.AddInstanceEntry(ctx, queue, artifact.InstanceEntry{ID: id, Template: "a/b"})
+			return records.AddInstanceEntry(ctx, queue, records.InstanceEntry{ID: id, Template: "a/b"})
 		}
 	}
-	a := artifact.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
-	source := artifact.Source{Zip: zip, Template: []byte("{}2"), First: true}
+	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	source := records.Source{Zip: zip, Template: []byte("{}2"), First: true}
 	own := source
 	own.Zip.From, own.First = i.Repo, false
 	for _, step := range []struct {
@@ -57,7 +58,7 @@ func TestInstanceRequests(t *testing.T) {
 		{"source", func() error { return i.PutSource(ctx, "abc", 1, source) }, map[string]int{"POST upload": 3, "PUT manifest": 1}},
 		{"source of a later run", func() error { return i.PutSource(ctx, "abc", 2, own) }, map[string]int{"HEAD manifest": 1, "POST upload": 1, "PUT manifest": 1}},
 		{"result", func() error {
-			return i.PutRun(ctx, a, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`), Log: []byte("log"), Unlisted: true})
+			return i.PutRun(ctx, a, records.RunFiles{Result: []byte(`{"nonce":"n"}`), Log: []byte("log"), Unlisted: true})
 		}, map[string]int{"POST upload": 2, "PUT manifest": 1}},
 		{"reading it", func() error { _, err := i.Run(ctx, a); return err }, map[string]int{"GET manifest": 1}},
 	} {
@@ -77,9 +78,9 @@ func TestSourceLostMount(t *testing.T) {
 	ctx := t.Context()
 	host := ocitest.New(t, ocitest.Quirks{})
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
-	i := artifact.InstanceRepo{Repo: mustRepo(t, host)}
+	i := records.InstanceRepo{Repo: mustRepo(t, host)}
 	zip.From = i.Repo // it is not there
-	if err := i.PutSource(ctx, "abc", 1, artifact.Source{Zip: zip}); err != nil {
+	if err := i.PutSource(ctx, "abc", 1, records.Source{Zip: zip}); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := i.Repo.ReadBlob(ctx, zip.Descriptor, 10); err != nil || string(b) != "PK" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package records
 
 import (
 	"context"
@@ -18,21 +18,22 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Types of what lies in the repository of an instance beside its state.
 const (
-	ArtifactSource = "application/vnd.okara.source.v1"
-	ArtifactRun    = "application/vnd.okara.run.v1"
-	ArtifactLog    = "application/vnd.okara.log.v1"
-	ArtifactFinal  = "application/vnd.okara.record.v1" // the record at its end
+	artifactSource = "application/vnd.okara.source.v1"
+	artifactRun    = "application/vnd.okara.run.v1"
+	artifactLog    = "application/vnd.okara.log.v1"
+	artifactFinal  = "application/vnd.okara.record.v1" // the record at its end
 
-	MediaLockFile = "application/vnd.okara.lockfile.v1"
-	MediaSnapshot = "application/vnd.okara.template.v1+json"
-	MediaRun      = "application/vnd.okara.run.v1+json"
-	MediaRunLog   = "application/vnd.okara.log.v1+zstd"
-	MediaPlan     = "application/vnd.okara.plan.v1"
-	MediaFinal    = "application/vnd.okara.record.v1+json"
+	mediaLockFile = "application/vnd.okara.lockfile.v1"
+	mediaSnapshot = "application/vnd.okara.template.v1+json"
+	mediaRun      = "application/vnd.okara.run.v1+json"
+	mediaRunLog   = "application/vnd.okara.log.v1+zstd"
+	mediaPlan     = "application/vnd.okara.plan.v1"
+	mediaFinal    = "application/vnd.okara.record.v1+json"
 )
 
 // Bounds, in bytes, of what is read.
@@ -95,7 +96,7 @@ func ParseInstanceTag(tag string) (InstanceTag, bool) {
 // what may be secret, and reads nothing else.
 type InstanceRepo struct {
 	Repo   *oci.Repo
-	Sealer Sealer // nil: in clear
+	Sealer artifact.Sealer // nil: in clear
 }
 
 // Source is what the runs of an instance execute.
@@ -121,13 +122,13 @@ const (
 // PutSource writes the source of an instance from run n on, once.
 func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source) error {
 	zip := s.Zip
-	zip.MediaType = MediaZip
+	zip.MediaType = artifact.MediaZip
 	blobs := []oci.Blob{zip}
 	if s.Lock != nil {
-		blobs = append(blobs, oci.BytesBlob(MediaLockFile, s.Lock))
+		blobs = append(blobs, oci.BytesBlob(mediaLockFile, s.Lock))
 	}
 	if s.Template != nil {
-		blobs = append(blobs, oci.BytesBlob(MediaSnapshot, s.Template))
+		blobs = append(blobs, oci.BytesBlob(mediaSnapshot, s.Template))
 	}
 	if len(s.Annotations) > maxAnnotations {
 		return fmt.Errorf("%d annotations, at most %d: %w", len(s.Annotations), maxAnnotations, oci.ErrTooLarge)
@@ -144,7 +145,7 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 		empty.From = zip.From
 		blobs = append(blobs, empty)
 	}
-	return i.put(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: ArtifactSource, blobs: blobs, ann: ann, once: !s.First})
+	return i.put(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: artifactSource, blobs: blobs, ann: ann, once: !s.First})
 }
 
 // SourceManifest is a source as it lies in the registry. Who runs it compares
@@ -159,7 +160,7 @@ type SourceManifest struct {
 // Source reads what is under the tag of a source.
 func (i InstanceRepo) Source(ctx context.Context, id string, n int) (SourceManifest, error) {
 	tag := InstanceTag{Kind: TagSource, ID: id, N: n}
-	image, err := i.image(ctx, tag, ArtifactSource)
+	image, err := i.image(ctx, tag, artifactSource)
 	if err != nil {
 		return SourceManifest{}, err
 	}
@@ -167,18 +168,18 @@ func (i InstanceRepo) Source(ctx context.Context, id string, n int) (SourceManif
 	maps.DeleteFunc(s.Annotations, func(k, _ string) bool { return !strings.HasPrefix(k, ownAnnotation) })
 	for _, l := range image.Layers {
 		switch l.MediaType {
-		case MediaZip:
+		case artifact.MediaZip:
 			s.Zip = l
-		case MediaLockFile:
+		case mediaLockFile:
 			s.Lock = &l
-		case MediaSnapshot:
+		case mediaSnapshot:
 			s.Template = &l
 		}
 	}
 	if s.Zip.Digest == "" {
-		return s, fmt.Errorf("%s:%s has no layer of type %s: %w", i.Repo, tag, MediaZip, oci.ErrCorrupt)
+		return s, fmt.Errorf("%s:%s has no layer of type %s: %w", i.Repo, tag, artifact.MediaZip, oci.ErrCorrupt)
 	}
-	return s, CheckSHA256(s.Zip)
+	return s, artifact.CheckSHA256(s.Zip)
 }
 
 // Template reads the JSON of the snapshot of a source; nil if it has none.
@@ -221,13 +222,13 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 	for _, l := range []struct {
 		mediaType string
 		b         []byte
-	}{{MediaRun, f.Result}, {MediaRunLog, f.Log}, {MediaPlan, f.Plan}} {
+	}{{mediaRun, f.Result}, {mediaRunLog, f.Log}, {mediaPlan, f.Plan}} {
 		if l.b == nil {
 			continue
 		}
-		seal := Seal
-		if l.mediaType == MediaRun {
-			seal = SealInlined
+		seal := artifact.Seal
+		if l.mediaType == mediaRun {
+			seal = artifact.SealInlined
 		}
 		blob, err := seal(ctx, i.Repo, i.Sealer, tag.String(), l.mediaType, l.b)
 		if err != nil {
@@ -236,9 +237,9 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 		blobs = append(blobs, blob)
 	}
 	if f.Lock != nil {
-		blobs = append(blobs, oci.BytesBlob(MediaLockFile, f.Lock))
+		blobs = append(blobs, oci.BytesBlob(mediaLockFile, f.Lock))
 	}
-	return i.put(ctx, layers{tag: tag, artifactType: ArtifactRun, blobs: blobs, once: !f.Unlisted})
+	return i.put(ctx, layers{tag: tag, artifactType: artifactRun, blobs: blobs, once: !f.Unlisted})
 }
 
 // RunResult is the end of an attempt, whose nonce was compared.
@@ -254,14 +255,14 @@ type RunResult struct {
 func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
 	tag := a.tag(TagRun)
 	r := RunResult{layer: map[string]oci.Descriptor{}, tag: tag.String(), i: i}
-	image, err := i.image(ctx, tag, ArtifactRun)
+	image, err := i.image(ctx, tag, artifactRun)
 	if err != nil {
 		return r, err
 	}
 	for _, l := range image.Layers {
-		r.layer[ClearType(l.MediaType)] = l
+		r.layer[artifact.ClearType(l.MediaType)] = l
 	}
-	if r.JSON, err = r.read(ctx, MediaRun, MaxRunResult); err != nil {
+	if r.JSON, err = r.read(ctx, mediaRun, MaxRunResult); err != nil {
 		return r, err
 	}
 	var doc struct {
@@ -276,11 +277,11 @@ func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
 
 // Log reads the whole log of the attempt; nil if it has none.
 func (r RunResult) Log(ctx context.Context) ([]byte, error) {
-	return r.read(ctx, MediaRunLog, MaxRunLog)
+	return r.read(ctx, mediaRunLog, MaxRunLog)
 }
 
 // Plan reads the plan file; nil if the attempt left none.
-func (r RunResult) Plan(ctx context.Context) ([]byte, error) { return r.read(ctx, MediaPlan, MaxPlan) }
+func (r RunResult) Plan(ctx context.Context) ([]byte, error) { return r.read(ctx, mediaPlan, MaxPlan) }
 
 // PlanAt reads the plan file under the tag of an attempt whose nonce nobody has
 // any more. The caller compares its digest with the one that was approved.
@@ -289,13 +290,13 @@ func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
 	if !ok || t.Kind != TagRun {
 		return nil, fmt.Errorf("%q is no tag of an attempt: %w", tag, oci.ErrNotFound)
 	}
-	image, err := i.image(ctx, t, ArtifactRun)
+	image, err := i.image(ctx, t, artifactRun)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range image.Layers {
-		if ClearType(l.MediaType) == MediaPlan {
-			return Open(ctx, i.Repo, i.Sealer, tag, MediaPlan, l, MaxPlan)
+		if artifact.ClearType(l.MediaType) == mediaPlan {
+			return artifact.Open(ctx, i.Repo, i.Sealer, tag, mediaPlan, l, MaxPlan)
 		}
 	}
 	return nil, fmt.Errorf("%s:%s has no plan: %w", i.Repo, tag, oci.ErrNotFound)
@@ -303,7 +304,7 @@ func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
 
 // Lock reads the dependency lock file that the attempt left; nil if none.
 func (r RunResult) Lock(ctx context.Context) ([]byte, error) {
-	l, ok := r.layer[MediaLockFile]
+	l, ok := r.layer[mediaLockFile]
 	if !ok {
 		return nil, nil
 	}
@@ -312,43 +313,43 @@ func (r RunResult) Lock(ctx context.Context) ([]byte, error) {
 
 func (r RunResult) read(ctx context.Context, mediaType string, limit int64) ([]byte, error) {
 	l, ok := r.layer[mediaType]
-	if !ok && mediaType == MediaRun {
+	if !ok && mediaType == mediaRun {
 		return nil, fmt.Errorf("%s:%s has no result: %w", r.i.Repo, r.tag, oci.ErrCorrupt)
 	}
 	if !ok {
 		return nil, nil
 	}
-	return Open(ctx, r.i.Repo, r.i.Sealer, r.tag, mediaType, l, limit)
+	return artifact.Open(ctx, r.i.Repo, r.i.Sealer, r.tag, mediaType, l, limit)
 }
 
 // PutLog moves the log of an attempt, whose child alone writes it.
 func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
 	tag := a.tag(TagLog)
-	blob, err := Seal(ctx, i.Repo, i.Sealer, tag.String(), MediaRunLog, log)
+	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaRunLog, log)
 	if err != nil {
 		return err
 	}
-	return i.put(ctx, layers{tag: tag, artifactType: ArtifactLog, blobs: []oci.Blob{blob}})
+	return i.put(ctx, layers{tag: tag, artifactType: artifactLog, blobs: []oci.Blob{blob}})
 }
 
 // Log reads the log of an attempt so far.
 func (i InstanceRepo) Log(ctx context.Context, a Attempt) ([]byte, error) {
-	return i.only(ctx, a.tag(TagLog), ArtifactLog, MediaRunLog, MaxRunLog)
+	return i.only(ctx, a.tag(TagLog), artifactLog, mediaRunLog, MaxRunLog)
 }
 
 // PutFinal writes the record of an instance at its end, once.
 func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) error {
 	tag := InstanceTag{Kind: TagFinal, ID: id}
-	blob, err := Seal(ctx, i.Repo, i.Sealer, tag.String(), MediaFinal, record)
+	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaFinal, record)
 	if err != nil {
 		return err
 	}
-	return i.put(ctx, layers{tag: tag, artifactType: ArtifactFinal, blobs: []oci.Blob{blob}, once: true})
+	return i.put(ctx, layers{tag: tag, artifactType: artifactFinal, blobs: []oci.Blob{blob}, once: true})
 }
 
 // Final reads the record of an instance at its end.
 func (i InstanceRepo) Final(ctx context.Context, id string) ([]byte, error) {
-	return i.only(ctx, InstanceTag{Kind: TagFinal, ID: id}, ArtifactFinal, MediaFinal, maxFinal)
+	return i.only(ctx, InstanceTag{Kind: TagFinal, ID: id}, artifactFinal, mediaFinal, maxFinal)
 }
 
 func (i InstanceRepo) only(ctx context.Context, tag InstanceTag, artifactType, mediaType string, limit int64) ([]byte, error) {
@@ -359,7 +360,7 @@ func (i InstanceRepo) only(ctx context.Context, tag InstanceTag, artifactType, m
 	if len(image.Layers) != 1 {
 		return nil, fmt.Errorf("%s:%s has %d layers: %w", i.Repo, tag, len(image.Layers), oci.ErrCorrupt)
 	}
-	return Open(ctx, i.Repo, i.Sealer, tag.String(), mediaType, image.Layers[0], limit)
+	return artifact.Open(ctx, i.Repo, i.Sealer, tag.String(), mediaType, image.Layers[0], limit)
 }
 
 // LockFile reads a dependency lock file by its digest.
@@ -405,7 +406,7 @@ func (i InstanceRepo) put(ctx context.Context, l layers) error {
 }
 
 func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
-	empty := EmptyConfig()
+	empty := artifact.EmptyConfig()
 	image := ocispec.Manifest{ArtifactType: l.artifactType, Config: empty, Annotations: l.ann}
 	for _, b := range l.blobs {
 		if b.Digest != empty.Digest {
