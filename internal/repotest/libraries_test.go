@@ -129,6 +129,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/preview
 	operator/internal/runtoken
 	operator/internal/verdict
+	operator/internal/explain
 k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxrun
 	operator/internal/records
@@ -150,6 +151,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/preview
 	operator/internal/runtoken
 	operator/internal/verdict
+	operator/internal/explain
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
@@ -198,4 +200,5 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/kindrun
 	operator/internal/runtoken
 	operator/internal/verdict
+	operator/internal/explain
 `

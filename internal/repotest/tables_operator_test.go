@@ -35,6 +35,8 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/runtoken
 	internal/syntax
 	statebackend
+	operator/internal/verdict
+	operator/internal/explain
 operator/internal/preview: what controllers would make, without a cluster
 	instances/lifecycle
 	operator/api/v1alpha1
@@ -151,6 +153,10 @@ operator/internal/owned: objects that are the operator's, told from those of oth
 operator/internal/verdict: what is said of an object, in one way
 	internal/text
 	operator/api/v1alpha1
+operator/internal/explain: a page about an object, read with the rights of who asks
+	internal/text
+	operator/api/v1alpha1
+	operator/internal/fluxobj
 operator/internal/runaccess: what a run needs before it starts, and gives back
 	internal/states
 	internal/syntax

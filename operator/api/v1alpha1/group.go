@@ -79,6 +79,7 @@ const (
 	ConditionDrifted          = "Drifted"
 	ConditionWaiting          = "Waiting"
 	ConditionAwaitingApproval = "AwaitingApproval"
+	ConditionUpdateAvailable  = "UpdateAvailable"
 )
 
 // Reasons of conditions and events.
@@ -87,7 +88,6 @@ const (
 	ReasonSuspended           = "Suspended"
 	ReasonPublished           = "Published"
 	ReasonPruned              = "Pruned"
-	ReasonYanked              = "Yanked"
 	ReasonDrift               = "Drift"
 	ReasonHeld                = "Held"
 	ReasonFailed              = "Failed"

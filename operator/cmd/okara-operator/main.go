@@ -57,7 +57,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	if e, ok := errors.AsType[*hintError](err); ok {
 		fmt.Fprintf(errOut, "hint: %s\n", e.hint)
 	} else if isUsage(err) {
-		fmt.Fprintln(errOut, "hint: okara-operator run, portal and render with --help have examples")
+		fmt.Fprintln(errOut, "hint: okara-operator run, portal, render and explain with --help have examples")
 	}
 	if isUsage(err) {
 		return exitUsage
@@ -96,7 +96,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newRun(), newPortal(), newRender())
+	root.AddCommand(newRun(), newPortal(), newRender(), newExplain())
 	return root
 }
 

@@ -150,6 +150,9 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	config.Wrap(clock.Watch)
 	options.Namespace, options.Issuers = f.namespace, f.issuers
 	mgr, err := f.manager(config)
+	if err == nil {
+		mgr, err = f.count(mgr)
+	}
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestApplyOthers puts the route and the monitors of the chart on an API server that has
+// TestApplyOthers puts the route, the monitors and the alerts of the chart on an API server that has
 // the kinds of Gateway API and of Prometheus' operator as these publish them.
 func TestApplyOthers(t *testing.T) {
 	config := cluster.Admin(t)
@@ -25,7 +25,7 @@ func TestApplyOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int{"HTTPRoute": 1, "ServiceMonitor": 3}
+	want := map[string]int{"HTTPRoute": 1, "ServiceMonitor": 3, "PrometheusRule": 1}
 	got := map[string]int{}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return want[o.GetKind()] == 0 })
 	for _, o := range objects {

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+)
+
+// TestEveryReasonHelps wants something to help against each reason for which an object can
+// fail to be Ready.
+func TestEveryReasonHelps(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/group.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// These tell of what went well, or goes by itself.
+	well := []string{"Synced", "Published", "Pruned", "Yanked", "Established", "Running", "Applied", "Destroying"}
+	n := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
+			return true
+		}
+		reason, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if (helpOf(reason) == nil) != slices.Contains(well, reason) {
+			t.Errorf("%s: %q", reason, helpOf(reason))
+		}
+		return true
+	})
+	if n < 20 {
+		t.Errorf("%d reasons", n)
+	}
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	b, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = o.UnmarshalJSON(b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestExplain is the page about an object whose run fails, and which is being deleted.
+func TestExplain(t *testing.T) {
+	o := object(t, `
+apiVersion: apps.okara.dev/v1alpha1
+kind: VPC
+metadata: {name: prod, namespace: tenant-acme, uid: u-1, generation: 3, deletionTimestamp: "2026-11-01T11:58:00Z", finalizers: [okara.dev/run]}
+status:
+  phase: Destroying
+  namespace: okara-run-u-1
+  module: {version: 1.4.0}
+  conditions:
+  - {type: Ready, status: "False", reason: DestroyFailed, message: "destroying failed 5 times", observedGeneration: 3, lastTransitionTime: "2026-11-01T11:50:00Z"}
+  - {type: Stalled, status: "True", reason: DestroyFailed, observedGeneration: 3}
+`)
+	run := object(t, `
+apiVersion: infra.contrib.fluxcd.io/v1alpha2
+kind: Terraform
+metadata: {name: vpc-prod, namespace: okara-run-u-1, labels: {okara.dev/uid: u-1}}
+spec: {suspend: true}
+status:
+  conditions: [{type: Ready, status: "False", reason: TFExecApplyFailed, message: "Error: no credentials\n\non main.tf"}]
+`)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{eventsv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "tenant-acme"}, Regarding: corev1.ObjectReference{UID: "u-1"},
+		Type: "Warning", Reason: "DestroyFailed", Note: "destroying failed 5 times", EventTime: metav1.NewMicroTime(now.Add(-2 * time.Minute)),
+	}
+	other := event.DeepCopy()
+	other.Name, other.Regarding.UID, other.Note = "o", "u-2", "of another one"
+	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(run, event, other).Build(), Now: now}
+	const want = `VPC tenant-acme/prod is not Ready: DestroyFailed, since 10m
+    destroying failed 5 times
+  It stays so until somebody changes something.
+  It is being deleted, and kept by okara.dev/run.
+
+  phase      Destroying
+  version    1.4.0
+
+It runs in namespace okara-run-u-1:
+  Terraform vpc-prod: suspended; TFExecApplyFailed
+    Error: no credentials
+    on main.tf
+
+Its last events:
+  2m    Warning  DestroyFailed: destroying failed 5 times
+
+What helps:
+  mend what the message says, then
+  kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme --overwrite okara.dev/requestedAt="$(date)"   # asks for another try now
+  or give it up, which leaves what it made to you:
+  kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme okara.dev/abandon=prod
+  kubectl describe terraform.infra.contrib.fluxcd.io/vpc-prod -n okara-run-u-1
+`
+	if got := e.Explain(t.Context(), o); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestExplainPlan names the Approval that lets a plan through.
+func TestExplainPlan(t *testing.T) {
+	o := object(t, `
+apiVersion: apps.okara.dev/v1alpha1
+kind: VPC
+metadata: {name: prod, namespace: tenant-acme, uid: u-1, generation: 3}
+status:
+  plan: {pending: 1.4.0-14f2.9c41}
+  conditions: [{type: Ready, status: "False", reason: Planned, message: "plan 1.4.0-14f2.9c41 waits for an Approval", observedGeneration: 2}]
+`)
+	e := &Explainer{Client: fake.NewClientBuilder().Build(), Now: time.Now()}
+	got := e.Explain(t.Context(), o)
+	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import "github.com/seed-141914ff/okara/operator/api/v1alpha1"
+
+// again asks for another try.
+const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationRequest + "=\"$(date)\"   # asks for another try now"
+
+// helpOf is what helps against a reason, as texts and commands; nil where waiting does.
+func helpOf(reason string) []string {
+	switch reason {
+	case v1alpha1.ReasonFailed, "Retry":
+		return []string{"the message says what failed; mend that, and", again}
+	case v1alpha1.ReasonRateLimited:
+		return []string{"wait, or give the object a credential of its own: spec.auth.secretRef"}
+	case v1alpha1.ReasonInvalid, v1alpha1.ReasonSchemaInvalid:
+		return []string{"the message names the field", "kubectl edit {ref}{in}"}
+	case v1alpha1.ReasonAddressNotAllowed:
+		return []string{"an administrator:", "kubectl annotate namespace {namespace} " + v1alpha1.AnnotationAddresses + "='module:net/**'"}
+	case v1alpha1.ReasonAddressTaken, v1alpha1.ReasonNameTaken:
+		return []string{"the message names who has it: rename one of the two, or delete the other"}
+	case v1alpha1.ReasonSecretNotAllowed:
+		return []string{"who owns the Secret annotates it as the message says:", "kubectl annotate secret NAME{in} " + v1alpha1.AnnotationUse + "=HOST"}
+	case v1alpha1.ReasonSecretMissing:
+		return []string{"kubectl get secret{in}"}
+	case v1alpha1.ReasonNamespaceNotAllowed:
+		return []string{"an administrator:", "kubectl label namespace {namespace} " + v1alpha1.LabelTenant + "="}
+	case v1alpha1.ReasonSourceNotAllowed:
+		return []string{"name a public address, or ask an administrator for --allow-origin"}
+	case v1alpha1.ReasonScannerMissing:
+		return []string{"an administrator starts the operator with --scanner; or take spec.scan out"}
+	case v1alpha1.ReasonIssuerUnknown:
+		return []string{"an administrator adds it to okara serve, and as --issuer of the operator"}
+	case v1alpha1.ReasonTooManyRules:
+		return []string{"kubectl get okrule -A --sort-by=.metadata.creationTimestamp"}
+	case v1alpha1.ReasonModuleMissing, v1alpha1.ReasonVersionMissing, v1alpha1.ReasonTargetMissing:
+		return []string{"publish what is missing, or change the constraint:", "okara list   # what there is", "kubectl edit {ref}{in}"}
+	}
+	return helpOfRuns(reason)
+}
+
+// helpOfRuns is what helps against the reasons of what runs.
+func helpOfRuns(reason string) []string {
+	switch reason {
+	case v1alpha1.ReasonSuspended:
+		return []string{"set spec.suspend to false, or run.suspend of an object of a kind"}
+	case v1alpha1.ReasonDrift, v1alpha1.ReasonDigestMismatch:
+		return []string{"somebody moved a tag: okara depot status says which; put it back, or publish another version", again}
+	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, "Requested":
+		return []string{"somebody has to approve it, or reject it"}
+	case v1alpha1.ReasonEntriesFailed:
+		return []string{"each entry says of itself what it waits for:"}
+	case v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonRefused, v1alpha1.ReasonRejected:
+		return []string{"what was asked for is refused, and the message says why: change it back, or make another object"}
+	case v1alpha1.ReasonNotVerified:
+		return []string{"have a key of module.verify.keys sign the version: okara sign"}
+	case v1alpha1.ReasonModuleTooLarge:
+		return []string{"leave files out with .terraformignore, and publish another version"}
+	case v1alpha1.ReasonSchemaNarrowed, v1alpha1.ReasonObjectsExist:
+		return []string{"kubectl get {name} -A   # its objects"}
+	case v1alpha1.ReasonExecutorMissing:
+		return []string{"install the controller of Flux that the message names", "kubectl get crd | grep toolkit.fluxcd.io"}
+	case v1alpha1.ReasonUpgradeStopped:
+		return []string{"mend the object that the message names, or take the change of the definition back"}
+	case v1alpha1.ReasonDestroyFailed:
+		return []string{
+			"mend what the message says, then", again,
+			"or give it up, which leaves what it made to you:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAbandon + "={name}",
+		}
+	case v1alpha1.ReasonStateExists, v1alpha1.ReasonStateNotOwned:
+		return []string{"an administrator, if the state shall be this object's:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAdopt + "=true"}
+	case v1alpha1.ReasonOutputsConflict:
+		return []string{"rename the Secret that the message names, or set outputs.secretName of the ModuleKind"}
+	case "StateLocked":
+		return []string{"okara state locks   # who has it", "an administrator breaks it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
+	case "PlanGateMissing":
+		return []string{"start the operator with --plan-gate-address, or set operator.planGate.secret of the chart"}
+	}
+	return nil
+}

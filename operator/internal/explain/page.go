@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+// maxEvents and maxEntries bound what is shown of many.
+const (
+	maxEvents  = 8
+	maxEntries = 10
+)
+
+// Explainer explains objects.
+type Explainer struct {
+	Client client.Reader
+	Now    time.Time
+}
+
+// page is what is being written.
+type page struct {
+	*Explainer
+	o    *unstructured.Unstructured
+	out  strings.Builder
+	help []string
+}
+
+// Explain returns the page about an object.
+func (e *Explainer) Explain(ctx context.Context, o *unstructured.Unstructured) string {
+	p := &page{Explainer: e, o: o}
+	p.heading()
+	p.facts()
+	p.entries()
+	p.made(ctx)
+	p.events(ctx)
+	p.commands()
+	return p.out.String()
+}
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
+
+// name names an object to people, and to kubectl.
+func name(o *unstructured.Unstructured) string {
+	if o.GetNamespace() == "" {
+		return o.GetKind() + " " + o.GetName()
+	}
+	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+}
+
+// in is the option of kubectl for the namespace of the object.
+func (p *page) in() string {
+	if p.o.GetNamespace() == "" {
+		return ""
+	}
+	return " -n " + p.o.GetNamespace()
+}
+
+// ref is the object as an argument of kubectl.
+func (p *page) ref() string {
+	return strings.ToLower(p.o.GetKind()) + "." + p.o.GroupVersionKind().Group + "/" + p.o.GetName()
+}
+
+// heading says what the conditions do.
+func (p *page) heading() {
+	all := fluxobj.Conditions(p.o)
+	ready := all[v1alpha1.ConditionReady]
+	switch {
+	case ready == (fluxobj.Condition{}):
+		p.line("%s: the operator has not looked at it yet", name(p.o))
+		p.help = append(p.help, "kubectl get pods -A -l app.kubernetes.io/name=okara-operator")
+	case ready.True():
+		p.line("%s is Ready since %s", name(p.o), p.since(ready.Since))
+	default:
+		p.line("%s is not Ready: %s, since %s", name(p.o), ready.Reason, p.since(ready.Since))
+	}
+	p.block(ready.Message)
+	switch {
+	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
+		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
+	case all[v1alpha1.ConditionStalled].True():
+		p.line("  It stays so until somebody changes something.")
+	case all[v1alpha1.ConditionReconciling].True():
+		p.line("  The operator goes on by itself.")
+	}
+	if p.o.GetDeletionTimestamp() != nil {
+		p.line("  It is being deleted, and kept by %s.", cmp.Or(strings.Join(p.o.GetFinalizers(), ", "), "nothing"))
+	}
+	for _, kind := range []string{v1alpha1.ConditionWaiting, v1alpha1.ConditionAwaitingApproval, v1alpha1.ConditionDrifted, v1alpha1.ConditionUpdateAvailable} {
+		if c := all[kind]; c.True() {
+			p.line("  %s: %s", kind, text.Line(cmp.Or(c.Message, c.Reason)))
+		}
+	}
+	if !ready.True() {
+		p.help = append(p.help, helpOf(ready.Reason)...)
+	}
+}
+
+func (p *page) since(rfc3339 string) string {
+	at, err := time.Parse(time.RFC3339, rfc3339)
+	if err != nil {
+		return "an unknown time"
+	}
+	return duration.HumanDuration(p.Now.Sub(at))
+}
+
+// block shows a foreign text of many lines.
+func (p *page) block(s string) {
+	for line := range strings.Lines(text.Head(s)) {
+		p.line("    %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// facts are fields that most kinds have.
+func (p *page) facts() {
+	p.line("")
+	for _, f := range []struct {
+		label string
+		path  []string
+	}{
+		{"phase", []string{"status", "phase"}}, {"address", []string{"spec", "address"}}, {"source", []string{"spec", "source"}},
+		{"versions", []string{"spec", "versions"}}, {"latest", []string{"status", "latest"}}, {"template", []string{"spec", "template"}},
+		{"version", []string{"status", "module", "version"}}, {"newer", []string{"status", "updateAvailable"}}, {"state", []string{"status", "state"}},
+		{"result", []string{"status", "result"}}, {"expires", []string{"status", "expiresAt"}}, {"url", []string{"status", "url"}},
+		{"refused", []string{"status", "handled", "refused"}}, {"asked", []string{"status", "lastHandledRequest"}},
+	} {
+		if v := fluxobj.Text(p.o, f.path...); v != "" {
+			p.line("  %-10s %s", f.label, text.Line(v))
+		}
+	}
+	if suspended, _, _ := unstructured.NestedBool(p.o.Object, "spec", "suspend"); suspended {
+		p.line("  %-10s by spec.suspend", "suspended")
+	}
+	plan := cmp.Or(fluxobj.Text(p.o, "status", "plan", "pending"), planOf(p.o))
+	if plan != "" {
+		p.line("  %-10s %s waits", "plan", plan)
+		p.help = append(p.help, p.approval(plan)...)
+	}
+}
+
+// planOf is the plan of an Instance that waits.
+func planOf(o *unstructured.Unstructured) string {
+	plan, _, _ := unstructured.NestedString(o.Object, "status", "plan")
+	return plan
+}
+
+// entries are those of a Depot that are not Ready.
+func (p *page) entries() {
+	list, _, _ := unstructured.NestedSlice(p.o.Object, "status", "entries")
+	shown := 0
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		reason, _ := m["reason"].(string)
+		if reason == "" || shown == maxEntries {
+			continue
+		}
+		shown++
+		kind, _ := m["kind"].(string)
+		child, _ := m["name"].(string)
+		p.line("  %s %s is not Ready: %s", kind, child, reason)
+		p.help = append(p.help, fmt.Sprintf("okara-operator explain %s %s%s", strings.ToLower(kind), child, p.in()))
+	}
+}
+
+// kindsOfRuns are what runs consist of.
+func kindsOfRuns() []string {
+	return []string{
+		"source.toolkit.fluxcd.io/v1/OCIRepositoryList", "source.toolkit.fluxcd.io/v1/HelmRepositoryList", "source.toolkit.fluxcd.io/v1/GitRepositoryList",
+		"infra.contrib.fluxcd.io/v1alpha2/TerraformList", "helm.toolkit.fluxcd.io/v2/HelmReleaseList",
+	}
+}
+
+// made is what the operator made for the object, and how that goes.
+func (p *page) made(ctx context.Context) {
+	ns := fluxobj.Text(p.o, "status", "namespace")
+	if ns == "" {
+		return
+	}
+	p.line("")
+	p.line("It runs in namespace %s:", ns)
+	uid := cmp.Or(fluxobj.Text(p.o, "status", "uid"), string(p.o.GetUID()))
+	for _, kind := range kindsOfRuns() {
+		list := &unstructured.UnstructuredList{}
+		i := strings.LastIndex(kind, "/")
+		list.SetAPIVersion(kind[:i])
+		list.SetKind(kind[i+1:])
+		err := p.Client.List(ctx, list, client.InNamespace(ns), client.MatchingLabels{v1alpha1.LabelUID: uid})
+		switch {
+		case meta.IsNoMatchError(err):
+		case apierrors.IsForbidden(err):
+			p.line("  %s: you may not read these", strings.TrimSuffix(kind[i+1:], "List"))
+		case err != nil:
+			p.line("  %s: %s", strings.TrimSuffix(kind[i+1:], "List"), text.Excerpt(err.Error()))
+		}
+		for j := range list.Items {
+			p.run(&list.Items[j])
+		}
+	}
+}
+
+// run tells how an object of Flux goes.
+func (p *page) run(o *unstructured.Unstructured) {
+	ready := fluxobj.Conditions(o)["Ready"]
+	says := cmp.Or(ready.Reason, "nobody has looked at it: does its controller run?")
+	switch {
+	case o.GetDeletionTimestamp() != nil:
+		says = "being deleted; " + says
+	case fluxobj.Suspended(o):
+		says = "suspended; " + says
+	}
+	p.line("  %s %s: %s", o.GetKind(), o.GetName(), says)
+	if !ready.True() {
+		p.block(ready.Message)
+		p.help = append(p.help, fmt.Sprintf("kubectl describe %s.%s/%s -n %s", strings.ToLower(o.GetKind()), o.GroupVersionKind().Group, o.GetName(), o.GetNamespace()))
+	}
+}
+
+// events are the last ones of the object.
+func (p *page) events(ctx context.Context) {
+	var list eventsv1.EventList
+	if err := p.Client.List(ctx, &list, client.InNamespace(cmp.Or(p.o.GetNamespace(), "default"))); err != nil {
+		p.line("")
+		p.line("Its events cannot be read: %s", text.Excerpt(err.Error()))
+		return
+	}
+	mine := slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.UID != p.o.GetUID() })
+	slices.SortFunc(mine, func(a, b eventsv1.Event) int { return lastOf(b).Compare(lastOf(a)) })
+	if len(mine) == 0 {
+		return
+	}
+	p.line("")
+	p.line("Its last events:")
+	for _, e := range mine[:min(len(mine), maxEvents)] {
+		p.line("  %-5s %-8s %s: %s", duration.HumanDuration(p.Now.Sub(lastOf(e))), e.Type, e.Reason, text.Excerpt(e.Note))
+	}
+}
+
+// lastOf is when an event was last.
+func lastOf(e eventsv1.Event) time.Time {
+	if e.Series != nil {
+		return e.Series.LastObservedTime.Time
+	}
+	if !e.EventTime.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// commands are those that help. Each is there once, filled in for the object.
+func (p *page) commands() {
+	if len(p.help) == 0 {
+		return
+	}
+	p.line("")
+	p.line("What helps:")
+	fill := strings.NewReplacer("{in}", p.in(), "{ref}", p.ref(), "{name}", p.o.GetName(), "{namespace}", p.o.GetNamespace())
+	var told []string
+	for _, h := range p.help {
+		if h = fill.Replace(h); !slices.Contains(told, h) {
+			told = append(told, h)
+			p.line("  %s", h)
+		}
+	}
+}
+
+// approval is how the plan that waits is let through.
+func (p *page) approval(plan string) []string {
+	return []string{
+		"create an Approval; read the plan first:",
+		"  {apiVersion: okara.dev/v1alpha1, kind: Approval, metadata: {name: {name}-1, namespace: {namespace}},",
+		fmt.Sprintf("   spec: {target: {kind: %s, name: {name}}, plan: %q, generation: %d, approver: YOU}}", p.o.GetKind(), plan, p.o.GetGeneration()),
+	}
+}

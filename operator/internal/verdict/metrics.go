@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Warnings counts the Warning events of an operator, by kind and reason.
+func Warnings() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "okara_operator_warnings_total", Help: "Times that something went wrong with an object, by its kind and the reason.",
+	}, []string{"kind", "reason"})
+}
+
+// Counted is a manager whose controllers' Warnings are counted.
+type Counted struct {
+	ctrl.Manager
+	Warnings *prometheus.CounterVec
+}
+
+// GetEventRecorder returns one that counts.
+func (m Counted) GetEventRecorder(name string) events.EventRecorder {
+	return recorder{m.Manager.GetEventRecorder(name), m.Warnings}
+}
+
+// recorder counts the Warnings that it passes on.
+type recorder struct {
+	events.EventRecorder
+	warnings *prometheus.CounterVec
+}
+
+// Eventf passes an event on.
+func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	if eventType == corev1.EventTypeWarning {
+		r.warnings.WithLabelValues(kindOf(regarding), reason).Inc()
+	}
+	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, note, args...)
+}
+
+// kindOf names the kind of an object, which typed ones do not say themselves.
+func kindOf(o runtime.Object) string {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u.GetKind()
+	}
+	name := fmt.Sprintf("%T", o)
+	return name[strings.LastIndex(name, ".")+1:]
+}
+
+// countTime bounds the reading of all objects, which a cache has.
+const countTime = 5 * time.Second
+
+// Objects tells how many objects there are, by kind, whether they are Ready, and the reason
+// of that. Only the replica that leads does.
+type Objects struct {
+	Reader client.Reader // a cache
+	Leads  <-chan struct{}
+	// Lists are those of the kinds that are counted. The objects of generated kinds are,
+	// where ModuleKinds are.
+	Lists []client.ObjectList
+}
+
+func objectsDesc() *prometheus.Desc {
+	return prometheus.NewDesc("okara_operator_objects", "Objects by kind, whether they are Ready (true, false, unknown), and the reason.", []string{"kind", "ready", "reason"}, nil)
+}
+
+// Describe names the metric.
+func (*Objects) Describe(to chan<- *prometheus.Desc) { to <- objectsDesc() }
+
+type figure struct{ kind, ready, reason string }
+
+// Collect counts the objects.
+func (m *Objects) Collect(to chan<- prometheus.Metric) {
+	select {
+	case <-m.Leads:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), countTime)
+	defer cancel()
+	count := map[figure]int{}
+	for _, list := range m.Lists {
+		m.count(ctx, list.DeepCopyObject().(client.ObjectList), count)
+	}
+	for f, n := range count {
+		to <- prometheus.MustNewConstMetric(objectsDesc(), prometheus.GaugeValue, float64(n), f.kind, f.ready, f.reason)
+	}
+}
+
+// count counts the objects of a list, and those of the kinds that it defines. What cannot
+// be read counts as nothing: the figures of the cache tell of it.
+func (m *Objects) count(ctx context.Context, list client.ObjectList, into map[figure]int) {
+	if err := m.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		into[figureOf(o)]++
+		if def, ok := o.(*v1alpha1.ModuleKind); ok && meta.IsStatusConditionTrue(def.Status.Conditions, v1alpha1.ConditionEstablished) {
+			objects := &unstructured.UnstructuredList{}
+			objects.SetAPIVersion(v1alpha1.KindsGroup + "/" + v1alpha1.KindsVersion)
+			objects.SetKind(def.Spec.Names.Kind + "List")
+			m.count(ctx, objects, into)
+		}
+		return nil
+	})
+}
+
+func figureOf(o runtime.Object) figure {
+	f := figure{kindOf(o), "unknown", ""}
+	if c := meta.FindStatusCondition(conditionsOf(o), v1alpha1.ConditionReady); c != nil {
+		f.ready, f.reason = strings.ToLower(string(c.Status)), c.Reason
+	}
+	return f
+}
+
+// conditionsOf are those of an object of any kind of okara.
+func conditionsOf(o runtime.Object) []metav1.Condition {
+	switch o := o.(type) {
+	case *v1alpha1.Depot:
+		return o.Status.Conditions
+	case *v1alpha1.Module:
+		return o.Status.Conditions
+	case *v1alpha1.Provider:
+		return o.Status.Conditions
+	case *v1alpha1.Version:
+		return o.Status.Conditions
+	case *v1alpha1.AccessRule:
+		return o.Status.Conditions
+	case *v1alpha1.Template:
+		return o.Status.Conditions
+	case *v1alpha1.Instance:
+		return o.Status.Conditions
+	case *v1alpha1.ModuleKind:
+		return o.Status.Conditions
+	case *unstructured.Unstructured:
+		return conditionsIn(o)
+	}
+	return nil
+}
+
+func conditionsIn(o *unstructured.Unstructured) []metav1.Condition {
+	list, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+	all, _ := list.([]any)
+	var out []metav1.Condition
+	for _, one := range all {
+		m, _ := one.(map[string]any)
+		kind, _ := m["type"].(string)
+		status, _ := m["status"].(string)
+		reason, _ := m["reason"].(string)
+		out = append(out, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason})
+	}
+	return out
+}
