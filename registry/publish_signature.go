@@ -45,7 +45,7 @@ func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	}
 	list := make([]signatureDoc, 0, len(signatures))
 	for _, sig := range signatures {
-		list = append(list, signatureDoc(sig))
+		list = append(list, signatureDoc{sig.Payload, sig.Signature})
 	}
 	return writeDocument(w, http.StatusOK, map[string]any{
 		"repository": p.reference(r.Request, repo.String()), "tag": r.at.version.Tag(), "digest": subject.Digest, "signatures": list,
@@ -86,7 +86,7 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	if subject.Digest != in.Digest {
 		return &service.Error{Status: http.StatusConflict, Text: fmt.Sprintf("%s %s has the digest %s, the signature is for %q", r.at, r.at.version, subject.Digest, in.Digest)}
 	}
-	sig := artifact.CosignSignature(in.signatureDoc)
+	sig := artifact.CosignSignature{Payload: in.Payload, Signature: in.Signature}
 	if err := sig.Names(repo.Name(), subject.Digest); err != nil {
 		return unprocessable(err)
 	}

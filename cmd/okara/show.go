@@ -339,7 +339,7 @@ func scanText(ctx context.Context, r *oci.Repo, subjects []oci.Descriptor) (stri
 	var worst artifact.ScanSummary
 	found := false
 	for _, subject := range subjects {
-		s, ok, err := artifact.NewestScan(ctx, r, subject)
+		s, ok, err := artifact.NewestScan(ctx, &artifact.Referrers{Repo: r, Subject: subject})
 		if err != nil {
 			return "", err
 		}

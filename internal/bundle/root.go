@@ -293,17 +293,10 @@ func (l *loader) vouched(x root, m oci.Manifest) error {
 		return nil
 	case x.kind == rootReferrer && (l.trusted || l.fresh.reached[x.repo.Name()+"@"+subject.Digest.String()]):
 		return nil
-	case x.kind == rootSignature && x.tag == "sha256-"+subject.Digest.Encoded()+".sig" && onlySignatures(m):
+	case x.kind == rootSignature && x.tag == "sha256-"+subject.Digest.Encoded()+".sig" && artifact.OnlySignatures(m):
 		return nil // what they are worth depends on keys
 	}
 	return &unvouchedError{about: subject.Digest.String()}
-}
-
-// onlySignatures reports whether nobody can take the manifest for a scan report.
-func onlySignatures(m oci.Manifest) bool {
-	image, err := m.Image()
-	return err == nil && image.ArtifactType == artifact.ArtifactCosign &&
-		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != artifact.MediaCosign })
 }
 
 // vouchedStatus is vouched for what a status event says.

@@ -83,7 +83,7 @@ func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manif
 }
 
 // vouching looks into a cache, or has what refers to the manifest read.
-func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *oci.Repo, oci.Descriptor) (artifact.Referred, error),
+func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *artifact.Referrers) (artifact.Referred, error),
 	it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions,
 ) (*Evidence, error) {
 	repository := it.Repository(c.layout)
@@ -106,11 +106,12 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 		policy := c.policy.require[it.Kind]
 		policy.Now = c.policy.now()
 		s := trust.Subject{Repository: r, Item: it, Name: c.layout.Below(repository), Version: v, Manifest: m, Events: l.Events}
+		s.Referrers = &artifact.Referrers{Repo: r, Subject: manifest}
 		e := &Evidence{under: under}
 		if e.Signatures, err = trust.Signatures(ctx, s, policy); err != nil {
 			return nil, err
 		}
-		e.Referred, err = read(ctx, r, manifest)
+		e.Referred, err = read(ctx, s.Referrers)
 		return e, err
 	})
 }

@@ -315,7 +315,7 @@ func TestFinderSigned(t *testing.T) {
 		}
 	}
 	critical := &artifact.ScanSummary{Tool: "test", Time: time.Now(), Critical: 1}
-	attach("bundle", artifact.ArtifactSigstoreBundle, nil)
+	attach("bundle", "application/vnd.dev.sigstore.bundle.v0.3+json", nil)
 	attach("bundle", artifact.ReportSARIF, critical)
 	attach("reported", artifact.ReportSARIF, critical)
 	f.hits(t, "net")

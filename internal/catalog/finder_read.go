@@ -136,10 +136,11 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 	}
 	var scan artifact.ScanSummary
 	ok := false
-	refs, err := r.Referrers(ctx, manifest, "")
+	refs := &artifact.Referrers{Repo: r, Subject: manifest}
+	listed, err := refs.Signed(ctx)
 	if err == nil {
-		e.Signed = e.Signed || slices.ContainsFunc(refs, isSignature) // some have no tag
-		scan, ok, err = artifact.NewestScanAmong(ctx, r, refs)
+		e.Signed = e.Signed || listed // some have no tag
+		scan, ok, err = artifact.NewestScan(ctx, refs)
 	}
 	if err == nil && ok {
 		e.Scan = scanLevel(scan)
@@ -148,12 +149,6 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 		return nil
 	}
 	return err
-}
-
-// isSignature reports whether a referrer is one. Nobody checks it for the index, as
-// nobody checks those that have a tag.
-func isSignature(d oci.Descriptor) bool {
-	return d.ArtifactType == artifact.ArtifactCosign || d.ArtifactType == artifact.ArtifactSigstoreBundle
 }
 
 const annDescription = "org.opencontainers.image.description"

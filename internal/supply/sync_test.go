@@ -357,7 +357,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r.want(r.versions(), "1.0.0")
 	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
 	good := depottest.MustFetch(t, repo, "1.0.0")
-	summary, ok, err := artifact.NewestScan(t.Context(), repo, good.Descriptor)
+	summary, ok, err := artifact.NewestScan(t.Context(), &artifact.Referrers{Repo: repo, Subject: good.Descriptor})
 	if err != nil || !ok || summary.High != 0 || summary.Tool != "scanner" {
 		t.Errorf("report of the clean version %+v, %v, %v", summary, ok, err)
 	}
@@ -366,7 +366,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 		t.Fatalf("candidates %+v, %v", candidates, err)
 	}
 	bad := depottest.MustFetch(t, repo, candidates[0].Tag)
-	if summary, ok, err = artifact.NewestScan(t.Context(), repo, bad.Descriptor); err != nil || !ok || summary.High != 1 {
+	if summary, ok, err = artifact.NewestScan(t.Context(), &artifact.Referrers{Repo: repo, Subject: bad.Descriptor}); err != nil || !ok || summary.High != 1 {
 		t.Errorf("report of the blocked version %+v, %v, %v", summary, ok, err)
 	}
 	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")

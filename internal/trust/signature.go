@@ -50,12 +50,11 @@ func CosignKeyID(key *ecdsa.PublicKey) string {
 // of it. Unlike [Verify] it does not stop at the first that fails. The manifest of
 // a module need only have its descriptor.
 func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
-	cosigned, err := artifact.ReadCosignSignatures(ctx, s.Repository, s.Manifest.Digest)
-	if err != nil {
-		return nil, err
-	}
 	var out []Signature
-	for _, c := range cosigned {
+	for c, err := range s.referrers().Signatures(ctx) {
+		if err != nil {
+			return nil, err
+		}
 		out = append(out, cosignSignature(s, c, o.Cosign))
 	}
 	if s.Item.Kind == addr.KindModule || s.Item.Kind == addr.KindTemplate {
@@ -76,19 +75,21 @@ func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 }
 
 func cosignSignature(s Subject, c artifact.CosignSignature, keys []*ecdsa.PublicKey) Signature {
-	out := Signature{Kind: "cosign", Algorithm: "ECDSA P-256", Result: NotChecked, Detail: "no key of this server made it"}
-	if len(keys) == 0 {
-		out.Detail = "this server is told no key to trust"
+	out := Signature{Kind: "cosign", Algorithm: "ECDSA P-256", Result: NotChecked}
+	if c.Envelope != nil {
+		out.Kind = "sigstore bundle"
 	}
-	if err := c.Names(s.Name, s.Manifest.Digest); err != nil {
+	switch key, err := signedBy(s, c, keys); {
+	case err == nil:
+		out.Key, out.Result = CosignKeyID(key), Trusted
+	case errors.Is(err, errKeyless):
+		out.Algorithm, out.Detail = "", err.Error()
+	case !errors.Is(err, signing.ErrUnknownKey):
 		out.Result, out.Detail = Invalid, err.Error()
-		return out
-	}
-	for _, key := range keys {
-		if signing.VerifyECDSA(key, c.Payload, c.Signature) == nil {
-			out.Key, out.Result, out.Detail = CosignKeyID(key), Trusted, ""
-			return out
-		}
+	case len(keys) == 0:
+		out.Detail = "this server is told no key to trust"
+	default:
+		out.Detail = "no key of this server made it"
 	}
 	return out
 }

@@ -62,6 +62,14 @@ type Subject struct {
 	Version    addr.Version
 	Manifest   oci.Manifest
 	Events     []artifact.StatusEvent // of the repository, in the order in which they count
+	Referrers  *artifact.Referrers    // of the manifest, for who has use for the list, too; nil: listed here
+}
+
+func (s Subject) referrers() *artifact.Referrers {
+	if s.Referrers != nil {
+		return s.Referrers
+	}
+	return &artifact.Referrers{Repo: s.Repository, Subject: s.Manifest.Descriptor}
 }
 
 // Status is what the events say of the version and its manifest.
@@ -82,6 +90,7 @@ func Verify(ctx context.Context, s Subject, o Policy) ([]Check, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	s.Referrers = s.referrers()
 	x := &verifier{Subject: s, o: o}
 	artifact := x.provider
 	switch s.Item.Kind {
@@ -150,57 +159,57 @@ func (x *verifier) cosign(ctx context.Context) error {
 	if x.o.Lean && len(x.o.Cosign) == 0 && !x.demands(RequireCosign) {
 		return nil
 	}
-	r := x.Repository
-	signatures, err := artifact.ReadCosignSignatures(ctx, r, x.Manifest.Digest)
-	if err != nil {
-		return x.fail("cosign", err)
-	}
-	if len(signatures) == 0 {
-		return x.noCosign(ctx)
-	}
 	var reasons []error
-	for _, s := range signatures {
-		if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
-			reasons = append(reasons, err)
-			continue
+	for s, err := range x.Referrers.Signatures(ctx) {
+		if err != nil {
+			return x.fail("cosign", err)
 		}
-		for _, key := range x.o.Cosign {
-			if signing.VerifyECDSA(key, s.Payload, s.Signature) == nil {
-				x.add("cosign", "trusted", "")
-				return nil
-			}
+		_, err := signedBy(x.Subject, s, x.o.Cosign)
+		if err == nil {
+			x.add("cosign", "trusted", "")
+			return nil
 		}
-		reasons = append(reasons, signing.ErrUnknownKey)
+		reasons = append(reasons, err)
 	}
-	if len(x.o.Cosign) > 0 || x.demands(RequireCosign) {
+	switch {
+	case x.demands(RequireCosign), len(x.o.Cosign) > 0:
+		if len(reasons) == 0 {
+			reasons = []error{errors.New("no signature")}
+		}
 		return x.fail("cosign", errors.Join(reasons...))
+	case len(reasons) == 0:
+		x.add("cosign", "absent", "no signature")
+	default:
+		x.add("cosign", "consistent", "%d signatures, no trusted key given", len(reasons))
 	}
-	x.add("cosign", "consistent", "%d signatures, no trusted key given", len(signatures))
 	return nil
 }
 
-// noCosign names signatures in forms that are not checked.
-func (x *verifier) noCosign(ctx context.Context) error {
-	others, err := x.Repository.Referrers(ctx, x.Manifest.Descriptor, artifact.ArtifactSigstoreBundle)
-	if err != nil {
-		return x.fail("cosign", err)
+// signedBy returns the key of those that made a signature of the subject.
+func signedBy(x Subject, s artifact.CosignSignature, keys []*ecdsa.PublicKey) (*ecdsa.PublicKey, error) {
+	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
+		return nil, err
 	}
-	detail := "no signature"
-	if len(others) > 0 {
-		detail = "sigstore bundle present, not checked"
+	for _, key := range keys {
+		if signing.VerifyECDSA(key, s.Signed(), s.Signature) == nil {
+			return key, nil
+		}
 	}
-	if x.demands(RequireCosign) || len(x.o.Cosign) > 0 {
-		return x.fail("cosign", errors.New(detail))
+	if s.Keyless {
+		return nil, errKeyless
 	}
-	x.add("cosign", "absent", "%s", detail)
-	return nil
+	return nil, signing.ErrUnknownKey
 }
+
+// errKeyless is about a signature of a key that lives for minutes, in a certificate of
+// Sigstore's authority or another one.
+var errKeyless = errors.New("a sigstore bundle with a certificate, which is not checked: only keys are")
 
 func (x *verifier) scan(ctx context.Context) error {
 	if x.o.Lean && x.o.Block == "" && !x.demands(RequireScan) {
 		return nil
 	}
-	s, ok, err := artifact.NewestScan(ctx, x.Repository, x.Manifest.Descriptor)
+	s, ok, err := artifact.NewestScan(ctx, x.Referrers)
 	if err != nil {
 		return x.fail("scan", err)
 	}

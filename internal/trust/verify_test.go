@@ -90,7 +90,7 @@ func TestVerifyModule(t *testing.T) {
 
 		// As a referrer the signature is found too.
 		r := depottest.MustRepo(t, client, depottest.ModuleRepo)
-		found, err := r.Referrers(t.Context(), depottest.MustFetch(t, r, "1.0.0").Descriptor, artifact.ArtifactCosign)
+		found, err := r.Referrers(t.Context(), depottest.MustFetch(t, r, "1.0.0").Descriptor, "application/vnd.dev.cosign.artifact.sig.v1+json")
 		if err != nil || len(found) == 0 {
 			t.Errorf("referrers %v, %v", found, err)
 		}

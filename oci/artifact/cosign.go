@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -22,12 +23,8 @@ import (
 // of finding it: by the tag "sha256-<hex>.sig" and as a referrer. cosign itself
 // judges it in TestCosign of internal/e2e.
 const (
-	ArtifactCosign = "application/vnd.dev.cosign.artifact.sig.v1+json"
-	MediaCosign    = "application/vnd.dev.cosign.simplesigning.v1+json"
-
-	// ArtifactSigstoreBundle is a signature in a form that okara lists and does
-	// not check.
-	ArtifactSigstoreBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	artifactCosign = "application/vnd.dev.cosign.artifact.sig.v1+json"
+	mediaCosign    = "application/vnd.dev.cosign.simplesigning.v1+json"
 
 	annCosign        = "dev.cosignproject.cosign/signature"
 	cosignType       = "cosign container image signature"
@@ -38,8 +35,18 @@ const (
 // CosignSignature is a signed payload. Whether it is valid is for the caller to
 // check.
 type CosignSignature struct {
-	Payload   []byte // JSON, see CosignPayload
-	Signature []byte // over Payload
+	Payload   []byte // JSON: see CosignPayload; of a bundle, an in-toto statement
+	Signature []byte // over Payload, of a bundle over Envelope
+	Envelope  []byte // what the signature of a bundle is over, which names the type of Payload
+	Keyless   bool   // of a certificate of an authority: no key that anybody keeps checks it
+}
+
+// Signed is what the signature is over.
+func (s CosignSignature) Signed() []byte {
+	if s.Envelope != nil {
+		return s.Envelope
+	}
+	return s.Payload
 }
 
 // cosignPayload is the simple-signing document.
@@ -66,8 +73,11 @@ func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 
 // Names reports whether the payload is about this manifest and a repository of
 // this name, below any prefix. Host and prefix are not compared, since a copy in
-// another registry stays what was signed.
+// another registry stays what was signed. A bundle names the manifest alone.
 func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) error {
+	if s.Envelope != nil {
+		return statementNames(s.Payload, manifest)
+	}
 	var p cosignPayload
 	if err := json.Unmarshal(s.Payload, &p); err != nil {
 		return fmt.Errorf("cosign payload: %v: %w", err, oci.ErrCorrupt)
@@ -91,14 +101,19 @@ func IsCosignTag(tag string) bool {
 	return ok && strings.HasSuffix(tag, ".sig") && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
 }
 
-// ReadCosignSignatures returns the signatures of a manifest, none if it has none. A
-// payload that is the one that okara and cosign write for this repository is known
-// by its digest, and not fetched.
+// ReadCosignSignatures returns the signatures of a manifest, none if it has none, and
+// no bundles: see [Referrers.Signatures].
 func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]CosignSignature, error) {
 	layers, err := cosignLayers(ctx, r, manifest)
 	if err != nil {
 		return nil, err
 	}
+	return readCosign(ctx, r, manifest, layers)
+}
+
+// readCosign reads the payloads of layers. One that is the one that okara and cosign
+// write for this repository is known by its digest, and not fetched.
+func readCosign(ctx context.Context, r *oci.Repo, manifest digest.Digest, layers []oci.Descriptor) ([]CosignSignature, error) {
 	var out []CosignSignature
 	usual, err := CosignPayload(r.String(), manifest)
 	if err != nil {
@@ -128,52 +143,43 @@ func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]o
 	if !errors.Is(err, oci.ErrNotFound) {
 		return layers, err
 	}
-	referrers, err := r.Referrers(ctx, oci.Descriptor{Digest: manifest}, "")
-	if err != nil {
-		return nil, err
-	}
-	layers = nil
-	for _, d := range likelySignatures(referrers) {
-		more, err := layersOfSignature(ctx, r, d.Digest.String())
-		if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt) {
-			continue // gone meanwhile, or nothing that okara or cosign made
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, layer := range more {
-			if len(layers) < maxCosignLayers && !slices.ContainsFunc(layers, sameSignature(layer)) {
-				layers = append(layers, layer)
-			}
-		}
-	}
-	return layers, nil
+	refs := Referrers{Repo: r, Subject: oci.Descriptor{Digest: manifest}}
+	layers, _, err = refs.layers(ctx, artifactCosign)
+	return layers, err
 }
 
 // maxCosignReferrers bounds how many referrers are looked into. Who may push others before
 // a signature could as well replace its tag.
 const maxCosignReferrers = 20
 
-// likelySignatures are the referrers that say they are signatures, and then those that may
+// likelySignatures are the referrers that say they are signatures of these types, and then those that may
 // be: some registries tell the type of the config instead.
-func likelySignatures(referrers []oci.Descriptor) []oci.Descriptor {
+func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descriptor {
 	of := func(types ...string) []oci.Descriptor {
-		return slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) })
+		return slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) || !signs(d.Annotations) })
 	}
-	likely := slices.Concat(of(ArtifactCosign), of(ocispec.MediaTypeEmptyJSON, ""))
+	likely := slices.Concat(of(types...), of(ocispec.MediaTypeEmptyJSON, ""))
 	return likely[:min(len(likely), maxCosignReferrers)]
 }
 
 func layersOfSignature(ctx context.Context, r *oci.Repo, reference string) ([]oci.Descriptor, error) {
+	image, err := fetchImage(ctx, r, reference)
+	if err != nil {
+		return nil, err
+	}
+	return signatureLayers(image, reference)
+}
+
+func fetchImage(ctx context.Context, r *oci.Repo, reference string) (ocispec.Manifest, error) {
 	m, err := r.Fetch(ctx, reference)
 	if err != nil {
-		return nil, err
+		return ocispec.Manifest{}, err
 	}
-	image, err := m.Image()
-	if err != nil {
-		return nil, err
-	}
-	layers := slices.DeleteFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != MediaCosign })
+	return m.Image()
+}
+
+func signatureLayers(image ocispec.Manifest, reference string) ([]oci.Descriptor, error) {
+	layers := slices.DeleteFunc(slices.Clone(image.Layers), func(d oci.Descriptor) bool { return d.MediaType != mediaCosign })
 	if len(layers) > maxCosignLayers {
 		return nil, fmt.Errorf("%d signatures in %s: %w", len(layers), reference, oci.ErrTooLarge)
 	}
@@ -236,11 +242,11 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	blob := oci.BytesBlob(MediaCosign, s.Payload)
+	blob := oci.BytesBlob(mediaCosign, s.Payload)
 	layer := blob.Descriptor
 	layer.Annotations = map[string]string{annCosign: base64.StdEncoding.EncodeToString(s.Signature)}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCosign, Config: EmptyConfig(), Layers: append(layers, layer),
+		ArtifactType: artifactCosign, Config: EmptyConfig(), Layers: append(layers, layer),
 		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	})
 	if err != nil {
@@ -263,4 +269,206 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 		err = fmt.Errorf("another signature of %s was written at the same time, sign again: %w", subject.Digest, oci.ErrExists)
 	}
 	return m.Descriptor, err
+}
+
+// OnlySignatures reports whether a manifest holds signatures that have a tag: nobody can
+// take it for a scan report.
+func OnlySignatures(m oci.Manifest) bool {
+	image, err := m.Image()
+	return err == nil && image.ArtifactType == artifactCosign &&
+		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != mediaCosign })
+}
+
+// A sigstore bundle is what cosign 3 writes: a referrer with one layer, a JSON document
+// with an in-toto statement in a signed envelope (DSSE). One whose statement is an
+// attestation says so in an annotation of its manifest. Bundles of any version have what
+// is read here.
+const (
+	artifactBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	bundlePrefix   = "application/vnd.dev.sigstore.bundle" // of the media type of every version
+	annPredicate   = "dev.sigstore.bundle.predicateType"
+	predicateSign  = "https://sigstore.dev/cosign/sign/v1"
+	maxBundle      = 128 << 10
+	maxSubjects    = 100
+)
+
+// Signed reports whether the list has something that says it is a signature. What it is
+// worth is not checked.
+func (f *Referrers) Signed(ctx context.Context) (bool, error) {
+	all, err := f.list(ctx)
+	return slices.ContainsFunc(all, isSignature), err
+}
+
+func isSignature(d oci.Descriptor) bool {
+	return d.ArtifactType == artifactCosign || d.ArtifactType == artifactBundle && signs(d.Annotations)
+}
+
+// signs tells of a bundle by its annotations, which need not be there, whether it is a
+// signature and no attestation.
+func signs(annotations map[string]string) bool {
+	kind := annotations[annPredicate]
+	return kind == "" || kind == predicateSign
+}
+
+// Signatures are those of the manifest: under their tag, or where there is none among the
+// referrers, then the bundles. Who has enough may stop. What nobody can read is no
+// signature.
+func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, error] {
+	return func(yield func(CosignSignature, error) bool) {
+		layers, err := layersOfSignature(ctx, f.Repo, cosignTag(f.Subject.Digest))
+		tagged := !errors.Is(err, oci.ErrNotFound)
+		if tagged && !f.yieldCosign(ctx, layers, err, yield) {
+			return
+		}
+		types := []string{artifactCosign, artifactBundle}
+		if tagged {
+			types = types[1:]
+		}
+		layers, bundles, err := f.layers(ctx, types...)
+		if tagged {
+			layers = nil // of whatever did not say its type
+		}
+		if !f.yieldCosign(ctx, layers, err, yield) {
+			return
+		}
+		for _, d := range bundles {
+			s, err := readBundle(ctx, f.Repo, d)
+			if unreadable(err) {
+				continue
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// yieldCosign hands out the signatures in layers, or the error.
+func (f *Referrers) yieldCosign(ctx context.Context, layers []oci.Descriptor, err error, yield func(CosignSignature, error) bool) bool {
+	var all []CosignSignature
+	if err == nil {
+		all, err = readCosign(ctx, f.Repo, f.Subject.Digest, layers)
+	}
+	if err != nil {
+		yield(CosignSignature{}, err)
+		return false
+	}
+	for _, s := range all {
+		if !yield(s, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// layers are the layers of signatures among the referrers of these types, and those of
+// bundles.
+func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundles []oci.Descriptor, err error) {
+	all, err := f.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, d := range likelySignatures(all, types) {
+		image, err := fetchImage(ctx, f.Repo, d.Digest.String())
+		var more []oci.Descriptor
+		if err == nil {
+			more, err = signatureLayers(image, d.Digest.String())
+		}
+		if unreadable(err) {
+			continue // gone meanwhile, or nothing that okara or cosign made
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, layer := range more {
+			if len(cosign) < maxCosignLayers && !slices.ContainsFunc(cosign, sameSignature(layer)) {
+				cosign = append(cosign, layer)
+			}
+		}
+		if isBundle(image) {
+			bundles = append(bundles, image.Layers[0])
+		}
+	}
+	return cosign, bundles, nil
+}
+
+func isBundle(image ocispec.Manifest) bool {
+	return len(image.Layers) == 1 && strings.HasPrefix(image.Layers[0].MediaType, bundlePrefix) && signs(image.Annotations)
+}
+
+// unreadable tells of a referrer that is gone, or that nobody can read.
+func unreadable(err error) bool {
+	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
+}
+
+func readBundle(ctx context.Context, r *oci.Repo, d oci.Descriptor) (CosignSignature, error) {
+	b, err := r.ReadBlob(ctx, d, maxBundle)
+	if err != nil {
+		return CosignSignature{}, err
+	}
+	return parseBundle(b)
+}
+
+// parseBundle reads a bundle with one signature over an in-toto statement that signs.
+// Anything else is [oci.ErrCorrupt].
+func parseBundle(b []byte) (CosignSignature, error) {
+	var doc struct {
+		MediaType string `json:"mediaType"`
+		Material  struct {
+			PublicKey *struct{} `json:"publicKey"` // a hint at the key, which nobody need believe
+		} `json:"verificationMaterial"`
+		Envelope struct {
+			Payload    []byte `json:"payload"`
+			Type       string `json:"payloadType"`
+			Signatures []struct {
+				Sig []byte `json:"sig"`
+			} `json:"signatures"`
+		} `json:"dsseEnvelope"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return CosignSignature{}, fmt.Errorf("bundle: %v: %w", err, oci.ErrCorrupt)
+	}
+	e := doc.Envelope
+	switch {
+	case !strings.HasPrefix(doc.MediaType, bundlePrefix):
+		return CosignSignature{}, fmt.Errorf("bundle of type %q: %w", text.Excerpt(doc.MediaType), oci.ErrCorrupt)
+	case e.Type != ReportInToto || len(e.Signatures) != 1:
+		return CosignSignature{}, fmt.Errorf("bundle with %d signatures over %q: %w", len(e.Signatures), text.Excerpt(e.Type), oci.ErrCorrupt)
+	}
+	if _, err := parseStatement(e.Payload); err != nil {
+		return CosignSignature{}, err
+	}
+	// The encoding before authentication of DSSE 1.0.
+	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.Type), e.Type, len(e.Payload), e.Payload)
+	return CosignSignature{Payload: e.Payload, Signature: e.Signatures[0].Sig, Envelope: signed, Keyless: doc.Material.PublicKey == nil}, nil
+}
+
+// parseStatement returns what a statement that signs is about.
+func parseStatement(payload []byte) ([]digest.Digest, error) {
+	var doc struct {
+		Type      string `json:"_type"`
+		Predicate string `json:"predicateType"`
+		Subject   []struct {
+			Digest map[string]string `json:"digest"`
+		} `json:"subject"`
+	}
+	if err := json.Unmarshal(payload, &doc); err != nil {
+		return nil, fmt.Errorf("statement: %v: %w", err, oci.ErrCorrupt)
+	}
+	if !strings.HasPrefix(doc.Type, "https://in-toto.io/Statement/") || doc.Predicate != predicateSign || len(doc.Subject) > maxSubjects {
+		return nil, fmt.Errorf("statement %q about %d subjects: %w", text.Excerpt(doc.Predicate), len(doc.Subject), oci.ErrCorrupt)
+	}
+	var about []digest.Digest
+	for _, s := range doc.Subject {
+		about = append(about, digest.NewDigestFromEncoded(digest.SHA256, s.Digest["sha256"]))
+	}
+	return about, nil
+}
+
+func statementNames(payload []byte, manifest digest.Digest) error {
+	about, err := parseStatement(payload)
+	if err == nil && !slices.Contains(about, manifest) {
+		err = fmt.Errorf("sigstore bundle is about %q: %w", about, oci.ErrCorrupt)
+	}
+	return err
 }

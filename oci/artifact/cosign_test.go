@@ -52,20 +52,20 @@ func TestSignatureAmongStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := oci.BytesBlob(artifact.MediaCosign, payload)
+	blob := oci.BytesBlob("application/vnd.dev.cosign.simplesigning.v1+json", payload)
 	if err := r.PushBlob(t.Context(), blob); err != nil {
 		t.Fatal(err)
 	}
 	signed := blob.Descriptor
 	signed.Annotations = map[string]string{"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString([]byte("signature"))}
-	m := mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactCosign, Config: empty.Descriptor, Layers: []oci.Descriptor{signed}, Subject: &subject})
+	m := mustManifest(t, ocispec.Manifest{ArtifactType: "application/vnd.dev.cosign.artifact.sig.v1+json", Config: empty.Descriptor, Layers: []oci.Descriptor{signed}, Subject: &subject})
 	if err := r.PutReferrer(t.Context(), m, subject); err != nil {
 		t.Fatal(err)
 	}
 	count.Take()
 	got, err := artifact.ReadCosignSignatures(t.Context(), r, subject.Digest)
 	if err != nil || len(got) != 1 || string(got[0].Signature) != "signature" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("%+v, %v", got, err)
 	}
 	if n := count.Total(); n > 25 {
 		t.Errorf("%d requests", n)

@@ -138,16 +138,15 @@ const maxReports = 50
 // Referred is what refers to a manifest.
 type Referred struct {
 	Reports []Report // scan reports newest first, then the others as the registry has them
-	Bundles int      // signatures in a form that okara does not check
-	More    int      // of both, that were not read
+	More    int      // that were not read
 }
 
 // ReadReferred reads the attestations of subject, at one request and one more for
 // each. A list may be wrong about types, so each manifest tells its own.
-func ReadReferred(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Referred, error) {
-	out, refs, err := referrers(ctx, r, subject)
+func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
+	out, listed, err := refs.reports(ctx)
 	if err == nil {
-		err = out.read(ctx, r, refs)
+		err = out.read(ctx, refs.Repo, listed)
 	}
 	if err != nil {
 		return Referred{}, err
@@ -156,24 +155,23 @@ func ReadReferred(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Ref
 }
 
 // ReadNewest reads the newest scan report of subject, and that of its source repository
-// if there is one, and counts the bundles: two requests, or three, where the list has
-// types and annotations, as the specification asks for.
+// if there is one: two requests, or three, where the list has types and annotations, as
+// the specification asks for.
 // A list is believed where it says what something is that nobody wants to read here;
 // of the scan, its own manifest tells. Other attestations are left out, but for those
 // whose type the list does not know.
-func ReadNewest(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Referred, error) {
-	out, refs, err := referrers(ctx, r, subject)
+func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
+	r := refs.Repo
+	out, all, err := refs.reports(ctx)
 	if err != nil {
 		return Referred{}, err
 	}
 	var scans, unknown []oci.Descriptor
-	for _, d := range refs {
+	for _, d := range all {
 		switch _, ok := parseScanSummary(d.Annotations); {
 		case d.ArtifactType == ReportSARIF && ok:
 			scans = append(scans, d)
-		case d.ArtifactType == ArtifactSigstoreBundle:
-			out.Bundles++
-		case !slices.Contains([]string{ReportCycloneDX, ReportSPDX, ReportInToto}, d.ArtifactType):
+		case !slices.Contains([]string{ReportCycloneDX, ReportSPDX, ReportInToto, artifactBundle}, d.ArtifactType):
 			unknown = append(unknown, d)
 		}
 	}
@@ -199,12 +197,34 @@ func ReadNewest(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Refer
 	return out, nil
 }
 
-// referrers lists what is read about subject: signatures have a tag of their own.
-func referrers(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (out Referred, refs []oci.Descriptor, err error) {
-	if refs, err = r.Referrers(ctx, subject, ""); err != nil {
+// Referrers is what refers to a manifest. It is listed once, by whoever asks first, for
+// all who share it; it is not safe for concurrent use.
+type Referrers struct {
+	Repo    *oci.Repo
+	Subject oci.Descriptor
+
+	listed bool
+	all    []oci.Descriptor
+}
+
+func (f *Referrers) list(ctx context.Context) ([]oci.Descriptor, error) {
+	if f.listed {
+		return f.all, nil
+	}
+	all, err := f.Repo.Referrers(ctx, f.Subject, "")
+	if err != nil {
+		return nil, err
+	}
+	f.all, f.listed = all, true
+	return all, nil
+}
+
+// reports lists what is read as attestations: signatures are none.
+func (f *Referrers) reports(ctx context.Context) (out Referred, refs []oci.Descriptor, err error) {
+	if refs, err = f.list(ctx); err != nil {
 		return out, nil, err
 	}
-	refs = slices.DeleteFunc(refs, func(d oci.Descriptor) bool { return d.ArtifactType == ArtifactCosign })
+	refs = slices.DeleteFunc(slices.Clone(refs), isSignature)
 	if len(refs) > maxReports {
 		out.More, refs = len(refs)-maxReports, refs[len(refs)-maxReports:]
 	}
@@ -214,13 +234,11 @@ func referrers(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (out Re
 // read adds what refs are.
 func (out *Referred) read(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) error {
 	for _, d := range refs {
-		report, kind, err := readReport(ctx, r, d)
+		report, err := readReport(ctx, r, d)
 		switch {
 		case errors.Is(err, oci.ErrNotFound): // a list that is behind
 		case err != nil:
 			return err
-		case kind == ArtifactSigstoreBundle:
-			out.Bundles++
 		case report.MediaType != "":
 			out.Reports = append(out.Reports, report)
 		}
@@ -237,48 +255,44 @@ func (r Report) time() time.Time {
 	return r.Scan.Time
 }
 
-// readReport reads a referrer, and of which type it is. One that is no attestation
-// is the zero Report.
-func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, string, error) {
+// readReport reads a referrer. One that is no attestation is the zero Report.
+func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, error) {
 	m, err := r.Fetch(ctx, d.Digest.String())
 	if err != nil {
-		return Report{}, "", err
+		return Report{}, err
 	}
 	image, err := m.Image()
 	if err != nil {
-		return Report{}, "", nil // not one that anybody can read
+		return Report{}, nil // not one that anybody can read
 	}
 	kind := image.ArtifactType
+	if kind == artifactBundle && !signs(image.Annotations) {
+		kind = ReportInToto // an attestation in an envelope
+	}
 	known := slices.Contains([]string{ReportSARIF, ReportCycloneDX, ReportSPDX, ReportInToto}, kind)
 	if !known || len(image.Layers) != 1 || CheckSHA256(image.Layers[0]) != nil {
-		return Report{}, kind, nil
+		return Report{}, nil
 	}
 	out := Report{MediaType: kind, Document: image.Layers[0]}
 	if s, ok := parseScanSummary(image.Annotations); ok && kind == ReportSARIF {
 		out.Scan = &s
 	}
-	return out, kind, nil
+	return out, nil
 }
 
 // NewestScan returns the newest scan report of subject, joined with that of its source
 // repository if there is one; false if there is none.
-func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanSummary, bool, error) {
-	refs, err := r.Referrers(ctx, subject, ReportSARIF)
+func NewestScan(ctx context.Context, refs *Referrers) (ScanSummary, bool, error) {
+	all, err := refs.list(ctx)
 	if err != nil {
 		return ScanSummary{}, false, err
 	}
-	return NewestScanAmong(ctx, r, refs)
-}
-
-// NewestScanAmong is NewestScan for referrers that are listed already, whatever else
-// there is among them.
-func NewestScanAmong(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) (ScanSummary, bool, error) {
 	newest := map[string]ScanSummary{} // by source
-	for _, d := range refs {
+	for _, d := range all {
 		if d.ArtifactType != ReportSARIF {
 			continue
 		}
-		report, _, err := readReport(ctx, r, d)
+		report, err := readReport(ctx, refs.Repo, d)
 		if err != nil {
 			return ScanSummary{}, false, err
 		}
@@ -286,12 +300,12 @@ func NewestScanAmong(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) (S
 			newest[s.Source] = *s
 		}
 	}
-	all := slices.Sorted(maps.Keys(newest))
-	if len(all) == 0 {
+	sources := slices.Sorted(maps.Keys(newest))
+	if len(sources) == 0 {
 		return ScanSummary{}, false, nil
 	}
-	worst := newest[all[0]]
-	for _, source := range all[1:] {
+	worst := newest[sources[0]]
+	for _, source := range sources[1:] {
 		worst = worst.worse(newest[source])
 	}
 	return worst, true, nil

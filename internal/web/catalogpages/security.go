@@ -73,7 +73,7 @@ func (v vouched) marks() []site.Mark {
 		all = append(all, site.Mark{Text: "verified, signed by " + shortKey(v.evidence.Signatures[i]), Kind: "good"})
 	case by(trust.Consistent) >= 0:
 		all = append(all, site.Mark{Text: "signed by " + shortKey(v.evidence.Signatures[by(trust.Consistent)]), Kind: "plain"})
-	case by(trust.NotChecked) >= 0 || v.evidence.Bundles > 0:
+	case by(trust.NotChecked) >= 0:
 		all = append(all, site.Mark{Text: "signed, not checked", Kind: "plain"})
 	}
 	if by(trust.Invalid) >= 0 {
@@ -103,7 +103,6 @@ func shortKey(s trust.Signature) string {
 // securityBody is who vouches for a version and what was found in it.
 type securityBody struct {
 	Signatures []signatureRow
-	Bundles    int
 	Scan       *scanBody
 	Older      []reportRow
 	Documents  []reportRow // SBOMs and provenance
@@ -158,7 +157,7 @@ func (s *evidences) page(r *site.Request, repository string, v vouched, page str
 	if v.evidence == nil {
 		return securityBody{Unknown: true}, nil
 	}
-	body := securityBody{Bundles: v.evidence.Bundles, More: v.evidence.More}
+	body := securityBody{More: v.evidence.More}
 	for _, sig := range v.evidence.Signatures {
 		kind := map[string]string{trust.Trusted: "good", trust.Invalid: "bad"}[sig.Result]
 		body.Signatures = append(body.Signatures, signatureRow{sig, site.Mark{Text: sig.Result, Kind: cmp.Or(kind, "plain")}})

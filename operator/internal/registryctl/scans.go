@@ -46,7 +46,7 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 	s.Scans, s.Truncated = nil, false
 	room := maxFindings
 	for _, t := range subjects {
-		refs, err := artifact.ReadNewest(ctx, repo, t.Manifest)
+		refs, err := artifact.ReadNewest(ctx, &artifact.Referrers{Repo: repo, Subject: t.Manifest})
 		if err != nil {
 			return err
 		}
