@@ -83,7 +83,7 @@ func TestCopiedSignature(t *testing.T) {
 		}
 		got, err := artifact.ReadCosignSignatures(t.Context(), to, subject.Digest)
 		if err != nil || len(got) != 2 || string(got[0].Signature)+string(got[1].Signature) != "firstsecond" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }
