@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -53,7 +53,7 @@ func runID(organization, workspace, record string, n int) string {
 
 // remoteName has the names of workspaces that can have runs here: their names stand in
 // rights, where others would be patterns.
-var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
+var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
 // template is what the runs of an organization have in common.
 func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
@@ -175,7 +175,7 @@ func remoteStatus(u *lifecycle.Run) tfe.RunStatus {
 
 // Open implements [tfe.Runs].
 func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller) (string, error) {
-	if !remoteName.MatchString(w.Name) {
+	if !remoteName().MatchString(w.Name) {
 		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has other characters than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
 	}
 	d, err := r.document(ctx)

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Credential is what a registry accepts as proof of identity. The zero value
@@ -103,7 +104,7 @@ func New(prefix string, o Options) (*Client, error) {
 	if err := checkHost(prefix, host); err != nil {
 		return nil, err
 	}
-	if strings.Contains(prefix, "/") && !nameRE.MatchString(path) {
+	if strings.Contains(prefix, "/") && !nameRE().MatchString(path) {
 		return nil, fmt.Errorf("parse registry %q: %q is not a repository path: %s", prefix, path, nameRule)
 	}
 	o.Retry = o.Retry.withDefaults()
@@ -149,7 +150,7 @@ func (c *Client) Repo(name string) (*Repo, error) {
 	if c.prefix != "" {
 		full = c.prefix + "/" + name
 	}
-	if !nameRE.MatchString(name) {
+	if !nameRE().MatchString(name) {
 		if tag := strings.LastIndexAny(name, ":@"); tag > 0 {
 			return nil, fmt.Errorf("repository name %q: remove %q, no tag or digest belongs here", name, name[tag:])
 		}
@@ -173,9 +174,9 @@ const (
 // Grammar of repository names and tags: OCI distribution specification 1.1,
 // "Pulling manifests".
 var (
-	nameRE = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
-	tagRE  = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
-	hostRE = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
+	nameRE = text.Pattern(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	tagRE  = text.Pattern(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+	hostRE = text.Pattern(`^([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
 )
 
 func checkHost(whole, host string) error {
@@ -186,7 +187,7 @@ func checkHost(whole, host string) error {
 		return fmt.Errorf("parse registry %q: remove the scheme, want host[:port][/prefix]", cutUserinfo(whole))
 	case strings.Contains(host, "@"):
 		return fmt.Errorf("parse registry %q: credentials do not belong into the address", cutUserinfo(whole))
-	case !hostRE.MatchString(host):
+	case !hostRE().MatchString(host):
 		return fmt.Errorf("parse registry %q: %q is not host[:port]", whole, host)
 	}
 	return nil

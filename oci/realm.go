@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // realms lets a registry inside a network name a token server inside that
@@ -37,13 +39,13 @@ func newRealms() realms {
 	}
 }
 
-var realmParam = regexp.MustCompile(`(?i)(\brealm=")([^"]+)"`)
+var realmParam = text.Pattern(`(?i)(\brealm=")([^"]+)"`)
 
 // disguise replaces the realm in a challenge of the registry if both are
 // inside. Everything else is left to the library's check.
 func (m realms) disguise(req *http.Request, resp *http.Response) {
 	challenge := resp.Header.Get("WWW-Authenticate")
-	match := realmParam.FindStringSubmatch(challenge)
+	match := realmParam().FindStringSubmatch(challenge)
 	if resp.StatusCode != http.StatusUnauthorized || match == nil || !strings.HasPrefix(strings.ToLower(challenge), "bearer") {
 		return
 	}

@@ -4,9 +4,10 @@ package oci
 
 import (
 	"encoding/base64"
-	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -20,11 +21,11 @@ const (
 
 var (
 	// A word of lower-case letters alone is taken for prose.
-	authHeader = regexp.MustCompile(`\b((?i:bearer|basic)\s+)[A-Za-z0-9_~+/=-]*[A-Z0-9_~+/=][A-Za-z0-9._~+/=-]*`)
-	jwt        = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
-	userinfo   = regexp.MustCompile(`://[^/\s"@]+@`)
-	headerLine = regexp.MustCompile(`(?i)\b((?:authorization|x-registry-auth|cookie)"?\s*[:=]\s*\[?"?)(?:(?:bearer|basic)\s+)?[^\s",\]]+`)
-	querySig   = regexp.MustCompile(`(?i)([?&][a-z0-9_-]*(token|sig|signature|secret|password|credential|_state)=)[^&\s"]+`)
+	authHeader = text.Pattern(`\b((?i:bearer|basic)\s+)[A-Za-z0-9_~+/=-]*[A-Z0-9_~+/=][A-Za-z0-9._~+/=-]*`)
+	jwt        = text.Pattern(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
+	userinfo   = text.Pattern(`://[^/\s"@]+@`)
+	headerLine = text.Pattern(`(?i)\b((?:authorization|x-registry-auth|cookie)"?\s*[:=]\s*\[?"?)(?:(?:bearer|basic)\s+)?[^\s",\]]+`)
+	querySig   = text.Pattern(`(?i)([?&][a-z0-9_-]*(token|sig|signature|secret|password|credential|_state)=)[^&\s"]+`)
 )
 
 // secrets knows what a session has sent to prove who it is, so that none of
@@ -56,11 +57,11 @@ func (s *secrets) addCredential(c Credential) {
 }
 
 func (s *secrets) redact(text string) string {
-	text = headerLine.ReplaceAllString(text, "$1***")
-	text = authHeader.ReplaceAllString(text, "$1***")
-	text = jwt.ReplaceAllString(text, "***")
-	text = userinfo.ReplaceAllString(text, "://***@")
-	text = querySig.ReplaceAllString(text, "$1***")
+	text = headerLine().ReplaceAllString(text, "$1***")
+	text = authHeader().ReplaceAllString(text, "$1***")
+	text = jwt().ReplaceAllString(text, "***")
+	text = userinfo().ReplaceAllString(text, "://***@")
+	text = querySig().ReplaceAllString(text, "$1***")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range s.list {

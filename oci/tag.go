@@ -222,7 +222,7 @@ func nextLink(h string) string {
 // PUT, which had no effect, sent again).
 // An answer that got lost is ErrUncertain: read the tag before anything else.
 func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
-	if !tagRE.MatchString(tag) {
+	if !tagRE().MatchString(tag) {
 		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
 	}
 	return r.put(ctx, tag, m)
@@ -231,7 +231,7 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 // Untag removes a tag with one DELETE and leaves the manifest. Many
 // registries cannot: ErrUnsupported. A lost answer is ErrUncertain.
 func (r *Repo) Untag(ctx context.Context, tag string) error {
-	if !tagRE.MatchString(tag) { // a digest is none, too: that would remove the manifest
+	if !tagRE().MatchString(tag) { // a digest is none, too: that would remove the manifest
 		return fmt.Errorf("tag %q of %s: %w: no tag can have this name", tag, r, ErrNotFound)
 	}
 	return r.delete(ctx, tag)

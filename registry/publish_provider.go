@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -46,7 +46,7 @@ const (
 )
 
 // fileName is a file of a release as GoReleaser names them, or SHA256SUMS alone.
-var fileName = regexp.MustCompile(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
+var fileName = text.Pattern(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
 // file stores one file of a release as a blob of its repository, a package
 // only if it is one. Nothing refers to it until the version is published.
@@ -131,7 +131,7 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 // uploadOf returns what the address says of an upload, and its repository.
 func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
-	if !fileName.MatchString(u.File) {
+	if !fileName().MatchString(u.File) {
 		return upload{}, nil, unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
 	}
 	if u.isPackage() {

@@ -14,7 +14,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -35,10 +35,10 @@ const (
 )
 
 // deliveryRE is what GitHub sends as the id of a delivery, a GUID.
-var deliveryRE = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
+var deliveryRE = text.Pattern(`^[0-9A-Za-z-]{1,64}$`)
 
 // commitRE is the full name of a commit.
-var commitRE = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var commitRE = text.Pattern(`^[0-9a-f]{40}$`)
 
 // hookDoc is the answer to a webhook, which GitHub shows beside the delivery.
 type hookDoc struct {
@@ -90,7 +90,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	delivery := r.Header.Get("X-GitHub-Delivery")
-	if !deliveryRE.MatchString(delivery) {
+	if !deliveryRE().MatchString(delivery) {
 		return &service.Error{Status: http.StatusBadRequest, Text: "X-GitHub-Delivery is missing or not a delivery's id"}
 	}
 	if r.Header.Get("X-GitHub-Event") == "ping" {
@@ -255,7 +255,7 @@ func (e hookEvent) named() bool {
 			return false
 		}
 	}
-	return !strings.Contains(e.repository, "/") && (e.commit == "" || commitRE.MatchString(e.commit))
+	return !strings.Contains(e.repository, "/") && (e.commit == "" || commitRE().MatchString(e.commit))
 }
 
 // String returns OWNER/REPOSITORY@TAG.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -60,25 +59,25 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 // text: who prints the same words moves a bar and nothing else. The script in
 // web/site/assets/app.js reads the same.
 var (
-	planned  = regexp.MustCompile(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
-	finished = regexp.MustCompile(`: (?:Creation|Modifications|Destruction) complete`)
+	planned  = text.Pattern(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
+	finished = text.Pattern(`: (?:Creation|Modifications|Destruction) complete`)
 )
 
 // ansi are the sequences by which programs color a terminal (ECMA-48, 5.4).
-var ansi = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
+var ansi = text.Pattern(`\x1b\[[0-?]*[ -/]*[@-~]`)
 
 // plainLog is a log as a page shows it.
-func plainLog(b []byte) string { return text.Block(string(ansi.ReplaceAll(b, nil))) }
+func plainLog(b []byte) string { return text.Block(string(ansi().ReplaceAll(b, nil))) }
 
 // line takes one line of a log.
 func (p *Progress) line(line []byte) {
-	if m := planned.FindSubmatch(line); m != nil {
+	if m := planned().FindSubmatch(line); m != nil {
 		*p = Progress{}
 		for _, n := range m[1:] {
 			count, _ := strconv.Atoi(string(n)) // digits; what overflows is no plan
 			p.Total += min(max(count, 0), 1<<20)
 		}
-	} else if p.Done < p.Total && finished.Match(line) {
+	} else if p.Done < p.Total && finished().Match(line) {
 		p.Done++
 	}
 }

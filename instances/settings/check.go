@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -201,7 +200,7 @@ func (b *Block) numbers(o *Options, _ Beside) error {
 func (b *Block) defaults(o *Options, _ Beside) (err error) {
 	in := b.Instances
 	for name := range in.Config {
-		if !configName.MatchString(name) {
+		if !configName().MatchString(name) {
 			return syntax.WrongAt(in.Range, fmt.Errorf("config: %q is not a name that templates can write", name))
 		}
 	}
@@ -222,7 +221,7 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 	return nil
 }
 
-var configName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
+var configName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
 const (
 	noEnd   = "none"
@@ -401,7 +400,7 @@ func (e Executor) check() error {
 	return nil
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // ownVariables are those that a run has anyway, or that would be the server's.
 func ownVariables(name string) bool {
@@ -423,7 +422,7 @@ func (c Credential) check() error {
 	slices.Sort(names)
 	for i, name := range names {
 		switch {
-		case !variableName.MatchString(name):
+		case !variableName().MatchString(name):
 			return fmt.Errorf("%q is not the name of a variable", name)
 		case ownVariables(name):
 			return fmt.Errorf("the variable %s is not for credentials", name)

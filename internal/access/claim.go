@@ -5,16 +5,16 @@ package access
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Names of the OCI grammar: they have neither a glob nor a way up.
 var (
-	claimName  = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
-	claimNames = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+	claimName  = text.Pattern(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
+	claimNames = text.Pattern(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
 )
 
 // maxClaim bounds the text of a claim in a right, in bytes.
@@ -68,7 +68,7 @@ func (s Scope) fill(claim func(name string) (string, bool)) (Scope, error) {
 			return Scope{}, errBraces
 		}
 		text, ok := claim(name)
-		if !ok || len(text) > maxClaim || !grammar.MatchString(text) {
+		if !ok || len(text) > maxClaim || !grammar().MatchString(text) {
 			return Scope{}, errNoClaim
 		}
 		b.WriteString(text)
@@ -78,7 +78,7 @@ func (s Scope) fill(claim func(name string) (string, bool)) (Scope, error) {
 	return s, nil
 }
 
-var braces = regexp.MustCompile(`\{[^{}]*\}`)
+var braces = text.Pattern(`\{[^{}]*\}`)
 
 // Within reports whether the right lies within a glob of the same kind, whatever the
 // claims are that fill it. The glob names no claims.
@@ -87,7 +87,7 @@ func (s Scope) Within(glob string) bool {
 		return false
 	}
 	const several = "\x00" // names joined by "/"
-	inner := braces.ReplaceAllStringFunc(s.Glob, func(claim string) string {
+	inner := braces().ReplaceAllStringFunc(s.Glob, func(claim string) string {
 		if strings.HasSuffix(claim, "...}") {
 			return several
 		}

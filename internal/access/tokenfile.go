@@ -12,22 +12,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // expiresField begins the end of a token in a token file.
 const expiresField = "expires="
 
-var tokenID = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+var tokenID = text.Pattern(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 
 // NewToken makes a static token of an identifier that [HashToken] finds in it
 // again: up to 63 lower-case letters, digits, dots and dashes. The text is the
 // secret, of 160 random bits; the token knows its hash only.
 func NewToken(id string, scopes []Scope, expires time.Time) (text string, t Token, err error) {
-	if !tokenID.MatchString(id) {
+	if !tokenID().MatchString(id) {
 		return "", t, fmt.Errorf("the name %q of a token must be 1 to 63 lower-case letters, digits, dots or dashes, the first of them a letter or a digit", id)
 	}
 	if len(scopes) == 0 {

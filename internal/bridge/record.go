@@ -10,10 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
@@ -87,7 +87,7 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 }
 
 // metadataCheckRE finds the argument that an older okara gave the backend.
-var metadataCheckRE = regexp.MustCompile(`"skip_metadata_api_check":\s*true\b`)
+var metadataCheckRE = text.Pattern(`"skip_metadata_api_check":\s*true\b`)
 
 // allowMetadata takes the argument that keeps providers from instance roles out of
 // the record of an init with an older okara, so that the block is the same as ours
@@ -98,7 +98,7 @@ func allowMetadata(dataDir string) error {
 	if err != nil {
 		return fmt.Errorf("reading the backend of the last init: %w", err)
 	}
-	now := metadataCheckRE.ReplaceAll(was, []byte(`"skip_metadata_api_check": null`))
+	now := metadataCheckRE().ReplaceAll(was, []byte(`"skip_metadata_api_check": null`))
 	if bytes.Equal(was, now) {
 		return nil
 	}

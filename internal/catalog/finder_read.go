@@ -9,11 +9,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -196,9 +196,9 @@ func templateText(name string, body []byte) string {
 }
 
 var (
-	markdownImage = regexp.MustCompile(`!\[[^\]\[]*\]\((?:[^()]|\([^()]*\))*\)`)
-	markdownLink  = regexp.MustCompile(`\[([^\]\[]*)\]\((?:[^()]|\([^()]*\))*\)`)
-	markdownTag   = regexp.MustCompile(`<[^>]*>`)
+	markdownImage = text.Pattern(`!\[[^\]\[]*\]\((?:[^()]|\([^()]*\))*\)`)
+	markdownLink  = text.Pattern(`\[([^\]\[]*)\]\((?:[^()]|\([^()]*\))*\)`)
+	markdownTag   = text.Pattern(`<[^>]*>`)
 )
 
 // firstWords are those of the first paragraph of a readme: no heading, badge, table
@@ -222,8 +222,8 @@ func firstWords(markdown string) string {
 		}
 		text = append(text, line)
 	}
-	joined := markdownImage.ReplaceAllString(strings.Join(text, " "), "")
-	joined = markdownTag.ReplaceAllString(markdownLink.ReplaceAllString(joined, "$1"), "")
+	joined := markdownImage().ReplaceAllString(strings.Join(text, " "), "")
+	joined = markdownTag().ReplaceAllString(markdownLink().ReplaceAllString(joined, "$1"), "")
 	joined = strings.NewReplacer("`", "", "**", "", "__", "").Replace(joined)
 	return strings.Join(strings.Fields(joined), " ")
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -225,7 +225,7 @@ func (p *policy) forget(repository, reference string) {
 }
 
 // keyIDRE is an OpenPGP key ID or a version 4 fingerprint, which ends with it.
-var keyIDRE = regexp.MustCompile(`^([0-9A-F]{24})?[0-9A-F]{16}$`)
+var keyIDRE = text.Pattern(`^([0-9A-F]{24})?[0-9A-F]{16}$`)
 
 // RevokedKeys are the IDs of keys that nobody may trust any more, whatever the
 // keys stored beside a version say of themselves. The zero value is none.
@@ -237,7 +237,7 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	var r RevokedKeys
 	for _, text := range texts {
 		id := strings.ToUpper(strings.ReplaceAll(text, " ", ""))
-		if !keyIDRE.MatchString(id) {
+		if !keyIDRE().MatchString(id) {
 			return RevokedKeys{}, fmt.Errorf("revoked key %q is not an ID of 16 or a fingerprint of 40 hexadecimal digits", text)
 		}
 		r.ids = append(r.ids, id[len(id)-16:])

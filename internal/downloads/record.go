@@ -6,13 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -38,7 +38,7 @@ type Counted struct {
 	Tool    string // that fetched it, by its own word; empty: it was not kept
 }
 
-var countTagRE = regexp.MustCompile(`^count-([0-9]{8})-([0-9a-f]{16})$`)
+var countTagRE = text.Pattern(`^count-([0-9]{8})-([0-9a-f]{16})$`)
 
 // CountTag returns the tag under which the process of this id, 16 hexadecimal
 // digits, keeps its counts of a day (UTC).
@@ -48,7 +48,7 @@ func CountTag(day time.Time, id string) string {
 
 // ParseCountTag is the reverse of [CountTag]. It is false for other tags.
 func ParseCountTag(tag string) (day time.Time, id string, ok bool) {
-	m := countTagRE.FindStringSubmatch(tag)
+	m := countTagRE().FindStringSubmatch(tag)
 	if m == nil {
 		return day, "", false
 	}

@@ -9,10 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // blobs serves reads of blobs that are in the directory straight from their
@@ -26,17 +27,17 @@ type blobs struct {
 
 // Names cannot leave the directory: each part begins and ends with a letter or
 // digit (OCI distribution specification 1.1, "Pulling manifests").
-var blobPath = regexp.MustCompile(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)/blobs/sha256:([0-9a-f]{64})$`)
+var blobPath = text.Pattern(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)/blobs/sha256:([0-9a-f]{64})$`)
 
 // repositoryName finds the repository of a request that may change one.
-var repositoryName = regexp.MustCompile(`^/v2/(.+)/(?:manifests/[^/]+|blobs/(?:[^/]+|uploads/[^/]*))$`)
+var repositoryName = text.Pattern(`^/v2/(.+)/(?:manifests/[^/]+|blobs/(?:[^/]+|uploads/[^/]*))$`)
 
 func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		b.change(w, r)
 		return
 	}
-	match := blobPath.FindStringSubmatch(r.URL.Path)
+	match := blobPath().FindStringSubmatch(r.URL.Path)
 	if match == nil {
 		b.Handler.ServeHTTP(w, r)
 		return
@@ -64,7 +65,7 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the disk is full the answer says so in its status too.
 func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost}
-	if name := repositoryName.FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
+	if name := repositoryName().FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
 		it.vital = b.r.vital(name[1])
 	}
 	b.Handler.ServeHTTP(&fullWriter{w, it}, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
@@ -124,7 +125,7 @@ func (r *Registry) OpenBlob(name, hex string) (*os.File, error) {
 }
 
 func (r *Registry) openBlob(ctx context.Context, name, hex string, asked bool) (*os.File, error) {
-	if r.root == "" || !blobPath.MatchString("/v2/"+name+"/blobs/sha256:"+hex) {
+	if r.root == "" || !blobPath().MatchString("/v2/"+name+"/blobs/sha256:"+hex) {
 		return nil, os.ErrNotExist
 	}
 	link, err := os.ReadFile(filepath.Join(repositoryDir(r.root, name), "_layers", "sha256", hex, "link"))

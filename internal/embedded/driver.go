@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 	"github.com/distribution/distribution/v3/registry/storage/driver/factory"
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // store is the storage driver of a directory: the library's own, and what that
@@ -58,8 +59,8 @@ func newStore(root string, c *checks) *store {
 
 // data is the path of a blob's bytes, ghostly one below the folder of a tag.
 var (
-	data    = regexp.MustCompile(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
-	ghostly = regexp.MustCompile(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
+	data    = text.Pattern(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
+	ghostly = text.Pattern(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
 )
 
 func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
@@ -78,7 +79,7 @@ func (s *store) Reader(ctx context.Context, path string, offset int64) (io.ReadC
 
 // whole returns an error if path is a blob with other bytes than its name says.
 func (s *store) whole(ctx context.Context, path string) error {
-	match := data.FindStringSubmatch(path)
+	match := data().FindStringSubmatch(path)
 	if match == nil {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	info, err := s.StorageDriver.Stat(ctx, path)
-	match := data.FindStringSubmatch(path)
+	match := data().FindStringSubmatch(path)
 	if err != nil || match == nil || info.IsDir() {
 		return info, err
 	}
@@ -130,7 +131,7 @@ func (s *store) touch(file, hex string, modified time.Time) {
 }
 
 // cutUpload is the folder of an upload.
-var cutUpload = regexp.MustCompile(`^(/docker/registry/v2/repositories/.+/_uploads/[^/]+)/`)
+var cutUpload = text.Pattern(`^(/docker/registry/v2/repositories/.+/_uploads/[^/]+)/`)
 
 func (s *store) PutContent(ctx context.Context, path string, content []byte) error {
 	err := s.change(ctx, func() error {
@@ -142,10 +143,10 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 	if err == nil {
 		return nil
 	}
-	if match := ghostly.FindStringSubmatch(path); match != nil {
+	if match := ghostly().FindStringSubmatch(path); match != nil {
 		err = errors.Join(err, s.removeGhost(filepath.Join(s.root, filepath.FromSlash(match[1]))))
 	}
-	if match := cutUpload.FindStringSubmatch(path); match != nil {
+	if match := cutUpload().FindStringSubmatch(path); match != nil {
 		s.abandon(match[1])
 	}
 	return diskError(err)

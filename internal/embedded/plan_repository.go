@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // contents is what one repository has, read from its folder.
@@ -136,10 +137,10 @@ func (c *contents) has(manifest string) bool {
 // subjectTag is the tag of a fallback index of referrers, with a suffix that of
 // a cosign signature: OCI distribution specification 1.1, "Referrers Tag
 // Schema", and cosign's SIGNATURE_SPEC.md.
-var subjectTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
+var subjectTag = text.Pattern(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
 
 func subjectOf(tag string) string {
-	if m := subjectTag.FindStringSubmatch(tag); m != nil {
+	if m := subjectTag().FindStringSubmatch(tag); m != nil {
 		return "sha256:" + m[1]
 	}
 	return ""

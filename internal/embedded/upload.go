@@ -6,7 +6,8 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"regexp"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // uploads gives back at once the space of an upload whose bytes did not all
@@ -17,10 +18,10 @@ type uploads struct {
 	store        *store
 }
 
-var uploadPath = regexp.MustCompile(`^/v2/(.+)/blobs/uploads/([0-9a-f-]{36})$`)
+var uploadPath = text.Pattern(`^/v2/(.+)/blobs/uploads/([0-9a-f-]{36})$`)
 
 func (u uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	match := uploadPath.FindStringSubmatch(r.URL.Path)
+	match := uploadPath().FindStringSubmatch(r.URL.Path)
 	if match == nil || r.Method != http.MethodPatch && r.Method != http.MethodPut {
 		u.Handler.ServeHTTP(w, r)
 		return

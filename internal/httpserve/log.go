@@ -6,9 +6,10 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
-	"regexp"
 
 	"github.com/felixge/httpsnoop"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // RequestID is the header that names a request in logs, here and at a proxy. A
@@ -16,8 +17,8 @@ import (
 const RequestID = "X-Request-Id"
 
 var (
-	validID = regexp.MustCompile(`^[!-~]{1,128}$`) // what prints, and no space
-	secret  = regexp.MustCompile(`/(archives|api/v2/uploads|api/v2/logs)/[^/]+`)
+	validID = text.Pattern(`^[!-~]{1,128}$`) // what prints, and no space
+	secret  = text.Pattern(`/(archives|api/v2/uploads|api/v2/logs)/[^/]+`)
 )
 
 // logged gives each request an ID, taken from its header or made, and writes
@@ -25,7 +26,7 @@ var (
 func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(RequestID)
-		if !validID.MatchString(id) {
+		if !validID().MatchString(id) {
 			id = rand.Text()
 			r.Header.Set(RequestID, id)
 		}
@@ -44,4 +45,4 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 
 // SafePath is a path as logs may show it: the token in the address of an archive,
 // an upload or a log is a right in itself.
-func SafePath(p string) string { return secret.ReplaceAllString(p, "/$1/-") }
+func SafePath(p string) string { return secret().ReplaceAllString(p, "/$1/-") }

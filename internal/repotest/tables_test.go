@@ -124,6 +124,7 @@ statebackend/doctor: it examines a repository that it is given; how one is reach
 	statebackend
 	internal/addr
 statebackend/foreign: it reads states that others wrote; where a file or repository is named is the caller's
+	internal/text
 	statebackend/format
 	oci
 	oci/artifact
@@ -168,6 +169,7 @@ internal/signing: names and packages of a release; it reads what it is given
 	internal/addr
 	internal/archive
 	internal/files
+	internal/text
 internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
 	oci
 	oci/artifact
@@ -239,6 +241,7 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/trust
 	internal/text
 internal/downloads: counts under tags; who counts what is the caller's
+	internal/text
 	oci
 	oci/artifact
 internal/trail: what processes changed, under tags; who may see it is the caller's; access says what a status is as an outcome
@@ -314,11 +317,13 @@ internal/bundle: files that carry what depot published; how a registry is reache
 internal/files: leaf: files of the user, and temporary ones
 internal/netaddr: leaf: what an address says
 internal/embedded: leaf: a handler
+	internal/text
 internal/envelope: bytes in, bytes out
 	internal/files
 internal/httpserve: both ends of HTTP
 	internal/netaddr
 	internal/files
+	internal/text
 internal/scan: leaf: runs a program, reads its report
 internal/images: it builds programs and packs them; what they do is their affair
 	oci
@@ -370,6 +375,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 	internal/server
 	internal/service
 	internal/syntax
+	internal/text
 	internal/upstream
 	internal/web
 	instances/internal/ledger

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -58,7 +58,7 @@ func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platfor
 	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, PackageStem(p, v), ErrNoProvider)
 }
 
-var protocolPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
+var protocolPattern = text.Pattern(`^[0-9]+\.[0-9]+$`)
 
 // ParseRegistryManifest returns the protocol versions in a
 // terraform-registry-manifest.json.
@@ -76,7 +76,7 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 		return nil, fmt.Errorf("registry manifest has version %d, want 1", doc.Version)
 	}
 	for _, p := range doc.Metadata.ProtocolVersions {
-		if !protocolPattern.MatchString(p) {
+		if !protocolPattern().MatchString(p) {
 			return nil, fmt.Errorf("registry manifest: protocol version %q, want MAJOR.MINOR", p)
 		}
 	}

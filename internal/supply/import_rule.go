@@ -4,15 +4,16 @@ package supply
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Expressions of a GroupBinding that name groups, any of which will do.
 var (
-	groupTerms = regexp.MustCompile(`^\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*(?:(?:\|\||\bor\b)\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*)*$`)
-	groupName  = regexp.MustCompile(`"[^"\\]*"|'[^'\\]*'`)
+	groupTerms = text.Pattern(`^\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*(?:(?:\|\||\bor\b)\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*)*$`)
+	groupName  = text.Pattern(`"[^"\\]*"|'[^'\\]*'`)
 )
 
 // maxExpression bounds an expression, in bytes.
@@ -21,12 +22,12 @@ const maxExpression = 16 << 10
 // rule returns what a GroupBinding gives; nil if that cannot be said.
 func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 	text := d.Spec.Expression
-	if len(text) > maxExpression || !groupTerms.MatchString(text) {
+	if len(text) > maxExpression || !groupTerms().MatchString(text) {
 		o.note("expression %.200q: only groups joined by || can be said", text)
 		return nil
 	}
 	var spec kubeRule
-	for _, quoted := range groupName.FindAllString(text, -1) {
+	for _, quoted := range groupName().FindAllString(text, -1) {
 		if name := quoted[1 : len(quoted)-1]; !slices.Contains(spec.Groups, name) {
 			spec.Groups = append(spec.Groups, name)
 		}

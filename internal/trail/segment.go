@@ -6,13 +6,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -31,7 +31,7 @@ const (
 	maxAuditParts = 9999
 )
 
-var auditTagRE = regexp.MustCompile(`^audit-([0-9]{8})-([0-9a-f]{16})-([0-9]{4})$`)
+var auditTagRE = text.Pattern(`^audit-([0-9]{8})-([0-9a-f]{16})-([0-9]{4})$`)
 
 // AuditTag names a part: the Part-th, from 1 on, that the process of this ID, 16
 // hexadecimal digits, has for a day (UTC).
@@ -53,7 +53,7 @@ func (t AuditTag) Compare(o AuditTag) int {
 
 // ParseAuditTag is the reverse of [AuditTag.String]. It is false for other tags.
 func ParseAuditTag(tag string) (AuditTag, bool) {
-	m := auditTagRE.FindStringSubmatch(tag)
+	m := auditTagRE().FindStringSubmatch(tag)
 	if m == nil {
 		return AuditTag{}, false
 	}

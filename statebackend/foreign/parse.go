@@ -6,11 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -39,10 +39,10 @@ type State struct {
 	Encoding  string // suffix of the layer's media type: "" or "+gzip", of ours also others
 }
 
-var foreignTag = regexp.MustCompile(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
+var foreignTag = text.Pattern(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
 
 // IsStateTag reports whether a tag may be that of a stored state.
-func IsStateTag(tag string) bool { return foreignTag.MatchString(tag) }
+func IsStateTag(tag string) bool { return foreignTag().MatchString(tag) }
 
 // ParseState reads a state by its tag and manifest. False means that it
 // is something else, or a version that says "no state".

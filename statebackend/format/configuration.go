@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	digest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -39,11 +39,11 @@ func (t ConfigurationTag) String() string {
 	return "cv-" + t.Record + "-" + t.ID + "-" + t.Manifest.Encoded()
 }
 
-var configurationTagRE = regexp.MustCompile(`^cv-([a-z0-9]{1,40})-([0-9a-f]{16})-([0-9a-f]{64})$`)
+var configurationTagRE = text.Pattern(`^cv-([a-z0-9]{1,40})-([0-9a-f]{16})-([0-9a-f]{64})$`)
 
 // parseConfigurationTag is the reverse of String. It is false for other tags.
 func parseConfigurationTag(tag string) (ConfigurationTag, bool) {
-	m := configurationTagRE.FindStringSubmatch(tag)
+	m := configurationTagRE().FindStringSubmatch(tag)
 	if m == nil {
 		return ConfigurationTag{}, false
 	}

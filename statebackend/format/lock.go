@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -122,13 +121,13 @@ func ClaimOf(x, lockID string) bool {
 const maxShownID = 128
 
 // idPattern is what no shell and no terminal takes for anything but text.
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+var idPattern = text.Pattern(`^[A-Za-z0-9._-]*$`)
 
 // ShownID is how the id of somebody else's lock is shown, for people paste it:
 // as it is, or as the hexadecimal digits of its SHA-256 where it has other
 // characters than A-Z a-z 0-9 . _ -.
 func ShownID(lockID string) string {
-	if len(lockID) <= maxShownID && idPattern.MatchString(lockID) {
+	if len(lockID) <= maxShownID && idPattern().MatchString(lockID) {
 		return lockID
 	}
 	return shortHash(lockID, sha256.Size*2)

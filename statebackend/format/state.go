@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -64,17 +63,17 @@ const maxFragment = 80
 // fragmentPattern is the tag grammar of the distribution specification. The
 // first character may be anything a tag allows inside, since a fragment always
 // follows "state-" or "locked-".
-var fragmentPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,80}$`)
+var fragmentPattern = text.Pattern(`^[A-Za-z0-9_.-]{1,80}$`)
 
 // reservedPattern finds names whose tags would read as those of a version, a
 // claim or a tombstone of another workspace.
-var reservedPattern = regexp.MustCompile(`^ws-|-v[0-9]+$|-[0-9]{12}-[0-9a-f]{16}(-f)?$`)
+var reservedPattern = text.Pattern(`^ws-|-v[0-9]+$|-[0-9]{12}-[0-9a-f]{16}(-f)?$`)
 
 // StateFragment returns the tag-safe form of a workspace name: the name itself
 // where that is unambiguous, else "ws-" and 32 hex digits of its SHA-256. The
 // real name is in the annotation of every manifest.
 func StateFragment(workspace string) string {
-	if len(workspace) <= maxFragment && fragmentPattern.MatchString(workspace) && !reservedPattern.MatchString(workspace) {
+	if len(workspace) <= maxFragment && fragmentPattern().MatchString(workspace) && !reservedPattern().MatchString(workspace) {
 		return workspace
 	}
 	return "ws-" + shortHash(workspace, 32)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +74,7 @@ const (
 	workspaceNonceLen  = 16
 )
 
-var workspaceNoncePattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var workspaceNoncePattern = text.Pattern(`^[0-9a-f]{16}$`)
 
 // WorkspaceTag is a parsed tag of a workspace record.
 type WorkspaceTag struct {
@@ -99,7 +98,7 @@ func ParseWorkspaceTag(tag string) (WorkspaceTag, bool) {
 		return WorkspaceTag{}, false
 	}
 	t := WorkspaceTag{Fragment: rest[:seqAt-1], Hex: rest[hexAt:]}
-	if !digits(rest[seqAt:hexAt-1]) || strings.Trim(t.Hex, "0123456789abcdef") != "" || !fragmentPattern.MatchString(t.Fragment) {
+	if !digits(rest[seqAt:hexAt-1]) || strings.Trim(t.Hex, "0123456789abcdef") != "" || !fragmentPattern().MatchString(t.Fragment) {
 		return WorkspaceTag{}, false
 	}
 	t.Seq, _ = strconv.Atoi(rest[seqAt : hexAt-1]) // six digits
@@ -264,7 +263,7 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 		return r, fmt.Errorf("it says that its number is %q", text.Excerpt(ann[annWorkspaceSeq]))
 	case StateFragment(r.Workspace) != t.Fragment:
 		return r, fmt.Errorf("it is of workspace %q", text.Excerpt(r.Workspace))
-	case !workspaceNoncePattern.MatchString(r.Nonce):
+	case !workspaceNoncePattern().MatchString(r.Nonce):
 		return r, errors.New("bad nonce")
 	case deleted != "" && deleted != "true":
 		return r, fmt.Errorf("deleted is %q", text.Excerpt(deleted))

@@ -6,11 +6,11 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -288,10 +288,10 @@ func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
 }
 
 // newName is the names that can be given here. A store may have others.
-var newName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
+var newName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
 func newWorkspaceName(name string) bool {
-	return newName.MatchString(name) && name != "." && name != ".."
+	return newName().MatchString(name) && name != "." && name != ".."
 }
 
 // repeated is how long a POST that comes twice is taken for one whose answer was

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -296,7 +295,7 @@ func (c *child) failed(err error) {
 }
 
 // existsRE is how providers say that what they are to make is there.
-var existsRE = regexp.MustCompile(`(?i)already[ _-]?exist`)
+var existsRE = text.Pattern(`(?i)already[ _-]?exist`)
 
 // finish fills the report.
 func (c *child) finish(ctx context.Context, err error) {
@@ -317,7 +316,7 @@ func (c *child) finish(ctx context.Context, err error) {
 				texts = append(texts, states.Remedy(f))
 			}
 		}
-		if !c.lost.IsZero() && existsRE.MatchString(texts[0]) {
+		if !c.lost.IsZero() && existsRE().MatchString(texts[0]) {
 			texts[0] = text.Clip(texts[0], maxError/2)
 			texts = append(texts, fmt.Sprintf("an earlier attempt, begun at %s, was killed before it stored what it had just made\nhint: import what exists into the state, or remove it; then okara instance retry %s",
 				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // remote reports whether the run is one of a workspace.
@@ -257,7 +257,7 @@ func (o *Order) remoteEnvironment() map[string]string {
 }
 
 // summaryRE is the line in which both tools sum a plan up.
-var summaryRE = regexp.MustCompile(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
+var summaryRE = text.Pattern(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
 
 // summary finds the sum of a plan in what the tool says.
 type summary struct {
@@ -275,7 +275,7 @@ func (s *summary) Write(p []byte) (int, error) {
 		if part[len(part)-1] != '\n' {
 			continue
 		}
-		if m := summaryRE.FindSubmatch(s.line); m != nil {
+		if m := summaryRE().FindSubmatch(s.line); m != nil {
 			s.counts = &lifecycle.Counts{}
 			for i, n := range []*int{&s.counts.Add, &s.counts.Change, &s.counts.Remove} {
 				*n, _ = strconv.Atoi(string(m[i+1])) // the expression has digits only

@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Credential is what the runs of templates that name it get in their
@@ -45,12 +45,12 @@ const (
 // filesVariable stands for the folder of the files of credentials.
 const filesVariable = "${files}/"
 
-var variableRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var variableRE = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 // checkVariable refuses names that mean something to the run itself, to the
 // loader of programs, or to the way in which the tool reaches its state.
 func checkVariable(name string) error {
-	if !variableRE.MatchString(name) {
+	if !variableRE().MatchString(name) {
 		return fmt.Errorf("%q is not the name of a variable", name)
 	}
 	own := []string{"PATH", "HOME", "TMPDIR", "LANG", "PWD", "CHECKPOINT_DISABLE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_S3_ENDPOINT"}
@@ -162,7 +162,7 @@ func readVariables(b []byte, set func(name, value string) error) error {
 			continue
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
-		if !ok || !variableRE.MatchString(name) || strings.ContainsRune(value, 0) {
+		if !ok || !variableRE().MatchString(name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("line %d of what the command prints is not NAME=VALUE", n)
 		}
 		if err := set(name, value); err != nil {

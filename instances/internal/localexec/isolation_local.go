@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 
 // toolVersion is the first line of what `tofu version` and `terraform version`
 // print.
-var toolVersion = regexp.MustCompile(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
+var toolVersion = text.Pattern(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
 
 // oldestTool is the first release of both whose s3 backend has use_lockfile.
 // Its prereleases count.
@@ -118,7 +117,7 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	if err != nil {
 		return l.explain(err, said)
 	}
-	m := toolVersion.FindStringSubmatch(said)
+	m := toolVersion().FindStringSubmatch(said)
 	if m == nil {
 		return fmt.Errorf("%s does not say that it is OpenTofu or Terraform", l.o.Program)
 	}

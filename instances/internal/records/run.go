@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -75,14 +74,14 @@ func (t InstanceTag) String() string {
 	return t.Kind + "-" + t.ID + "-" + strconv.Itoa(t.N) + "-" + strconv.Itoa(t.Attempt)
 }
 
-var instanceTagRE = regexp.MustCompile(`^(source|run|log|record)-([a-z0-9]{1,40})(?:-([1-9][0-9]{0,8}))?(?:-([1-9][0-9]{0,8}))?$`)
+var instanceTagRE = text.Pattern(`^(source|run|log|record)-([a-z0-9]{1,40})(?:-([1-9][0-9]{0,8}))?(?:-([1-9][0-9]{0,8}))?$`)
 
 // ParseInstanceTag is the reverse of String. It is false for other tags.
 func ParseInstanceTag(tag string) (InstanceTag, bool) {
-	if m := inputTagRE.FindStringSubmatch(tag); m != nil {
+	if m := inputTagRE().FindStringSubmatch(tag); m != nil {
 		return InstanceTag{Kind: TagInput, ID: m[1], Hex: m[2]}, true
 	}
-	m := instanceTagRE.FindStringSubmatch(tag)
+	m := instanceTagRE().FindStringSubmatch(tag)
 	if m == nil {
 		return InstanceTag{}, false
 	}

@@ -6,10 +6,10 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
-	"regexp"
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -25,7 +25,7 @@ const (
 	inputDigits = 16
 )
 
-var inputTagRE = regexp.MustCompile(`^input-([a-z0-9]{1,40})-([0-9a-f]{16})$`)
+var inputTagRE = text.Pattern(`^input-([a-z0-9]{1,40})-([0-9a-f]{16})$`)
 
 // inputTag is the tag of an input by its digest.
 func inputTag(id string, d digest.Digest) (InstanceTag, error) {

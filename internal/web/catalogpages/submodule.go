@@ -7,11 +7,11 @@ import (
 	"context"
 	"html/template"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -117,16 +117,16 @@ func order(name string) int {
 type callable struct{ source, version string }
 
 var (
-	shortBlock     = regexp.MustCompile(`\{[ \t]*(source[ \t]*=[ \t]*"\.\.?(?:/[^"$%]*)?")[ \t]*\}`)
-	relativeSource = regexp.MustCompile(`(?m)^([ \t]*)source[ \t]*=[ \t]*"(\.\.?(?:/[^"$%]*)?)"`)
+	shortBlock     = text.Pattern(`\{[ \t]*(source[ \t]*=[ \t]*"\.\.?(?:/[^"$%]*)?")[ \t]*\}`)
+	relativeSource = text.Pattern(`(?m)^([ \t]*)source[ \t]*=[ \t]*"(\.\.?(?:/[^"$%]*)?)"`)
 )
 
 // called is the code of a directory with the addresses that somebody writes who calls
 // the module from elsewhere, in place of paths within it.
 func (c callable) called(code, dir string) string {
-	code = shortBlock.ReplaceAllString(code, "{\n  $1\n}")
-	return relativeSource.ReplaceAllStringFunc(code, func(found string) string {
-		m := relativeSource.FindStringSubmatch(found)
+	code = shortBlock().ReplaceAllString(code, "{\n  $1\n}")
+	return relativeSource().ReplaceAllStringFunc(code, func(found string) string {
+		m := relativeSource().FindStringSubmatch(found)
 		at := path.Join(dir, m[2])
 		if at == ".." || strings.HasPrefix(at, "../") {
 			return found

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // maxImageHosts bounds the policy of a page, which goes with each of them.
@@ -15,7 +17,7 @@ const maxImageHosts = 32
 // hostPattern is a name of a host (RFC 1123, section 2.1), for all below it with "*."
 // before, and maybe a port: what a source of a Content-Security-Policy may be, without
 // addresses, which browsers do not take there.
-var hostPattern = regexp.MustCompile(`^(\*\.)?((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)(:[1-9][0-9]{0,4})?$`)
+var hostPattern = text.Pattern(`^(\*\.)?((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)(:[1-9][0-9]{0,4})?$`)
 
 // ImageHosts are other hosts whose images pages show, as policies of content name them.
 type ImageHosts []string
@@ -26,7 +28,7 @@ func CheckImageHosts(patterns []string) error {
 		return fmt.Errorf("%d hosts of images; at most %d", len(patterns), maxImageHosts)
 	}
 	for _, p := range patterns {
-		found := hostPattern.FindStringSubmatch(strings.ToLower(p))
+		found := hostPattern().FindStringSubmatch(strings.ToLower(p))
 		if len(p) > 253 || found == nil {
 			return fmt.Errorf("%q is not a host of images: HOST, *.DOMAIN or HOST:PORT, without a scheme or a path", p)
 		}
