@@ -10,9 +10,8 @@ import (
 	"syscall"
 	_ "time/tzdata" // where the system has no time zones
 
-	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
-
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -20,6 +19,7 @@ func main() {
 	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
 		os.Exit(code)
 	}
+	httpserve.FallbackRoots(os.Getenv)
 	os.Exit(mainCode())
 }
 

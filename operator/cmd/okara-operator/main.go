@@ -14,9 +14,9 @@ import (
 	_ "time/tzdata" // where the system has no time zones
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -31,6 +31,7 @@ func main() {
 	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
 		os.Exit(code)
 	}
+	httpserve.FallbackRoots(os.Getenv)
 	os.Exit(mainCode())
 }
 

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"crypto/x509"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// FallbackRoots has the process trust the certificates that came with it where the
+// system has none, as in an image of nothing but the program. It is for main, before
+// anything is verified. Reading them takes longer than most commands start, so that a
+// system with certificates is found first; to be wrong there costs only time, since Go
+// itself asks for these only if it finds no others.
+func FallbackRoots(getenv func(string) string) {
+	if systemRoots(getenv) {
+		return
+	}
+	if pool, err := bundled(); err == nil { // a test reads it
+		x509.SetFallbackRoots(pool)
+	}
+}
+
+// systemRoots reports whether Go will find certificates: a file that is not empty, at
+// one of the places where crypto/x509 looks.
+func systemRoots(getenv func(string) string) bool {
+	if strings.Contains(getenv("GODEBUG"), "x509usefallbackroots=1") {
+		return false
+	}
+	places := []string{
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
+	}
+	if file := getenv("SSL_CERT_FILE"); file != "" {
+		places = []string{file}
+	}
+	for _, place := range places {
+		if info, err := os.Stat(place); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func bundled() (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	for root := range bundle.Roots() {
+		cert, err := x509.ParseCertificate(root.Certificate)
+		if err != nil {
+			return nil, err
+		}
+		if root.Constraint == nil {
+			pool.AddCert(cert)
+		} else {
+			pool.AddCertWithConstraint(cert, root.Constraint)
+		}
+	}
+	return pool, nil
+}

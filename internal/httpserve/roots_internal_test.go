@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestSystemRoots(t *testing.T) {
+	dir := t.TempDir()
+	full, empty := filepath.Join(dir, "full.pem"), filepath.Join(dir, "empty.pem")
+	for name, content := range map[string]string{full: "a certificate", empty: ""} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want bool
+	}{
+		"a file":   {map[string]string{"SSL_CERT_FILE": full}, true},
+		"empty":    {map[string]string{"SSL_CERT_FILE": empty}, false},
+		"missing":  {map[string]string{"SSL_CERT_FILE": filepath.Join(dir, "none.pem")}, false},
+		"a folder": {map[string]string{"SSL_CERT_FILE": dir}, false},
+		"ours":     {map[string]string{"SSL_CERT_FILE": full, "GODEBUG": "x509usefallbackroots=1"}, false},
+	} {
+		if got := systemRoots(func(key string) string { return c.env[key] }); got != c.want {
+			t.Errorf("%s: found %t", name, got)
+		}
+	}
+}
+
+func TestBundled(t *testing.T) {
+	if pool, err := bundled(); err != nil || pool.Equal(x509.NewCertPool()) {
+		t.Errorf("no certificates came with the program: %v", err)
+	}
+}
