@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
 const (
@@ -30,7 +30,7 @@ type Module struct {
 // module. It never changes.
 type Schema struct {
 	document   json.RawMessage
-	check      *jsonschema.Schema
+	check      *schema.Schema
 	defaults   map[string]json.RawMessage // by parameter
 	parameters map[string]Parameter
 	sensitive  map[string]bool // parameters
@@ -93,8 +93,8 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	if len(problems) > 0 {
 		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
 	}
-	if err := s.check.Validate(decoded); err != nil {
-		return nil, fieldErrors(err)
+	if problems := s.check.Validate(decoded); len(problems) > 0 {
+		return nil, fieldErrors(problems)
 	}
 	return out, nil
 }

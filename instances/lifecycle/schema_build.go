@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
 // schemaBuilder makes a Schema.
@@ -19,16 +19,10 @@ type schemaBuilder struct {
 	module   Module
 	s        *Schema
 
-	compiler   *jsonschema.Compiler
 	properties map[string]map[string]any // of the module
 	required   []string                  // by the module
 	inputs     map[string]any            // of the template
 }
-
-const (
-	moduleURL   = "okara:module"
-	templateURL = "okara:template"
-)
 
 func (b *schemaBuilder) build() error {
 	if err := b.readModule(); err != nil {
@@ -60,7 +54,7 @@ func (b *schemaBuilder) build() error {
 	if b.s.document, err = encode(document); err != nil {
 		return err
 	}
-	b.s.check, err = b.compile(templateURL, document, "")
+	b.s.check, err = compile(document)
 	return err
 }
 
@@ -88,51 +82,11 @@ func (b *schemaBuilder) readModule() error {
 		return err
 	}
 	b.properties, b.required = whole.Properties, whole.Required
-	properties := map[string]any{}
-	for name, p := range whole.Properties {
-		if err := checkKeywords(p); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		properties[name] = p
-	}
-	b.compiler = jsonschema.NewCompiler()
-	b.compiler.UseLoader(nil) // nothing is read from anywhere
-	return b.compiler.AddResource(moduleURL, map[string]any{"properties": properties})
-}
-
-// checkKeywords refuses a schema that refers to another: a module's says all
-// itself.
-func checkKeywords(v any) error {
-	switch v := v.(type) {
-	case []any:
-		for _, element := range v {
-			if err := checkKeywords(element); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for key, element := range v {
-			if strings.HasPrefix(key, "$") {
-				return fmt.Errorf("the keyword %q is not allowed", key)
-			}
-			if slices.Contains([]string{"default", "enum", "const", "examples"}, key) {
-				continue // data
-			}
-			if err := checkKeywords(element); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 
-func (b *schemaBuilder) compile(url string, document any, fragment string) (*jsonschema.Schema, error) {
-	if document != nil {
-		if err := b.compiler.AddResource(url, document); err != nil {
-			return nil, err
-		}
-	}
-	s, err := b.compiler.Compile(url + fragment)
+func compile(document any) (*schema.Schema, error) {
+	s, err := schema.Compile(document)
 	if err != nil {
 		return nil, fmt.Errorf("its JSON Schema cannot be used: %w", err)
 	}
@@ -141,7 +95,7 @@ func (b *schemaBuilder) compile(url string, document any, fragment string) (*jso
 
 // allows reports what is wrong with a value of an input of the module.
 func (b *schemaBuilder) allows(input string, value json.RawMessage) error {
-	s, err := b.compile(moduleURL, nil, "#"+pointer("properties", input))
+	s, err := compile(b.properties[input])
 	if err != nil {
 		return err
 	}
@@ -149,13 +103,13 @@ func (b *schemaBuilder) allows(input string, value json.RawMessage) error {
 }
 
 // fits reports in one line what is wrong with a value.
-func fits(s *jsonschema.Schema, value json.RawMessage) error {
+func fits(s *schema.Schema, value json.RawMessage) error {
 	var v any
 	if err := decodeData(value, maxDepth, &v); err != nil {
 		return err
 	}
-	if err := s.Validate(v); err != nil {
-		return errors.New(strings.ReplaceAll(strings.TrimPrefix(fieldErrors(err).Error(), ": "), "\n", "; "))
+	if problems := s.Validate(v); len(problems) > 0 {
+		return errors.New(strings.ReplaceAll(strings.TrimPrefix(fieldErrors(problems).Error(), ": "), "\n", "; "))
 	}
 	return nil
 }

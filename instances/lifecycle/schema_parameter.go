@@ -126,7 +126,7 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 	}
 	property = maps.Clone(property)
 	delete(property, "default")
-	s, err := b.compile("okara:parameter:"+p.Name, property, "")
+	s, err := compile(property)
 	if err != nil {
 		return err
 	}

@@ -70,8 +70,7 @@ github.com/opencontainers: the words of the specifications
 github.com/prometheus/client_golang: counters
 	*
 github.com/rogpeppe/go-internal: scripts
-github.com/santhosh-tekuri/jsonschema: values of parameters
-	instances/lifecycle
+github.com/santhosh-tekuri/jsonschema: what instances/internal/schema is held against
 github.com/sirupsen/logrus: the log of the embedded registry
 	internal/embedded
 github.com/spf13: flags stay at the edge

@@ -36,6 +36,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/internal/localexec
 	!instances/run
 	!instances/internal/sandbox
+	!instances/internal/schema
 	!internal/cache
 	!statebackend/s3facade
 	!statebackend/httpbackend
@@ -333,9 +334,11 @@ internal/images: it builds programs and packs them; what they do is their affair
 	internal/embedded
 	internal/files
 instances/lifecycle: the life of instances is a pure machine, without input or output
+	instances/internal/schema
 	internal/addr
 	internal/syntax
 	internal/text
+instances/internal/schema: leaf: values and what they may be
 instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 instances/internal/localexec: one run of the tool on this machine; whether its attempt is still named comes in as a func
 	instances/internal/records
