@@ -55,11 +55,11 @@ func TestProblems(t *testing.T) {
 		}
 		var got []string
 		for _, p := range s.Validate(decode(t, tt.value)) {
-			at := ""
+			var at strings.Builder
 			for _, name := range p.Path {
-				at += "/" + name
+				at.WriteString("/" + name)
 			}
-			got = append(got, at+": "+p.Text)
+			got = append(got, at.String()+": "+p.Text)
 		}
 		if text := strings.Join(got, "; "); text != tt.want {
 			t.Errorf("%s of %s: %q, want %q", tt.schema, tt.value, text, tt.want)
