@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 )
@@ -24,9 +23,7 @@ okara-publish-module.1 and so on. The folder is made if it is missing.`,
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return cli.UsageError("%w", err)
 			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true // the heading has the date
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "OKARA", Section: "1", Source: "okara " + a.Version, Manual: "okara"}, args[0])
+			return cli.WriteManual(cmd.Root(), args[0], "okara "+a.Version, cli.BuildTime(a.Getenv))
 		},
 	}
 }
