@@ -141,10 +141,16 @@ func shape(t *testing.T, text string) []string {
 // OKARA_UPDATE=1. What is hostile makes no other elements than what is not. Names are those
 // of templates, with the form of a page type after a dash. The files below templates have
 // nothing in them that the policy of content forbids.
-func Golden(t *testing.T, files map[string]*template.Template, all map[string]Sheet, page Shown) {
+func Golden(t *testing.T, files map[string]func() (*template.Template, error), all map[string]Sheet, page Shown) {
 	t.Helper()
 	checkFiles(t)
-	for file, one := range files {
+	read := map[string]*template.Template{}
+	for file, page := range files {
+		one, err := page()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read[file] = one
 		name := strings.TrimSuffix(file, ".html")
 		has := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { base, _, _ := strings.Cut(key, "-"); return base == name })
 		if one.Lookup("content") != nil && name != "layout" && name != "error" && !has { // those are the frame's
@@ -155,7 +161,7 @@ func Golden(t *testing.T, files map[string]*template.Template, all map[string]Sh
 	for name, s := range all {
 		t.Run(name, func(t *testing.T) {
 			base, _, _ := strings.Cut(name, "-")
-			file := files[base+".html"]
+			file := read[base+".html"]
 			full := s.render(t, file, page, func(field string) string { return "a " + field }, 2)
 			evil := s.render(t, file, page, func(string) string { return evilText }, 1)
 			plain := s.render(t, file, page, func(string) string { return plainText }, 1)

@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -64,54 +65,78 @@ type Under struct {
 //go:embed templates/*.html
 var frameFiles embed.FS
 
-// ReadTemplates returns the pages of the sets by file, each with the layout around it.
-// A set has its files below templates; its parts*.html are for all of its pages.
-func ReadTemplates(sets []Set) (map[string]*template.Template, error) {
-	frame, err := template.New("").Funcs(functions()).ParseFS(frameFiles, "templates/layout.html", "templates/parts.html")
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*template.Template{}
+// Templates are the pages by file, each read when it is first asked for: most servers
+// show few of them, and each has the layout around it.
+type Templates map[string]func() (*template.Template, error)
+
+// ReadTemplates finds the pages of the sets, and those that every site has. A set has
+// its files below templates; its parts*.html are for all of its pages.
+func ReadTemplates(sets []Set) (Templates, error) {
+	frame := sync.OnceValues(func() (*template.Template, error) {
+		return template.New("").Funcs(functions()).ParseFS(frameFiles, "templates/layout.html", "templates/parts.html")
+	})
+	all := Templates{}
 	for _, set := range append([]Set{{Templates: frameFiles}}, sets...) {
 		if set.Templates == nil {
 			continue
 		}
-		if err := readSet(all, frame, set.Templates); err != nil {
+		if err := all.find(frame, set.Templates); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// readSet adds the pages of a set.
-func readSet(all map[string]*template.Template, frame *template.Template, files fs.FS) error {
-	base, err := frame.Clone()
-	if err != nil {
-		return err
-	}
+// find adds the pages of a set.
+func (all Templates) find(frame func() (*template.Template, error), files fs.FS) error {
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		return err
 	}
-	part := func(name string) bool { return strings.HasPrefix(name, "templates/parts") }
-	if parts := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !part(name) }); len(parts) > 0 {
-		if base, err = base.ParseFS(files, parts...); err != nil {
-			return err
+	var parts, pages []string
+	for _, name := range names {
+		if strings.HasPrefix(name, "templates/parts") {
+			parts = append(parts, name)
+		} else {
+			pages = append(pages, name)
 		}
 	}
-	for _, name := range names {
-		if part(name) {
-			continue
-		}
-		own, err := base.Clone()
-		if err != nil {
-			return err
-		}
-		if all[path.Base(name)], err = own.ParseFS(files, name); err != nil {
-			return err
-		}
+	base := frame
+	if len(parts) > 0 {
+		base = within(frame, files, parts)
+	}
+	for _, name := range pages {
+		all[path.Base(name)] = within(base, files, []string{name})
 	}
 	return nil
+}
+
+// within reads files into a copy of what is around them, once.
+func within(around func() (*template.Template, error), files fs.FS, names []string) func() (*template.Template, error) {
+	return sync.OnceValues(func() (*template.Template, error) {
+		outer, err := around()
+		if err != nil {
+			return nil, err
+		}
+		own, err := outer.Clone()
+		if err != nil {
+			return nil, err
+		}
+		return own.ParseFS(files, names...)
+	})
+}
+
+// write executes a template of the file of a page.
+func (all Templates) write(w io.Writer, file, name string, of any) error {
+	read, ok := all[file]
+	if !ok {
+		return errors.New("there is no such file")
+	}
+	t, err := read()
+	if err != nil {
+		return err
+	}
+	return t.ExecuteTemplate(w, name, of)
 }
 
 // functions are what templates may call: none reads or asks anything.
@@ -173,7 +198,7 @@ func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
 	s.know(r, p)
 	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), r.Menu(), r.AsOf, s.o.Search
 	var b bytes.Buffer
-	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
+	if err := s.templates.write(&b, p.Template, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)
 	}
 	Secure(w.Header())

@@ -45,7 +45,7 @@ type Set struct {
 // site answers the pages. It keeps nothing but templates and assets.
 type site struct {
 	o         Options
-	templates map[string]*template.Template
+	templates Templates
 	assets    assetSet
 	cross     *http.CrossOriginProtection
 	policy    string // of content, of all pages
@@ -173,7 +173,7 @@ func (r *Request) Answer(w http.ResponseWriter, p *Page) error { return r.site.w
 // Part is a part of a page, out of the file of one.
 func (r *Request) Part(file, name string, of any) (template.HTML, error) {
 	var b strings.Builder
-	if err := r.site.templates[file].ExecuteTemplate(&b, name, of); err != nil {
+	if err := r.site.templates.write(&b, file, name, of); err != nil {
 		return "", fmt.Errorf("part %s of page %s: %w", name, file, err)
 	}
 	return template.HTML(b.String()), nil // escaped
