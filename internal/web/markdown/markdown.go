@@ -8,6 +8,7 @@ import (
 	"html"
 	"html/template"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/yuin/goldmark"
@@ -39,7 +40,7 @@ const (
 type Renderer struct {
 	md       goldmark.Markdown
 	inline   goldmark.Markdown // of descriptions
-	policy   policy
+	policy   func() policy
 	places   chan struct{}
 	images   ImageHosts
 	rendered *cache.Cache[Rendered]
@@ -69,7 +70,7 @@ func New(now func() time.Time, images ImageHosts) *Renderer {
 		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // the policy is behind it
 	)
 	return &Renderer{
-		md: md, inline: newInline(), policy: newPolicy(images), images: images, places: make(chan struct{}, rendering), now: now,
+		md: md, inline: newInline(), policy: sync.OnceValue(func() policy { return newPolicy(images) }), images: images, places: make(chan struct{}, rendering), now: now,
 		rendered: cache.New("page", keptBytes, Rendered.size, now, func(string, string) {}),
 	}
 }
@@ -156,7 +157,7 @@ func (m *Renderer) make(source string, at Place) Rendered {
 	if m.md.Renderer().Render(&b, src, doc) != nil {
 		return asWritten(source)
 	}
-	safe := m.policy.sanitize(relink(b.Bytes(), at, anchors, m.images))
+	safe := m.policy().sanitize(relink(b.Bytes(), at, anchors, m.images))
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 

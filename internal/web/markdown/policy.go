@@ -29,7 +29,7 @@ func newPolicy(images ImageHosts) policy {
 	} {
 		p[name] = nil
 	}
-	id := allowed{"id": regexp.MustCompile(`^md-[\p{L}\p{N}_-]{1,100}$`)}
+	id := allowed{"id": regexp.MustCompile(`^md-[\p{L}\p{N}_-]+$`)}
 	align := allowed{"align": regexp.MustCompile(`^(left|right|center)$`)}
 	class := allowed{"class": regexp.MustCompile(`^(language-[\w-]{1,30}|chroma|[a-z]{1,3}[0-9]?)$`)}
 	p["h2"], p["h3"], p["h4"], p["h5"], p["h6"] = id, id, id, id, id
