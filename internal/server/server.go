@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -154,7 +155,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if w := front.mounted.Work; w != nil {
 		work = append(work, func(ctx context.Context) { w(afterwards(ctx, s.grace())) })
 	}
-	env.Log.Info("started", "version", env.Version, "url", srv.URL(), "storage", back.where)
+	env.Log.LogAttrs(ctx, slog.LevelInfo, "started", append([]slog.Attr{
+		slog.String("version", env.Version), slog.String("url", srv.URL()), slog.String("storage", back.where),
+	}, service.TuneMemory(ctx, env.Getenv)...)...)
 	err = serve(ctx, srv, front, work)
 	env.Log.Info("ended", "reason", cmp.Or(err, context.Cause(ctx)))
 	return errors.Join(err, stopMetrics())
