@@ -12,17 +12,17 @@ import (
 
 // sender is a paced response that counts what was sent.
 type sender struct {
-	*service.Paced
+	*service.Response
 	kernel bool // a file can go to the connection without passing through here
 	sent   int64
 }
 
 func newSender(w http.ResponseWriter, r *http.Request, stall time.Duration) *sender {
-	return &sender{Paced: service.NewPaced(w, stall), kernel: r.TLS == nil && r.ProtoMajor == 1}
+	return &sender{Response: service.NewPaced(w, stall), kernel: r.TLS == nil && r.ProtoMajor == 1}
 }
 
 func (s *sender) Write(p []byte) (int, error) {
-	n, err := s.Paced.Write(p)
+	n, err := s.Response.Write(p)
 	s.sent += int64(n)
 	return n, err
 }
@@ -42,8 +42,7 @@ func (s *sender) ReadFrom(r io.Reader) (total int64, err error) {
 
 // sendFile sends what a [source] has in a file.
 func (s *sender) sendFile(limited *io.LimitedReader) (total int64, err error) {
-	to, ok := s.ResponseWriter.(io.ReaderFrom)
-	if !ok {
+	if _, ok := s.ResponseWriter.(io.ReaderFrom); !ok {
 		return 0, nil
 	}
 	src, ok := limited.R.(*source)
@@ -52,8 +51,7 @@ func (s *sender) sendFile(limited *io.LimitedReader) (total int64, err error) {
 		if f == nil {
 			break
 		}
-		s.Piece()
-		n, err = to.ReadFrom(io.LimitReader(f, min(n, limited.N, service.PieceSize)))
+		n, err = s.Response.ReadFrom(io.LimitReader(f, min(n, limited.N, service.PieceSize)))
 		src.at += n
 		limited.N -= n
 		s.sent += n

@@ -3,7 +3,7 @@
 package addr
 
 import (
-	"slices"
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -211,9 +211,7 @@ func (l Layout) Below(repository string) string { return strings.TrimPrefix(repo
 // has for states, at any depth. A layout whose states have no path of their own
 // has nothing below it.
 func (l Layout) BelowState(repository string) bool {
-	kinds := l.kinds()
-	i := slices.IndexFunc(kinds, func(k layoutKind) bool { return k.kind == KindState })
-	fixed, _, _ := strings.Cut(kinds[i].template, "{name}")
+	fixed, _, _ := strings.Cut(l.template(KindState), "{name}")
 	fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
 	return fixed != "" && fixed != prefixSlash && strings.HasPrefix(repository, withPrefix(fixed, l.Prefix))
 }
@@ -271,31 +269,61 @@ type layoutKind struct {
 }
 
 func (l Layout) kinds() []layoutKind {
-	or := func(template, def string) string {
-		if template == "" {
-			return def
-		}
-		return template
+	kind := func(name string, placeholders ...[]string) layoutKind {
+		return layoutKind{name, l.template(name), placeholders}
 	}
 	return []layoutKind{
-		{KindModule, or(l.Modules, "{prefix}/modules/{namespace}/{name}/{system}"), [][]string{{"namespace", "name", "system"}}},
-		{KindProvider, or(l.Providers, "{prefix}/providers/{namespace}/{type}"), [][]string{{"namespace", "type"}}},
-		{KindMirror, or(l.Mirror, "{prefix}/mirror/{hostname}/{namespace}/{type}"), [][]string{{"hostname", "namespace", "type"}}},
-		{KindState, or(l.State, "{prefix}/state/{name}"), [][]string{{"name"}}},
-		{KindCatalog, or(l.Catalog, "{prefix}/catalog"), [][]string{nil}},
-		{KindQueue, or(l.Queue, "{prefix}/queue"), [][]string{nil}},
-		{KindTemplate, or(l.Templates, "{prefix}/templates/{namespace}/{name}"), [][]string{{"namespace", "name"}}},
-		{KindInstance, or(l.Instances, "{prefix}/instances/{namespace}/{name}/{id}"), [][]string{{"namespace", "name", "id"}, {"namespace", "name"}, nil}},
-		{KindLedger, or(l.Ledgers, "{prefix}/ledger"), [][]string{nil}},
+		kind(KindModule, []string{"namespace", "name", "system"}),
+		kind(KindProvider, []string{"namespace", "type"}),
+		kind(KindMirror, []string{"hostname", "namespace", "type"}),
+		kind(KindState, []string{"name"}),
+		kind(KindCatalog, nil),
+		kind(KindQueue, nil),
+		kind(KindTemplate, []string{"namespace", "name"}),
+		kind(KindInstance, []string{"namespace", "name", "id"}, []string{"namespace", "name"}, nil),
+		kind(KindLedger, nil),
 	}
 }
 
-func (l Layout) render(kind string, values map[string]string) string {
-	kinds := l.kinds()
-	i := slices.IndexFunc(kinds, func(k layoutKind) bool { return k.kind == kind })
-	s := withPrefix(kinds[i].template, l.Prefix)
-	for key, value := range values {
-		s = strings.Replace(s, "{"+key+"}", value, 1)
+// template is what the repositories of a kind are made by.
+func (l Layout) template(kind string) string {
+	switch kind {
+	case KindModule:
+		return cmp.Or(l.Modules, "{prefix}/modules/{namespace}/{name}/{system}")
+	case KindProvider:
+		return cmp.Or(l.Providers, "{prefix}/providers/{namespace}/{type}")
+	case KindMirror:
+		return cmp.Or(l.Mirror, "{prefix}/mirror/{hostname}/{namespace}/{type}")
+	case KindState:
+		return cmp.Or(l.State, "{prefix}/state/{name}")
+	case KindCatalog:
+		return cmp.Or(l.Catalog, "{prefix}/catalog")
+	case KindQueue:
+		return cmp.Or(l.Queue, "{prefix}/queue")
+	case KindTemplate:
+		return cmp.Or(l.Templates, "{prefix}/templates/{namespace}/{name}")
+	case KindInstance:
+		return cmp.Or(l.Instances, "{prefix}/instances/{namespace}/{name}/{id}")
 	}
-	return s
+	return cmp.Or(l.Ledgers, "{prefix}/ledger")
+}
+
+// render is asked with each request, so that it makes no more than the name.
+func (l Layout) render(kind string, values map[string]string) string {
+	template, rooted := strings.CutPrefix(l.template(kind), prefixSlash)
+	var b strings.Builder
+	b.Grow(64)
+	if rooted && l.Prefix != "" {
+		b.WriteString(l.Prefix + "/")
+	}
+	for {
+		before, after, found := strings.Cut(template, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		key, rest, _ := strings.Cut(after, "}") // it was validated
+		b.WriteString(values[key])
+		template = rest
+	}
 }

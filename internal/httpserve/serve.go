@@ -100,7 +100,7 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 	f := new(fresh)
 	return &Server{listener: l, o: o, secure: config != nil, fresh: f, server: &http.Server{
 		ConnState:         f.note,
-		Handler:           logged(taken(patient(o.Handler)), o.Logger, newTracer(o.Tracer)),
+		Handler:           logged(patient(o.Handler), o.Logger, newTracer(o.Tracer)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,

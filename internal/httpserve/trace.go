@@ -3,11 +3,11 @@
 package httpserve
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"strings"
 
-	"github.com/felixge/httpsnoop"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -27,11 +27,17 @@ func newTracer(p trace.TracerProvider) tracer {
 	return tracer{p.Tracer("github.com/seed-141914ff/okara/internal/httpserve")}
 }
 
+// on reports whether anybody wants the spans.
+func (t tracer) on() bool {
+	_, off := t.Tracer.(noop.Tracer)
+	return !off
+}
+
 // start begins a span below the one that the request names in its W3C trace
 // context, and returns the request with it. The names are those of the semantic
 // conventions of OpenTelemetry for HTTP.
 func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Span) {
-	if _, off := t.Tracer.(noop.Tracer); off {
+	if !t.on() {
 		return r, noop.Span{}
 	}
 	scheme := "http"
@@ -49,7 +55,7 @@ func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Sp
 
 // answered completes a span with what is known by now: the route, which is the
 // pattern that a multiplexer found, and the answer.
-func answered(span trace.Span, r *http.Request, m httpsnoop.Metrics) {
+func answered(span trace.Span, r *http.Request, w *Response) {
 	if !span.IsRecording() {
 		return
 	}
@@ -57,8 +63,9 @@ func answered(span trace.Span, r *http.Request, m httpsnoop.Metrics) {
 		span.SetName(r.Method + " " + r.Pattern[i:])
 		span.SetAttributes(attribute.String("http.route", r.Pattern[i:]))
 	}
-	span.SetAttributes(attribute.Int("http.response.status_code", m.Code), attribute.Int64("http.response.body.size", m.Written))
-	if m.Code >= http.StatusInternalServerError {
+	status := cmp.Or(w.status, http.StatusOK)
+	span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.Int64("http.response.body.size", w.written))
+	if status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, "")
 	}
 }

@@ -20,8 +20,6 @@ github.com/distribution/distribution: the embedded registry
 	internal/embedded
 github.com/docker/cli: the format of docker's configuration
 	credentials
-github.com/felixge/httpsnoop: what a handler answered
-	internal/httpserve
 github.com/go-git/go-git: git sources
 	internal/upstream
 github.com/go-jose/go-jose: tokens of an issuer, which the operator is too; a GitHub app's token

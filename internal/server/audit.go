@@ -121,7 +121,7 @@ func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q trail.Quer
 	h.Set("Content-Type", mediaType)
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Cache-Control", "private, no-store")
-	begun := &service.Recorder{ResponseWriter: service.NewPaced(w, stallExport)}
+	begun := service.NewPaced(w, stallExport)
 	out := bufio.NewWriterSize(begun, service.PieceSize)
 	err := write(out, func(do func(*trail.Entry) error) error { return f.o.trail.Each(r.Context(), q, do) })
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -51,7 +52,7 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
-	rec := &service.Recorder{ResponseWriter: w}
+	rec := httpserve.NewResponse(w)
 	f.o.Embedded.ServeHTTP(rec, r)
 	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
 		f.changed(r)
@@ -146,7 +147,7 @@ func stateAction(method string) string {
 // recordPush records what a request changed in the embedded registry: a manifest that
 // was put under a tag, or attached to another one, and whatever was deleted. A blob
 // alone, and a manifest that only others name, is no change that anybody sees.
-func (f *Front) recordPush(g access.Grant, r *http.Request, rec *service.Recorder) {
+func (f *Front) recordPush(g access.Grant, r *http.Request, rec *httpserve.Response) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
 		return
 	}

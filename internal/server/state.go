@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -103,7 +104,7 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
-	rec := &service.Recorder{ResponseWriter: w}
+	rec := httpserve.NewResponse(w)
 	var made []httpbackend.Change
 	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r)
 	if action == access.Write {

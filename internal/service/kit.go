@@ -62,19 +62,19 @@ type Fail func(w http.ResponseWriter, r *http.Request, err error)
 func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		rec := &Recorder{ResponseWriter: w}
+		rec := httpserve.NewResponse(w)
 		r, done := shut(r)
 		defer done()
 		if err := k.contain(h, rec, r); err != nil {
 			fail(rec, r, err)
 		}
-		k.o.Answered(r, rec.status, time.Since(start))
+		k.o.Answered(r, rec.Status(), time.Since(start))
 	})
 }
 
 // contain turns a panic into an error of this one request. Where the answer has
 // begun, the connection is cut, as net/http does it.
-func (k *Kit) contain(h Handler, w *Recorder, r *http.Request) (err error) {
+func (k *Kit) contain(h Handler, w *httpserve.Response, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
 		switch p {
@@ -84,7 +84,7 @@ func (k *Kit) contain(h Handler, w *Recorder, r *http.Request) (err error) {
 			panic(http.ErrAbortHandler)
 		}
 		k.Log(r).Error("panic", "path", LogPath(r), "panic", p, "stack", string(debug.Stack()))
-		if w.status != 0 {
+		if w.Status() != 0 {
 			panic(http.ErrAbortHandler)
 		}
 		err = &Error{Status: http.StatusInternalServerError, Text: "internal error"}

@@ -3,11 +3,12 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
 )
 
 const (
@@ -37,7 +38,7 @@ func (k *Kit) Limit(h Handler) Handler {
 		defer k.Requests.Leave(client)
 		out := NewPaced(w, Timeout)
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = hurry(r.Body, out.control, r.ContentLength)
+			r.Body = hurry(r.Body, http.NewResponseController(w), r.ContentLength)
 		}
 		return h(out, r)
 	}
@@ -46,8 +47,8 @@ func (k *Kit) Limit(h Handler) Handler {
 // InTime ends the work for an answer before the client gives up.
 func InTime(h Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), Timeout)
-		defer cancel()
+		ctx := &deadline{Context: r.Context(), at: time.Now().Add(Timeout)}
+		defer ctx.end()
 		return h(w, r.WithContext(ctx))
 	}
 }
@@ -82,40 +83,17 @@ func (b *hurried) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// PieceSize is how much of an answer is sent under one time limit. A client
-// that takes less in that time has stalled.
+// PieceSize is how much of an answer passes through a buffer at once.
 const PieceSize = 64 << 10
 
-// Paced is a response that somebody may take slowly. Each piece of it has a
-// time limit of its own, instead of one for the whole that would cut a slow
-// download.
-type Paced struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	stall   time.Duration
-}
+// Response is the wrapper of an answer, for those who know nothing of listeners.
+type Response = httpserve.Response
 
-// NewPaced returns a response that ends when none of it was taken for so long.
-func NewPaced(w http.ResponseWriter, stall time.Duration) *Paced {
-	return &Paced{ResponseWriter: w, control: http.NewResponseController(w), stall: stall}
+// NewPaced returns an answer that ends when none of it was taken for so long. Each
+// piece of it has a time limit of its own, instead of one for the whole that would cut
+// a slow download.
+func NewPaced(w http.ResponseWriter, stall time.Duration) *Response {
+	out := httpserve.NewResponse(w)
+	out.Within(stall)
+	return out
 }
-
-// Piece begins the time of the next piece.
-func (p *Paced) Piece() {
-	// Writers without deadlines, as in tests, have no connection to stall.
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.stall))
-}
-
-func (p *Paced) Write(b []byte) (total int, err error) {
-	for {
-		p.Piece()
-		n, err := p.ResponseWriter.Write(b[:min(len(b), PieceSize)])
-		total += n
-		if b = b[n:]; err != nil || len(b) == 0 {
-			return total, err
-		}
-	}
-}
-
-// Unwrap is for [http.ResponseController].
-func (p *Paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -74,7 +74,7 @@ func (s *Streams) leave(caller string) {
 // Stream is an answer as server-sent events. Each frame has one data line, whose
 // text is JSON: no line end of a log makes a frame of its own.
 type Stream struct {
-	w       *Paced
+	w       *Response
 	control *http.ResponseController
 	broken  error // nobody reads any more
 }
