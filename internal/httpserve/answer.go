@@ -38,9 +38,6 @@ func NewResponse(w http.ResponseWriter) *Response {
 // Status is that of the answer, 0 before there is one.
 func (w *Response) Status() int { return w.status }
 
-// Written is how many bytes of a body were sent.
-func (w *Response) Written() int64 { return w.written }
-
 // Within changes how long a client may take for a piece.
 func (w *Response) Within(stall time.Duration) {
 	if w.stall != stall {
