@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What okara may cost before it does anything. Each may only shrink.
+const (
+	maxBinary   = 63 << 20  // bytes of the program without symbols
+	maxInitSum  = 4_000_000 // bytes that all packages take when a command starts: the first collection would be at 4 MiB
+	maxInits    = 510       // packages that do something at a start
+	maxLiveHeap = 6 << 20   // bytes alive in a server that does nothing
+)
+
+// A package that takes more than this when it starts needs a row in heavy.
+const (
+	maxInitBytes  = 50_000
+	maxInitAllocs = 1_000
+)
+
+// heavy are the packages that take more at each start, and why that is so. None is
+// okara's own. A row may only go.
+const heavy = `
+github.com/distribution/reference: expressions of names; the built-in registry
+github.com/hashicorp/vault/api: settings from the environment; keys of states
+github.com/yuin/goldmark/extension: expressions of links; Markdown of pages
+github.com/yuin/goldmark/parser: expressions of blocks; Markdown of pages
+github.com/yuin/goldmark/util: names of characters; Markdown of pages
+github.com/google/go-cmp/cmp: gohcl brings it along
+cloud.google.com/go/kms/apiv1/kmspb: messages of gRPC; keys of states
+oras.land/oras-go/v2/registry: expressions of names; every command
+golang.org/x/net/html: names of elements; Markdown of pages
+github.com/prometheus/procfs: expressions of files; counters of a server
+github.com/prometheus/client_golang/prometheus: names of figures of Go; counters of a server
+github.com/opencontainers/go-digest: expressions of digests; every command
+github.com/aws/aws-sdk-go-v2/service/kms/internal/endpoints: places; keys of states
+github.com/aws/aws-sdk-go-v2/service/sts/internal/endpoints: places; keys of states
+github.com/aws/aws-sdk-go-v2/service/sso/internal/endpoints: places; keys of states
+github.com/aws/aws-sdk-go-v2/service/ssooidc/internal/endpoints: places; keys of states
+github.com/aws/aws-sdk-go-v2/service/signin/internal/endpoints: places; keys of states
+google.golang.org/genproto/googleapis/api/annotations: messages of gRPC; keys of states
+`
+
+// TestCost counts what no clock is needed for: what a start takes, what a server that
+// does nothing keeps, and how large the program is.
+func TestCost(t *testing.T) {
+	okara := filepath.Join(t.TempDir(), "okara")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", okara, "./cmd/okara")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	info, err := os.Stat(okara)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > maxBinary {
+		t.Errorf("the program has %d bytes without symbols, at most %d", info.Size(), maxBinary)
+	}
+	t.Logf("%d bytes without symbols", info.Size())
+	checkInits(t, okara)
+	checkIdle(t, okara)
+}
+
+// checkInits holds the work of package initialisation against its bounds.
+func checkInits(t *testing.T, okara string) {
+	t.Helper()
+	cmd := exec.Command(okara, "--version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	reasons := map[string]bool{}
+	for row := range strings.Lines(strings.TrimSpace(heavy)) {
+		name, _, _ := strings.Cut(row, ": ")
+		reasons[name] = true
+	}
+	line := regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
+	sum, inits := 0, 0
+	for _, m := range line.FindAllSubmatch(out, -1) {
+		name := string(m[1])
+		size, _ := strconv.Atoi(string(m[2]))   // digits
+		allocs, _ := strconv.Atoi(string(m[3])) // likewise
+		sum, inits = sum+size, inits+1
+		if size <= maxInitBytes && allocs <= maxInitAllocs {
+			continue
+		}
+		if !reasons[name] {
+			t.Errorf("%s takes %d bytes in %d pieces when any command starts, at most %d and %d: have it made when it is first used", name, size, allocs, maxInitBytes, maxInitAllocs)
+		}
+		delete(reasons, name)
+	}
+	for name := range reasons {
+		t.Errorf("%s: its exception is not needed any more", name)
+	}
+	if sum > maxInitSum || inits > maxInits || inits == 0 {
+		t.Errorf("%d packages take %d bytes when a command starts, at most %d and %d", inits, sum, maxInits, maxInitSum)
+	}
+	t.Logf("%d packages take %d bytes at a start", inits, sum)
+}
+
+// checkIdle looks at what a server keeps that has just started.
+func checkIdle(t *testing.T, okara string) {
+	t.Helper()
+	cmd := exec.Command(okara, "serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir())
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "GOGC=", "GOMEMLIMIT=")
+	p, _, err := start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stop(); err != nil { // it has said all by then
+		t.Error(err)
+	}
+	m := regexp.MustCompile(`live_heap=(\d+)`).FindStringSubmatch(p.log.String())
+	if m == nil {
+		t.Fatalf("the log does not say what is alive:\n%s", p.log)
+	}
+	if live, _ := strconv.Atoi(m[1]); live > maxLiveHeap { // digits
+		t.Errorf("%d bytes are alive in a server that does nothing, at most %d", live, maxLiveHeap)
+	}
+	t.Log(m[0])
+}
