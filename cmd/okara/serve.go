@@ -6,12 +6,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,6 +23,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/sample"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
@@ -39,6 +46,11 @@ wants to know who may: give --token-file, --anonymous-read, --anonymous-write or
 Tokens, rules and the keys of links are read again when their files change, and on
 SIGHUP. All else waits for the next start.
 
+With --demo it is a server to try for a minute, on a loopback address: sample modules, a
+provider, states and templates, and two people with a token each. All of it is made up,
+and gone when the server ends. With tofu or terraform on this machine the templates can
+be launched.
+
 The file of --config has these settings and more: rules for tokens of CI systems
 and people, the layout of the registry, and github blocks, which publish modules
 from webhooks of GitHub.`
@@ -47,11 +59,12 @@ const serveExample = `  okara serve
   okara serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file tokens
   okara serve --tls-self-signed --registry registry.example.com/platform
   okara serve --config okara.hcl
-  okara serve --config okara.hcl --check`
+  okara serve --config okara.hcl --check
+  okara serve --demo`
 
 func newServe(up *upstreams) *cobra.Command {
 	var config string
-	var check bool
+	var check, demo bool
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Serve modules, providers and state from an OCI registry",
@@ -59,10 +72,13 @@ func newServe(up *upstreams) *cobra.Command {
 		Example: serveExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := up.Registry
+			if demo {
+				return serveDemo(cmd.Context(), up, cmd.Flags())
+			}
 			if err := fromEnvironment(up.Getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
 				return err
 			}
-			given := up.Registry
 			read := func() (*server.Settings, error) { return serveSettings(up, given, cmd.Flags(), config) }
 			s, err := read()
 			if err != nil {
@@ -80,6 +96,7 @@ func newServe(up *upstreams) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
 	cmd.Flags().BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and serve nothing")
+	cmd.Flags().BoolVar(&demo, "demo", false, "serve samples on a loopback address, and keep nothing")
 	addServeFlags(cmd.Flags(), server.Defaults())
 	return cmd
 }
@@ -91,6 +108,100 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 	defer signal.Stop(hangup)
 	env.Again, env.Told = again, hangup
 	return server.Run(ctx, s, env)
+}
+
+// serveDemo serves a sample in a folder that goes with it.
+func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
+	for _, own := range []string{"config", "check", "storage", "registry", "token-file", "anonymous-read", "anonymous-write", "pass-through", "depot"} {
+		if given.Changed(own) {
+			return cli.UsageError("--demo has settings of its own: leave --%s out", own)
+		}
+	}
+	dir, done, err := files.TempDir("")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }()
+	o := sampleOptions(ctx, up)
+	demo, err := sample.Write(dir, o)
+	if err != nil {
+		return err
+	}
+	read := func() (*server.Settings, error) { return serveSettings(up, "", given, demo.Config) }
+	s, err := read()
+	if err != nil {
+		return err
+	}
+	if host, _, err := net.SplitHostPort(s.Listen); err != nil || !netaddr.IsLoopback(host) {
+		return cli.UsageError("--demo serves on a loopback address only, such as --listen 127.0.0.1:8080")
+	}
+	env, err := serveEnv(up, s)
+	if err != nil {
+		return err
+	}
+	serving, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var filling sync.WaitGroup
+	var failed error                         // why the sample could not be filled
+	env.Ready = func(r server.Ready) error { // it answers once this has returned
+		filling.Go(func() {
+			if failed = demo.Fill(serving, r.URL, nil); failed == nil {
+				failed = announceDemo(up.App, r.URL, o.Tool, demo)
+			}
+			if failed != nil {
+				end(failed)
+			}
+		})
+		return nil
+	}
+	err = runServer(serving, s, env, read)
+	end(nil)
+	filling.Wait()
+	if err == nil && ctx.Err() == nil {
+		return failed
+	}
+	return err
+}
+
+// sampleOptions looks for what this machine can run templates with.
+func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
+	for _, tool := range []string{cmp.Or(up.Getenv("OKARA_TOFU"), "tofu"), cmp.Or(up.Getenv("OKARA_TERRAFORM"), "terraform")} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			continue
+		}
+		o := sample.Options{Tool: path}
+		if exec.CommandContext(ctx, "bwrap", "--unshare-all", "--ro-bind", "/", "/", "true").Run() != nil {
+			o.Isolation = "none"
+			up.Note("warning: bubblewrap does not work here, so what is launched runs as you do, without a sandbox")
+		}
+		return o
+	}
+	return sample.Options{}
+}
+
+// announceDemo prints where the sample is and who may log in.
+func announceDemo(a *cli.App, url, tool string, s *sample.Server) error {
+	type person struct {
+		Name  string `json:"name"`
+		Role  string `json:"role"`
+		Token string `json:"token"`
+	}
+	result := struct {
+		URL    string   `json:"url"`
+		People []person `json:"people"`
+	}{URL: url}
+	var b strings.Builder
+	fmt.Fprintf(&b, "A sample is at %s/ui/ until this command ends. Log in with a token:\n", url)
+	for _, p := range s.People {
+		result.People = append(result.People, person(p))
+		fmt.Fprintf(&b, "\n%s, %s\n  %s\n", p.Name, p.Role, p.Token)
+	}
+	if tool == "" {
+		a.Note("neither tofu nor terraform is on the PATH, so there are no templates to launch")
+	}
+	a.Note("next: okara cli-config %s --hostname okara.test --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", url)
+	return a.PrintResult(result, strings.TrimRight(b.String(), "\n"))
 }
 
 // serveSettings reads the file of --config and sets above it what flags and

@@ -142,6 +142,15 @@ oci/artifact: what each kind looks like, never flags, files of the user or serve
 	oci
 	internal/addr
 	internal/text
+internal/sample: made-up content of a server to try; it publishes as a client does
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/depot
+	internal/files
+	internal/signing
+	internal/text
 internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
 	oci
 	oci/artifact

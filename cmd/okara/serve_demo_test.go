@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestServeDemoRefuses wants a sample to stay on this machine and on its own.
+func TestServeDemoRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"--listen", ":0"}, {"--listen", "0.0.0.0:0"}, {"--storage", t.TempDir()}, {"--config", "x.hcl"}, {"--registry", "127.0.0.1:1"}, {"--token-file", "x"}, {"--check"},
+	} {
+		r := okara(t, append([]string{"serve", "--demo"}, args...)...)
+		if r.code != 2 || !strings.Contains(r.err, "demo") {
+			t.Errorf("%q: %d: %s", args, r.code, r.err)
+		}
+	}
+}

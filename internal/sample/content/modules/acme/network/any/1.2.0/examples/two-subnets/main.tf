@@ -1,0 +1,9 @@
+module "network" {
+  source = "../.."
+  name   = "shop"
+
+  subnets = [
+    { name = "web", public = true },
+    { name = "data" },
+  ]
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sample
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Fill publishes modules, a provider and states on the server that answers at base, a URL,
+// and asks for two instances where it launches any. transport is nil for
+// [http.DefaultTransport].
+func (s *Server) Fill(ctx context.Context, base string, transport http.RoundTripper) error {
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	f := filler{base: base, http: &http.Client{Transport: transport}, developer: s.People[0].Token, engineer: s.People[1].Token}
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	client, err := oci.New(u.Host, oci.Options{PlainHTTP: true, Transport: transport, Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{Username: "okara", Password: f.engineer}, nil
+	}})
+	if err != nil {
+		return err
+	}
+	f.depot = depot.New(depot.Options{Client: client})
+	steps := []func(context.Context) error{f.modules, f.provider, f.states}
+	if s.launches {
+		steps = append(steps, f.instances)
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("fill the sample: %w", err)
+		}
+	}
+	return nil
+}
+
+// filler publishes on one server.
+type filler struct {
+	base                string
+	http                *http.Client
+	depot               *depot.Depot
+	developer, engineer string // tokens
+}
+
+// modules publishes the folders modules/NAMESPACE/NAME/SYSTEM/VERSION, and says that the
+// first network is outdated.
+func (f *filler) modules(ctx context.Context) error {
+	found, err := fs.Glob(content, "content/modules/*/*/*/*")
+	if err != nil {
+		return err
+	}
+	for _, dir := range found { // sorted
+		m, err := addr.ParseModule(strings.TrimPrefix(path.Dir(dir), "content/modules/"))
+		if err != nil {
+			return err
+		}
+		v, err := addr.ParseVersion(path.Base(dir))
+		if err != nil {
+			return err
+		}
+		tree, err := fs.Sub(content, dir)
+		if err != nil {
+			return err
+		}
+		if _, err := f.depot.PublishModule(ctx, tree, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{}); err != nil {
+			return err
+		}
+	}
+	old, err := addr.ParseItem("acme/network/any")
+	if err != nil {
+		return err
+	}
+	_, _, err = f.depot.Announce(ctx, old, depot.Announcement{
+		Action: artifact.ActionDeprecate, Version: "1.0.0", Message: "has no subnets", Replacement: "1.2.0", Actor: "ben",
+	})
+	return err
+}
+
+// provider publishes packages that hold no provider, signed with a key that nobody keeps.
+func (f *filler) provider(ctx context.Context) error {
+	key, err := signing.NewKey(signing.KeyOptions{Name: "Sample, gone when the server ends", ECC: true})
+	if err != nil {
+		return err
+	}
+	docs, err := fs.Sub(content, "content/provider/docs")
+	if err != nil {
+		return err
+	}
+	dist, done, err := files.TempDir("")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }()
+	const version = "1.0.0"
+	for _, platform := range []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"} {
+		b, err := pack("terraform-provider-sample_v"+version, "#!/bin/sh\necho 'this provider is a sample and does nothing' >&2\nexit 1\n")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dist, "terraform-provider-sample_"+version+"_"+platform+".zip"), b, 0o600); err != nil {
+			return err
+		}
+	}
+	v, err := addr.ParseVersion(version)
+	if err != nil {
+		return err
+	}
+	_, err = f.depot.PublishProvider(ctx, os.DirFS(dist), addr.Provider{Namespace: "acme", Type: "sample"}, v, depot.ProviderOptions{SignKey: key, Docs: docs})
+	return err
+}
+
+func pack(name, text string) ([]byte, error) {
+	var buf bytes.Buffer
+	z := zip.NewWriter(&buf)
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	h.SetMode(0o755)
+	w, err := z.CreateHeader(h)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// states writes some versions of three workspaces, as the tools write them.
+func (f *filler) states(ctx context.Context) error {
+	for _, s := range []struct {
+		name   string
+		values []string
+	}{
+		{"shop/default", []string{"small", "large"}},
+		{"shop/staging", []string{"small", "small with a cache", "large"}},
+		{"platform/default", []string{"one cluster"}},
+	} {
+		for i, value := range s.values {
+			if err := f.post(ctx, "/state/"+s.name, f.engineer, "", state(s.name, i+1, value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// state is a state (version 4 of its format) with one resource and one output.
+func state(name string, serial int, value string) any {
+	attributes := map[string]any{
+		"id": "sample", "input": map[string]any{"value": value, "type": "string"},
+		"output": map[string]any{"value": value, "type": "string"}, "triggers_replace": nil,
+	}
+	return map[string]any{
+		"version": 4, "terraform_version": "1.10.0", "serial": serial, "lineage": "sample-" + strings.ReplaceAll(name, "/", "-"),
+		"outputs": map[string]any{"size": map[string]any{"value": value, "type": "string"}},
+		"resources": []any{map[string]any{
+			"mode": "managed", "type": "terraform_data", "name": "size", "provider": `provider["terraform.io/builtin/terraform"]`,
+			"instances": []any{map[string]any{"schema_version": 0, "attributes": attributes, "sensitive_attributes": []any{}}},
+		}},
+	}
+}
+
+// instances asks, as the developer, for a greeting, which is made at once, and for a
+// network, which somebody has to approve.
+func (f *filler) instances(ctx context.Context) error {
+	for _, body := range []map[string]any{
+		{"template": "sandbox/greeting", "name": "first try", "parameters": map[string]any{"name": "world", "language": "fr"}},
+		{
+			"template": "sandbox/network", "name": "for the demo on Friday", "reason": "We show the shop to a customer.",
+			"parameters": map[string]any{"cidr": "10.1.0.0/16", "subnets": []any{map[string]any{"name": "web", "public": true}}},
+		},
+	} {
+		if err := f.post(ctx, "/api/v1/instances", f.developer, "application/json", body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience is how long a server that has just begun may refuse to launch, since it does
+// not lead yet or has not read its templates.
+const patience = 30 * time.Second
+
+// post sends JSON with a token. A server that is not ready yet is asked again.
+func (f *filler) post(ctx context.Context, to, token, mediaType string, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(patience); ; {
+		status, answer, err := f.send(ctx, to, token, mediaType, b)
+		if err != nil {
+			return err
+		}
+		if status < 300 {
+			return nil
+		}
+		again := status == http.StatusServiceUnavailable || status == http.StatusNotFound
+		if !again || time.Now().After(end) {
+			return fmt.Errorf("POST %s: %s: %s", to, http.StatusText(status), text.Excerpt(string(answer)))
+		}
+		if err := text.Wait(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *filler) send(ctx context.Context, to, token, mediaType string, body []byte) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base+to, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	if mediaType != "" {
+		r.Header.Set("Content-Type", mediaType)
+	}
+	a, err := f.http.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer a.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(a.Body, 4<<10))
+	return a.StatusCode, answer, err
+}

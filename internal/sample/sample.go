@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sample
+
+import (
+	"cmp"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+//go:embed content
+var content embed.FS
+
+// Options say what the machine has.
+type Options struct {
+	Tool      string // tofu or terraform, which runs what people launch; "": nothing can be launched
+	Isolation string // of the runs, as in a block executor
+}
+
+// Person may log in to the server.
+type Person struct {
+	Name  string
+	Role  string // what the person may, in words
+	Token string // secret; good for a day
+}
+
+// Server is a sample server that is not filled yet.
+type Server struct {
+	Config string   // file of settings
+	People []Person // a developer and a platform engineer
+
+	launches bool
+}
+
+// account is a person with the scopes of the token.
+type account struct {
+	Person
+	scopes []string
+}
+
+// accounts are who may log in: first the developer, then the engineer.
+func accounts() []account {
+	return []account{
+		{
+			Person{Name: "ana", Role: "a developer: reads, launches templates, writes the state shop"},
+			[]string{"read:*:**", "write:state:shop", "use:instance:sandbox/*"},
+		},
+		{
+			Person{Name: "ben", Role: "a platform engineer: may do everything, and approves what others ask for"},
+			[]string{"admin:*:**", "write:state:**", "admin:template:**", "approve:instance:**", "admin:instance:**"},
+		},
+	}
+}
+
+// lifetime is how long the tokens of a sample are good.
+const lifetime = 24 * time.Hour
+
+// Write writes settings, tokens and templates into an empty folder. The tokens are new
+// with each call; the folder has their hashes alone.
+func Write(dir string, o Options) (*Server, error) {
+	s := &Server{Config: filepath.Join(dir, "okara.hcl"), launches: o.Tool != ""}
+	var text strings.Builder
+	fmt.Fprintf(&text, "# A sample, gone when the server ends.\nstorage = %q\n", filepath.Join(dir, "data"))
+	for _, p := range accounts() {
+		var scopes []access.Scope
+		for _, scope := range p.scopes {
+			parsed, err := access.ParseScope(scope)
+			if err != nil {
+				return nil, err
+			}
+			scopes = append(scopes, parsed)
+		}
+		secret, token, err := access.NewToken(p.Name, scopes, time.Now().Add(lifetime))
+		if err != nil {
+			return nil, err
+		}
+		s.People = append(s.People, Person{p.Name, p.Role, secret})
+		fmt.Fprintf(&text, "token %q {\n  sha256  = %q\n  scopes  = [%s]\n  expires = %q\n}\n",
+			p.Name, hex.EncodeToString(token.Hash[:]), quoted(p.scopes), token.Expires.UTC().Format(time.RFC3339))
+	}
+	if s.launches {
+		templates := filepath.Join(dir, "templates")
+		fmt.Fprintf(&text, "instances {\n  templates = %q\n}\nexecutor \"local\" {\n  program   = %q\n  isolation = %q\n}\n",
+			templates, o.Tool, cmp.Or(o.Isolation, "sandbox"))
+		if err := copyTree(templates, "content/templates"); err != nil {
+			return nil, err
+		}
+	}
+	return s, os.WriteFile(s.Config, []byte(text.String()), 0o600)
+}
+
+func quoted(list []string) string {
+	var text []string
+	for _, s := range list {
+		text = append(text, fmt.Sprintf("%q", s))
+	}
+	return strings.Join(text, ", ")
+}
+
+// copyTree writes a folder of the content to the disk.
+func copyTree(dir, name string) error {
+	tree, err := fs.Sub(content, name)
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(dir, tree)
+}
