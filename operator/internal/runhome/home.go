@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -157,16 +158,26 @@ func (h Home) objects() (account *corev1.ServiceAccount, binding *rbacv1.RoleBin
 	return account, binding, policy
 }
 
+// nodeDNS is where the cache of names listens that a node can have: the one link-local
+// address that runs need.
+const nodeDNS = "169.254.20.10/32"
+
 // policyOf lets tofu-controller in, and everything out but to link-local addresses.
 func policyOf(flux string) networkingv1.NetworkPolicySpec {
 	from := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: flux}}
+	port := func(p corev1.Protocol) networkingv1.NetworkPolicyPort {
+		return networkingv1.NetworkPolicyPort{Protocol: &p, Port: new(intstr.FromInt32(53))}
+	}
 	return networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: from}}}},
 		Egress: []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{
 			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{"169.254.0.0/16"}}},
 			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"}}},
-		}}},
+		}}, {
+			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: nodeDNS}}},
+			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)},
+		}},
 	}
 }
 

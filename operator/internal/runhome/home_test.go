@@ -51,7 +51,7 @@ func TestFurnish(t *testing.T) {
 			}
 			all = append(all, o.GetResourceVersion())
 		}
-		if account.Annotations["cloud.example.com/role"] != "vpc" || binding.Subjects[0].Name != runhome.Account || len(policy.Spec.Egress[0].To) != 2 {
+		if account.Annotations["cloud.example.com/role"] != "vpc" || binding.Subjects[0].Name != runhome.Account || len(policy.Spec.Egress[0].To) != 2 || policy.Spec.Egress[1].To[0].IPBlock.CIDR != "169.254.20.10/32" || len(policy.Spec.Egress[1].Ports) != 2 {
 			t.Errorf("made %+v, %+v, %+v", account, binding, policy)
 		}
 		return all
@@ -96,7 +96,7 @@ func TestFurnishCharts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 1 {
+	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 2 {
 		t.Errorf("made %+v, %+v", binding, policy.Spec)
 	}
 }
