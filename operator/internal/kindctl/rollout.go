@@ -5,6 +5,7 @@ package kindctl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -163,9 +164,22 @@ func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available
 	if field(o, "status", "updateAvailable") == available {
 		return nil
 	}
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	list = slices.DeleteFunc(list, func(c any) bool {
+		m, ok := c.(map[string]any)
+		return ok && m["type"] == v1alpha1.ConditionUpdateAvailable
+	})
 	if available == "" {
 		unstructured.RemoveNestedField(o.Object, "status", "updateAvailable")
 	} else if err := unstructured.SetNestedField(o.Object, available, "status", "updateAvailable"); err != nil {
+		return err
+	} else {
+		list = append(list, map[string]any{
+			"type": v1alpha1.ConditionUpdateAvailable, "status": string(metav1.ConditionTrue), "reason": "NewerVersion", "message": "run.version: " + available + " asks for it",
+			"observedGeneration": o.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format("2006-01-02T15:04:05Z"),
+		})
+	}
+	if err := unstructured.SetNestedSlice(o.Object, list, "status", "conditions"); err != nil {
 		return err
 	}
 	return k.client.Status().Update(ctx, o)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -103,7 +104,8 @@ func TestVersions(t *testing.T) {
 		t.Helper()
 		s.until("it runs "+version, func() (bool, any) {
 			s.read(o)
-			return text(o, "status", "module", "version") == version && text(o, "status", "updateAvailable") == available, o.Object["status"]
+			_, tells := fluxobj.Conditions(o)[v1alpha1.ConditionUpdateAvailable]
+			return text(o, "status", "module", "version") == version && text(o, "status", "updateAvailable") == available && tells == (available != ""), o.Object["status"]
 		})
 	}
 	is("1.0.0", "")

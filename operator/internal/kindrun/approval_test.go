@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,5 +178,28 @@ func TestKilled(t *testing.T) {
 		if writes < 10 {
 			t.Errorf("after %v: it was killed at %d writes only", after, writes)
 		}
+	}
+}
+
+// TestPlanIsMadeAgain: a plan that has waited for a day is asked for once more.
+func TestPlanIsMadeAgain(t *testing.T) {
+	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval = v1alpha1.ApprovalManual })
+	o := s.vpc(nil)
+	s.step(o)
+	s.planned(o, "9c41d07b55e2")
+	s.step(o)
+	asked := func() string { return s.terraform(o).GetAnnotations()["reconcile.fluxcd.io/requestedAt"] }
+	first := asked()
+	s.later = 23 * time.Hour
+	s.step(o)
+	if asked() != first {
+		t.Error("a plan of 23 hours is made again")
+	}
+	s.later = 25 * time.Hour
+	s.step(o)
+	second := asked()
+	s.step(o)
+	if second == first || asked() != second || text(o, "status", "plan", "since") == "" || !pending(o) {
+		t.Errorf("asked %q, %q, %q: %+v", first, second, asked(), o.Object["status"])
 	}
 }

@@ -196,7 +196,7 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 	if err := x.decide(ctx, &now); err != nil {
 		return 0, err
 	}
-	x.status.project(now, changed, x.o.GetGeneration())
+	x.status.project(now, changed, x.o.GetGeneration(), x.now())
 	if err := x.publish(ctx, now); err != nil {
 		return 0, err
 	}
@@ -221,7 +221,10 @@ func (x *one) supply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.want.Run.Request = strings.Join([]string{x.o.GetAnnotations()[v1alpha1.AnnotationRequest], ready.Request, versions}, "/")
+	if x.status.Plan.old(x.now()) {
+		x.status.Replanned = x.now().UTC().Format(time.RFC3339)
+	}
+	x.want.Run.Request = strings.Join([]string{x.o.GetAnnotations()[v1alpha1.AnnotationRequest], ready.Request, versions + x.status.Replanned}, "/")
 	x.renew = ready.Renew
 	return nil
 }

@@ -56,6 +56,7 @@ type site struct {
 	objects       *kindrun.Objects
 	copies        []kindrun.Copy
 	events        *events.FakeRecorder
+	later         time.Duration // how far the clock is ahead
 }
 
 func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
@@ -140,7 +141,7 @@ func (s *site) restart(c client.Client) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.home}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events})
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.home}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events, Now: func() time.Time { return time.Now().Add(s.later) }})
 }
 
 // want is what a definition and an object ask for.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -52,6 +53,7 @@ type status struct {
 	LastPlannedRevision string                     `json:"lastPlannedRevision,omitempty"`
 	PendingApproval     bool                       `json:"pendingApproval"`
 	Plan                *planStatus                `json:"plan,omitempty"`
+	Replanned           string                     `json:"replanned,omitempty"` // when a plan was made again that was too old, RFC 3339
 	Destroy             *destroyStatus             `json:"destroy,omitempty"`
 	Outputs             []string                   `json:"outputs,omitempty"`
 	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
@@ -62,6 +64,7 @@ type status struct {
 
 type planStatus struct {
 	Pending   string `json:"pending,omitempty"`
+	Since     string `json:"since,omitempty"` // RFC 3339
 	Summary   string `json:"summary,omitempty"`
 	ConfigMap string `json:"configMap,omitempty"`
 }
@@ -145,7 +148,8 @@ func (s *status) under() string {
 
 // project is what a run says, as the status of its object. changed is whether the run
 // was just asked for something else.
-func (s *status) project(now fluxexec.Status, changed bool, generation int64) {
+func (s *status) project(now fluxexec.Status, changed bool, generation int64, at time.Time) {
+	had := s.Plan
 	if now.AppliedRevision != "" {
 		s.LastAppliedRevision = now.AppliedRevision
 	}
@@ -163,7 +167,7 @@ func (s *status) project(now fluxexec.Status, changed bool, generation int64) {
 		s.Phase = phaseReady
 		s.say(verdict.Ready, generation, v1alpha1.ReasonDrift, now.Message)
 	case fluxexec.Planned:
-		s.planned(now, generation)
+		s.planned(now, generation, had, at)
 	case fluxexec.Failed:
 		s.Phase = phaseFailed
 		if now.Reason == v1alpha1.ReasonRejected {
@@ -199,15 +203,31 @@ func (s *status) running(failure fluxexec.Failure, changed bool, generation int6
 	s.say(verdict.UnderWay, generation, v1alpha1.ReasonRunning, "a run is under way")
 }
 
-func (s *status) planned(now fluxexec.Status, generation int64) {
+func (s *status) planned(now fluxexec.Status, generation int64, had *planStatus, at time.Time) {
 	s.Phase = phasePlanned
-	s.Plan = &planStatus{Pending: now.Plan.ID, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
+	since := at.UTC().Format(time.RFC3339)
+	if had != nil && had.Pending == now.Plan.ID && had.Since != "" && !had.old(at) {
+		since = had.Since
+	}
+	s.Plan = &planStatus{Pending: now.Plan.ID, Since: since, Summary: fmt.Sprintf("%d to add, %d to change, %d to destroy", now.Plan.Adds, now.Plan.Changes, now.Plan.Removes)}
 	if now.Plan.Reason == "" {
 		s.say(verdict.UnderWay, generation, v1alpha1.ReasonPlanned, "plan "+now.Plan.ID+" waits for an Approval")
 		return
 	}
 	s.Plan.Summary = ""
 	s.say(verdict.Failing, generation, now.Plan.Reason, "a plan waits, and nobody has seen it who could compare it: it cannot be approved")
+}
+
+// planLife is how long a plan waits before it is made again: the world changes meanwhile.
+const planLife = 24 * time.Hour
+
+// old reports whether a plan is to be made again.
+func (p *planStatus) old(now time.Time) bool {
+	if p == nil || p.Since == "" {
+		return false
+	}
+	since, err := time.Parse(time.RFC3339, p.Since)
+	return err == nil && now.Sub(since) >= planLife
 }
 
 // keep has a condition exactly while it holds.

@@ -121,8 +121,9 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"lastPlannedRevision": text(512, "Digest of the module that was planned last."),
 		"pendingApproval":     {Type: "boolean", Description: "A plan waits for an Approval."},
 		"plan": object("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
-			"pending": text(256, "What an Approval has to name."), "summary": text(1024, "What it would do."), "configMap": text(253, "ConfigMap with its text."),
+			"pending": text(256, "What an Approval has to name."), "since": text(64, "Since when it waits. One that is older than a day is made again."), "summary": text(1024, "What it would do."), "configMap": text(253, "ConfigMap with its text."),
 		}),
+		"replanned": text(64, "When a plan was made again that had waited for too long."),
 		"destroy": object("Tries to destroy what it made.", map[string]apiextensions.JSONSchemaProps{
 			"failures": {Type: "integer", Format: "int32", Description: "Those that failed, one after the other."}, "failedAt": text(64, "When the last one did."),
 		}),
