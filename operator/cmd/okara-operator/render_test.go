@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 const (
@@ -169,6 +172,48 @@ func TestRenderKindRefuses(t *testing.T) {
 		code, out, errOut := command(t, c.args...)
 		if code != c.code || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "hint: ") {
 			t.Errorf("%q: %d, want %d and %q: %.200s%s", c.args, code, c.code, c.want, out, errOut)
+		}
+	}
+}
+
+// TestRenderPage renders what docs/kubernetes-render.md shows, with the module of
+// docs/kinds.md, and the first Template and Instance of docs/portal-kubernetes.md.
+func TestRenderPage(t *testing.T) {
+	dir := t.TempDir()
+	blocks := func(page, language string) (all []string) {
+		t.Helper()
+		src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?ms)^```"+language+"[^\n]*\n(.*?)^```").FindAllStringSubmatch(string(src), -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	write := func(name, content string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	module := filepath.Dir(write("vpc/main.tf", blocks("kinds.md", "hcl")[0]))
+	kind := write("kind.yaml", blocks("kubernetes-render.md", "yaml")[0])
+	var instance string
+	for _, block := range blocks("portal-kubernetes.md", "yaml") {
+		if strings.Contains(block, "name: sandbox.vpc,") || strings.Contains(block, "kind: Instance") && instance != "" && !strings.Contains(instance, "kind: Instance") {
+			instance += "---\n" + block
+		}
+	}
+	for _, file := range []string{kind, write("instance.yaml", instance)} {
+		code, out, errOut := command(t, append([]string{"render", file, "--module", module}, siteArgs()...)...)
+		if code != exitOK || errOut != "" || !strings.Contains(out, "kind: Terraform") {
+			t.Errorf("%s: %d, %s%s", filepath.Base(file), code, out, errOut)
 		}
 	}
 }
