@@ -3,6 +3,7 @@
 export GOFLAGS := -buildvcs=false
 export GOWORK  := off
 CACHE   := .cache
+CHAOS   ?= 30m
 TOFU    := $(CACHE)/tofu/1.12.6/tofu
 TIME    := $(CACHE)/provider/time/0.14.2/terraform-provider-time_0.14.2_SHA256SUMS
 OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
@@ -24,7 +25,7 @@ TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/co
 lint tools: export GOGC := 400
 lint tools: export GOMEMLIMIT := 3GiB
 
-.PHONY: build image release tools generate test $(TESTS) lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop interop-kube models mutants docs screenshots vuln year
+.PHONY: build image release tools generate test $(TESTS) lint race cover bench fuzz demo demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -35,6 +36,9 @@ demo-kube: build $(TOFU)
 scale-kube: build # one operator with many objects: what it keeps, and what an idle hour asks of whom
 	$(MAKE) -C operator etcd kube-apiserver crds
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000,1000,1000 go run ./internal/demo
+chaos-kube: build # one operator with objects, in which everything is killed at random; CHAOS is for how long
+	$(MAKE) -C operator etcd kube-apiserver kube-controller-manager crds
+	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_CHAOS=$(CHAOS) go run ./internal/demo
 # Modules beside each other, since internal/e2e waits more than it works; without vet,
 # which lint runs, with all of its checks.
 test: tools

@@ -39,6 +39,14 @@ func main() {
 		}
 		run = func(ctx context.Context) error { return scale(ctx, size, scaleReleases) }
 	}
+	if text := os.Getenv("OKARA_CHAOS"); text != "" {
+		length, err := time.ParseDuration(text)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "OKARA_CHAOS:", err)
+			os.Exit(2)
+		}
+		run = func(ctx context.Context) error { return chaos(ctx, length) }
+	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "\nthe demo stopped:", err)
 		os.Exit(1)

@@ -36,6 +36,8 @@ type fleet struct {
 	client   client.Client
 	set      *kubernetes.Clientset
 	origins  string // HOST:PORT of the registry that the Modules copy from
+
+	frontFlags []string // of okara serve
 }
 
 // sizeOf reads MODULES, MODULES,INSTANCES or MODULES,INSTANCES,OBJECTS.
@@ -117,7 +119,8 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.front, err = f.serve("registry", "--no-ui", "--anonymous-write", "--config", config); err != nil {
+	f.frontFlags = []string{"--no-ui", "--anonymous-write", "--config", config}
+	if f.front, err = f.serve("registry", f.frontFlags...); err != nil {
 		return err
 	}
 	f.origin = f.origins

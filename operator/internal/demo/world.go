@@ -128,7 +128,12 @@ var listening = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
 
 // serve starts a registry with a front-end, and returns HOST:PORT.
 func (w *world) serve(name string, flags ...string) (string, error) {
-	p, err := w.start(name, "okara", append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", w.path(name)}, flags...)...)
+	return w.serveAt("127.0.0.1:0", name, flags...)
+}
+
+// serveAt is serve at an address.
+func (w *world) serveAt(address, name string, flags ...string) (string, error) {
+	p, err := w.start(name, "okara", append([]string{"serve", "--listen", address, "--storage", w.path(name)}, flags...)...)
 	if err != nil {
 		return "", err
 	}

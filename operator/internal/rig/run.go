@@ -18,5 +18,18 @@ func (c *Cluster) Start() (*rest.Config, error) {
 	return rest.CopyConfig(c.admin), nil
 }
 
+// StartManager starts kube-controller-manager beside it, which empties namespaces, and
+// returns what kills it and starts it again.
+func (c *Cluster) StartManager() (again func() error, err error) {
+	if err := c.startManager(); err != nil {
+		return nil, err
+	}
+	p := c.running[len(c.running)-1]
+	return func() error {
+		p.kill()
+		return p.start()
+	}, nil
+}
+
 // Stop ends what Start has started.
 func (c *Cluster) Stop() { c.stop() }

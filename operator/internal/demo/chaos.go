@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+const (
+	// chaosEach is how many Instances there are, and how many objects of a kind.
+	chaosEach = 50
+	// chaosTenants have the objects; their namespaces are deleted now and then.
+	chaosTenants = 10
+	// settle is how long everything may take afterwards until it is as it should be.
+	settle = 15 * time.Minute
+)
+
+// storm is a cluster in which everything is killed at random.
+type storm struct {
+	*fleet
+	cloud   *cloud
+	manager func() error // kills kube-controller-manager, and starts it again
+	who     string       // makes the Instances
+	names   int
+	did     map[string]int
+}
+
+// chaos kills the operator, the controllers and the registry at random, empties statuses and
+// deletes namespaces and objects, for some time. At the end nothing runs that no object
+// names, nothing is named that does not run, and no object is stuck without a reason.
+func chaos(ctx context.Context, length time.Duration) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w, err := newWorld()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stop()
+		err = errors.Join(err, w.close(err != nil))
+	}()
+	if w.metrics, err = freeAddress(); err != nil {
+		return err
+	}
+	s := &storm{fleet: &fleet{world: w, releases: 1}, did: map[string]int{}}
+	for _, part := range []struct {
+		text string
+		run  func(context.Context) error
+	}{
+		{"A control plane, a registry, and who stands for tofu-controller", s.begin},
+		{"One operator, and what it is to run", s.populate},
+		{fmt.Sprintf("%s in which everything is killed", length), func(ctx context.Context) error { return s.rage(ctx, length) }},
+		{"Calm: everything is as it should be", s.calm},
+	} {
+		step(part.text)
+		if err := part.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.text, err)
+		}
+	}
+	return nil
+}
+
+func (s *storm) begin(ctx context.Context) (err error) {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if s.manager, err = s.kube.StartManager(); err != nil {
+		return err
+	}
+	if err := rig.FluxKinds(ctx, s.admin); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.path("app", "main.tf"), []byte("variable \"name\" {\n  type = string\n}\n"), 0o600); err != nil {
+		return err
+	}
+	if err := s.run(ctx, "okara", "publish", "module", s.path("app"), "sandbox/vpc/aws", "1.0.0", "--registry", s.front, "--quiet"); err != nil {
+		return err
+	}
+	s.runs = []string{"--serve", "http://" + s.front, "--cluster", clusterName}
+	s.cloud = &cloud{client: s.client, set: s.set, made: map[string]string{}}
+	go s.cloud.work(ctx)
+	return nil
+}
+
+func (s *storm) populate(ctx context.Context) error {
+	if err := s.startOperator(); err != nil {
+		return err
+	}
+	who, err := s.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	s.who = who.Status.UserInfo.Username
+	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
+	t.Spec.Module = &v1alpha1.TemplateModule{Address: "sandbox/vpc/aws"}
+	t.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "name"}}
+	t.Spec.TTL = &v1alpha1.TemplateTTL{Default: "72h"}
+	if err := s.client.Create(ctx, t); err != nil {
+		return err
+	}
+	if err := s.defineKind(ctx); err != nil {
+		return err
+	}
+	if err := s.refill(ctx); err != nil {
+		return err
+	}
+	return until(ctx, settle, func() (bool, error) {
+		time.Sleep(time.Second)
+		wrong, err := s.wrong(ctx)
+		return len(wrong) == 0, err
+	})
+}
+
+// defineKind makes a kind, without objects.
+func (s *storm) defineKind(ctx context.Context) error {
+	s.objects = 0
+	return s.define(ctx)
+}
+
+// objectsOf are the Instances and the objects of the kind.
+func (s *storm) objectsOf(ctx context.Context) (all []*unstructured.Unstructured, err error) {
+	for _, of := range [][2]string{{"okara.dev/v1alpha1", "InstanceList"}, {"apps.okara.dev/v1alpha1", "VPCList"}} {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(of[0])
+		list.SetKind(of[1])
+		if err := s.client.List(ctx, list); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
+	return all, nil
+}
+
+func tenantName(n int) string { return fmt.Sprintf("chaos-%d", n) }
+
+// refill makes Instances and objects until there are enough, each of a new name.
+func (s *storm) refill(ctx context.Context) error {
+	all, err := s.objectsOf(ctx)
+	if err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, o := range all {
+		count[o.GetKind()]++
+	}
+	for range chaosEach - count["Instance"] {
+		s.names++
+		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(s.names)}}
+		o.Spec.Template, o.Spec.CreatedBy, o.Spec.Owner = "sandbox/vpc", s.who, &v1alpha1.Owner{Kind: "user", ID: fmt.Sprintf("user-%d", s.names)}
+		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
+		if err := s.client.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	for range chaosEach - count["VPC"] {
+		s.names++
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenantName(s.names % chaosTenants)}}
+		if _, err := s.set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		name := fmt.Sprintf("o%d", s.names)
+		err := s.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps.okara.dev/v1alpha1", "kind": "VPC",
+			"metadata": map[string]any{"namespace": ns.Name, "name": name}, "spec": map[string]any{"name": name},
+		}})
+		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) { // the namespace goes
+			return err
+		}
+	}
+	return nil
+}
+
+// rage does something bad every second.
+func (s *storm) rage(ctx context.Context, length time.Duration) error {
+	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
+		what, do := s.harm()
+		if err := do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		s.did[what]++
+		if err := s.refill(ctx); err != nil {
+			return err
+		}
+	}
+	for what, n := range s.did {
+		fmt.Printf("%4d times: %s\n", n, what)
+	}
+	return nil
+}
+
+// harm chooses what is done next.
+func (s *storm) harm() (string, func(context.Context) error) {
+	switch n := rand.IntN(100); {
+	case n < 8:
+		return "the operator is killed", s.killOperator
+	case n < 12:
+		return "the registry is killed", s.killRegistry
+	case n < 16:
+		return "tofu-controller is away", func(context.Context) error {
+			s.cloud.away.Store(true)
+			time.Sleep(time.Duration(rand.IntN(5000)) * time.Millisecond)
+			s.cloud.away.Store(false)
+			return nil
+		}
+	case n < 18:
+		return "kube-controller-manager is killed", func(context.Context) error { return s.manager() }
+	case n < 22:
+		return "a namespace of a tenant is deleted", s.deleteTenant
+	case n < 60:
+		return "a status is emptied", s.emptyStatus
+	}
+	return "an object is deleted", s.deleteObject
+}
+
+func (s *storm) killOperator(context.Context) error {
+	s.operator.kill()
+	time.Sleep(time.Duration(rand.IntN(2000)) * time.Millisecond)
+	return s.startOperator()
+}
+
+func (s *storm) killRegistry(context.Context) error {
+	for _, p := range slices.Backward(s.processes) {
+		if strings.HasPrefix(p.name, "registry ") {
+			p.kill()
+			break
+		}
+	}
+	time.Sleep(time.Duration(rand.IntN(4000)) * time.Millisecond)
+	_, err := s.serveAt(s.front, "registry", s.frontFlags...)
+	return err
+}
+
+func (s *storm) deleteTenant(ctx context.Context) error {
+	err := s.set.CoreV1().Namespaces().Delete(ctx, tenantName(rand.IntN(chaosTenants)), metav1.DeleteOptions{})
+	if apierrors.IsConflict(err) { // it goes already
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// any is one of the objects.
+func (s *storm) any(ctx context.Context) (*unstructured.Unstructured, error) {
+	all, err := s.objectsOf(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[rand.IntN(len(all))], nil
+}
+
+func (s *storm) emptyStatus(ctx context.Context) error {
+	o, err := s.any(ctx)
+	if err != nil || o == nil {
+		return err
+	}
+	o.Object["status"] = map[string]any{}
+	if err := s.client.Status().Update(ctx, o); !apierrors.IsConflict(err) {
+		return client.IgnoreNotFound(err)
+	}
+	return nil // somebody wrote it meanwhile
+}
+
+func (s *storm) deleteObject(ctx context.Context) error {
+	o, err := s.any(ctx)
+	if err != nil || o == nil {
+		return err
+	}
+	return client.IgnoreNotFound(s.client.Delete(ctx, o))
+}
+
+// calm waits until everything is as it should be, and tells what is not.
+func (s *storm) calm(ctx context.Context) error {
+	var wrong []string
+	told := time.Now()
+	err := until(ctx, settle, func() (bool, error) {
+		time.Sleep(2 * time.Second)
+		now, err := s.wrong(ctx)
+		if err != nil {
+			return false, ctx.Err() // the API server has much to do
+		}
+		if wrong = now; len(wrong) > 0 && time.Since(told) > 20*time.Second {
+			told = time.Now()
+			fmt.Printf("%s %d are not, such as: %s\n", told.Format(time.TimeOnly), len(wrong), wrong[0])
+		}
+		return len(wrong) == 0, nil
+	})
+	if err != nil {
+		return errors.Join(append([]error{err}, errorsOf(wrong)...)...)
+	}
+	fmt.Printf("%d things run, and as many are named\n", len(s.cloud.things()))
+	return nil
+}
+
+func errorsOf(texts []string) (all []error) {
+	for _, t := range texts {
+		all = append(all, errors.New(t))
+	}
+	return all
+}
+
+// wrong is what is not as it should be: an object that is not Ready, a thing that no object
+// names, one that is named and not there, and what was made for an object that is gone.
+func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
+	all, err := s.objectsOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	things, named, homes := s.cloud.things(), map[string]bool{}, map[string]bool{}
+	for _, o := range all {
+		workspace := "okara-instances/instance." + o.GetName()
+		if o.GetKind() != "Instance" {
+			workspace = o.GetNamespace() + "/vpcs." + o.GetName()
+		}
+		at := fmt.Sprintf("http://%s/state/%s.%s", s.front, clusterName, workspace)
+		named[at], homes[fluxobj.Text(o, "status", "namespace")] = true, true
+		ready := fluxobj.Conditions(o)["Ready"]
+		switch {
+		case !ready.True():
+			wrong = append(wrong, fmt.Sprintf("%s %s/%s is not Ready: %s: %s (deleted %t, phase %s)", o.GetKind(), o.GetNamespace(), o.GetName(), ready.Reason, ready.Message, o.GetDeletionTimestamp() != nil, fluxobj.Text(o, "status", "phase")))
+		case things[at] == "":
+			wrong = append(wrong, fmt.Sprintf("%s %s/%s is Ready, and nothing runs for it", o.GetKind(), o.GetNamespace(), o.GetName()))
+		}
+	}
+	for at, by := range things {
+		if !named[at] {
+			wrong = append(wrong, fmt.Sprintf("%s, made by Terraform %s, is named by no object", at, by))
+		}
+	}
+	spaces, err := s.set.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelManaged})
+	if err != nil {
+		return nil, err
+	}
+	for _, ns := range spaces.Items {
+		if !homes[ns.Name] {
+			wrong = append(wrong, "namespace "+ns.Name+" was made for an object that is gone")
+		}
+	}
+	return wrong, nil
+}

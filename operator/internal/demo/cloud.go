@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+// cloud stands for tofu-controller and for what its runs make: of each Terraform one thing,
+// named by the address of its state. It keeps the rules of tofu-controller that matter for
+// an end: a suspended Terraform is not finalised, and one whose source or token is gone
+// hangs. States are written to okara serve, with the token of the run.
+type cloud struct {
+	client client.Client
+	set    kubernetes.Interface
+	away   atomic.Bool // it was killed
+
+	mu   sync.Mutex // guards the field below
+	made map[string]string
+}
+
+const cloudFinalizer = "finalizers.tf.contrib.fluxcd.io"
+
+// things are what is there, each with the Terraform that made it.
+func (c *cloud) things() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.made)
+}
+
+// work looks at all Terraforms again and again, as long as ctx lives.
+func (c *cloud) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !c.away.Load() {
+			if err := c.pass(ctx); err != nil && ctx.Err() == nil {
+				fmt.Println("the cloud:", err)
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+func (c *cloud) pass(ctx context.Context) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(terraformVersion)
+	list.SetKind("TerraformList")
+	if err := c.client.List(ctx, list); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i := range list.Items {
+		g.Go(func() error {
+			err := c.handle(ctx, &list.Items[i])
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return nil // somebody was first: the next pass
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// handle does what there is to do for one Terraform.
+func (c *cloud) handle(ctx context.Context, o *unstructured.Unstructured) error {
+	if c.away.Load() || fluxobj.Suspended(o) {
+		return nil
+	}
+	if o.GetDeletionTimestamp() != nil {
+		return c.finalize(ctx, o)
+	}
+	if !slices.Contains(o.GetFinalizers(), cloudFinalizer) {
+		o.SetFinalizers(append(o.GetFinalizers(), cloudFinalizer))
+		return c.client.Update(ctx, o)
+	}
+	if fluxobj.Observed(o) && fluxobj.Conditions(o)["Ready"].True() {
+		return nil
+	}
+	digest, err := c.source(ctx, o)
+	if err == nil {
+		err = c.write(ctx, o, true)
+	}
+	if err != nil {
+		return c.say(ctx, o, "", err)
+	}
+	return c.say(ctx, o, "1.0.0@"+digest, nil)
+}
+
+// finalize destroys what a Terraform made, if it shall.
+func (c *cloud) finalize(ctx context.Context, o *unstructured.Unstructured) error {
+	if !slices.Contains(o.GetFinalizers(), cloudFinalizer) {
+		return nil
+	}
+	if destroy, _, _ := unstructured.NestedBool(o.Object, "spec", "destroyResourcesOnDeletion"); destroy {
+		_, err := c.source(ctx, o)
+		if err == nil {
+			err = c.write(ctx, o, false)
+		}
+		if err != nil {
+			return c.say(ctx, o, "", err)
+		}
+	}
+	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == cloudFinalizer }))
+	return c.client.Update(ctx, o)
+}
+
+// source is the digest of the module.
+func (c *cloud) source(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion(fluxobj.SourceVersion)
+	source.SetKind(fluxobj.OCIKind)
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(o), source)
+	return fluxobj.Text(source, "spec", "ref", "digest"), err
+}
+
+var stateAddress = regexp.MustCompile(`\baddress\s*=\s*"([^"]+)"`)
+
+// write makes the thing of a Terraform, or destroys it, and writes that into its state.
+func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists bool) error {
+	m := stateAddress.FindStringSubmatch(fluxobj.Text(o, "spec", "backendConfig", "customConfiguration"))
+	if m == nil {
+		return errors.New("the Terraform names no state")
+	}
+	secret, err := c.set.CoreV1().Secrets(o.GetNamespace()).Get(ctx, o.GetName()+"-okara-run", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	resources := ""
+	if exists {
+		resources = `{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{}}]}`
+	}
+	state := fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"a","outputs":{},"resources":[%s]}`, time.Now().UnixMilli(), resources)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m[1], strings.NewReader(state))
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth("run", string(secret.Data["token"]))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if said, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		return errors.Join(err, fmt.Errorf("HTTP error: %d %s", resp.StatusCode, said))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if exists {
+		c.made[m[1]] = o.GetNamespace() + "/" + o.GetName()
+	} else {
+		delete(c.made, m[1])
+	}
+	return nil
+}
+
+// say writes how a run ended.
+func (c *cloud) say(ctx context.Context, o *unstructured.Unstructured, revision string, wrong error) error {
+	ready := map[string]any{"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "observedGeneration": o.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+	status := map[string]any{"lastHandledReconcileAt": o.GetAnnotations()[fluxobj.AnnotationRequest], "conditions": []any{ready}}
+	if wrong != nil {
+		if had := fluxobj.Conditions(o)["Ready"]; had.False() && had.Message == wrong.Error() && had.Generation == o.GetGeneration() && fluxobj.Handled(o) {
+			return nil
+		}
+		ready["status"], ready["reason"], ready["message"] = "False", "TFExecApplyFailed", wrong.Error()
+	} else {
+		status["observedGeneration"], status["lastPlannedGeneration"] = o.GetGeneration(), o.GetGeneration()
+		status["lastPlannedRevision"], status["lastAppliedRevision"] = revision, revision
+	}
+	o.Object["status"] = status
+	return c.client.Status().Update(ctx, o)
+}
