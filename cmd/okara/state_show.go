@@ -24,7 +24,8 @@ type shownState struct {
 	Repository string `json:"repository"`
 	Workspace  string `json:"workspace"`
 	statebackend.Version
-	Keys    []string     `json:"keys,omitempty"` // ids of those that open it
+	ByTool  bool         `json:"encrypted_by_tool,omitempty"` // OpenTofu encrypted what is stored
+	Keys    []string     `json:"keys,omitempty"`              // ids of those that open it
 	Lock    *lockJSON    `json:"lock"`
 	Replica *replicaJSON `json:"replica,omitempty"`
 }
@@ -50,6 +51,7 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 				return err
 			}
 			out := shownState{Repository: args[0], Workspace: ws, Version: v, Keys: envelope.KeyIDs(v.Envelope)}
+			out.ByTool = byTool(cmd.Context(), s, ws, v)
 			if held != nil {
 				l := toLockJSON(*held)
 				out.Lock = &l
@@ -57,23 +59,34 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if out.Replica, err = f.replica(cmd.Context(), reg, s, ws, v); err != nil {
 				return err
 			}
-			return reg.PrintResult(out, showText(args[0], ws, v, held, out.Replica))
+			return reg.PrintResult(out, showText(out, held))
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	return cmd
 }
 
-func showText(reference, ws string, v statebackend.Version, held *statebackend.Held, copied *replicaJSON) string {
+// byTool tells whether the tool encrypted a version. Only the state itself tells; one that
+// cannot be read is shown all the same.
+func byTool(ctx context.Context, s *statebackend.Store, ws string, v statebackend.Version) bool {
+	if v.Encrypted {
+		return false
+	}
+	state, _, err := s.GetVersion(ctx, ws, v.N)
+	return err == nil && statebackend.EncryptedByTool(state)
+}
+
+func showText(out shownState, held *statebackend.Held) string {
+	v, copied := out.Version, out.Replica
 	rows := [][]string{
-		{"repository", reference},
-		{"workspace", ws},
+		{"repository", out.Repository},
+		{"workspace", out.Workspace},
 		{"version", fmt.Sprint(v.N)},
 		{"created", cli.Timestamp(v.Created)},
 		{"serial", fmt.Sprint(v.Serial)},
 		{"lineage", cli.OrDash(v.Lineage)},
 		{"stored", text.Size(v.Size)},
-		{"encrypted", encryptedText(v)},
+		{"encrypted", encryptedText(v, out.ByTool)},
 		{"written by", cli.OrDash(v.Tool)},
 		{"who", cli.OrDash(oneLine(v.Who, 80))},
 		{"why", cli.OrDash(oneLine(v.Why(), 60))},
@@ -96,7 +109,10 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 	return cli.Table(rows)
 }
 
-func encryptedText(v statebackend.Version) string {
+func encryptedText(v statebackend.Version, byTool bool) string {
+	if byTool {
+		return "by OpenTofu, whose keys open it"
+	}
 	if keys := envelope.KeyIDs(v.Envelope); v.Encrypted && len(keys) > 0 {
 		return "for " + strings.Join(keys, ", ")
 	}

@@ -461,3 +461,19 @@ func TestStatePruneRefused(t *testing.T) {
 		t.Errorf("exit code %d: %s", o.code, o.err)
 	}
 }
+
+// TestStateEncryptedByTool shows a state that OpenTofu encrypted, and one that nobody did.
+func TestStateEncryptedByTool(t *testing.T) {
+	repository := ocitest.New(t, ocitest.Quirks{}) + "/state/app"
+	mustOkara(t, "state", "push", repository, newFile(t, "s", `{"serial":3,"lineage":"l","meta":{},"encrypted_data":"QQ==","encryption_version":"v0"}`))
+	if show := mustOkara(t, "state", "show", repository); !strings.Contains(show, "by OpenTofu, whose keys open it") {
+		t.Errorf("show:\n%s", show)
+	}
+	if show := mustOkara(t, "state", "show", repository, "--json"); !strings.Contains(show, `"encrypted_by_tool": true`) {
+		t.Errorf("show:\n%s", show)
+	}
+	mustOkara(t, "state", "push", repository, newFile(t, "s", stateText("prod", 1)), "-w", "prod")
+	if show := mustOkara(t, "state", "show", repository, "-w", "prod", "--json"); strings.Contains(show, "by_tool") {
+		t.Errorf("show:\n%s", show)
+	}
+}

@@ -97,9 +97,10 @@ func TestSatisfied(t *testing.T) {
     later = { source = "okara.example.com/acme/dns", version = ">= 2.0" }
     other = { source = "acme/other" }
   }
-}`})
+}
+resource "terraform_data" "x" {}`})
 	_, body := s.get(t, "/ui/modules/net/a/x/1.0.0/dependencies")
-	for _, want := range []string{"satisfied by 1.2.3", "not satisfied, newest is 1.2.3", "not here", `href="./../../../../../providers/acme/dns/1.2.3"`} {
+	for _, want := range []string{"satisfied by 1.2.3", "not satisfied, newest is 1.2.3", "not here", "part of the tool", `href="./../../../../../providers/acme/dns/1.2.3"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}

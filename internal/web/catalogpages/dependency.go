@@ -19,8 +19,12 @@ const maxLooked = 20
 // requirement is a provider that a module requires, and what is here of it.
 type requirement struct {
 	artifact.DescribedProvider
-	Here []here
+	BuiltIn bool // it is part of the tool, and nobody installs it
+	Here    []here
 }
+
+// builtIn is how a provider is written that is part of the tool.
+const builtIn = "terraform.io/builtin/"
 
 // here is a provider of this server that a requirement may mean.
 type here struct {
@@ -56,6 +60,9 @@ func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvide
 	looked := 0
 	for i, d := range all {
 		out[i].DescribedProvider = d
+		if out[i].BuiltIn = strings.HasPrefix(d.Source, builtIn) || d.Name == "terraform" && d.Source == ""; out[i].BuiltIn {
+			continue // such as that of terraform_data
+		}
 		for _, p := range s.meant(r, d) {
 			it := p.Item()
 			if !published[it.Kind+" "+it.String()] || looked == maxLooked {
