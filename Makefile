@@ -87,6 +87,7 @@ interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO)
 	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
 	OKARA_TEST_KO="$(CURDIR)/$(KO)" go test -count=1 -timeout 30m -run TestImages ./internal/images
 	cd internal/conformance && go test -count=1 ./...
+include .ci/matrix.mk
 interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && \
