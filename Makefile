@@ -19,13 +19,14 @@ RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
 OUT      = bin/release/$(VERSION)
 TAG     := devel
 NESTED  := internal/e2e internal/conformance operator provider
+BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal oci registry statebackend | grep -v internal/e2e/ | xargs -n1 dirname | sort -u | sed 's|^|./|')
 TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
 
 # Compilers and linters collect garbage less often: a sixth less work, and more memory.
 lint tools: export GOGC := 400
 lint tools: export GOMEMLIMIT := 3GiB
 
-.PHONY: build image release tools generate test $(TESTS) lint race cover bench fuzz demo demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
+.PHONY: build image release tools generate test $(TESTS) lint race cover bench bench-once bench-long fuzz demo demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -69,8 +70,13 @@ race:
 	CGO_ENABLED=1 go test -race ./...
 cover:
 	go test -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./... && go tool cover -func=$(CACHE)/cover.out | tail -1
-bench: tools $(STATES)
-	go test -timeout 30m -run '^$$' -bench . -benchmem ./...
+bench: tools # a table in docs/performance.md; with BASE=COMMIT beside the program of that commit, in the same run
+	.ci/bench "$(BASE)"
+	$(MAKE) bench-once
+bench-once: # each benchmark once, the largest smaller, so that none rots
+	go test -short -timeout 10m -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHES)
+bench-long: tools $(STATES)
+	go test -timeout 30m -run '^$$' -bench . -benchmem $(BENCHES)
 	cd internal/e2e && OKARA_TEST_STATES="$(CURDIR)/$(STATES)" go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \

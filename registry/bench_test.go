@@ -26,13 +26,25 @@ import (
 // connections is how many clients a warm benchmark has.
 const connections = 16
 
-// warmRounds is how often the two sides of a warm benchmark take turns, and
-// warmRequests how many requests each sends in its turn: enough for a
-// percentile.
-const (
-	warmRounds   = 4
-	warmRequests = 5_000
-)
+// warmRounds is how often the two sides of a warm benchmark take turns.
+const warmRounds = 4
+
+// warmRequests is how many requests each sends in its turn: enough for a percentile,
+// or to see that it works.
+func warmRequests() int {
+	if testing.Short() {
+		return 10 * connections
+	}
+	return 5_000
+}
+
+// many is a number of versions, or a few in a short run.
+func many(n int) int {
+	if testing.Short() {
+		return min(n, 10)
+	}
+	return n
+}
 
 // BenchmarkWarm measures each metadata answer, once it is known, beside a bare
 // net/http handler that sends the same bytes, in turn. Client and server share
@@ -55,13 +67,13 @@ func BenchmarkWarm(b *testing.B) {
 		"linux_amd64", "linux_arm64", "linux_arm", "linux_386", "darwin_amd64", "darwin_arm64",
 		"windows_amd64", "windows_386", "windows_arm64", "freebsd_amd64", "freebsd_386", "freebsd_arm",
 	}
-	for i := range 50 {
+	for i := range many(50) {
 		v := fmt.Sprintf("1.%d.0", i)
 		f.module(b, "net/vpc/aws", v, map[string]string{"main.tf": ""})
 		f.provider(b, release{address: "acme/dns", version: v, platforms: platforms})
 		f.provider(b, release{address: "registry.opentofu.org/hashicorp/time", version: v, platforms: platforms})
 	}
-	for i := range 50 { // as after an install of each version
+	for i := range many(50) { // as after an install of each version
 		fetch(b, http.DefaultClient, f.URL+fmt.Sprintf("/v1/providers/acme/dns/1.%d.0/download/linux/amd64", i))
 	}
 	for _, route := range []struct{ name, path string }{
@@ -125,7 +137,7 @@ func load(b *testing.B, url string) (rate float64, all []time.Duration) {
 	var wg sync.WaitGroup
 	for i := range connections {
 		wg.Go(func() {
-			for range warmRequests / connections {
+			for range warmRequests() / connections {
 				at := time.Now()
 				get(b, wire, url, io.Discard)
 				times[i] = append(times[i], time.Since(at))
@@ -180,7 +192,7 @@ func BenchmarkCold10000(b *testing.B) {
 	f.module(b, "net/vpc/aws", "0.0.1", map[string]string{"main.tf": ""})
 	r := f.repo(b, "acme/modules/net/vpc/aws")
 	m := must(r.Fetch(context.Background(), "0.0.1"))
-	for i := range 10_000 {
+	for i := range many(10_000) {
 		if err := r.PutTag(context.Background(), fmt.Sprintf("1.%d.%d", i/100, i%100), m); err != nil {
 			b.Fatal(err)
 		}

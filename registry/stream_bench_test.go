@@ -22,11 +22,18 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-const (
-	streams     = 100
-	streamSize  = 200 << 20
-	streamPairs = 3
-)
+// streams is how many clients download how many bytes, and how often in turn.
+type streams struct {
+	clients, pairs int
+	size           int64
+}
+
+func newStreams() streams {
+	if testing.Short() {
+		return streams{clients: 8, pairs: 1, size: 8 << 20}
+	}
+	return streams{clients: 100, pairs: 3, size: 200 << 20}
+}
 
 // BenchmarkStreams lets 100 clients download the same 200 MB at the same time,
 // straight from a registry on disk and through a front-end, in turn. It reports
@@ -35,6 +42,7 @@ const (
 // front-end keeps blobs on disk and begins with none; has the registry's files;
 // or has neither, so that every byte passes through it and is hashed.
 func BenchmarkStreams(b *testing.B) {
+	load := newStreams()
 	dir := b.TempDir()
 	h, err := embedded.New(dir, embedded.Options{})
 	if err != nil {
@@ -44,10 +52,10 @@ func BenchmarkStreams(b *testing.B) {
 	b.Cleanup(inner.Close)
 	host := strings.TrimPrefix(inner.URL, "http://")
 	d := digest.SHA256.Digester()
-	_, _ = io.Copy(d.Hash(), io.LimitReader(zeros{}, streamSize)) // neither fails
+	_, _ = io.Copy(d.Hash(), io.LimitReader(zeros{}, load.size)) // neither fails
 	blob := oci.Blob{
-		Descriptor: oci.Descriptor{MediaType: artifact.MediaZip, Digest: d.Digest(), Size: streamSize},
-		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(zeros{}, streamSize)), nil },
+		Descriptor: oci.Descriptor{MediaType: artifact.MediaZip, Digest: d.Digest(), Size: load.size},
+		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(zeros{}, load.size)), nil },
 	}
 	const repository = "acme/modules/net/vpc/aws"
 	newFrontAt(b, host, nil, nil).moduleOf(b, "net/vpc/aws", "1.0.0", blob)
@@ -63,10 +71,10 @@ func BenchmarkStreams(b *testing.B) {
 		b.Run(way.name, func(b *testing.B) {
 			var base, own, ratio, growth []float64
 			for b.Loop() {
-				for range streamPairs {
-					alone, _ := stream(b, direct)
+				for range load.pairs {
+					alone, _ := load.run(b, direct)
 					front := newFrontAt(b, host, nil, way.set)
-					through, grown := stream(b, front.URL+"/archives/public/"+repository+"/"+d.Digest().Encoded()+"/net-vpc-aws-1.0.0.zip")
+					through, grown := load.run(b, front.URL+"/archives/public/"+repository+"/"+d.Digest().Encoded()+"/net-vpc-aws-1.0.0.zip")
 					front.Close()
 					base, own = append(base, alone), append(own, through)
 					ratio, growth = append(ratio, through/alone), append(growth, grown)
@@ -86,8 +94,8 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// stream returns megabytes per second and the growth of memory in MiB.
-func stream(b *testing.B, url string) (rate, growth float64) {
+// run returns megabytes per second and the growth of memory in MiB.
+func (s streams) run(b *testing.B, url string) (rate, growth float64) {
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	defer client.CloseIdleConnections()
 	var before runtime.MemStats
@@ -98,7 +106,7 @@ func stream(b *testing.B, url string) (rate, growth float64) {
 	var sampler, wg sync.WaitGroup
 	sampler.Go(func() { peak = watchMemory(done) })
 	start := time.Now()
-	for range streams {
+	for range s.clients {
 		wg.Go(func() {
 			resp, err := client.Get(url)
 			if err != nil {
@@ -106,7 +114,7 @@ func stream(b *testing.B, url string) (rate, growth float64) {
 				return
 			}
 			defer resp.Body.Close()
-			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != streamSize {
+			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != s.size {
 				b.Errorf("%d bytes, %v", n, err)
 			}
 		})
@@ -115,7 +123,7 @@ func stream(b *testing.B, url string) (rate, growth float64) {
 	took := time.Since(start)
 	close(done)
 	sampler.Wait()
-	return streams * streamSize / 1e6 / took.Seconds(), float64(int64(peak)-int64(before.HeapInuse+before.StackInuse)) / (1 << 20)
+	return float64(s.clients) * float64(s.size) / 1e6 / took.Seconds(), float64(int64(peak)-int64(before.HeapInuse+before.StackInuse)) / (1 << 20)
 }
 
 // watchMemory returns the most memory in use until done.

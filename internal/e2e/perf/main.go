@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == bareCommand {
+		fmt.Fprintln(os.Stderr, serveBare(os.Args[2]))
+		os.Exit(1)
+	}
+	base := flag.String("base", "", "program to compare with")
+	tofu := flag.String("tofu", "", "tofu, for plans; empty: none")
+	out := flag.String("o", "", "file for the page; empty: standard output")
+	command := flag.String("command", "make bench", "what made it, as the page says")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := run(*base, flag.Arg(0), *tofu, *out, *command); err != nil {
+		fmt.Fprintln(os.Stderr, "perf:", err)
+		os.Exit(1)
+	}
+}
+
+// row is one line of the table. Figures are of the base, if there is one, and of the
+// program.
+type row struct {
+	what, unit string
+	base, now  float64
+	beside     float64 // of the same work without okara; 0: there is none
+}
+
+// program is one that is measured.
+type program struct{ file, dir string }
+
+func run(base, okara, tofu, out, command string) error {
+	programs := []program{{file: okara}}
+	if base != "" {
+		programs = append(programs, program{file: base})
+	}
+	for i := range programs {
+		file, err := filepath.Abs(programs[i].file) // they run in other folders
+		if err != nil {
+			return err
+		}
+		programs[i].file = file
+		dir, err := os.MkdirTemp("", "okara-perf-*")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		programs[i].dir = dir
+	}
+	var table []row
+	for _, measure := range []func([]program, string) ([]row, error){starts, serving, publishing, plans} {
+		rows, err := measure(programs, tofu)
+		if err != nil {
+			return err
+		}
+		table = append(table, rows...)
+	}
+	text := page(table, base != "", command)
+	fmt.Print(text)
+	if out == "" {
+		return nil
+	}
+	return os.WriteFile(out, []byte(text), 0o644)
+}
+
+// page is the table with what one has to know of it.
+func page(table []row, base bool, command string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Performance\n\nMeasured on %s with %d processors (%s/%s, %s) by `%s`.\n", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), command)
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // elsewhere nobody says
+		first, _, _ := strings.Cut(string(load), " ")
+		fmt.Fprintf(&b, "The load average at the end was %s, where %d is all of the machine and more is the work of others.\n", first, runtime.NumCPU())
+	}
+	b.WriteString("Medians; what is compared took turns in the same run, so that the ratios hold where the figures do not.\n\n")
+	head := []string{"work", "okara", "without okara", "ratio"}
+	if base {
+		head = append(head, "before", "of before")
+	}
+	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	line(head)
+	line(slices.Repeat([]string{"---"}, len(head)))
+	for _, r := range table {
+		cells := []string{r.what, figure(r.now, r.unit), "–", "–"}
+		if r.beside > 0 {
+			cells[2], cells[3] = figure(r.beside, r.unit), fmt.Sprintf("%.2f", r.now/r.beside)
+		}
+		if base {
+			cells = append(cells, figure(r.base, r.unit), fmt.Sprintf("%.2f", r.now/cmp.Or(r.base, r.now)))
+		}
+		line(cells)
+	}
+	return b.String()
+}
+
+func figure(v float64, unit string) string {
+	if v >= 100 || v == float64(int64(v)) {
+		return fmt.Sprintf("%.0f %s", v, unit)
+	}
+	return fmt.Sprintf("%.1f %s", v, unit)
+}
+
+func median(all []float64) float64 {
+	slices.Sort(all)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)/2]
+}
+
+// inTurn measures each program so often, one after the other, and fills in a row by
+// the medians. The program of today is the first.
+func inTurn(r row, programs []program, times int, measure func(program) (float64, error)) (row, error) {
+	figures := make([][]float64, len(programs))
+	for n := range times + 1 {
+		for i, p := range programs {
+			v, err := measure(p)
+			if err != nil {
+				return r, fmt.Errorf("%s: %w", r.what, err)
+			}
+			if n > 0 { // the first one warms
+				figures[i] = append(figures[i], v)
+			}
+		}
+	}
+	r.now = median(figures[0])
+	if len(figures) > 1 {
+		r.base = median(figures[1])
+	}
+	return r, nil
+}
+
+// took runs a command and returns its milliseconds.
+func took(cmd *exec.Cmd) (float64, error) {
+	begin := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return float64(time.Since(begin).Microseconds()) / 1000, nil
+}
