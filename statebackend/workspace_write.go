@@ -70,7 +70,7 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 
 // sameRecord tells whether two records say the same of a workspace.
 func sameRecord(a, b Record) bool {
-	same := maps.Equal(a.Tags, b.Tags) && a.Created.Equal(b.Created)
+	same := maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings) && a.Created.Equal(b.Created)
 	b.Tag, b.Seq, b.Nonce, b.By, b.Updated = a.Tag, a.Seq, a.Nonce, a.By, a.Updated
 	return same && a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description && a.Mode == b.Mode &&
 		a.Tool == b.Tool && a.State == b.State && a.Owner == b.Owner && a.Deleted == b.Deleted

@@ -196,8 +196,8 @@ func (c cliConfig) render(token string) (string, error) {
 	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/of/this/file\n", c.server)
 	if c.server.Scheme == "http" || c.server.Path != "" || c.hostname != c.server.Host {
 		api := c.server.String() + "/api/v2/"
-		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n    \"tfe.v2\"       = %q\n    \"tfe.v2.1\"     = %q\n    \"state.v2\"     = %q\n  }\n}\n",
-			c.hostname, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/", api, api, api)
+		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n    \"tfe.v2\"       = %q\n    \"tfe.v2.1\"     = %q\n    \"tfe.v2.2\"     = %q\n    \"state.v2\"     = %q\n  }\n}\n",
+			c.hostname, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/", api, api, api, api)
 	}
 	credentials := func(host string) {
 		if token != "" {

@@ -37,6 +37,7 @@ host "127.0.0.1:8080" {
     "providers.v1" = "http://127.0.0.1:8080/v1/providers/"
     "tfe.v2"       = "http://127.0.0.1:8080/api/v2/"
     "tfe.v2.1"     = "http://127.0.0.1:8080/api/v2/"
+    "tfe.v2.2"     = "http://127.0.0.1:8080/api/v2/"
     "state.v2"     = "http://127.0.0.1:8080/api/v2/"
   }
 }
@@ -67,6 +68,7 @@ host "example.com" {
     "providers.v1" = "https://example.com/tf/v1/providers/"
     "tfe.v2"       = "https://example.com/tf/api/v2/"
     "tfe.v2.1"     = "https://example.com/tf/api/v2/"
+    "tfe.v2.2"     = "https://example.com/tf/api/v2/"
     "state.v2"     = "https://example.com/tf/api/v2/"
   }
 }
@@ -84,6 +86,7 @@ host "okara.test" {
     "providers.v1" = "http://localhost:8080/v1/providers/"
     "tfe.v2"       = "http://localhost:8080/api/v2/"
     "tfe.v2.1"     = "http://localhost:8080/api/v2/"
+    "tfe.v2.2"     = "http://localhost:8080/api/v2/"
     "state.v2"     = "http://localhost:8080/api/v2/"
   }
 }
@@ -101,6 +104,7 @@ host "okara.test" {
     "providers.v1" = "https://10.0.0.7:8443/v1/providers/"
     "tfe.v2"       = "https://10.0.0.7:8443/api/v2/"
     "tfe.v2.1"     = "https://10.0.0.7:8443/api/v2/"
+    "tfe.v2.2"     = "https://10.0.0.7:8443/api/v2/"
     "state.v2"     = "https://10.0.0.7:8443/api/v2/"
   }
 }

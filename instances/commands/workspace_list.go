@@ -3,6 +3,7 @@
 package commands
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -57,5 +58,11 @@ func workspaceRow(w workspaceclient.Workspace) []string {
 	if !w.Created.IsZero() {
 		created = w.Created.UTC().Format(time.DateOnly)
 	}
-	return []string{cli.OrDash(w.Name), cli.OrDash(strings.Join(w.Tags, ",")), cli.OrDash(w.Project), cli.YesNo(w.Locked), created}
+	tags := slices.Clone(w.Tags)
+	for i, key := range tags {
+		if value := w.Values[key]; value != "" {
+			tags[i] += "=" + value
+		}
+	}
+	return []string{cli.OrDash(w.Name), cli.OrDash(strings.Join(tags, ",")), cli.OrDash(w.Project), cli.YesNo(w.Locked), created}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -149,15 +150,23 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if project.Organization == nil || project.Organization.Name != "acme" {
+		t.Errorf("the project is of %+v: the provider crashes", project.Organization)
+	}
+	if _, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{
+		Name: new("pushed"), VCSRepo: &tfe.VCSRepoOptions{Identifier: new("a/b"), OAuthTokenID: new("ot-1")},
+	}); err == nil || !strings.Contains(err.Error(), "no push starts a run") {
+		t.Errorf("a workspace of a repository: %v", err)
+	}
 	made, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{
-		Name: new("shop"), Description: new("first"), AutoApply: new(false), QueueAllRuns: new(true), SpeculativeEnabled: new(true),
-		Tags: []*tfe.Tag{{Name: "net"}}, Project: project,
+		Name: new("shop"), Description: new("first"), AutoApply: new(true), QueueAllRuns: new(false), SpeculativeEnabled: new(true),
+		TerraformVersion: new("~> 1.12.0"), WorkingDirectory: new("deep"), Tags: []*tfe.Tag{{Name: "net"}}, Project: project,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{
-		Name: new("shop"), Description: new("second"), AllowDestroyPlan: new(true), AutoApply: new(false), FileTriggersEnabled: new(true),
+		Name: new("shop"), Description: new("second"), AllowDestroyPlan: new(true), FileTriggersEnabled: new(true),
 		GlobalRemoteState: new(false), StructuredRunOutputEnabled: new(true), WorkingDirectory: new(""), TriggerPrefixes: []string{},
 	}); err != nil {
 		t.Fatal(err)
@@ -175,6 +184,13 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	if read.ID != made.ID || read.Description != "second" || read.Project == nil || read.Project.ID != project.ID || read.Organization.Name != "acme" ||
 		!slices.Equal(read.TagNames, []string{"prod"}) || read.Permissions.CanForceDelete == nil || read.ExecutionMode != "local" {
 		t.Errorf("the workspace is %+v", read)
+	}
+	if !read.AutoApply || read.QueueAllRuns || !read.AllowDestroyPlan || !read.FileTriggersEnabled || !read.SpeculativeEnabled || !read.StructuredRunOutputEnabled ||
+		read.TerraformVersion != "~> 1.12.0" || read.WorkingDirectory != "" {
+		t.Errorf("the settings are %+v", read)
+	}
+	if _, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("a"), Category: new(tfe.CategoryTerraform)}); err == nil || !strings.Contains(err.Error(), "keeps no variables") {
+		t.Errorf("a variable: %v", err)
 	}
 	// Not found means to the provider that everybody may read the state.
 	if _, err := client.Workspaces.ListRemoteStateConsumers(ctx, made.ID, nil); !errors.Is(err, tfe.ErrResourceNotFound) {

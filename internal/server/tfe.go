@@ -96,13 +96,13 @@ const maxTFEState = 512 << 20
 
 // tfeService announces tfe.v2, by each name that the tools ask for: `cloud` for
 // tfe.v2, backend "remote" for tfe.v2.1, without which OpenTofu 1.12.6 crashes, and for
-// state.v2 where it is told to run by itself.
+// state.v2 where it is told to run by itself, the provider hashicorp/tfe for tfe.v2.2.
 func (f *Front) tfeService(_ context.Context, base string) (map[string]any, error) {
 	if f.tfe == nil {
 		return nil, nil
 	}
 	at := base + "/api/v2/"
-	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "state.v2": at}, nil
+	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "tfe.v2.2": at, "state.v2": at}, nil
 }
 
 // right is the right to a workspace of an organization, to anything of one

@@ -81,7 +81,7 @@ func TestTFEDiscovery(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
+			for _, service := range []string{"tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"} {
 				if got, _ := doc[service].(string); got != tt.want {
 					t.Errorf("%s is %q, want %q", service, got, tt.want)
 				}

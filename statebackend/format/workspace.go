@@ -46,6 +46,7 @@ const (
 	annWorkspaceDescription = "vnd.okara.workspace.description"
 	annWorkspaceMode        = "vnd.okara.workspace.mode"
 	annWorkspaceTool        = "vnd.okara.workspace.tool"
+	annWorkspaceSettings    = "vnd.okara.workspace.settings"
 	annWorkspaceState       = "vnd.okara.workspace.state"
 	annWorkspaceCreated     = "vnd.okara.workspace.created"
 	annWorkspaceBy          = "vnd.okara.workspace.by"
@@ -55,8 +56,8 @@ const (
 
 // Bounds of a record. Characters are Unicode code points.
 const (
-	maxWorkspaceName        = 255 // bytes
-	maxWorkspaceTags        = 64
+	maxWorkspaceName        = 255      // bytes
+	maxWorkspaceTags        = 64       // and settings
 	maxWorkspaceTagKey      = 128      // characters
 	maxWorkspaceTagValue    = 256      // characters
 	maxWorkspaceDescription = 1 << 10  // bytes
@@ -114,12 +115,13 @@ type WorkspaceRecord struct {
 	Project     string
 	Tags        map[string]string // value "" for a tag that is a key only
 	Description string
-	Mode        string // "", modeLocal or modeRemote
-	Tool        string
-	State       string // "" or StateSplit
-	By          string // who wrote this record
-	Owner       string // the only subject of a run that may use the state; "": no such rule
-	Deleted     bool   // the workspace was deleted, at Updated
+	Mode        string            // "", modeLocal or modeRemote
+	Tool        string            // version that it is for; "": any
+	Settings    map[string]string // other than usual, by the names that tfe.v2 has
+	State       string            // "" or StateSplit
+	By          string            // who wrote this record
+	Owner       string            // the only subject of a run that may use the state; "": no such rule
+	Deleted     bool              // the workspace was deleted, at Updated
 	Created     time.Time
 	Updated     time.Time // when this record was written
 }
@@ -135,8 +137,8 @@ func (r WorkspaceRecord) Check() error {
 		return fmt.Errorf("state %q is not %s", text.Excerpt(r.State), StateSplit)
 	case len(r.Description) > maxWorkspaceDescription:
 		return fmt.Errorf("description of %d bytes, at most %d", len(r.Description), maxWorkspaceDescription)
-	case len(r.Tags) > maxWorkspaceTags:
-		return fmt.Errorf("%d tags, at most %d", len(r.Tags), maxWorkspaceTags)
+	case len(r.Tags) > maxWorkspaceTags, len(r.Settings) > maxWorkspaceTags:
+		return fmt.Errorf("%d tags and %d settings, at most %d", len(r.Tags), len(r.Settings), maxWorkspaceTags)
 	}
 	for _, t := range [...]struct {
 		name, value string
@@ -149,11 +151,19 @@ func (r WorkspaceRecord) Check() error {
 			return err
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.Tags)) {
+	if err := checkPairs("tag", r.Tags); err != nil {
+		return err
+	}
+	return checkPairs("setting", r.Settings)
+}
+
+// checkPairs refuses tags or settings that cannot be stored.
+func checkPairs(kind string, pairs map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		if key == "" {
-			return errors.New("a tag without a key")
+			return fmt.Errorf("a %s without a key", kind)
 		}
-		if err := errors.Join(checkText("tag", key, maxWorkspaceTagKey), checkText("value of tag "+text.Excerpt(key), r.Tags[key], maxWorkspaceTagValue)); err != nil {
+		if err := errors.Join(checkText(kind, key, maxWorkspaceTagKey), checkText("value of "+kind+" "+text.Excerpt(key), pairs[key], maxWorkspaceTagValue)); err != nil {
 			return err
 		}
 	}
@@ -198,12 +208,15 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 		annWorkspaceOwner:       r.Owner,
 		artifact.AnnCreated:     workspaceTime(r.Updated),
 	}
-	if len(r.Tags) > 0 {
-		b, err := json.Marshal(r.Tags)
-		if err != nil {
-			return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("encoding tags: %w", err)
+	for name, pairs := range map[string]map[string]string{annWorkspaceTags: r.Tags, annWorkspaceSettings: r.Settings} {
+		if len(pairs) == 0 {
+			continue
 		}
-		ann[annWorkspaceTags] = string(b)
+		b, err := json.Marshal(pairs)
+		if err != nil {
+			return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("encoding a record: %w", err)
+		}
+		ann[name] = string(b)
 	}
 	if r.Deleted {
 		ann[annWorkspaceDeleted] = "true"
@@ -268,7 +281,10 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	case deleted != "" && deleted != "true":
 		return r, fmt.Errorf("deleted is %q", text.Excerpt(deleted))
 	}
-	if r.Tags, err = parseWorkspaceTags(ann[annWorkspaceTags]); err != nil {
+	if r.Tags, err = parsePairs("tags", ann[annWorkspaceTags]); err != nil {
+		return r, err
+	}
+	if r.Settings, err = parsePairs("settings", ann[annWorkspaceSettings]); err != nil {
 		return r, err
 	}
 	if r.Created, err = parseWorkspaceTime(ann[annWorkspaceCreated]); err != nil {
@@ -280,20 +296,20 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	return r, r.Check()
 }
 
-// parseWorkspaceTags reads the object of tags in the one form in which it is written:
-// sorted, each key once.
-func parseWorkspaceTags(s string) (map[string]string, error) {
+// parsePairs reads the object of tags or settings in the one form in which it is
+// written: sorted, each key once.
+func parsePairs(kind, s string) (map[string]string, error) {
 	if s == "" {
 		return nil, nil
 	}
-	var tags map[string]string
-	if err := json.Unmarshal([]byte(s), &tags); err != nil {
-		return nil, fmt.Errorf("tags: %w", err)
+	var pairs map[string]string
+	if err := json.Unmarshal([]byte(s), &pairs); err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
-	if b, err := json.Marshal(tags); err != nil || string(b) != s || len(tags) == 0 {
-		return nil, errors.New("tags are not in canonical form")
+	if b, err := json.Marshal(pairs); err != nil || string(b) != s || len(pairs) == 0 {
+		return nil, fmt.Errorf("%s are not in canonical form", kind)
 	}
-	return tags, nil
+	return pairs, nil
 }
 
 func parseWorkspaceTime(s string) (time.Time, error) {

@@ -121,8 +121,12 @@ func (p place) outputID(n int64, name string) string {
 	return "wsout-" + p.key() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// projectID is the id of a project, which is a label and no more.
-func projectID(name string) string {
+// projectID is the id of a project, which is a label and no more. Ids that say nothing of
+// an organization were given away as well.
+func projectID(organization, name string) string {
+	if organization != "" {
+		name = organization + "\x00" + name
+	}
 	return "prj-" + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
@@ -213,14 +217,20 @@ func parseOutputID(id string) (output, error) {
 	return output{p, n, name}, nil
 }
 
-// parseProjectID returns the name of a project.
-func parseProjectID(id string) (string, error) {
+// parseProjectID returns the organization of a project, "" if its id has none, and its
+// name.
+func parseProjectID(id string) (organization, name string, err error) {
 	rest, ok := cutID(id, "prj-")
 	name, text := parseText(rest)
-	if !ok || !text || !validProject(name) {
-		return "", errNoID()
+	if of, its, named := strings.Cut(name, "\x00"); named {
+		if organization, name = of, its; !validOrganization(of) {
+			ok = false
+		}
 	}
-	return name, nil
+	if !ok || !text || !validProject(name) {
+		return "", "", errNoID()
+	}
+	return organization, name, nil
 }
 
 // cutID bounds an id before it is looked at.

@@ -101,11 +101,13 @@ func TestOtherIDs(t *testing.T) {
 			t.Errorf("%q is %+v", tail, got)
 		}
 	}
-	if got, err := parseProjectID(projectID(defaultProject)); err != nil || got != defaultProject {
-		t.Errorf("a project is %q, %v", got, err)
+	for _, of := range []string{"", "acme"} {
+		if organization, got, err := parseProjectID(projectID(of, defaultProject)); err != nil || organization != of || got != defaultProject {
+			t.Errorf("a project is %q of %q, %v", got, organization, err)
+		}
 	}
-	for _, id := range []string{"prj-", "prj-Y", projectID("a\nb"), projectID("a\u202eb"), projectID("a\u200bb"), projectID(strings.Repeat("x", maxProject+1)), "ws-" + p.key()} {
-		if got, err := parseProjectID(id); err == nil {
+	for _, id := range []string{"prj-", "prj-Y", projectID("", "a\nb"), projectID("acme", "a\u202eb"), projectID("", "a\u200bb"), projectID("", strings.Repeat("x", maxProject+1)), projectID("ac/me", "x"), projectID("acme", "x\x00y"), "ws-" + p.key()} {
+		if _, got, err := parseProjectID(id); err == nil {
 			t.Errorf("%q is %q", id, got)
 		}
 	}
@@ -135,7 +137,7 @@ func FuzzID(f *testing.F) {
 	now, p := testNow(), place{"acme", "prod"}
 	h := newHandle(now)
 	for _, s := range []string{
-		p.id(""), p.id(h), p.versionID(3), p.pendingID(3, h), p.pendingID(3, ""), p.outputID(3, "x"), projectID("x"), "ws-", "sv-.p", "wsout-..",
+		p.id(""), p.id(h), p.versionID(3), p.pendingID(3, h), p.pendingID(3, ""), p.outputID(3, "x"), projectID("acme", "x"), projectID("", "x"), "ws-", "sv-.p", "wsout-..",
 	} {
 		f.Add(s)
 	}
@@ -155,7 +157,7 @@ func FuzzID(f *testing.F) {
 		if got, err := parseOutputID(id); err == nil && got.outputID(got.n, got.name) != id {
 			t.Errorf("%q is %+v", id, got)
 		}
-		if got, err := parseProjectID(id); err == nil && projectID(got) != id {
+		if of, got, err := parseProjectID(id); err == nil && projectID(of, got) != id {
 			t.Errorf("%q is %q", id, got)
 		}
 	})

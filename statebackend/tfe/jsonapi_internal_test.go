@@ -63,7 +63,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var w workspaceBody
 		if parseBody([]byte(text), &w) == nil {
-			_ = w.apply(&statebackend.Record{})
+			_ = w.apply("acme", &statebackend.Record{})
 		}
 		var l tagList
 		if parseBody([]byte(text), &l) == nil {

@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -70,7 +71,7 @@ type filter struct {
 	name, wildcard string
 	tags, without  []string
 	tagged         []binding // without value: whatever it is
-	project        string    // id; "": any
+	project        string    // name; "": any
 }
 
 // maxFilters bounds the parts of a filter, each of which is compared with each
@@ -79,8 +80,14 @@ const maxFilters = 64
 
 func newFilter(q url.Values) (filter, error) {
 	f := filter{
-		name: q.Get("search[name]"), wildcard: q.Get("search[wildcard-name]"), project: q.Get("filter[project][id]"),
+		name: q.Get("search[name]"), wildcard: q.Get("search[wildcard-name]"),
 		tags: words(q.Get("search[tags]")), without: words(q.Get("search[exclude-tags]")),
+	}
+	if id := q.Get("filter[project][id]"); id != "" {
+		var err error
+		if _, f.project, err = parseProjectID(id); err != nil {
+			f.project = "\x00" // no workspace has it
+		}
 	}
 	for key := range q {
 		index, ok := strings.CutPrefix(key, "filter[tagged][")
@@ -122,7 +129,7 @@ func (f filter) takes(w statebackend.Workspace) bool {
 		return false
 	case f.wildcard != "" && !addr.MatchText(f.wildcard, w.Name):
 		return false
-	case f.project != "" && f.project != projectOf(r):
+	case f.project != "" && f.project != cmp.Or(r.Project, defaultProject):
 		return false
 	case slices.ContainsFunc(f.without, has):
 		return false

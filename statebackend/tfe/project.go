@@ -18,22 +18,32 @@ const (
 	maxProject     = 128 // characters, at most 4 bytes each
 )
 
-func project(name string) resource {
-	return resource{Type: "projects", ID: projectID(name), Attributes: map[string]string{"name": name}}
+// projects are the routes about them.
+type projects struct{ *server }
+
+// project is a label as a document has it; organization "" is one that nobody named.
+func project(organization, name string) resource {
+	r := resource{Type: "projects", ID: projectID(organization, name), Attributes: map[string]string{"name": name}}
+	if organization != "" {
+		r.Relationships = map[string]relation{"organization": to("organizations", organization)}
+	}
+	return r
 }
 
 // projectOf is the id of the project of a workspace.
-func projectOf(r *statebackend.Record) string { return projectID(cmp.Or(r.Project, defaultProject)) }
+func projectOf(organization string, r *statebackend.Record) string {
+	return projectID(organization, cmp.Or(r.Project, defaultProject))
+}
 
-// listProjects lists the labels of the workspaces that may be read.
-func (s *server) listProjects(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.allowOrganization(r, access.Read)
+// list lists the labels of the workspaces that may be read.
+func (p projects) list(w http.ResponseWriter, r *http.Request) error {
+	organization, g, err := p.allowOrganization(r, access.Read)
 	if err != nil {
 		return err
 	}
 	r, cancel := within(r)
 	defer cancel()
-	all, err := s.readable(r.Context(), organization, g)
+	all, err := p.readable(r.Context(), organization, g)
 	if err != nil {
 		return err
 	}
@@ -56,47 +66,98 @@ func (s *server) listProjects(w http.ResponseWriter, r *http.Request) error {
 	from, to, meta := readPage(q).of(len(names))
 	list := make([]resource, 0, to-from)
 	for _, name := range names[from:to] {
-		list = append(list, project(name))
+		list = append(list, project(organization, name))
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// createProject stores nothing: the tools make a project before the first workspace
+// projectBody is what makes or changes a project.
+type projectBody struct {
+	Data struct {
+		Attributes struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+		} `json:"attributes"`
+	} `json:"data"`
+}
+
+// create stores nothing: the tools make a project before the first workspace
 // in it, which brings the label.
-func (s *server) createProject(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := s.allowOrganization(r, manage); err != nil {
+func (p projects) create(w http.ResponseWriter, r *http.Request) error {
+	organization, _, err := p.allowOrganization(r, manage)
+	if err != nil {
 		return err
 	}
-	var body struct {
-		Data struct {
-			Attributes struct {
-				Name string `json:"name"`
-			} `json:"attributes"`
-		} `json:"data"`
-	}
-	if err := s.readBody(w, r, smallBody, &body); err != nil {
+	var body projectBody
+	if err := p.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
 	name := body.Data.Attributes.Name
+	if body.Data.Attributes.Description != "" {
+		return invalid("a project is a label of workspaces, and has no description")
+	}
 	if !validProject(name) {
 		return invalid("a project has a name of at most %d characters", maxProject)
 	}
-	return answer(w, http.StatusCreated, document{Data: project(name)})
+	return answer(w, http.StatusCreated, document{Data: project(organization, name)})
 }
 
 func validProject(name string) bool {
 	return validLabel(name, 4*maxProject) && len([]rune(name)) <= maxProject
 }
 
-// showProject answers for every label, since nothing says which of them are in use
+// show answers for every label, since nothing says which of them are in use
 // where.
-func (s *server) showProject(w http.ResponseWriter, r *http.Request) error {
-	name, err := parseProjectID(r.PathValue("id"))
+func (p projects) show(w http.ResponseWriter, r *http.Request) error {
+	organization, name, err := parseProjectID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	if _, err := s.allow(r, access.Read, place{}); err != nil {
+	if _, err := p.allow(r, access.Read, place{organization: organization}); err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: project(name)})
+	return answer(w, http.StatusOK, document{Data: project(organization, name)})
+}
+
+// delete has nothing to delete: it refuses what workspaces still have.
+func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
+	organization, name, err := parseProjectID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	g, err := p.allow(r, manage, place{organization: organization})
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	all, err := p.readable(r.Context(), organization, g)
+	if err != nil {
+		return err
+	}
+	for _, ws := range all {
+		if live := ws.Live(); name == defaultProject || live != nil && live.Project == name {
+			return refuse(http.StatusUnprocessableEntity, "project is in use", "project %q has workspaces\nhint: give them another project first", name)
+		}
+	}
+	return noContent(w)
+}
+
+// update refuses another name: it is on each of the workspaces.
+func (p projects) update(w http.ResponseWriter, r *http.Request) error {
+	organization, name, err := parseProjectID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if _, err := p.allow(r, manage, place{organization: organization}); err != nil {
+		return err
+	}
+	var body projectBody
+	if err := p.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	if a := body.Data.Attributes; a.Name != "" && a.Name != name || a.Description != "" {
+		return invalid("a project is a label of workspaces: it has no description, and no other name\nhint: make another project, and give it to the workspaces")
+	}
+	return answer(w, http.StatusOK, document{Data: project(organization, name)})
 }

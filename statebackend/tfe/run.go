@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -33,7 +34,7 @@ func (s RunStatus) executes() bool {
 type runBody struct {
 	Data struct {
 		Attributes struct {
-			AutoApply     bool       `json:"auto-apply"`
+			AutoApply     *bool      `json:"auto-apply"` // nil: as the workspace has it
 			IsDestroy     bool       `json:"is-destroy"`
 			PlanOnly      bool       `json:"plan-only"`
 			Refresh       *bool      `json:"refresh"`
@@ -56,13 +57,18 @@ type runBody struct {
 }
 
 // options are what the body asks for, if it can be done.
-func (b runBody) options(c configurationID) (RunOptions, error) {
+func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions, error) {
 	a := b.Data.Attributes
 	o := RunOptions{
-		Speculative: a.PlanOnly || c.speculative(), AutoApply: a.AutoApply, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
+		Speculative: a.PlanOnly || c.speculative(), AutoApply: on(r, settingAutoApply) && !a.SavePlan, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
 		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: said(a.Message),
 	}
+	if a.AutoApply != nil {
+		o.AutoApply = *a.AutoApply
+	}
 	switch {
+	case o.Destroy && !o.Speculative && !on(r, settingAllowDestroy):
+		return o, invalid("allow-destroy-plan is off: nobody destroys all of this workspace")
 	case a.AllowConfig:
 		return o, invalid("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
 	case a.AllowEmpty, len(a.InvokeActions) > 0, len(a.Policies) > 0:
@@ -108,13 +114,14 @@ func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
 	if c.place != p {
 		return errNoID()
 	}
-	options, err := body.options(c)
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.openRemote(r.Context(), p)
 	if err != nil {
 		return err
 	}
-	r, cancel := within(r)
-	defer cancel()
-	if _, err := s.openRemote(r.Context(), p); err != nil {
+	options, err := body.options(c, at.live())
+	if err != nil {
 		return err
 	}
 	run, err := s.queue(r.Context(), c, options, g.Caller)

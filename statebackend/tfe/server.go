@@ -131,15 +131,18 @@ const prefix = "/api/v2/"
 func (s *server) routes() http.Handler {
 	t := table{s: s, mux: s.kit.Mux(), methods: map[string][]string{}}
 
+	p := projects{s}
 	t.add("GET", "ping", s.ping)
 	t.add("GET", "account/details", s.account)
 
 	t.add("GET", "organizations", s.listOrganizations)
 	t.add("GET", "organizations/{organization}", s.showOrganization)
 	t.add("GET", "organizations/{organization}/entitlement-set", s.entitlements)
-	t.add("GET", "organizations/{organization}/projects", s.listProjects)
-	t.add("POST", "organizations/{organization}/projects", s.createProject)
-	t.add("GET", "projects/{id}", s.showProject)
+	t.add("GET", "organizations/{organization}/projects", p.list)
+	t.add("POST", "organizations/{organization}/projects", p.create)
+	t.add("GET", "projects/{id}", p.show)
+	t.add("PATCH", "projects/{id}", p.update)
+	t.add("DELETE", "projects/{id}", p.delete)
 
 	t.add("GET", "organizations/{organization}/workspaces", s.listWorkspaces)
 	t.add("POST", "organizations/{organization}/workspaces", s.createWorkspace)
@@ -156,6 +159,9 @@ func (s *server) routes() http.Handler {
 	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.listTagBindings)
 	t.add("GET", "workspaces/{id}/vars", s.listVariables)
 	t.add("GET", "workspaces/{id}/all-vars", s.listVariables)
+	t.add("POST", "workspaces/{id}/vars", s.refuseVariable)
+	t.add("GET", "organizations/{organization}/varsets", s.listVariableSets)
+	t.add("POST", "organizations/{organization}/varsets", s.refuseVariableSet)
 
 	t.add("POST", "workspaces/{id}/actions/lock", s.lock)
 	t.add("POST", "workspaces/{id}/actions/unlock", s.unlock)

@@ -97,7 +97,7 @@ type binding struct {
 }
 
 // bindings are the tags of a workspace in the type that the route has for them.
-func bindings(kind string, r *statebackend.Record) document {
+func bindings(kind string, r *statebackend.Record) []resource {
 	list := []resource{}
 	if r != nil {
 		for _, key := range slices.Sorted(maps.Keys(r.Tags)) {
@@ -105,7 +105,7 @@ func bindings(kind string, r *statebackend.Record) document {
 			list = append(list, resource{Type: kind, ID: id, Attributes: binding{key, r.Tags[key]}})
 		}
 	}
-	return document{Data: list}
+	return list
 }
 
 func (s *server) listTagBindings(w http.ResponseWriter, r *http.Request) error {
@@ -123,7 +123,7 @@ func (s *server) listTagBindings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, bindings(kind, at.live()))
+	return answer(w, http.StatusOK, document{Data: bindings(kind, at.live())})
 }
 
 func (s *server) addTagBindings(w http.ResponseWriter, r *http.Request) error {
@@ -131,5 +131,5 @@ func (s *server) addTagBindings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, bindings("tag-bindings", &record))
+	return answer(w, http.StatusOK, document{Data: bindings("tag-bindings", &record)})
 }

@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -23,19 +24,26 @@ const (
 
 // workspaceAttributes are those of a workspace. The tools stop without most of them.
 type workspaceAttributes struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Mode        string          `json:"execution-mode"`
-	Operations  bool            `json:"operations"`
-	AutoApply   bool            `json:"auto-apply"`
-	Locked      *bool           `json:"locked,omitempty"` // nil: nobody looked
-	Tool        string          `json:"terraform-version"`
-	Tags        []string        `json:"tag-names"`
-	Structured  bool            `json:"structured-run-output-enabled"`
-	Created     string          `json:"created-at,omitempty"`
-	Updated     string          `json:"updated-at,omitempty"`
-	Actions     map[string]bool `json:"actions"`
-	Permissions map[string]bool `json:"permissions"`
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	Mode        string            `json:"execution-mode"`
+	Operations  bool              `json:"operations"`
+	AutoApply   bool              `json:"auto-apply"`
+	Locked      *bool             `json:"locked,omitempty"` // nil: nobody looked
+	Tool        string            `json:"terraform-version"`
+	Tags        []string          `json:"tag-names"`
+	Structured  bool              `json:"structured-run-output-enabled"`
+	Destroy     bool              `json:"allow-destroy-plan"`
+	Files       bool              `json:"file-triggers-enabled"`
+	Queue       bool              `json:"queue-all-runs"`
+	Speculative bool              `json:"speculative-enabled"`
+	Global      bool              `json:"global-remote-state"` // who may read is in the rights
+	Folder      string            `json:"working-directory"`
+	Values      map[string]string `json:"tag-values,omitempty"` // of the tags that have one
+	Created     string            `json:"created-at,omitempty"`
+	Updated     string            `json:"updated-at,omitempty"`
+	Actions     map[string]bool   `json:"actions"`
+	Permissions map[string]bool   `json:"permissions"`
 }
 
 // anyTool is the version of the tool that a workspace is for. They compare any other
@@ -57,9 +65,12 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 		Name: p.workspace, Description: r.Description,
 		Mode:       mode, // in effect, whatever the record says where nothing is run
 		Operations: mode == modeRemote,
-		Tool:       anyTool,
+		AutoApply:  on(r, settingAutoApply), Destroy: on(r, settingAllowDestroy), Files: on(r, "file-triggers-enabled"), Queue: on(r, "queue-all-runs"),
+		Speculative: on(r, "speculative-enabled"), Global: true, Folder: r.Settings[settingFolder],
+		Tool:       cmp.Or(r.Tool, anyTool),
 		Tags:       append([]string{}, slices.Sorted(maps.Keys(r.Tags))...),
-		Structured: false,
+		Structured: on(r, "structured-run-output-enabled"),
+		Values:     valued(r.Tags),
 		Created:    date(r.Created), Updated: date(r.Updated),
 		Actions: map[string]bool{"is-destroyable": write},
 		Permissions: map[string]bool{
@@ -72,8 +83,25 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 	}
 	return resource{Type: "workspaces", ID: p.id(h), Attributes: a, Relationships: map[string]relation{
 		"organization": to("organizations", p.organization),
-		"project":      to("projects", projectOf(r)),
+		"project":      to("projects", projectOf(p.organization, r)),
 	}}
+}
+
+// valued are the tags that have a value.
+func valued(tags map[string]string) map[string]string {
+	all := maps.Clone(tags)
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
+}
+
+// forTool is a workspace as a command of a tool has to see it: one that hears of
+// structured output asks for it, and there is none of runs here.
+func (w resource) forTool(r *http.Request) resource {
+	if a, ok := w.Attributes.(workspaceAttributes); ok && ofTool(r) {
+		a.Structured = false
+		w.Attributes = a
+	}
+	return w
 }
 
 // held completes a workspace with its lock.
@@ -141,16 +169,25 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	doc := document{Data: d}
+	doc := document{Data: d.forTool(r)}
+	if includes(r, "effective_tag_bindings") {
+		bound := bindings("effective-tag-bindings", at.live())
+		refs := []ref{}
+		for _, b := range bound {
+			refs = append(refs, ref{b.Type, b.ID})
+		}
+		d.Relationships["effective-tag-bindings"] = relation{refs}
+		doc.Included = bound
+	}
 	if includes(r, "outputs") {
 		included, release, err := s.includedOutputs(r.Context(), g, at)
 		if err != nil {
 			return err
 		}
 		defer release()
-		doc.Included = included
-		refs := make([]ref, len(doc.Included))
-		for i, o := range doc.Included {
+		doc.Included = append(doc.Included, included...)
+		refs := make([]ref, len(included))
+		for i, o := range included {
 			refs[i] = ref{o.Type, o.ID}
 		}
 		d.Relationships["outputs"] = relation{refs}
@@ -224,6 +261,8 @@ type workspaceBody struct {
 			Name        *string `json:"name"`
 			Description *string `json:"description"`
 			Mode        *string `json:"execution-mode"`
+			Operations  *bool   `json:"operations"`
+			settingsAsked
 		} `json:"attributes"`
 		Relationships struct {
 			Tags     *tagList `json:"tags"`
@@ -235,11 +274,25 @@ type workspaceBody struct {
 	} `json:"data"`
 }
 
+// ofTool leaves out what commands of the tools say by themselves: the version that they
+// are of, by which the other tool could not use what they made.
+func (b *workspaceBody) ofTool(r *http.Request) {
+	if ofTool(r) {
+		b.Data.Attributes.Tool = nil
+	}
+}
+
 // apply writes what a body says into a record.
-func (b workspaceBody) apply(r *statebackend.Record) error {
+func (b workspaceBody) apply(organization string, r *statebackend.Record) error {
 	a, rel := b.Data.Attributes, b.Data.Relationships
 	if a.Description != nil {
 		r.Description = *a.Description
+	}
+	if a.Mode == nil && a.Operations != nil { // as older clients say it
+		a.Mode = new(modeLocal)
+		if *a.Operations {
+			a.Mode = new(modeRemote)
+		}
 	}
 	if a.Mode != nil {
 		if *a.Mode != modeLocal && *a.Mode != modeRemote {
@@ -247,9 +300,12 @@ func (b workspaceBody) apply(r *statebackend.Record) error {
 		}
 		r.Mode = *a.Mode
 	}
+	if err := a.keep(r); err != nil {
+		return err
+	}
 	if rel.Project.Data != nil {
-		name, err := parseProjectID(rel.Project.Data.ID)
-		if err != nil {
+		of, name, err := parseProjectID(rel.Project.Data.ID)
+		if err != nil || of != "" && of != organization {
 			return invalid("there is no such project")
 		}
 		if name == defaultProject {
@@ -275,7 +331,8 @@ func (b workspaceBody) apply(r *statebackend.Record) error {
 // mode decides about a mode that a body asks for: who may run what is uploaded is
 // asked apart.
 func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
-	if m := b.Data.Attributes.Mode; m == nil || *m != modeRemote {
+	a := b.Data.Attributes
+	if remote := a.Mode != nil && *a.Mode == modeRemote || a.Mode == nil && a.Operations != nil && *a.Operations; !remote {
 		return nil
 	}
 	if _, err := s.allow(r, access.Run, p); err != nil {
@@ -313,6 +370,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if name == nil || !newWorkspaceName(*name) {
 		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
 	}
+	body.ofTool(r)
 	p := place{organization, *name}
 	g, err := s.allow(r, manage, p)
 	if err != nil {
@@ -337,7 +395,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if ofTool(r) && s.handles(g, &record) {
 		h = s.handleFor(&record, s.now())
 	}
-	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil)})
+	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil).forTool(r)})
 }
 
 // create writes the first record of a workspace.
@@ -360,7 +418,7 @@ func (s *server) create(ctx context.Context, at located, g access.Grant, body wo
 		if s.o.Runs != nil {
 			r.Mode = s.o.Mode(at.organization)
 		}
-		return body.apply(r)
+		return body.apply(at.organization, r)
 	})
 }
 
@@ -374,10 +432,10 @@ func (s *server) made(ctx context.Context, at located, g access.Grant, body work
 	}
 	again := *r
 	again.Tags = maps.Clone(r.Tags)
-	if err := body.apply(&again); err != nil {
+	if err := body.apply(at.organization, &again); err != nil {
 		return statebackend.Record{}, err
 	}
-	if again.Description != r.Description || again.Project != r.Project || again.Mode != r.Mode || !maps.Equal(again.Tags, r.Tags) {
+	if again.Description != r.Description || again.Project != r.Project || again.Mode != r.Mode || again.Tool != r.Tool || !maps.Equal(again.Tags, r.Tags) || !maps.Equal(again.Settings, r.Settings) {
 		return statebackend.Record{}, taken
 	}
 	states, err := at.states(ctx)
@@ -399,6 +457,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readBody(w, r, smallBody, &body); err != nil {
 		return err
 	}
+	body.ofTool(r)
 	if name := body.Data.Attributes.Name; name != nil && *name != p.workspace {
 		return invalid("a workspace cannot have another name: its state is stored under it")
 	}
@@ -407,7 +466,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, _, err := s.change(r.Context(), p, h, g, body.apply)
+	at, _, err := s.change(r.Context(), p, h, g, func(r *statebackend.Record) error { return body.apply(p.organization, r) })
 	if err != nil {
 		return err
 	}
@@ -415,7 +474,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: d})
+	return answer(w, http.StatusOK, document{Data: d.forTool(r)})
 }
 
 // change changes the record of a workspace that is there, for a command that began

@@ -38,13 +38,14 @@ const (
 
 // Workspace is one of an organization. Strings are foreign text.
 type Workspace struct {
-	Organization string    `json:"organization"`
-	Name         string    `json:"name"`
-	Tags         []string  `json:"tags,omitempty"` // keys, without values
-	Project      string    `json:"project,omitempty"`
-	Description  string    `json:"description,omitempty"`
-	Locked       bool      `json:"locked,omitempty"`
-	Created      time.Time `json:"created,omitzero"` // zero: its state came through another door
+	Organization string            `json:"organization"`
+	Name         string            `json:"name"`
+	Tags         []string          `json:"tags,omitempty"`       // keys, without values
+	Values       map[string]string `json:"tag_values,omitempty"` // of the tags that have one
+	Project      string            `json:"project,omitempty"`
+	Description  string            `json:"description,omitempty"`
+	Locked       bool              `json:"locked,omitempty"`
+	Created      time.Time         `json:"created,omitzero"` // zero: its state came through another door
 }
 
 // Place names a workspace; without Name it is the organization.
@@ -87,11 +88,12 @@ func (p Place) path(more string) string {
 // resource is a workspace as JSON:API has it.
 type resource struct {
 	Attributes struct {
-		Name        string    `json:"name"`
-		Description string    `json:"description"`
-		Tags        []string  `json:"tag-names"`
-		Locked      bool      `json:"locked"`
-		Created     time.Time `json:"created-at"`
+		Name        string            `json:"name"`
+		Description string            `json:"description"`
+		Tags        []string          `json:"tag-names"`
+		Values      map[string]string `json:"tag-values"`
+		Locked      bool              `json:"locked"`
+		Created     time.Time         `json:"created-at"`
 	} `json:"attributes"`
 	Relationships struct {
 		Project struct {
@@ -109,12 +111,17 @@ const projectPrefix = "prj-"
 
 func (r resource) workspace(organization string) Workspace {
 	w := Workspace{
-		Organization: organization, Name: r.Attributes.Name, Tags: r.Attributes.Tags, Description: r.Attributes.Description,
+		Organization: organization, Name: r.Attributes.Name, Tags: r.Attributes.Tags, Values: r.Attributes.Values, Description: r.Attributes.Description,
 		Locked: r.Attributes.Locked, Created: r.Attributes.Created,
 	}
 	if id, ok := strings.CutPrefix(r.Relationships.Project.Data.ID, projectPrefix); ok {
-		if name, err := base64.RawURLEncoding.DecodeString(id); err == nil && string(name) != defaultProject {
-			w.Project = string(name)
+		text, err := base64.RawURLEncoding.DecodeString(id)
+		name := string(text)
+		if of, its, ok := strings.Cut(name, "\x00"); ok && of == organization {
+			name = its
+		}
+		if err == nil && name != defaultProject {
+			w.Project = name
 		}
 	}
 	return w

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// A setting of a workspace is kept where it has a meaning here, or none that anybody
+// could miss. What would do nothing where somebody counts on it is refused.
+
+// settingsAsked are the settings in a body; nil: it says nothing of one.
+type settingsAsked struct {
+	AutoApply    *bool   `json:"auto-apply"`
+	AllowDestroy *bool   `json:"allow-destroy-plan"`
+	FileTriggers *bool   `json:"file-triggers-enabled"`
+	QueueAll     *bool   `json:"queue-all-runs"`
+	Speculative  *bool   `json:"speculative-enabled"`
+	Structured   *bool   `json:"structured-run-output-enabled"`
+	Folder       *string `json:"working-directory"`
+	Tool         *string `json:"terraform-version"`
+
+	// What is refused, but for what says that it is not wanted.
+	AutoTrigger  *bool           `json:"auto-apply-run-trigger"`
+	Assessments  *bool           `json:"assessments-enabled"`
+	AgentPool    *string         `json:"agent-pool-id"`
+	Repository   json.RawMessage `json:"vcs-repo"`
+	Prefixes     []string        `json:"trigger-prefixes"`
+	Patterns     []string        `json:"trigger-patterns"`
+	DestroyAt    json.RawMessage `json:"auto-destroy-at"`
+	DestroyAfter json.RawMessage `json:"auto-destroy-activity-duration"`
+}
+
+// Settings as records name them.
+const (
+	settingAutoApply    = "auto-apply"
+	settingAllowDestroy = "allow-destroy-plan"
+	settingFolder       = "working-directory"
+)
+
+// usual are the settings of a workspace of which nobody said anything.
+func usual() map[string]bool {
+	return map[string]bool{
+		settingAutoApply: false, settingAllowDestroy: true, "file-triggers-enabled": true, "queue-all-runs": true, "speculative-enabled": true,
+		"structured-run-output-enabled": true,
+	}
+}
+
+// on tells a setting of a workspace.
+func on(r *statebackend.Record, name string) bool {
+	if r != nil && r.Settings[name] != "" {
+		return r.Settings[name] == "true"
+	}
+	return usual()[name]
+}
+
+func empty(raw json.RawMessage) bool {
+	return len(raw) == 0 || bytes.Equal(raw, []byte("null")) || bytes.Equal(raw, []byte(`""`))
+}
+
+// refused is why a setting cannot be kept.
+func (a settingsAsked) refused() error {
+	given := func(b *bool) bool { return b != nil && *b }
+	switch {
+	case !empty(a.Repository):
+		return invalid("vcs-repo: no push starts a run on this server\nhint: leave out vcs_repo, and let CI of that repository plan and apply")
+	case len(a.Prefixes)+len(a.Patterns) > 0:
+		return invalid("trigger-prefixes and trigger-patterns: no push starts a run on this server\nhint: leave them out")
+	case given(a.AutoTrigger):
+		return invalid("auto-apply-run-trigger: no run starts another one here")
+	case given(a.Assessments):
+		return invalid("assessments-enabled: nothing looks for drift of workspaces here\nhint: let CI plan by schedule")
+	case a.AgentPool != nil && *a.AgentPool != "":
+		return invalid("agent-pool-id: there are no agents; runs are executed by the server or where the tool is started")
+	case !empty(a.DestroyAt), !empty(a.DestroyAfter):
+		return invalid("auto-destroy: nothing is destroyed by time here")
+	}
+	return nil
+}
+
+// keep writes the settings into a record.
+func (a settingsAsked) keep(r *statebackend.Record) error {
+	if err := a.refused(); err != nil {
+		return err
+	}
+	next := maps.Clone(r.Settings)
+	if next == nil {
+		next = map[string]string{}
+	}
+	for name, value := range map[string]*bool{
+		settingAutoApply: a.AutoApply, settingAllowDestroy: a.AllowDestroy, "file-triggers-enabled": a.FileTriggers, "queue-all-runs": a.QueueAll,
+		"speculative-enabled": a.Speculative, "structured-run-output-enabled": a.Structured,
+	} {
+		switch {
+		case value == nil:
+		case *value == usual()[name]:
+			delete(next, name)
+		default:
+			next[name] = strconv.FormatBool(*value)
+		}
+	}
+	if a.Folder != nil {
+		if next[settingFolder] = *a.Folder; *a.Folder == "" {
+			delete(next, settingFolder)
+		}
+	}
+	if a.Tool != nil {
+		if r.Tool = *a.Tool; r.Tool == anyTool {
+			r.Tool = ""
+		}
+	}
+	if r.Settings = next; len(next) == 0 {
+		r.Settings = nil
+	}
+	if r.Mode == modeRemote && next[settingFolder] != "" {
+		return invalid("working-directory: a run on this server begins in the folder that is uploaded\nhint: leave it out, and start the tool in that folder")
+	}
+	return nil
+}
