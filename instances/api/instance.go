@@ -37,7 +37,8 @@ type Instance struct {
 	CreatedAt  time.Time `json:"created_at"`
 	ReadyAt    time.Time `json:"ready_at,omitzero"`
 	ClaimedAt  time.Time `json:"claimed_at,omitzero"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end; before it is ready the latest that is possible
+	TTL        Duration  `json:"ttl,omitzero"`        // from when it is ready or claimed; absent: no end
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	Next       time.Time `json:"next,omitzero"` // when something is due
 

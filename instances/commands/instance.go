@@ -161,14 +161,21 @@ func ownerWords(o *api.Owner) string {
 }
 
 // left is how long something lives still.
-func left(end, now time.Time) string {
+func left(i api.Instance, now time.Time) string {
 	switch {
-	case end.IsZero():
+	case i.ExpiresAt.IsZero():
 		return "-"
-	case !end.After(now):
+	case begins(i):
+		return cli.Age(time.Duration(i.TTL))
+	case !i.ExpiresAt.After(now):
 		return "over"
 	}
-	return cli.Age(end.Sub(now))
+	return cli.Age(i.ExpiresAt.Sub(now))
+}
+
+// begins reports whether the lifetime of an instance begins later, when it is ready.
+func begins(i api.Instance) bool {
+	return i.TTL != 0 && i.ReadyAt.IsZero() && slices.Contains([]string{"requested", "planned", "provisioning"}, i.Phase)
 }
 
 // completeIDs completes the id of an instance, with its template beside it.

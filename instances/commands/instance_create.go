@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -135,6 +136,8 @@ func noteCreated(a *cli.App, one api.Instance, status int) {
 		a.Note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
 	case status == 202:
 		a.Note("instance %s waits until somebody approves it", one.ID)
+	case begins(one):
+		a.Note("instance %s lives %s from when it is ready", one.ID, cli.Age(time.Duration(one.TTL)))
 	case !one.ExpiresAt.IsZero():
 		a.Note("instance %s ends at %s", one.ID, cli.Timestamp(one.ExpiresAt))
 	}

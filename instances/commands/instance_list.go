@@ -40,7 +40,7 @@ without --all.
 			for _, one := range list.Instances {
 				rows = append(rows, []string{
 					one.ID, one.Template, one.Phase, ownerWords(one.Owner),
-					left(one.ExpiresAt, time.Now()), one.Name,
+					left(one, time.Now()), one.Name,
 				})
 			}
 			if list.Limit > 0 {

@@ -60,8 +60,11 @@ func instanceText(one api.Instance, now time.Time) string {
 	if p := one.Pending; p != nil {
 		add("", "waits for approval, asked for by "+personWords(p.By))
 	}
-	if !one.ExpiresAt.IsZero() {
-		add("ends", cli.Timestamp(one.ExpiresAt)+", in "+left(one.ExpiresAt, now))
+	switch {
+	case begins(one):
+		add("ends", left(one, now)+" after it is ready")
+	case !one.ExpiresAt.IsZero():
+		add("ends", cli.Timestamp(one.ExpiresAt)+", in "+left(one, now))
 	}
 	if one.ExtendsMax > 0 {
 		add("extended", fmt.Sprintf("%d of %d times", one.Extends, one.ExtendsMax))

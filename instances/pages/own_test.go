@@ -49,3 +49,26 @@ func TestHomeInstances(t *testing.T) {
 		t.Error("nothing was destroyed")
 	}
 }
+
+// TestLifetimeInWords says how long an instance lives, which begins when it is ready: not
+// the latest end that is possible before that, and nothing of an end once it is over.
+func TestLifetimeInWords(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	one := d.Launch(t, "anna", `{"template":"lab/vpc","name":"mine","parameters":{"secret":"hunter2hunter2"}}`)
+	pages := func() (list, page string) {
+		t.Helper()
+		return d.Visit(t, "anna", "instances?phase=", nil).Body, d.Visit(t, "anna", "instances/"+one, nil).Body
+	}
+	if list, page := pages(); !strings.Contains(list, ">8 h once it is ready<") || !strings.Contains(page, "Lives 8 h once it is ready") || strings.Contains(page, "Ends in") {
+		t.Errorf("before it is ready: %s\n%s", list, page)
+	}
+	d.Ready(t, one)
+	if list, page := pages(); !strings.Contains(list, ">8 h</time>") || !strings.Contains(page, "Ends in <time") {
+		t.Errorf("once it is ready: %s\n%s", list, page)
+	}
+	d.Send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "mine")
+	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, one), Result: lifecycle.Result{Outcome: lifecycle.Done}})
+	if list, page := pages(); !strings.Contains(list, one) || strings.Contains(list, "no end") || strings.Contains(page, "Ends in") {
+		t.Errorf("once it is over: %s\n%s", list, page)
+	}
+}

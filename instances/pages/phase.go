@@ -64,16 +64,21 @@ type remaining struct {
 	Ends    time.Time
 	At      string // the same in words
 	Seconds int64  // when the page was made; 0: its time is over
+	State   string // waits: its time begins when it is ready, and Text is all of it; over: it ends or has ended
 }
 
-// timeLeft is how long an instance lives still; nil: it has no end, or ends already.
+// timeLeft is how long an instance lives still; nil: it has no end.
 func timeLeft(i api.Instance, now time.Time) *remaining {
-	phase := lifecycle.Phase(i.Phase)
-	if i.ExpiresAt.IsZero() || !phase.Live() || phase == lifecycle.Destroying || phase == lifecycle.DestroyFailed {
+	switch phase := lifecycle.Phase(i.Phase); {
+	case !phase.Live() || phase == lifecycle.Destroying || phase == lifecycle.DestroyFailed:
+		return &remaining{State: "over"}
+	case i.ExpiresAt.IsZero():
 		return nil
+	case i.TTL != 0 && i.ReadyAt.IsZero() && (phase == lifecycle.Requested || phase == lifecycle.Planned || phase == lifecycle.Provisioning):
+		return &remaining{Text: site.Span(time.Duration(i.TTL)), State: "waits"}
 	}
 	d := max(i.ExpiresAt.Sub(now), 0)
-	return &remaining{site.Span(d), i.ExpiresAt, hourOf(i.ExpiresAt, now), int64(d / time.Second)}
+	return &remaining{Text: site.Span(d), Ends: i.ExpiresAt, At: hourOf(i.ExpiresAt, now), Seconds: int64(d / time.Second)}
 }
 
 // hourOf is a time of today or of another day.

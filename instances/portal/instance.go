@@ -29,7 +29,7 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 	doc := api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
 		Phase: string(r.Phase), Reason: r.Reason,
-		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, FinishedAt: r.FinishedAt, Next: r.Next,
+		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, TTL: api.Duration(r.TTL), FinishedAt: r.FinishedAt, Next: r.Next,
 		Extends: r.Extends, Protected: r.Protected, Pooled: r.Pooled, Forced: r.Forced,
 	}
 	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
