@@ -73,7 +73,7 @@ cover:
 bench: tools # a table in docs/performance.md; with BASE=COMMIT beside the program of that commit, in the same run
 	.ci/bench "$(BASE)"
 	$(MAKE) bench-once
-bench-once: # each benchmark once, the largest smaller, so that none rots
+bench-once: # each benchmark once, the largest smaller or not at all, so that few rot
 	go test -short -timeout 10m -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHES)
 bench-long: tools $(STATES)
 	go test -timeout 30m -run '^$$' -bench . -benchmem $(BENCHES)

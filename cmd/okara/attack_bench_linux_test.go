@@ -28,6 +28,9 @@ const attackLimits = `ulimit -v 8388608; ulimit -n 4096; exec "$0" "$@"`
 // largest resident size, and the most that it has on disk. OKARA_TEST_OKARA names
 // the program, such as an older release; without it that is this tree.
 func BenchmarkAttacks(b *testing.B) {
+	if testing.Short() {
+		b.Skip("tests attack with less")
+	}
 	for _, attack := range []struct {
 		name string
 		run  func(b *testing.B) damage

@@ -13,6 +13,9 @@ import (
 // registry on disk to another, beside oras that copies the same blobs before the
 // same zips are hashed. okara may take 128 MiB.
 func BenchmarkMirror(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it moves gigabytes")
+	}
 	const address = "registry.example.com/acme/dns"
 	eachContent(b, func(b *testing.B, dist string) {
 		packed := b.TempDir()
@@ -38,6 +41,9 @@ func BenchmarkMirror(b *testing.B) {
 // BenchmarkPublish publishes the same release from its folder, beside oras that
 // pushes the zips before they are hashed. okara may take 128 MiB.
 func BenchmarkPublish(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it moves gigabytes")
+	}
 	eachContent(b, func(b *testing.B, dist string) {
 		_, key, _ := strings.Cut(strings.TrimSpace(runOf(b, "okara", "keys", "new", "--allow-ecc", "--dir", b.TempDir())), "\t")
 		comparePairs(b, benchPairs{

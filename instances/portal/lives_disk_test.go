@@ -267,6 +267,9 @@ func TestLivesOnDisk(t *testing.T) { newSiteOnDisk(t).live(t, 10) }
 // follows asks, and after how long another one leads; and what is kept in memory,
 // both servers and the registry together.
 func BenchmarkLivesOnDisk(b *testing.B) {
+	if testing.Short() {
+		b.Skip("TestLivesOnDisk is the same with less")
+	}
 	for b.Loop() {
 		s := newSiteOnDisk(b)
 		_, follows := s.leader(b)

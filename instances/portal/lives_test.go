@@ -62,7 +62,10 @@ func TestLives(t *testing.T) {
 // BenchmarkLives takes 500 instances from creation to their end, at the pace of
 // this machine: an attempt takes a moment, and so does a life.
 func BenchmarkLives(b *testing.B) {
-	const n = 500
+	n := 500
+	if testing.Short() {
+		n = 20
+	}
 	handler := ocitest.Handler(b, ocitest.Quirks{})
 	for b.Loop() {
 		w := newWorld(b, handler, time.Millisecond)

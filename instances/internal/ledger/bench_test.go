@@ -37,7 +37,11 @@ func (h toHost) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // BenchmarkCommit is one commit of a ledger with that many records.
 func BenchmarkCommit(b *testing.B) {
-	for _, n := range []int{1000, 5000} {
+	sizes := []int{1000, 5000}
+	if testing.Short() {
+		sizes = []int{100}
+	}
+	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r, _ := leading(b, n)
 			for i := 0; b.Loop(); i++ {
@@ -78,6 +82,9 @@ func BenchmarkClaims(b *testing.B) {
 // 5,000 versions at which the ledger goes on in another one, and prints what a
 // commit takes at the beginning, at the end, and after it.
 func BenchmarkRollOver(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it fills a repository")
+	}
 	const versions = 5000
 	for b.Loop() {
 		r := start(b, toHost{ocitest.New(b, ocitest.Quirks{NoDelete: true})}, ledger.Options{})
