@@ -119,7 +119,8 @@ func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
 }
 
 // closed reports whether nothing of a run is in its namespace, or goes with it: the
-// namespace is gone, or going, or was to be the run's alone and is somebody else's.
+// namespace is gone, or going, or the run's alone, which is removed as a whole, or was to
+// be that and is somebody else's.
 func (r *Runner) closed(ctx context.Context, run *Run) (bool, error) {
 	ns := &corev1.Namespace{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: run.Spec.Namespace}, ns)
@@ -127,5 +128,5 @@ func (r *Runner) closed(ctx context.Context, run *Run) (bool, error) {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	alone := run.Access.Home != run.Access.Namespace
-	return ns.DeletionTimestamp != nil || alone && !owned.Ours(ns, run.Spec.UID), nil
+	return ns.DeletionTimestamp != nil || alone, nil
 }

@@ -72,11 +72,14 @@ func (p *pass) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event
 
 // carry calls the executor.
 func (p *pass) carry(ctx context.Context, a Attempt, r *lifecycle.Record) (run.Status, error) {
+	if a.Kind == lifecycle.RunDestroy {
+		if err := p.c.untaken(ctx, a.Namespace, a.UID); err != nil {
+			return run.Status{}, err
+		}
+		return p.c.Executor.Destroy(ctx, a)
+	}
 	if err := p.c.workspace(ctx, p.byName[r.ID], r, a.Namespace); err != nil {
 		return run.Status{}, err
-	}
-	if a.Kind == lifecycle.RunDestroy {
-		return p.c.Executor.Destroy(ctx, a)
 	}
 	if r.Run.Cancel != "" {
 		if err := p.c.Executor.Cancel(ctx, a); err != nil {

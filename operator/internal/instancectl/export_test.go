@@ -21,8 +21,8 @@ func sourceAt(version string) lifecycle.Source {
 }
 
 func (registry) Resolve(context.Context, lifecycle.ModuleRef) (lifecycle.Source, lifecycle.Module, error) {
-	inputs := `{"properties":{"size":{"type":"string","default":"small"},"name":{"type":"string","default":""},"key":{"type":"string","writeOnly":true,"default":""},"cidr":{"type":"string","default":""}}}`
-	return sourceAt("1.1.0"), lifecycle.Module{Inputs: []byte(inputs), Outputs: map[string]bool{"url": false}}, nil
+	inputs := `{"properties":{"size":{"type":"string","default":"small"},"name":{"type":"string","default":""},"key":{"type":"string","writeOnly":true,"default":""},"cidr":{"type":"string","default":""},"region":{"type":"string","default":""}}}`
+	return sourceAt("1.1.0"), lifecycle.Module{Inputs: []byte(inputs), Outputs: map[string]bool{"url": false, "vpc_id": false}}, nil
 }
 
 func (registry) Versions(context.Context, lifecycle.ModuleRef, int) ([]lifecycle.Source, error) {

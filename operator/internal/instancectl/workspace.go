@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -39,6 +40,17 @@ func ownerLabel(o lifecycle.Owner) string {
 // [*owned.TakenError].
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
 	return runhome.Make(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
+}
+
+// untaken makes sure that the namespace of an instance is not somebody else's, and makes
+// none: where it is gone there is nothing to destroy, and a new one would have no rights.
+func (c *Controller) untaken(ctx context.Context, name string, uid types.UID) error {
+	ns := &corev1.Namespace{}
+	err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns)
+	if err == nil && !owned.Ours(ns, uid) {
+		return &owned.TakenError{Kind: "Namespace", Key: client.ObjectKey{Name: name}}
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // leaveWorkspace leaves the namespace of an instance to people.
