@@ -55,7 +55,8 @@ github.com/alecthomas/chroma: colors in readmes, by rules of our own
 	internal/web/markdown
 github.com/chromedp: a real browser
 	internal/webtest
-github.com/microcosm-cc/bluemonday: what the policy of readmes is held against
+github.com/microcosm-cc/bluemonday: what a readme may be made of
+	internal/web/markdown
 github.com/yuin/goldmark: Markdown
 	internal/web/markdown
 github.com/hashicorp/terraform-config-inspect: module descriptions

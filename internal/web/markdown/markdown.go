@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"html"
 	"html/template"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/microcosm-cc/bluemonday"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/renderer"
@@ -39,8 +41,8 @@ const (
 // Renderer renders what others wrote. It is safe for concurrent use.
 type Renderer struct {
 	md       goldmark.Markdown
-	inline   goldmark.Markdown // of descriptions
-	policy   func() policy
+	inline   goldmark.Markdown         // of descriptions
+	policy   func() *bluemonday.Policy // made when a text is first rendered
 	places   chan struct{}
 	images   ImageHosts
 	rendered *cache.Cache[Rendered]
@@ -70,9 +72,34 @@ func New(now func() time.Time, images ImageHosts) *Renderer {
 		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // the policy is behind it
 	)
 	return &Renderer{
-		md: md, inline: newInline(), policy: sync.OnceValue(func() policy { return newPolicy(images) }), images: images, places: make(chan struct{}, rendering), now: now,
+		md: md, inline: newInline(), policy: sync.OnceValue(func() *bluemonday.Policy { return newPolicy(images) }), images: images, places: make(chan struct{}, rendering), now: now,
 		rendered: cache.New("page", keptBytes, Rendered.size, now, func(string, string) {}),
 	}
+}
+
+// newPolicy lets text through, and nothing that acts or looks like a part of okara.
+func newPolicy(images ImageHosts) *bluemonday.Policy {
+	p := bluemonday.NewPolicy()
+	p.AllowElements("h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "ul", "ol", "li", "em", "strong", "b", "i", "del",
+		"kbd", "sub", "sup", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "span", "div", "input")
+	p.AllowAttrs("id").Matching(regexp.MustCompile(`^md-[\p{L}\p{N}_-]+$`)).OnElements("h2", "h3", "h4", "h5", "h6")
+	p.AllowAttrs("align").Matching(regexp.MustCompile(`^(left|right|center)$`)).OnElements("th", "td")
+	p.AllowAttrs("class").Matching(regexp.MustCompile(`^(language-[\w-]{1,30}|chroma|[a-z]{1,3}[0-9]?)$`)).OnElements("code", "pre", "span")
+	p.AllowAttrs("open").Matching(regexp.MustCompile(`^$`)).OnElements("details")
+	p.AllowAttrs("start").Matching(regexp.MustCompile(`^[0-9]{1,6}$`)).OnElements("ol")
+	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
+	p.AllowAttrs("aria-label").Matching(regexp.MustCompile(`^(done|to do)$`)).OnElements("input")
+	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
+	p.AllowElements("img")
+	p.AllowAttrs("alt").OnElements("img")
+	p.AllowAttrs("width", "height").Matching(regexp.MustCompile(`^[0-9]{1,4}$`)).OnElements("img")
+	p.AllowAttrs("src").Matching(images.sources()).OnElements("img")
+	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#md-|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
+	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
+	p.AllowURLSchemes("http", "https", "mailto")
+	p.RequireParseableURLs(true)
+	p.AllowRelativeURLs(true) // only those that relink made fit the patterns
+	return p
 }
 
 // Render returns a text as HTML, from memory if it was rendered before.
@@ -157,7 +184,7 @@ func (m *Renderer) make(source string, at Place) Rendered {
 	if m.md.Renderer().Render(&b, src, doc) != nil {
 		return asWritten(source)
 	}
-	safe := m.policy().sanitize(relink(b.Bytes(), at, anchors, m.images))
+	safe := m.policy().SanitizeBytes(relink(b.Bytes(), at, anchors, m.images))
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 
