@@ -72,3 +72,24 @@ func TestLifetimeInWords(t *testing.T) {
 		t.Errorf("once it is over: %s\n%s", list, page)
 	}
 }
+
+// TestApprovalsCounted shows who may approve how many instances wait, on every page, and
+// nobody else.
+func TestApprovalsCounted(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	menu := func(who string) string {
+		t.Helper()
+		return d.Visit(t, who, "", nil).Body
+	}
+	const counted = `>Approvals <span class="count">1</span></a>`
+	if body := menu("approver"); !strings.Contains(body, ">Approvals</a>") {
+		t.Errorf("nothing waits, and the menu is %s", body)
+	}
+	d.Launch(t, "anna", `{"template":"lab/asked"}`)
+	if body := menu("approver"); !strings.Contains(body, counted) {
+		t.Errorf("one waits, and the menu is %s", body)
+	}
+	if body := menu("anna"); strings.Contains(body, "Approvals") {
+		t.Error("who may not approve has a menu of approvals")
+	}
+}

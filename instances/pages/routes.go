@@ -6,6 +6,8 @@ import (
 	"embed"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -82,9 +84,23 @@ func (s *backend) menu(r *site.Request) (all []site.Entry) {
 		all = append(all, site.Entry{Link: site.Link{Text: "Launch", Href: "templates"}}, site.Entry{Link: site.Link{Text: "Instances", Href: "instances"}, Count: s.quota(r)})
 	}
 	if mayInstances(r, access.Approve) {
-		all = append(all, site.Entry{Link: site.Link{Text: "Approvals", Href: "approvals"}})
+		all = append(all, site.Entry{Link: site.Link{Text: "Approvals", Href: "approvals"}, Count: s.awaiting(r)})
 	}
 	return all
+}
+
+// awaiting is how many instances wait for approval, of those that the caller sees, as this
+// replica knows it; "": none, or nobody counts.
+func (s *backend) awaiting(r *site.Request) string {
+	if s.mine == nil {
+		return ""
+	}
+	q := url.Values{"phase": {"approval"}, "limit": {"1"}}
+	doc, err := ask[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
+	if err != nil || doc.Count == 0 {
+		return "" // their own page says why
+	}
+	return strconv.Itoa(doc.Count)
 }
 
 // admitted reports whether there is something of instances for the caller.
