@@ -53,7 +53,7 @@ func (s *admins) approvals(r *site.Request) (*site.Page, error) {
 			row.By, row.Since, row.What = askedBy(p), s.clock.When(p.At), wantedWords(p.What)
 		}
 		if i.Run != nil && i.Phase == string(lifecycle.Planned) {
-			row.Changes = changesOf(i.Run.Counts)
+			row.Changes = changesOf(i.Run)
 		}
 		if i.Plan != "" {
 			row.Look = row.Href + "/approve"

@@ -126,7 +126,7 @@ func TestReaders(t *testing.T) {
 func TestApprove(t *testing.T) {
 	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)["planned"]
-	d.Shows(t, "approver", "approvals", "load test", "7 added, 1 changed, 2 removed, 1 of them replaced", "/approve")
+	d.Shows(t, "approver", "approvals", "load test", "7 to add, 1 to change, 2 to destroy, 1 of them replaced", "/approve")
 	at := "instances/" + id + "/approve"
 	d.Shows(t, "approver", at, "Plan: 1 to add", "sha256:a1a1", "Exactly this plan")
 	d.Shows(t, "anna", at, "This cannot be done with it now, or not by you.")

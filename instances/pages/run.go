@@ -38,7 +38,7 @@ func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
 		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
-		Result: resultOf(i, u), By: personName(u.By), Queued: site.MomentAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: text.Block(u.Error),
+		Result: resultOf(i, u), By: personName(u.By), Queued: site.MomentAt(u.QueuedAt, now), Changes: changesOf(&u), Error: text.Block(u.Error),
 	}
 	switch {
 	case u.StartedAt.IsZero():
@@ -92,16 +92,26 @@ func resultOf(i api.Instance, u api.Run) site.Mark {
 	return site.Mark{Text: "at work", Kind: "busy"}
 }
 
-// changesOf is what a run changes, or changed; "": nobody knows yet.
-func changesOf(c *api.Counts) string {
-	if c == nil {
+// changesOf is what a run would change, or has changed; "": nobody knows yet.
+func changesOf(u *api.Run) string {
+	if u == nil || u.Counts == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%d added, %d changed, %d removed", c.Add, c.Change, c.Remove)
-	if c.Replace > 0 {
-		text += fmt.Sprintf(", %d of them replaced", c.Replace)
+	kind := lifecycle.RunKind(u.Kind)
+	done := u.Result == lifecycle.Done && (kind == lifecycle.RunApply || kind == lifecycle.RunDestroy)
+	text := changeWords(done, u.Counts.Add, u.Counts.Change, u.Counts.Remove)
+	if u.Counts.Replace > 0 {
+		text += fmt.Sprintf(", %d of them replaced", u.Counts.Replace)
 	}
 	return text
+}
+
+// changeWords are changes in the words of the tools: those of a plan, or what was done.
+func changeWords(done bool, added, changed, destroyed int) string {
+	if done {
+		return fmt.Sprintf("%d added, %d changed, %d destroyed", added, changed, destroyed)
+	}
+	return fmt.Sprintf("%d to add, %d to change, %d to destroy", added, changed, destroyed)
 }
 
 // runBody is one run of an instance.

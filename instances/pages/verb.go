@@ -185,9 +185,7 @@ func (c *verbCall) look(p *api.Pending) (err error) {
 	if p.Run == 0 {
 		return nil
 	}
-	if c.i.Run != nil {
-		c.body.Changes = changesOf(c.i.Run.Counts)
-	}
+	c.body.Changes = changesOf(c.i.Run)
 	if c.body.Plan, err = c.s.instances.api.plan(c.r, c.i.ID, p.Run); err != nil {
 		return err
 	}

@@ -221,14 +221,11 @@ func workspaceMark(u *lifecycle.Run) site.Mark {
 // workspaceChanges are what a plan would do, or what was done; "": nobody knows, or it is
 // nothing.
 func workspaceChanges(u *lifecycle.Run) string {
-	c := u.Counts
-	switch {
-	case c == nil:
+	if u.Counts == nil {
 		return ""
-	case u.Kind == lifecycle.RunApply && u.Result == lifecycle.Done:
-		return fmt.Sprintf("%d added, %d changed, %d destroyed", c.Add, c.Change, c.Remove)
 	}
-	return fmt.Sprintf("%d to add, %d to change, %d to destroy", c.Add, c.Change, c.Remove)
+	done := u.Kind == lifecycle.RunApply && u.Result == lifecycle.Done
+	return changeWords(done, u.Counts.Add, u.Counts.Change, u.Counts.Remove)
 }
 
 // rows are the newest runs of the workspaces that the caller may read.
