@@ -44,16 +44,21 @@ func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
 	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
 }
 
-// planPieces groups the lines of a plan.
+// planPieces groups the lines of a plan. Each piece is a part of the text, which is copied
+// nowhere.
 func planPieces(text string) []planPiece {
+	text = strings.TrimRight(text, "\n")
 	var all []planPiece
-	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+	from, to := 0, 0 // of the piece that grows
+	for line := range strings.Lines(text) {
 		kind := api.PlanLine(line)
 		if n := len(all); n > 0 && all[n-1].Kind == kind {
-			all[n-1].Text += line
-		} else {
-			all = append(all, planPiece{kind, line})
+			to += len(line)
+			all[n-1].Text = text[from:to]
+			continue
 		}
+		from, to = to, to+len(line)
+		all = append(all, planPiece{kind, line})
 	}
 	return all
 }
