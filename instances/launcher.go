@@ -298,6 +298,9 @@ func (l *launcher) over(name string) bool {
 	return false
 }
 
+// endTime is how long runs that end with the server may take to be gone.
+const endTime = 10 * time.Second
+
 // serve does all that no request waits for, until ctx ends: it lets another replica
 // lead, and leaves what runs to itself.
 func (l *launcher) serve(ctx context.Context) {
@@ -323,6 +326,13 @@ func (l *launcher) serve(ctx context.Context) {
 		running.Go(func() { l.queue.Run(ctx) })
 	}
 	running.Wait()
+	if l.executor != nil && l.o.Executor.Ends {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		if err := localexec.KillAll(ending, l.executor); err != nil {
+			l.log.Error("runs have not ended with the server", "error", err)
+		}
+	}
 }
 
 func (l *launcher) socketFile() string { return filepath.Join(l.storage, "runs.sock") }

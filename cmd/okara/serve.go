@@ -112,7 +112,7 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 
 // serveDemo serves a sample in a folder that goes with it.
 func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
-	for _, own := range []string{"config", "check", "storage", "registry", "token-file", "anonymous-read", "anonymous-write", "pass-through", "depot"} {
+	for _, own := range []string{"config", "check", "storage", "registry", "token-file", "anonymous-read", "anonymous-write", "pass-through", "depot", "no-ui", "tls-cert", "tls-key", "tls-self-signed", "metrics-listen"} {
 		if given.Changed(own) {
 			return cli.UsageError("--demo has settings of its own: leave --%s out", own)
 		}

@@ -86,6 +86,7 @@ type Executor struct {
 	CPUs      float64     `hcl:"cpus,optional"`      // of a run
 	Processes int         `hcl:"processes,optional"` // of a run, threads included
 	Reads     []string    `hcl:"reads,optional"`     // globs of modules that runs may read
+	Ends      bool        `hcl:"ends,optional"`      // runs end with the server, whatever they do
 	Range     hcl.Range   `hcl:",def_range"`
 }
 

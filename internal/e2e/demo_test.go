@@ -23,26 +23,8 @@ func TestServeDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmp := t.TempDir()
-	cmd := exec.Command(set.okara, "serve", "--demo", "--json", "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TMPDIR="+tmp, "OKARA_TOFU="+set.tofu)
-	var notes lockedBuffer
-	cmd.Stderr = &notes
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill() }() // where it has not ended by itself
-	var said struct {
-		URL    string
-		People []struct{ Name, Role, Token string }
-	}
-	if err := json.NewDecoder(out).Decode(&said); err != nil || len(said.People) != 2 {
-		t.Fatalf("%+v: %v: %s", said, err, notes.String())
-	}
+	d := newDemo(t, set)
+	said := d.said
 	ana, ben := said.People[0].Token, said.People[1].Token
 	get := func(path, token string) (int, string) {
 		t.Helper()
@@ -93,19 +75,92 @@ func TestServeDemo(t *testing.T) {
 			t.Fatalf("the greeting is never ready: %s", body)
 		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	d.end()
+}
+
+// TestServeDemoEndsRuns ends a sample in the middle of what it runs: neither a process nor
+// a file of it stays.
+func TestServeDemoEndsRuns(t *testing.T) {
+	set, err := findTools()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("it ends with %v: %s", err, notes.String())
+	newDemo(t, set).end() // its first instance is being made
+}
+
+// demo is a sample server with a folder for temporary files of its own.
+type demo struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	tmp   string
+	notes lockedBuffer
+	said  struct {
+		URL    string
+		People []struct{ Name, Role, Token string }
 	}
-	left, err := filepath.Glob(filepath.Join(tmp, "*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+}
+
+func newDemo(t *testing.T, set tools) *demo {
+	t.Helper()
+	d := &demo{t: t, tmp: t.TempDir(), cmd: exec.Command(set.okara, "serve", "--demo", "--json", "--listen", "127.0.0.1:0")}
+	d.cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TMPDIR="+d.tmp, "OKARA_TOFU="+set.tofu)
+	d.cmd.Stderr = &d.notes
+	out, err := d.cmd.StdoutPipe()
+	if err == nil {
+		err = d.cmd.Start()
 	}
-	for _, person := range said.People {
-		if strings.Contains(notes.String(), person.Token) {
-			t.Error("a token is in the log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.cmd.Process.Kill() }) // where it has not ended by itself
+	if err := json.NewDecoder(out).Decode(&d.said); err != nil || len(d.said.People) != 2 {
+		t.Fatalf("%+v: %v: %s", d.said, err, d.notes.String())
+	}
+	return d
+}
+
+// end interrupts the server and wants nothing of it to stay.
+func (d *demo) end() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Errorf("it ends with %v: %s", err, d.notes.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(d.tmp, "*")); err != nil || len(left) > 0 {
+		d.t.Errorf("left: %v, %v", left, err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		going := d.going()
+		if len(going) == 0 {
+			break
+		}
+		if time.Now().After(end) { // far more than a killed process takes, and less than one that goes on
+			d.t.Errorf("they go on: %q", going)
+			break
 		}
 	}
+	for _, person := range d.said.People {
+		if strings.Contains(d.notes.String(), person.Token) {
+			d.t.Error("a token is in the log")
+		}
+	}
+}
+
+// going are the processes that are in the folder of the sample, or name it.
+func (d *demo) going() (all []string) {
+	d.t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, process := range processes { // what has ended meanwhile is none
+		at, _ := os.Readlink(filepath.Join(process, "cwd"))
+		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		if strings.HasPrefix(at, d.tmp) || strings.Contains(string(command), d.tmp) {
+			all = append(all, process+" "+at+" "+string(command))
+		}
+	}
+	return all
 }

@@ -203,7 +203,7 @@ func (f *filler) instances(ctx context.Context) error {
 
 // patience is how long a server that has just begun may refuse to launch, since it does
 // not lead yet or has not read its templates.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // post sends JSON with a token. A server that is not ready yet is asked again.
 func (f *filler) post(ctx context.Context, to, token, mediaType string, body any) error {
@@ -219,7 +219,9 @@ func (f *filler) post(ctx context.Context, to, token, mediaType string, body any
 		if status < 300 {
 			return nil
 		}
-		again := status == http.StatusServiceUnavailable || status == http.StatusNotFound
+		// It may not lead yet, or have read the templates before there were modules.
+		again := status == http.StatusServiceUnavailable || status == http.StatusNotFound ||
+			status == http.StatusConflict && strings.Contains(string(answer), `"paused"`)
 		if !again || time.Now().After(end) {
 			return fmt.Errorf("POST %s: %s: %s", to, http.StatusText(status), text.Excerpt(string(answer)))
 		}

@@ -88,7 +88,7 @@ func Write(dir string, o Options) (*Server, error) {
 	}
 	if s.launches {
 		templates := filepath.Join(dir, "templates")
-		fmt.Fprintf(&text, "instances {\n  templates = %q\n}\nexecutor \"local\" {\n  program   = %q\n  isolation = %q\n}\n",
+		fmt.Fprintf(&text, "instances {\n  templates = %q\n}\nexecutor \"local\" {\n  program   = %q\n  isolation = %q\n  ends      = true\n}\n",
 			templates, o.Tool, cmp.Or(o.Isolation, "sandbox"))
 		if err := copyTree(templates, "content/templates"); err != nil {
 			return nil, err

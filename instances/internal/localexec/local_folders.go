@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 const (
@@ -150,6 +151,30 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 		}
 		errs = append(errs, sandbox.Remove(dir))
 		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+	}
+	return errors.Join(errs...)
+}
+
+// KillAll ends all attempts on this host, and what they started, and waits a while until
+// they are gone. What they were about to store is lost.
+func KillAll(ctx context.Context, l *Local) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		m, err := readMarker(dir)
+		if err != nil || !l.running(dir, m) {
+			continue
+		}
+		errs = append(errs, l.kill(place{marker: m, known: true, here: true, folder: dir}))
+		for l.running(dir, m) {
+			if err := text.Wait(ctx, 10*time.Millisecond); err != nil {
+				errs = append(errs, err)
+				break
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
