@@ -48,13 +48,7 @@ func Candidates(ctx context.Context, r *oci.Repo) ([]candidate, error) {
 
 // versionOf reads the version of a module or provider out of its annotations.
 func versionOf(m oci.Manifest) (addr.Version, bool) {
-	var annotations map[string]string
-	if index, err := m.Index(); err == nil {
-		annotations = index.Annotations
-	} else if image, err := m.Image(); err == nil {
-		annotations = image.Annotations
-	}
-	v, err := addr.ParseVersion(annotations[artifact.AnnOkaraVersion])
+	v, err := addr.ParseVersion(artifact.AnnotationsOf(m)[artifact.AnnOkaraVersion])
 	return v, err == nil
 }
 

@@ -4,6 +4,7 @@ package trust_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -41,11 +43,17 @@ func TestSigstoreBundles(t *testing.T) {
 	_, stranger := depottest.NewCosignKey(t)
 	manifest := fixture(t, "manifest.json")
 	subject := oci.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(manifest), Size: int64(len(manifest))}
+	other, err := addr.ParseModule("prod/other/aws")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		file         string
 		old, changed string // in the bundle
 		key          *ecdsa.PublicKey
 		about        digest.Digest // "": the subject
+		as           addr.Item     // zero: what the manifest says
+		version      string        // "": what the manifest says
 		result       string        // of the signature, "" for none
 		demanded     error
 	}{
@@ -55,6 +63,9 @@ func TestSigstoreBundles(t *testing.T) {
 		"no key":            {file: "sign", result: trust.NotChecked, demanded: trust.ErrUntrusted},
 		"an attestation":    {file: "attest", key: key, demanded: trust.ErrUntrusted},
 		"of something else": {file: "sign", key: key, about: digest.FromString("x"), result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"copied elsewhere":  {file: "sign", key: key, as: other.Item(), result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"as another kind":   {file: "sign", key: key, as: addr.Item{Kind: addr.KindTemplate, Template: "net/vpc"}, result: trust.Invalid, demanded: trust.ErrUntrusted},
+		"another version":   {file: "sign", key: key, version: "9.0.0", result: trust.Invalid, demanded: trust.ErrUntrusted},
 		"altered signature": {file: "sign", old: `"sig":"MEYCIQCM`, changed: `"sig":"MEYCIQCN`, key: key, result: trust.NotChecked, demanded: trust.ErrUntrusted},
 		"no signature":      {file: "sign", old: `"signatures":[{`, changed: `"signatures":[],"was":[{`, key: key, demanded: trust.ErrUntrusted},
 		"a certificate":     {file: "sign", old: `"publicKey":{`, changed: `"certificate":{`, key: stranger, result: trust.NotChecked, demanded: trust.ErrUntrusted},
@@ -83,7 +94,7 @@ func TestSigstoreBundles(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := trust.Subject{
-					Repository: r, Item: depottest.VPC().Item(), Name: depottest.ModuleRepo, Version: depottest.MustVersion(t, "1.0.0"),
+					Repository: r, Item: cmp.Or(tt.as, depottest.VPC().Item()), Name: depottest.ModuleRepo, Version: depottest.MustVersion(t, cmp.Or(tt.version, "1.0.0")),
 					Manifest: oci.Manifest{Descriptor: about, Bytes: manifest},
 				}
 				o := trust.Policy{Require: []string{trust.RequireCosign}}

@@ -16,8 +16,8 @@
 // A [Policy] holds the trusted keys, and those come from the caller only: a key that
 // lies beside an artifact proves nothing about it, and such a check ends as
 // "consistent", not as "trusted". [Fulfils] is the question of everybody who is about
-// to use a version; no policy demands nothing. A sigstore bundle is named and not
-// checked.
+// to use a version; no policy demands nothing. A sigstore bundle counts
+// for what the manifest says it is, since it names nothing but a digest.
 //
 // # Signing
 //

@@ -52,6 +52,9 @@ func CosignKeyID(key *ecdsa.PublicKey) string {
 func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 	var out []Signature
 	for c, err := range s.referrers().Signatures(ctx) {
+		if err == nil && c.Envelope != nil && s.Manifest.Bytes == nil {
+			s.Manifest, err = s.Repository.Fetch(ctx, s.Manifest.Digest.String())
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,10 @@
 
 package artifact
 
-import "github.com/seed-141914ff/okara/internal/addr"
+import (
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
 
 // Annotations that several artifact kinds share. The OCI keys are those of the
 // image specification.
@@ -45,3 +48,15 @@ const (
 	SignatureVerified = "verified"
 	SignatureNone     = "none" // the origin publishes no key
 )
+
+// AnnotationsOf are those of an index or an image manifest; nil for anything else.
+func AnnotationsOf(m oci.Manifest) map[string]string {
+	if index, err := m.Index(); err == nil {
+		return index.Annotations
+	}
+	image, err := m.Image()
+	if err != nil {
+		return nil
+	}
+	return image.Annotations
+}

@@ -73,7 +73,8 @@ func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 
 // Names reports whether the payload is about this manifest and a repository of
 // this name, below any prefix. Host and prefix are not compared, since a copy in
-// another registry stays what was signed. A bundle names the manifest alone.
+// another registry stays what was signed. A bundle names the manifest alone: the caller
+// has to ask what the manifest is of.
 func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) error {
 	if s.Envelope != nil {
 		return statementNames(s.Payload, manifest)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -161,9 +162,20 @@ func (r Registry) verify(ctx context.Context, m v1alpha1.KindModule, found *cata
 		return err
 	}
 	_, err = trust.Verify(ctx, trust.Subject{
-		Repository: repo, Item: found.Address.Item(), Name: r.Catalog.Layout().Below(found.Repository), Version: v, Manifest: raw,
+		Repository: repo, Item: r.item(found.Repository), Name: r.Catalog.Layout().Below(found.Repository), Version: v, Manifest: raw,
 	}, trust.Policy{Cosign: keys, Require: []string{trust.RequireCosign}, Lean: true, AllowYanked: true})
 	return err
+}
+
+// item is what a repository holds by its name, and not by what is in it: where the layout
+// does not know it, the module of its last segments.
+func (r Registry) item(repository string) addr.Item {
+	if it, ok := r.Catalog.Layout().Parse(repository); ok {
+		return it
+	}
+	segments := strings.Split(repository, "/")
+	m, _ := addr.ParseModule(strings.Join(segments[max(0, len(segments)-3):], "/"))
+	return m.Item()
 }
 
 // missing reports whether something is not in the registry.
