@@ -3,6 +3,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -154,13 +156,26 @@ func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]o
 const maxCosignReferrers = 20
 
 // likelySignatures are the referrers that say they are signatures of these types, and then those that may
-// be: some registries tell the type of the config instead.
+// be: some registries tell the type of the config instead. The newest of each come first,
+// since cosign adds a bundle whenever somebody signs: older ones must not keep out the one
+// that counts.
 func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descriptor {
 	of := func(types ...string) []oci.Descriptor {
-		return slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) || !signs(d.Annotations) })
+		some := slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) || !signs(d.Annotations) })
+		slices.SortFunc(some, func(a, b oci.Descriptor) int {
+			return cmp.Or(createdAt(b).Compare(createdAt(a)), cmp.Compare(a.Digest, b.Digest))
+		})
+		return some
 	}
 	likely := slices.Concat(of(types...), of(ocispec.MediaTypeEmptyJSON, ""))
 	return likely[:min(len(likely), maxCosignReferrers)]
+}
+
+// createdAt is when a manifest says it was made; zero, which is before all others, if it
+// does not.
+func createdAt(d oci.Descriptor) time.Time {
+	at, _ := time.Parse(time.RFC3339, d.Annotations[AnnCreated])
+	return at
 }
 
 func layersOfSignature(ctx context.Context, r *oci.Repo, reference string) ([]oci.Descriptor, error) {
@@ -469,7 +484,7 @@ func parseStatement(payload []byte) ([]digest.Digest, error) {
 func statementNames(payload []byte, manifest digest.Digest) error {
 	about, err := parseStatement(payload)
 	if err == nil && !slices.Contains(about, manifest) {
-		err = fmt.Errorf("sigstore bundle is about %q: %w", about, oci.ErrCorrupt)
+		err = fmt.Errorf("sigstore bundle is about %q: %w", text.Excerpt(fmt.Sprint(about)), oci.ErrCorrupt)
 	}
 	return err
 }

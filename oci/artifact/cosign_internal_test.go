@@ -3,9 +3,41 @@
 package artifact
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/oci"
 )
+
+// TestNewestSignatures has more bundles than are read, listed the oldest first.
+func TestNewestSignatures(t *testing.T) {
+	referrers := []oci.Descriptor{{ArtifactType: artifactBundle, Digest: "sha256:undated"}}
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i := range 2 * maxCosignReferrers {
+		referrers = append(referrers, oci.Descriptor{ArtifactType: artifactBundle, Digest: digest.Digest(fmt.Sprint(i)),
+			Annotations: map[string]string{AnnCreated: start.Add(time.Duration(i/2) * time.Hour).Format(time.RFC3339)}})
+	}
+	got := likelySignatures(referrers, []string{artifactBundle})
+	if len(got) != maxCosignReferrers || got[0].Digest != "38" || got[1].Digest != "39" || got[2].Digest != "36" {
+		t.Errorf("got %v", got)
+	}
+	if got := likelySignatures(referrers[:3], []string{artifactBundle}); got[2].Digest != "sha256:undated" {
+		t.Errorf("got %v, want the one without a time last", got)
+	}
+}
+
+// TestSubjectsAreClipped: who signs says how many there are, and how long.
+func TestSubjectsAreClipped(t *testing.T) {
+	subject := `{"digest":{"sha256":"` + strings.Repeat("a", 1000) + `"}}`
+	payload := `{"_type":"https://in-toto.io/Statement/v1","predicateType":"` + predicateSign + `","subject":[` + subject + strings.Repeat(","+subject, 50) + `]}`
+	if err := statementNames([]byte(payload), digest.FromString("x")); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("got %d bytes: %v", len(err.Error()), err)
+	}
+}
 
 // FuzzBundle wants a bundle that is read to hold what its signature is over.
 func FuzzBundle(f *testing.F) {
