@@ -65,35 +65,42 @@ type bid struct {
 // PutVersion gives a manifest that the registry has the tag of a version, which is
 // written once: of several publishers with other manifests one writes it, whatever
 // the others do at that moment. The others get ErrTaken, or a *RivalError where the
-// tag is not there yet.
+// tag is not there yet. The time is recorded, unless the list shows that the version was
+// there before.
 func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (warnings []string, err error) {
+	tags, warnings, err := putVersion(ctx, r, tag, m)
+	if err == nil && !slices.Contains(tags, tag) {
+		warnings = append(warnings, recordTime(ctx, r, tag)...)
+	}
+	return warnings, err
+}
+
+// putVersion is PutVersion without the time. tags are those of the repository before.
+func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (tags, warnings []string, err error) {
 	if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := newBid(r, tag, m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := b.put(ctx); err != nil {
 		b.withdraw(ctx, true) // it may have arrived
-		return nil, fmt.Errorf("announce the publication: %w", err)
+		return nil, nil, fmt.Errorf("announce the publication: %w", err)
 	}
 	shown, err := b.alone(ctx)
 	if err != nil {
 		b.withdraw(ctx, !errors.Is(err, ErrTaken))
-		return nil, err
+		return nil, nil, err
 	}
 	done, err := putOnce(ctx, r, tag, m, !shown)
 	if done { // else the version may arrive late, and nothing else must come before
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
 	}
-	if err == nil {
-		warnings = recordTime(ctx, r, tag, b.tags)
-	}
 	if err == nil && !shown {
 		warnings = append(warnings, fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag))
 	}
-	return warnings, err
+	return b.tags, warnings, err
 }
 
 func newBid(r *oci.Repo, version string, root oci.Manifest) (*bid, error) {

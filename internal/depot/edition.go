@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -36,8 +37,9 @@ func ParsePolicy(s string) (Policy, error) {
 // pushEdition points the version at m, which the registry has by digest. The
 // contents before and after are tagged with their edition names first, so that
 // garbage collection takes neither and racing publishers lose nothing: the last
-// to move the version tag wins, and the other content stays an edition.
-func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (warnings []string, err error) {
+// to move the version tag wins, and the other content stays an edition. Content that
+// comes back, as tags of before tell, is not recorded as published again.
+func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) (warnings []string, err error) {
 	edition, err := tagEdition(ctx, r, v, m)
 	if err != nil {
 		return nil, err
@@ -58,7 +60,10 @@ func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 	case err != nil:
 		return nil, errors.Join(putErr, err)
 	case after.Digest == m.Digest:
-		return recordTime(ctx, r, edition.Tag(), nil), nil
+		if slices.Contains(tags, v.Tag()) && slices.Contains(tags, edition.Tag()) {
+			return nil, nil
+		}
+		return recordTime(ctx, r, edition.Tag()), nil
 	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
 		return nil, putErr
 	}

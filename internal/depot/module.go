@@ -146,7 +146,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		return out, err
 	}
 	if o.Policy == PolicyEditions {
-		warnings, err := pushEdition(ctx, r, m.Version, artifact.Root)
+		warnings, err := pushEdition(ctx, r, m.Version, artifact.Root, l.Tags)
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}

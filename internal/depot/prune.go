@@ -71,9 +71,21 @@ func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 // does not delete tags it removes the manifests, unless a tag that stays is on the
 // same one; what it keeps is a [*KeptError]. What another tag needs stays, and the
 // registry's own garbage collection frees the rest. What publishers left for versions
-// that are there goes, too.
+// that are there goes, too, and so do the publish times of versions that are gone.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
+	err := pruneVersions(ctx, l, versions)
+	gone := versions
+	if kept, ok := errors.AsType[*KeptError](err); ok {
+		gone = slices.DeleteFunc(slices.Clone(versions), func(v addr.Version) bool { return slices.Contains(kept.Kept, v) })
+	}
+	if err == nil || errors.Is(err, oci.ErrUnsupported) {
+		dropTimes(ctx, l, gone)
+	}
+	return err
+}
+
+func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	var tagged []yanked
 	var cause error
 	for _, v := range versions {

@@ -81,7 +81,8 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	if yanked.Subject.Validate() == nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, yanked.Subject.String()); err == nil {
-			return PutVersion(ctx, l.Repository, v.Tag(), m)
+			_, warnings, err = putVersion(ctx, l.Repository, v.Tag(), m) // it is no younger for it
+			return warnings, err
 		}
 	}
 	if it, ok := d.o.Layout.Parse(l.Repository.Name()); ok && it.Kind == addr.KindMirror && errors.Is(err, oci.ErrNotFound) {
@@ -138,22 +139,27 @@ func parseTime(tag string) (version string, at time.Time, ok bool) {
 }
 
 // Published is when a version was published, zero if nothing recorded it: not this okara,
-// nor whoever made the manifest with these annotations.
+// nor whoever made the manifest with these annotations. What was recorded as before the
+// manifest was made is passed over.
 func (l *Listing) Published(v addr.Version, annotations map[string]string) time.Time {
-	at, ok := l.Times[v.Tag()]
-	if ok {
+	at := l.Times[v.Tag()]
+	created, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
+	if err != nil || created.After(time.Now().Add(clocksDiffer)) || !at.Before(created.Truncate(time.Second)) {
 		return at
 	}
-	at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
-	if err != nil {
-		return time.Time{}
-	}
-	return at.UTC()
+	return created.UTC()
 }
 
-// timesIn are the publish times among sorted tags. Of several the last counts. An edition
-// that is published becomes the version that it is of.
-func timesIn(tags []string) map[string]time.Time {
+// clocksDiffer is by how much the clocks of publishers may differ.
+const clocksDiffer = time.Minute
+
+// timesIn are the publish times among sorted tags, but those that are still to come. Of
+// several the last counts: a tag can be pushed by anybody who may publish, also before
+// the version is, and who waits for a version to grow old must not be told that it has.
+// So okara's own record overrules what was there before it, and what comes after makes
+// the version younger at most. An edition that is published becomes the version that it
+// is of.
+func timesIn(tags []string, now time.Time) map[string]time.Time {
 	times := map[string]time.Time{}
 	first, _ := slices.BinarySearch(tags, timePrefix)
 	for _, tag := range tags[first:] {
@@ -161,7 +167,7 @@ func timesIn(tags []string) map[string]time.Time {
 			break
 		}
 		version, at, ok := parseTime(tag)
-		if !ok {
+		if !ok || at.After(now.Add(clocksDiffer)) {
 			continue
 		}
 		times[version] = at
@@ -172,24 +178,19 @@ func timesIn(tags []string) map[string]time.Time {
 	return times
 }
 
-// recordTime records that a version was published now, unless known tells when it was:
-// one that was withdrawn and comes back is no younger for it. Nothing depends on it: a
-// failure is a warning.
-func recordTime(ctx context.Context, r *oci.Repo, version string, known []string) (warnings []string) {
+// recordTime records that a version is published now. Nothing depends on it: a failure is
+// a warning.
+func recordTime(ctx context.Context, r *oci.Repo, version string) (warnings []string) {
 	tag := timeTag(version, time.Now())
-	if len(tag) > maxTag || slices.ContainsFunc(known, func(tag string) bool { of, _, ok := parseTime(tag); return ok && of == version }) {
+	if len(tag) > maxTag {
 		return nil
 	}
-	empty := oci.EmptyBlob()
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactTime, Config: empty.Descriptor, Layers: []oci.Descriptor{empty.Descriptor},
-		Annotations: map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag},
-	})
+	m, err := timeManifest(version, tag)
 	if err == nil {
 		err = r.PutTag(ctx, tag, m)
 	}
 	if oci.MissesBlob(err) {
-		if err = r.PushBlob(ctx, empty); err == nil {
+		if err = r.PushBlob(ctx, oci.EmptyBlob()); err == nil {
 			err = r.PutTag(ctx, tag, m)
 		}
 	}
@@ -197,4 +198,30 @@ func recordTime(ctx context.Context, r *oci.Repo, version string, known []string
 		return []string{fmt.Sprintf("the time of publication of %s is not recorded: %v", version, err)}
 	}
 	return nil
+}
+
+func timeManifest(version, tag string) (oci.Manifest, error) {
+	empty := oci.EmptyBlob().Descriptor
+	return oci.NewManifest(ocispec.Manifest{
+		ArtifactType: artifactTime, Config: empty, Layers: []oci.Descriptor{empty},
+		Annotations: map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag},
+	})
+}
+
+// dropTimes removes the times of versions that are gone, as far as the registry lets. By
+// digest it deletes what okara wrote and nothing else that somebody gave such a tag.
+func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
+	for _, tag := range l.Tags {
+		version, _, ok := parseTime(tag)
+		if !ok || !slices.ContainsFunc(gone, func(v addr.Version) bool { return v.Tag() == version }) {
+			continue
+		}
+		err := l.Repository.Untag(ctx, tag)
+		if m, e := timeManifest(version, tag); e == nil && errors.Is(err, oci.ErrUnsupported) {
+			err = l.Repository.Delete(ctx, m.Descriptor)
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return
+		}
+	}
 }

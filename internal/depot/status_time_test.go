@@ -75,6 +75,107 @@ func TestPublishTime(t *testing.T) {
 	})
 }
 
+// timeTags are the recorded times of a repository.
+func timeTags(t *testing.T, r *oci.Repo) []string {
+	t.Helper()
+	l, err := depot.ReadListing(t.Context(), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(slices.Clone(l.Tags), func(tag string) bool { return !strings.HasPrefix(tag, "okara-time-") })
+}
+
+// TestTimeOnce brings back a version without a time, and contents that a version had, and
+// then prunes: nothing is recorded twice, and what is gone has no time.
+func TestTimeOnce(t *testing.T) {
+	for name, q := range map[string]ocitest.Quirks{"by tag": {}, "by digest": {DigestDeleteOnly: true}} {
+		t.Run(name, func(t *testing.T) {
+			d, client := depottest.NewDepot(t, ocitest.New(t, q), oci.Options{})
+			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+			publish := func(version, text string, policy depot.Policy) {
+				t.Helper()
+				if _, err := d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{Policy: policy}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			publish("1.0.0", "# 1", depot.PolicyEditions)
+			publish("1.0.0", "# 2", depot.PolicyEditions)
+			before := timeTags(t, r)
+			for _, text := range []string{"# 1", "# 2", "# 1"} {
+				publish("1.0.0", text, depot.PolicyEditions)
+			}
+			if got := timeTags(t, r); len(got) != 2 || !slices.Equal(got, before) {
+				t.Errorf("times %v, want %v", got, before)
+			}
+			publish("2.0.0", "# 3", depot.PolicyImmutable)
+			l, err := d.Versions(t.Context(), depottest.VPC().Item())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := depot.PruneVersions(t.Context(), l, l.Prunable(depot.Retention{Keep: 1})); err != nil {
+				t.Fatal(err)
+			}
+			if got := timeTags(t, r); len(got) != 1 || !strings.HasSuffix(got[0], "-2.0.0") {
+				t.Errorf("times %v after pruning, want that of 2.0.0", got)
+			}
+		})
+	}
+}
+
+// TestUnyankRecordsNothing: a version of before times were recorded is no younger for having been away.
+func TestUnyankRecordsNothing(t *testing.T) {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	for _, tag := range timeTags(t, r) {
+		if err := r.Untag(t.Context(), tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, action := range []string{artifact.ActionYank, artifact.ActionUnyank} {
+		if _, _, err := d.Announce(t.Context(), m.Item(), depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == artifact.ActionYank}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := timeTags(t, r); len(got) != 0 {
+		t.Errorf("recorded %v", got)
+	}
+}
+
+// TestTimesBeforehand has tags that name a version before it is published.
+func TestTimesBeforehand(t *testing.T) {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"okara-time-1000000000000-9.0.0", "okara-time-9999999999999-9.0.0", "okara-time-1000000000000-8.0.0"} {
+		if err := r.PutTag(t.Context(), tag, depottest.MustFetch(t, r, "1.0.0")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m = depottest.MustModule(t, "net/vpc/aws", "9.0.0")
+	start := time.Now().Truncate(time.Millisecond)
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := d.Versions(t.Context(), m.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := l.Published(m.Version, nil); at.Before(start) || at.After(time.Now()) {
+		t.Errorf("published at %s, want after %s", at, start)
+	}
+	made := map[string]string{artifact.AnnCreated: "2026-01-02T03:04:05Z"}
+	if at := l.Published(depottest.MustVersion(t, "8.0.0"), made); at.Year() != 2026 {
+		t.Errorf("published at %s, want no time before the manifest was made", at)
+	}
+}
+
 // TestForeignTimes lists tags that say nothing.
 func TestForeignTimes(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})

@@ -40,7 +40,7 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 	}
 	out.Digest, out.Existing = put.Digest.String(), existing
 	if !existing {
-		out.Warnings = recordTime(ctx, r, out.Tag, list.Tags)
+		out.Warnings = recordTime(ctx, r, out.Tag)
 	}
 	out.Warnings = append(out.Warnings, d.listed(ctx, it)...)
 	return out, nil

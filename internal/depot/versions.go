@@ -232,7 +232,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	} else if slices.Equal(old.Tags, l.Tags) && len(old.Ghosts) == 0 {
 		return old, nil
 	}
-	l.Times = timesIn(l.Tags)
+	l.Times = timesIn(l.Tags, time.Now())
 	var fresh []string
 	for _, tag := range l.Tags {
 		if v, ok := addr.VersionFromTag(tag); ok {
