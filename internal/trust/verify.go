@@ -16,7 +16,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -192,7 +191,7 @@ func signedBy(x Subject, s artifact.CosignSignature, keys []*ecdsa.PublicKey) (*
 		return nil, err
 	}
 	if s.Envelope != nil {
-		if err := x.saysWhatItIs(); err != nil {
+		if err := artifact.SaysItIs(x.Manifest, x.Item, x.Version); err != nil {
 			return nil, err
 		}
 	}
@@ -205,22 +204,6 @@ func signedBy(x Subject, s artifact.CosignSignature, keys []*ecdsa.PublicKey) (*
 		return nil, errKeyless
 	}
 	return nil, signing.ErrUnknownKey
-}
-
-// saysWhatItIs reports whether the manifest names the item and version that it is taken
-// for. A bundle names a digest only, and holds wherever the manifest is copied: what was
-// signed as one module must not pass for another. An edition is of the version that it was
-// published as.
-func (s Subject) saysWhatItIs() error {
-	says := artifact.AnnotationsOf(s.Manifest)
-	for _, x := range []struct{ annotation, want string }{
-		{artifact.AnnKind, s.Item.Kind}, {artifact.AnnAddress, s.Item.String()}, {artifact.AnnOkaraVersion, s.Version.EditionOf().String()},
-	} {
-		if got := says[x.annotation]; got != x.want {
-			return fmt.Errorf("sigstore bundle is about a manifest whose %s is %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
-		}
-	}
-	return nil
 }
 
 // errKeyless is about a signature of a key that lives for minutes, in a certificate of

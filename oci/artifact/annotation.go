@@ -3,7 +3,10 @@
 package artifact
 
 import (
+	"fmt"
+
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -59,4 +62,20 @@ func AnnotationsOf(m oci.Manifest) map[string]string {
 		return nil
 	}
 	return image.Annotations
+}
+
+// SaysItIs reports whether a manifest names the item and version that it is taken for. A
+// bundle names a digest only, and holds wherever the manifest is copied: what was signed
+// as one module must not pass for another. An edition is of the version that it was
+// published as. Anything else is [oci.ErrCorrupt].
+func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
+	says := AnnotationsOf(m)
+	for _, x := range []struct{ annotation, want string }{
+		{AnnKind, it.Kind}, {AnnAddress, it.String()}, {AnnOkaraVersion, v.EditionOf().String()},
+	} {
+		if got := says[x.annotation]; got != x.want {
+			return fmt.Errorf("sigstore bundle is about a manifest whose %s is %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
+		}
+	}
+	return nil
 }
