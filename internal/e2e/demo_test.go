@@ -85,7 +85,23 @@ func TestServeDemoEndsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newDemo(t, set).end() // its first instance is being made
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // a sandbox reads the tool as somebody else
+		t.Fatal(err)
+	}
+	tool := filepath.Join(dir, "tofu")
+	script := "#!/bin/sh\ncase $1 in *version) echo 'OpenTofu v1.12.6' ;; *) exec sleep 600 ;; esac\n"
+	if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set.tofu = tool
+	d := newDemo(t, set)
+	for end := time.Now().Add(5 * time.Minute); len(d.going()) < 2; time.Sleep(100 * time.Millisecond) { // the server, and what it runs
+		if time.Now().After(end) {
+			t.Fatalf("nothing runs: %s", d.notes.String())
+		}
+	}
+	d.end()
 }
 
 // demo is a sample server with a folder for temporary files of its own.
