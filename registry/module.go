@@ -43,7 +43,9 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 	if err != nil {
 		return missing(err, "module %s", r.at)
 	}
-	a, err := encodedOnce(&l.Derived, "module", 0, func() (any, error) {
+	const form = "module"
+	whole := true
+	a, err := encodedOnce(&l.Derived, form, 0, func() (any, error) {
 		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.Listed))}
 		for _, v := range l.Listed {
 			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Published(v, nil))})
@@ -51,7 +53,8 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 		// Update bots look for release notes there. It is one request for the version that
 		// is mostly asked for next, and nobody fails for the lack of it.
 		if v, ok := l.Latest(); ok {
-			if mv, err := r.catalog.ModuleVersion(r.Context(), r.at, v); err == nil {
+			mv, err := r.catalog.ModuleVersion(r.Context(), r.at, v)
+			if whole = err == nil; whole {
 				list.Source = mv.Annotations[artifact.AnnSource]
 			}
 		}
@@ -59,6 +62,9 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !whole { // the next one asks again
+		l.Derived.Delete(form)
 	}
 	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil

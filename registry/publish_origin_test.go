@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -102,5 +103,29 @@ func TestPublishOrigin(t *testing.T) {
 				t.Errorf("published at %s, the list says %s", at, list.Versions[0].PublishedAt)
 			}
 		})
+	}
+}
+
+// TestSourceLater lists the versions of a module while its manifest cannot be read: the
+// next answer has the source again.
+func TestSourceLater(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	archive := depottest.ZipOf(t, map[string]string{"main.tf": ""})
+	if status, body := newFrontAt(t, host, nil, nil).send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0?source=https://git.example.com/x", "", archive); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	broken := &ocitest.Fault{Match: ocitest.OnTag(http.MethodGet), Times: 4, Do: ocitest.Status(http.StatusBadGateway, 0)}
+	f := newFrontAt(t, host, broken, nil)
+	for _, want := range []string{"", "https://git.example.com/x"} {
+		status, body := f.send(t, http.MethodGet, "/v1/modules/net/vpc/aws/versions", "", nil)
+		got := decode[struct {
+			Modules []struct {
+				Source   string
+				Versions []struct{ Version string }
+			}
+		}](t, body).Modules[0]
+		if status != http.StatusOK || got.Source != want || len(got.Versions) != 1 {
+			t.Errorf("%d %s, want the source %q", status, body, want)
+		}
 	}
 }
