@@ -292,7 +292,8 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.runs.Do(r.Context(), r.Grant.Caller, act.event(w, f))
+	event := act.event(w, f)
+	err = s.runs.Do(r.Context(), r.Grant.Caller, event)
 	switch {
 	case errors.Is(err, lifecycle.ErrStalePlan):
 		return &site.Answer{To: w.at(), Text: "Not done: the plan is another one than the page showed. Look at it again.", Bad: true}, nil
@@ -301,7 +302,8 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	case err != nil:
 		return nil, runsError(err)
 	}
-	r.Grant.Record(w.String(), access.Change{Action: act.action, Version: w.rec.ID, Digest: f.Get("plan"), Detail: fmt.Sprintf("run %d", w.run.N), Status: http.StatusSeeOther})
+	confirmed, _ := event.(lifecycle.Confirm) // which is done for no other plan than the run's
+	r.Grant.Record(w.String(), access.Change{Action: act.action, Version: w.rec.ID, Digest: confirmed.Plan, Detail: fmt.Sprintf("run %d", w.run.N), Status: http.StatusSeeOther})
 	return &site.Answer{To: w.at(), Text: act.done}, nil
 }
 

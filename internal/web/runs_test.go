@@ -106,6 +106,9 @@ func TestRunPages(t *testing.T) {
 	decide := func(caller, run, act string, status int, say string) {
 		t.Helper()
 		form := callers[publisher].form(t, "/ui/"+at+run)
+		if act == "cancel" {
+			form.Set("plan", "sha256:never-shown")
+		}
 		resp, _ := visit(t, callers[caller].Client, w.URL+"/ui/"+at+run+"/"+act, form.Encode())
 		if resp.StatusCode != status || !strings.Contains(callers[caller].get(t, "/ui/"+at+run).body, say) {
 			t.Errorf("%s: %s of run %s: %d", caller, act, run, resp.StatusCode)
@@ -119,9 +122,16 @@ func TestRunPages(t *testing.T) {
 	shows(publisher, at+"3", "the plan is another one", "waits to be confirmed")
 	decide(publisher, "3", "confirm", http.StatusSeeOther, "being applied")
 	shows(publisher, at+"3", "Apply</h2>", "Cancel")
-	if log := w.api.Audit.String(); !strings.Contains(log, "run-apply") {
-		t.Errorf("nobody wrote down who confirmed:\n%s", log)
+	log := w.api.Audit.String()
+	if strings.Contains(log, "never-shown") {
+		t.Errorf("who cancels writes what they like into the audit log:\n%s", log)
 	}
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"run-apply"`) && strings.Contains(line, "sha256:"+strings.Repeat("a1", 32)) {
+			return
+		}
+	}
+	t.Errorf("nobody wrote down who confirmed which plan:\n%s", log)
 }
 
 // TestBrowserRun confirms a plan in a browser, and reads the log of its apply to the end, with
