@@ -165,9 +165,12 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{GlobalRemoteState: new(false)}); err == nil || !strings.Contains(err.Error(), "who may read a state") {
+		t.Errorf("a state that is not for everybody: %v", err)
+	}
 	if _, err := client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{
 		Name: new("shop"), Description: new("second"), AllowDestroyPlan: new(true), FileTriggersEnabled: new(true),
-		GlobalRemoteState: new(false), StructuredRunOutputEnabled: new(true), WorkingDirectory: new(""), TriggerPrefixes: []string{},
+		GlobalRemoteState: new(true), StructuredRunOutputEnabled: new(true), WorkingDirectory: new(""), TriggerPrefixes: []string{},
 	}); err != nil {
 		t.Fatal(err)
 	}

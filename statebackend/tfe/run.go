@@ -69,6 +69,8 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 	switch {
 	case o.Destroy && !o.Speculative && !on(r, settingAllowDestroy):
 		return o, invalid("allow-destroy-plan is off: nobody destroys all of this workspace")
+	case o.Speculative && !on(r, settingSpeculative):
+		return o, invalid("speculative-enabled is off: no run of this workspace only plans\nhint: save the plan by -out, or ask for a run that waits to be confirmed")
 	case a.AllowConfig:
 		return o, invalid("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
 	case a.AllowEmpty, len(a.InvokeActions) > 0, len(a.Policies) > 0:

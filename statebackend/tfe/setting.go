@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"maps"
 	"strconv"
+	"strings"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -26,6 +28,8 @@ type settingsAsked struct {
 	Tool         *string `json:"terraform-version"`
 
 	// What is refused, but for what says that it is not wanted.
+	Global       *bool           `json:"global-remote-state"`
+	InProject    *bool           `json:"project-remote-state"`
 	AutoTrigger  *bool           `json:"auto-apply-run-trigger"`
 	Assessments  *bool           `json:"assessments-enabled"`
 	AgentPool    *string         `json:"agent-pool-id"`
@@ -40,13 +44,14 @@ type settingsAsked struct {
 const (
 	settingAutoApply    = "auto-apply"
 	settingAllowDestroy = "allow-destroy-plan"
+	settingSpeculative  = "speculative-enabled"
 	settingFolder       = "working-directory"
 )
 
 // usual are the settings of a workspace of which nobody said anything.
 func usual() map[string]bool {
 	return map[string]bool{
-		settingAutoApply: false, settingAllowDestroy: true, "file-triggers-enabled": true, "queue-all-runs": true, "speculative-enabled": true,
+		settingAutoApply: false, settingAllowDestroy: true, "file-triggers-enabled": true, "queue-all-runs": true, settingSpeculative: true,
 		"structured-run-output-enabled": true,
 	}
 }
@@ -71,6 +76,8 @@ func (a settingsAsked) refused() error {
 		return invalid("vcs-repo: no push starts a run on this server\nhint: leave out vcs_repo, and let CI of that repository plan and apply")
 	case len(a.Prefixes)+len(a.Patterns) > 0:
 		return invalid("trigger-prefixes and trigger-patterns: no push starts a run on this server\nhint: leave them out")
+	case a.Global != nil && !*a.Global, given(a.InProject):
+		return invalid("global-remote-state false and project-remote-state: who may read a state is in the rights of callers here, and no setting of a workspace takes them away\nhint: set global_remote_state = true, also where the resource has it unset and sends false, and give the right to read to fewer callers")
 	case given(a.AutoTrigger):
 		return invalid("auto-apply-run-trigger: no run starts another one here")
 	case given(a.Assessments):
@@ -80,7 +87,24 @@ func (a settingsAsked) refused() error {
 	case !empty(a.DestroyAt), !empty(a.DestroyAfter):
 		return invalid("auto-destroy: nothing is destroyed by time here")
 	}
+	return a.checkTool()
+}
+
+// checkTool refuses a version of the tool that no tool could compare with its own.
+func (a settingsAsked) checkTool() error {
+	if a.Tool == nil || *a.Tool == "" || *a.Tool == anyTool {
+		return nil
+	}
+	if _, err := addr.ParseConstraint(*a.Tool); err != nil || strings.TrimSpace(*a.Tool) == "" {
+		return invalid("terraform-version must be a version such as 1.12.6, a constraint such as ~> 1.12.0, or %s", anyTool)
+	}
 	return nil
+}
+
+// sameRuns reports whether two records let the same runs happen, as far as settings say.
+func sameRuns(a, b *statebackend.Record) bool {
+	return on(a, settingAutoApply) == on(b, settingAutoApply) && on(a, settingAllowDestroy) == on(b, settingAllowDestroy) &&
+		on(a, settingSpeculative) == on(b, settingSpeculative)
 }
 
 // keep writes the settings into a record.
@@ -94,7 +118,7 @@ func (a settingsAsked) keep(r *statebackend.Record) error {
 	}
 	for name, value := range map[string]*bool{
 		settingAutoApply: a.AutoApply, settingAllowDestroy: a.AllowDestroy, "file-triggers-enabled": a.FileTriggers, "queue-all-runs": a.QueueAll,
-		"speculative-enabled": a.Speculative, "structured-run-output-enabled": a.Structured,
+		settingSpeculative: a.Speculative, "structured-run-output-enabled": a.Structured,
 	} {
 		switch {
 		case value == nil:

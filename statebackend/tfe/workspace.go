@@ -66,7 +66,7 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 		Mode:       mode, // in effect, whatever the record says where nothing is run
 		Operations: mode == modeRemote,
 		AutoApply:  on(r, settingAutoApply), Destroy: on(r, settingAllowDestroy), Files: on(r, "file-triggers-enabled"), Queue: on(r, "queue-all-runs"),
-		Speculative: on(r, "speculative-enabled"), Global: true, Folder: r.Settings[settingFolder],
+		Speculative: on(r, settingSpeculative), Global: true, Folder: r.Settings[settingFolder],
 		Tool:       cmp.Or(r.Tool, anyTool),
 		Tags:       append([]string{}, slices.Sorted(maps.Keys(r.Tags))...),
 		Structured: on(r, "structured-run-output-enabled"),
@@ -328,6 +328,19 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 	return nil
 }
 
+// applier is how the body of a request is written into a record. Settings that decide
+// what is run are changed by who may run; a client may repeat them as they are.
+func (b workspaceBody) applier(s *server, r *http.Request, p place) func(*statebackend.Record) error {
+	return func(record *statebackend.Record) error {
+		old := *record
+		if err := b.apply(p.organization, record); err != nil || sameRuns(&old, record) {
+			return err
+		}
+		_, err := s.allow(r, access.Run, p)
+		return err
+	}
+}
+
 // mode decides about a mode that a body asks for: who may run what is uploaded is
 // asked apart.
 func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
@@ -386,7 +399,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.recent.forget(p)
-	record, err := s.create(r.Context(), at, g, body)
+	record, err := s.create(r.Context(), at, g, body.applier(s, r, p))
 	if err != nil {
 		return err
 	}
@@ -399,13 +412,13 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 }
 
 // create writes the first record of a workspace.
-func (s *server) create(ctx context.Context, at located, g access.Grant, body workspaceBody) (statebackend.Record, error) {
+func (s *server) create(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	exists, err := at.exists(ctx)
 	if err != nil {
 		return statebackend.Record{}, err
 	}
 	if exists {
-		return s.made(ctx, at, g, body)
+		return s.made(ctx, at, g, apply)
 	}
 	return at.list.Change(ctx, at.place.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
@@ -418,13 +431,13 @@ func (s *server) create(ctx context.Context, at located, g access.Grant, body wo
 		if s.o.Runs != nil {
 			r.Mode = s.o.Mode(at.organization)
 		}
-		return body.apply(at.organization, r)
+		return apply(r)
 	})
 }
 
 // made returns the record of a workspace that is there already, if this request has
 // just made it.
-func (s *server) made(ctx context.Context, at located, g access.Grant, body workspaceBody) (statebackend.Record, error) {
+func (s *server) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	taken := invalid("workspace %q has already been taken", at.place)
 	r := at.live()
 	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
@@ -432,7 +445,7 @@ func (s *server) made(ctx context.Context, at located, g access.Grant, body work
 	}
 	again := *r
 	again.Tags = maps.Clone(r.Tags)
-	if err := body.apply(at.organization, &again); err != nil {
+	if err := apply(&again); err != nil {
 		return statebackend.Record{}, err
 	}
 	if again.Description != r.Description || again.Project != r.Project || again.Mode != r.Mode || again.Tool != r.Tool || !maps.Equal(again.Tags, r.Tags) || !maps.Equal(again.Settings, r.Settings) {
@@ -466,7 +479,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, _, err := s.change(r.Context(), p, h, g, func(r *statebackend.Record) error { return body.apply(p.organization, r) })
+	at, _, err := s.change(r.Context(), p, h, g, body.applier(s, r, p))
 	if err != nil {
 		return err
 	}
