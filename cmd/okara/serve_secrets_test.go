@@ -121,7 +121,7 @@ func routes(t *testing.T) []string {
 	values := strings.NewReplacer(
 		"{namespace}", "net", "{name}", "vpc", "{system}", "aws", "{version}", "1.0.0", "{type}", "dns", "{os}", "linux", "{arch}", "amd64",
 		"{hostname}", "registry.example.com", "{file}", "1.0.0.json", "{filename}", "terraform-provider-dns_1.0.0_linux_amd64.zip",
-		"{token}", "public", "{rest...}", "modules/net/vpc/aws/"+strings.Repeat("0", 64)+"/x.zip", "{workspace}", "default", "{address...}", "net/vpc/aws", "{$}", "",
+		"{token}", "public", "{rest...}", "modules/net/vpc/aws/"+strings.Repeat("0", 64)+"/x.zip", "{workspace}", "default", "{organization}", "acme", "{run}", "run-x", "{address...}", "net/vpc/aws", "{$}", "",
 	)
 	var paths []string
 	for _, m := range regexp.MustCompile(`(?:meta\(|large\(|\{)"(?:[A-Z]+ )?(/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {

@@ -47,7 +47,7 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"make one", serveToken, []string{"create", "acme/net-eu", "--tag", "network", "--tag", "env=prod", "--project", "retail", "--description", "the net"}, 0, "^workspace acme/net-eu is made\n$", ""},
 		{"again, with other tags", serveToken, []string{"create", "acme/net-eu", "--tag", "other"}, cli.ExitConflict, "^$", "workspace acme/net-eu: exists already"},
 		{"as JSON", teamToken, []string{"create", "acme/dev-1", "--json"}, 0, `(?s)"organization": "acme",\s+"name": "dev-1"`, ""},
-		{"list", serveToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE +TAGS +PROJECT +LOCKED +CREATED\n.*\nfull +- +- +no .*\nnet-eu +env,network +retail +no +\d{4}-`, ""},
+		{"list", serveToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE +TAGS +PROJECT +LOCKED +CREATED\n.*\nfull +- +- +no .*\nnet-eu +env=prod,network +retail +no +\d{4}-`, ""},
 		{"list by tag", serveToken, []string{"list", "acme", "--tag", "env"}, 0, `(?s)^WORKSPACE[^\n]*\nnet-eu [^\n]*\n$`, ""},
 		{"list by project", serveToken, []string{"list", "acme", "--project", "retail", "--json"}, 0, `^\[\s+\{\s+"organization": "acme",\s+"name": "net-eu"`, ""},
 		{"list nothing", serveToken, []string{"list", "empty", "--json"}, 0, `^\[\]\n$`, ""},
