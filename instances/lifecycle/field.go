@@ -12,7 +12,7 @@ import (
 // be secret.
 func fieldErrors(problems []schema.Problem) error {
 	var all []error
-	for _, p := range problems[:min(len(problems), maxFieldProblems)] {
+	for _, p := range problems {
 		all = append(all, &FieldError{pointer(p.Path...), p.Text})
 	}
 	return errors.Join(all...)

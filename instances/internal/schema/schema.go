@@ -10,19 +10,27 @@ import (
 	"maps"
 	"math/big"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
+)
+
+const (
+	maxPattern      = 1_000     // bytes
+	maxInstructions = 100_000   // of all patterns of a schema
+	maxSteps        = 1_000_000 // of holding a value against a schema
+	maxProblems     = 20
+	maxWritten      = 1_000 // bytes of the values that a problem names
 )
 
 // Schema is one that was read. It never changes.
 type Schema struct {
 	never      bool // the schema false
 	types      []string
-	enum       []any // nil: anything
-	enumWord   string
-	bounds     []bound
-	pattern    *regexp.Regexp
-	counts     []count
+	choices    []choice
+	bounds     map[string]*big.Rat // by keyword, as the next
+	counts     map[string]int64
+	pattern    pattern
 	unique     bool
 	prefix     []*Schema
 	items      *Schema // those after prefix
@@ -37,21 +45,20 @@ type Schema struct {
 	otherwise  *Schema
 }
 
-// bound is one of the keywords for numbers.
-type bound struct {
-	ok   func(n *big.Rat) bool
-	text string
+// choice is enum or const.
+type choice struct {
+	values []string // as canonical writes them
+	text   string
 }
 
-// count is one of the keywords for how much there is.
-type count struct {
-	kind string // string, array or object
-	ok   func(n int) bool
-	text string // with the number that there is to be put in
+// pattern is a regular expression; one of size 0 is none.
+type pattern struct {
+	*regexp.Regexp
+	size int // instructions
 }
 
 type patterned struct {
-	name *regexp.Regexp
+	name pattern
 	s    *Schema
 }
 
@@ -74,164 +81,120 @@ func refused(keyword string) bool {
 // Compile reads a schema: what encoding/json makes of it, with numbers as
 // [json.Number], float64 or int.
 func Compile(document any) (*Schema, error) {
-	s := &Schema{}
-	switch d := document.(type) {
-	case bool:
-		s.never = !d
-		return s, nil
-	case map[string]any:
-		for _, keyword := range slices.Sorted(maps.Keys(d)) {
-			if refused(keyword) {
-				return nil, fmt.Errorf("the keyword %q is not supported", keyword)
-			}
-			if err := s.read(keyword, d[keyword]); err != nil {
-				return nil, fmt.Errorf("%s: %w", keyword, err)
-			}
-		}
-		return s, nil
-	}
-	return nil, errors.New("a schema is an object, true or false")
+	return new(compiler).schema(document)
 }
 
-// read takes one keyword.
-func (s *Schema) read(keyword string, v any) (err error) {
+// compiler reads one schema and all that are in it.
+type compiler struct {
+	instructions int
+}
+
+func (c *compiler) schema(document any) (*Schema, error) {
+	if all, ok := document.(bool); ok {
+		return &Schema{never: !all}, nil
+	}
+	d, err := as[map[string]any](document, "an object, true or false")
+	s := &Schema{bounds: map[string]*big.Rat{}, counts: map[string]int64{}}
+	for _, keyword := range slices.Sorted(maps.Keys(d)) {
+		if refused(keyword) {
+			return nil, fmt.Errorf("the keyword %q is not supported", keyword)
+		}
+		if err := c.keyword(s, keyword, d[keyword]); err != nil {
+			return nil, fmt.Errorf("%s: %w", keyword, err)
+		}
+	}
+	return s, err
+}
+
+// keyword takes one keyword.
+func (c *compiler) keyword(s *Schema, keyword string, v any) (err error) {
 	switch keyword {
 	case "type":
 		s.types, err = typeNames(v)
 	case "enum", "const":
-		err = s.readEnum(keyword, v)
+		err = s.choice(keyword, v)
 	case "pattern":
-		s.pattern, err = expression(v)
+		s.pattern, err = c.pattern(v)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-		err = s.readBound(keyword, v)
+		s.bounds[keyword], err = limit(keyword, v)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-		err = s.readCount(keyword, v)
+		s.counts[keyword], err = wholeNumber(v)
 	case "uniqueItems":
-		s.unique, err = flag(v)
+		s.unique, err = as[bool](v, "true or false")
 	case "required":
 		s.required, err = names(v)
 	case "properties":
-		s.properties, err = compileMap(v)
+		s.properties, err = c.properties(v)
 	case "patternProperties":
-		err = s.readPatterns(v)
+		err = c.patterns(s, v)
 	case "prefixItems":
-		s.prefix, err = compileList(v)
+		s.prefix, err = c.list(v)
 	case "allOf", "anyOf", "oneOf":
-		err = s.readGroup(keyword, v)
-	case "items", "propertyNames", "additionalProperties", "not", "if", "then", "else":
-		err = s.readInner(keyword, v)
-	}
-	return err
-}
-
-func (s *Schema) readInner(keyword string, v any) error {
-	inner, err := Compile(v)
-	switch keyword {
-	case "items":
-		s.items = inner
-	case "propertyNames":
-		s.names = inner
-	case "additionalProperties":
-		s.additional = inner
-	case "not":
-		s.not = inner
-	case "if":
-		s.condition = inner
-	case "then":
-		s.then = inner
-	case "else":
-		s.otherwise = inner
-	}
-	return err
-}
-
-func (s *Schema) readEnum(keyword string, v any) error {
-	list, ok := v.([]any)
-	if keyword == "const" {
-		list, ok = []any{v}, true
-	}
-	if !ok {
-		return errors.New("must be an array")
-	}
-	word := "is none of " + written(list)
-	if keyword == "const" {
-		word = "is not " + written(list)
-	}
-	if s.enum == nil {
-		s.enum, s.enumWord = list, word
-		return nil
-	}
-	// A const beside an enum: both have to agree.
-	s.enum = slices.DeleteFunc(slices.Clone(s.enum), func(have any) bool {
-		return !slices.ContainsFunc(list, func(v any) bool { return equal(v, have) })
-	})
-	s.enumWord = word
-	return nil
-}
-
-func (s *Schema) readBound(keyword string, v any) error {
-	limit, ok := number(v)
-	if !ok {
-		return errors.New("must be a number")
-	}
-	b := bound{text: "is less than " + decimal(limit)}
-	switch keyword {
-	case "minimum":
-		b.ok = func(n *big.Rat) bool { return n.Cmp(limit) >= 0 }
-	case "exclusiveMinimum":
-		b = bound{func(n *big.Rat) bool { return n.Cmp(limit) > 0 }, "is not more than " + decimal(limit)}
-	case "maximum":
-		b = bound{func(n *big.Rat) bool { return n.Cmp(limit) <= 0 }, "is more than " + decimal(limit)}
-	case "exclusiveMaximum":
-		b = bound{func(n *big.Rat) bool { return n.Cmp(limit) < 0 }, "is not less than " + decimal(limit)}
-	case "multipleOf":
-		if limit.Sign() <= 0 {
-			return errors.New("must be more than 0")
+		err = c.group(s, keyword, v)
+	default:
+		if to := s.inner(keyword); to != nil {
+			*to, err = c.schema(v)
 		}
-		b = bound{func(n *big.Rat) bool { return new(big.Rat).Quo(n, limit).IsInt() }, "is no multiple of " + decimal(limit)}
 	}
-	s.bounds = append(s.bounds, b)
+	return err
+}
+
+// inner is where the schema goes that a keyword has; nil for other keywords.
+func (s *Schema) inner(keyword string) **Schema {
+	return map[string]**Schema{
+		"items": &s.items, "propertyNames": &s.names, "additionalProperties": &s.additional,
+		"not": &s.not, "if": &s.condition, "then": &s.then, "else": &s.otherwise,
+	}[keyword]
+}
+
+func (s *Schema) choice(keyword string, v any) error {
+	list, word := []any{v}, "is not "
+	if keyword == "enum" {
+		var err error
+		if list, err = as[[]any](v, "an array"); err != nil {
+			return err
+		}
+		word = "is none of "
+	}
+	made := choice{text: word + written(list)}
+	for _, v := range list {
+		made.values = append(made.values, canonical(v))
+	}
+	s.choices = append(s.choices, made)
 	return nil
 }
 
-func (s *Schema) readCount(keyword string, v any) error {
+func limit(keyword string, v any) (*big.Rat, error) {
+	n, ok := number(v)
+	if !ok {
+		return nil, errors.New("must be a number")
+	}
+	if keyword == "multipleOf" && n.Sign() <= 0 {
+		return nil, errors.New("must be more than 0")
+	}
+	return n, nil
+}
+
+func wholeNumber(v any) (int64, error) {
 	n, ok := number(v)
 	if !ok || !n.IsInt() || n.Sign() < 0 || !n.Num().IsInt64() {
-		return errors.New("must be a whole number of 0 or more")
+		return 0, errors.New("must be a whole number of 0 or more")
 	}
-	limit := n.Num().Int64()
-	least := strings.HasPrefix(keyword, "min")
-	c := count{ok: func(n int) bool { return int64(n) <= limit }, kind: "string"}
-	if least {
-		c.ok = func(n int) bool { return int64(n) >= limit }
-	}
-	unit, word := "characters", "at most"
-	switch keyword[3:] {
-	case "Items":
-		c.kind, unit = "array", "elements"
-	case "Properties":
-		c.kind, unit = "object", "fields"
-	}
-	if least {
-		word = "at least"
-	}
-	c.text = fmt.Sprintf("has %%d %s, %s %d", unit, word, limit)
-	s.counts = append(s.counts, c)
-	return nil
+	return n.Num().Int64(), nil
 }
 
-func (s *Schema) readPatterns(v any) error {
-	inner, err := compileMap(v)
+func (c *compiler) patterns(s *Schema, v any) error {
+	inner, err := c.properties(v)
 	for _, name := range slices.Sorted(maps.Keys(inner)) {
-		re, errName := expression(name)
+		re, errName := c.pattern(name)
 		err = cmp.Or(err, errName)
 		s.patterns = append(s.patterns, patterned{re, inner[name]})
 	}
 	return err
 }
 
-func (s *Schema) readGroup(keyword string, v any) error {
-	list, err := compileList(v)
+func (c *compiler) group(s *Schema, keyword string, v any) error {
+	list, err := c.list(v)
 	if err == nil && len(list) == 0 {
 		err = errors.New("must not be empty")
 	}
@@ -260,65 +223,69 @@ func typeNames(v any) ([]string, error) {
 }
 
 func names(v any) ([]string, error) {
-	list, ok := v.([]any)
+	list, err := as[[]any](v, "an array of strings")
 	var out []string
 	for _, element := range list {
-		name, text := element.(string)
-		ok = ok && text
+		name, errName := as[string](element, "an array of strings")
+		err = cmp.Or(err, errName)
 		out = append(out, name)
 	}
-	if !ok {
-		return nil, errors.New("must be an array of strings")
-	}
-	return out, nil
+	return out, err
 }
 
-func expression(v any) (*regexp.Regexp, error) {
-	source, ok := v.(string)
-	if !ok {
-		return nil, errors.New("must be a string")
+// pattern counts the instructions first: a short pattern may have many of them.
+func (c *compiler) pattern(v any) (pattern, error) {
+	source, err := as[string](v, "a string")
+	if err != nil {
+		return pattern{}, err
 	}
-	return regexp.Compile(source)
+	if len(source) > maxPattern {
+		return pattern{}, fmt.Errorf("a pattern of %d bytes, at most %d", len(source), maxPattern)
+	}
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return pattern{}, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return pattern{}, err
+	}
+	size := len(program.Inst)
+	if c.instructions += size; c.instructions > maxInstructions {
+		return pattern{}, errors.New("the patterns are too large")
+	}
+	re, err := regexp.Compile(source)
+	return pattern{re, size}, err
 }
 
-func flag(v any) (bool, error) {
-	b, ok := v.(bool)
-	if !ok {
-		return false, errors.New("must be true or false")
-	}
-	return b, nil
-}
-
-func compileMap(v any) (map[string]*Schema, error) {
-	all, ok := v.(map[string]any)
-	if !ok {
-		return nil, errors.New("must be an object")
-	}
+func (c *compiler) properties(v any) (map[string]*Schema, error) {
+	all, err := as[map[string]any](v, "an object")
 	out := map[string]*Schema{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		inner, err := Compile(all[name])
-		if err != nil {
+		if out[name], err = c.schema(all[name]); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		out[name] = inner
 	}
-	return out, nil
+	return out, err
 }
 
-func compileList(v any) ([]*Schema, error) {
-	all, ok := v.([]any)
-	if !ok {
-		return nil, errors.New("must be an array")
-	}
-	out := []*Schema{}
+func (c *compiler) list(v any) ([]*Schema, error) {
+	all, err := as[[]any](v, "an array")
+	out := make([]*Schema, len(all))
 	for i, element := range all {
-		inner, err := Compile(element)
-		if err != nil {
+		if out[i], err = c.schema(element); err != nil {
 			return nil, fmt.Errorf("%d: %w", i, err)
 		}
-		out = append(out, inner)
 	}
-	return out, nil
+	return out, err
+}
+
+func as[T any](v any, what string) (T, error) {
+	t, ok := v.(T)
+	if !ok {
+		return t, errors.New("must be " + what)
+	}
+	return t, nil
 }
 
 func written(values []any) string {
@@ -330,10 +297,8 @@ func written(values []any) string {
 		}
 		list = append(list, string(b))
 	}
-	return strings.Join(list, ", ")
-}
-
-func decimal(r *big.Rat) string {
-	f, _ := r.Float64()
-	return fmt.Sprint(f)
+	if text := strings.Join(list, ", "); len(text) <= maxWritten {
+		return text
+	}
+	return "the values allowed"
 }

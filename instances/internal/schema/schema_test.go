@@ -3,6 +3,7 @@
 package schema_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/seed-141914ff/okara/instances/internal/schema"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 func decode(t testing.TB, text string) any {
@@ -26,6 +28,10 @@ func decode(t testing.TB, text string) any {
 	return v
 }
 
+func told(p schema.Problem) string {
+	return strings.Join(append([]string{""}, p.Path...), "/") + ": " + p.Text
+}
+
 func TestProblems(t *testing.T) {
 	for _, tt := range []struct{ schema, value, want string }{
 		{`{"type":"integer"}`, `1.0`, ""},
@@ -37,6 +43,7 @@ func TestProblems(t *testing.T) {
 		{`{"minLength":2,"maxLength":3}`, `"ä"`, ": has 1 characters, at least 2"},
 		{`{"exclusiveMinimum":1,"multipleOf":0.1}`, `1`, ": is not more than 1"},
 		{`{"multipleOf":0.1}`, `0.3`, ""},
+		{`{"maximum":25000000}`, `25000001`, ": is more than 25000000"},
 		{`{"uniqueItems":true}`, `[{"a":1},{"a":1.0}]`, ": has an element twice"},
 		{`{"prefixItems":[{"type":"string"}],"items":{"type":"number"}}`, `["a",1,"b"]`, "/2: is string, not number"},
 		{`{"prefixItems":[{}],"items":false}`, `[1,2]`, "/1: is not allowed"},
@@ -55,11 +62,7 @@ func TestProblems(t *testing.T) {
 		}
 		var got []string
 		for _, p := range s.Validate(decode(t, tt.value)) {
-			var at strings.Builder
-			for _, name := range p.Path {
-				at.WriteString("/" + name)
-			}
-			got = append(got, at.String()+": "+p.Text)
+			got = append(got, told(p))
 		}
 		if text := strings.Join(got, "; "); text != tt.want {
 			t.Errorf("%s of %s: %q, want %q", tt.schema, tt.value, text, tt.want)
@@ -80,6 +83,43 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestBounds refuses what would take a server's time or memory.
+func TestBounds(t *testing.T) {
+	many := func(what string, n int) string { return strings.TrimSuffix(strings.Repeat(what+",", n), ",") }
+	for _, tt := range []struct{ name, schema, value, want string }{
+		{"schemas of elements", `{"items":{"allOf":[` + many(`{"type":"null"}`, 1000) + `]}}`, "[" + many("1", 4000) + "]", "too much"},
+		{"schemas that nothing may fit", `{"items":{"not":{"anyOf":[` + many(`{"type":"null"}`, 1000) + `]}}}`, "[" + many("1", 4000) + "]", "too much"},
+		{"required names", `{"items":{"required":[` + many(`"a"`, 1000) + `]}}`, "[" + many("{}", 4000) + "]", "too much"},
+		{"long text", `{"allOf":[` + many(`{"minLength":1}`, 5000) + `]}`, `"` + strings.Repeat("x", 8000) + `"`, "too much"},
+		{"values", `{"items":{"enum":[` + many("1", 100_000) + `]}}`, "[" + many("1", 4000) + "]", "too much"},
+		{"compared elements", `{"allOf":[` + many(`{"uniqueItems":true}`, 5000) + `]}`, "[" + many("1", 4000) + "]", "too much"},
+		{"names", `{"patternProperties":{"` + strings.Repeat("a?", 400) + `":{}}}`, `{"` + strings.Repeat("a", 100_000) + `":1}`, "too much"},
+		{"problems", `{"items":{"type":"null"}}`, "[" + many("1", 4000) + "]", "/19: is number, not null"},
+		{"number", `{"type":"number","maximum":10}`, "1e1000001", ": is too large a number"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := schema.Compile(decode(t, tt.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			problems := s.Validate(decode(t, tt.value))
+			if len(problems) == 0 || len(problems) > 20 {
+				t.Fatalf("%d problems", len(problems))
+			}
+			if got := told(problems[len(problems)-1]); !strings.Contains(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	for name, document := range map[string]string{
+		"pattern": `{"pattern":"` + strings.Repeat("a", 1001) + `"}`, "patterns": `{"allOf":[` + many(`{"pattern":"(abc){1000}"}`, 50) + `]}`,
+	} {
+		if _, err := schema.Compile(decode(t, document)); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
 // TestAgree holds random schemas and values against a library that has all of JSON
 // Schema: both say of each whether it fits.
 func TestAgree(t *testing.T) {
@@ -88,30 +128,59 @@ func TestAgree(t *testing.T) {
 	const rounds = 5_000
 	for range rounds {
 		document, value := randomSchema(r, 3), randomValue(r, 3)
-		s, err := schema.Compile(decode(t, document))
+		got, err := schema.Compile(decode(t, document))
 		if err != nil {
 			t.Fatalf("%s: %v", document, err)
 		}
-		c := jsonschema.NewCompiler()
-		if err := c.AddResource("okara:x", decode(t, document)); err != nil {
-			t.Fatal(err)
-		}
-		theirs, err := c.Compile("okara:x")
+		want, err := library(decode(t, document))
 		if err != nil {
 			t.Fatalf("%s: %v", document, err)
 		}
-		v := decode(t, value)
-		want, got := theirs.Validate(v) == nil, len(s.Validate(v)) == 0
-		if got != want {
-			t.Fatalf("%s of %s: fits %t, the library says %t", document, value, got, want)
-		}
-		if got {
+		if agree(t, got, want, decode(t, value)) {
 			fit++
 		}
 	}
 	if fit < rounds/10 || fit > rounds*9/10 {
 		t.Errorf("%d of %d fit: too much of one kind to mean anything", fit, rounds)
 	}
+}
+
+func library(document any) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("okara:x", document); err != nil {
+		return nil, err
+	}
+	return c.Compile("okara:x")
+}
+
+func agree(t *testing.T, got *schema.Schema, want *jsonschema.Schema, v any) bool {
+	t.Helper()
+	problems, err := got.Validate(v), want.Validate(v)
+	if (len(problems) == 0) != (err == nil) {
+		t.Fatalf("%v: %v, the library says %v", v, problems, err)
+	}
+	return err == nil
+}
+
+// FuzzAgree reads schemas that others write. What is no JSON Schema for the library may
+// be one here.
+func FuzzAgree(f *testing.F) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		f.Add(randomSchema(r, 2), randomValue(r, 2))
+	}
+	f.Fuzz(func(t *testing.T, document, value string) {
+		if cmp.Or(syntax.CheckData([]byte(document), 16), syntax.CheckData([]byte(value), 16)) != nil {
+			return
+		}
+		got, err := schema.Compile(decode(t, document))
+		if err != nil {
+			return
+		}
+		if want, err := library(decode(t, document)); err == nil {
+			agree(t, got, want, decode(t, value))
+		}
+	})
 }
 
 func pick(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }

@@ -20,46 +20,72 @@ type Problem struct {
 }
 
 // Validate returns what is wrong with a value, which has the types of [Compile]; none
-// for one that fits.
+// for one that fits, 20 at most. What would take too long to check does not fit.
 func (s *Schema) Validate(v any) []Problem {
-	var all []Problem
-	s.check(v, nil, &all)
-	return all
+	r := &run{left: maxSteps}
+	s.check(v, nil, r)
+	if r.left < 0 {
+		return []Problem{{nil, "there is too much of it to check"}}
+	}
+	return r.problems
 }
 
-func (s *Schema) fits(v any) bool { return len(s.Validate(v)) == 0 }
+// run is a check of one value.
+type run struct {
+	left     int // of maxSteps; below 0, nothing that was found counts
+	problems []Problem
+}
+
+func (r *run) say(at []string, text string) {
+	if len(r.problems) < maxProblems {
+		r.problems = append(r.problems, Problem{slices.Clone(at), text})
+	}
+}
+
+// fits checks without telling what is wrong.
+func (r *run) fits(s *Schema, v any) bool {
+	inner := &run{left: r.left}
+	s.check(v, nil, inner)
+	r.left = inner.left
+	return len(inner.problems) == 0
+}
+
+func (r *run) matches(p pattern, text string) bool {
+	r.left -= 1 + p.size*len(text)/16
+	return r.left < 0 || p.MatchString(text)
+}
 
 // check looks at one value. What is of a type that no keyword speaks of fits it.
-func (s *Schema) check(v any, at []string, all *[]Problem) {
-	say := func(text string) { *all = append(*all, Problem{slices.Clone(at), text}) }
+func (s *Schema) check(v any, at []string, r *run) {
+	if r.left -= 1 + len(s.required); r.left < 0 {
+		return
+	}
 	kind := typeOf(v)
 	if s.never {
-		say("is not allowed")
+		r.say(at, "is not allowed")
 		return
 	}
 	if len(s.types) > 0 && !s.hasType(kind, v) {
-		say("is " + kind + ", not " + strings.Join(s.types, " or "))
+		r.say(at, "is "+kind+", not "+strings.Join(s.types, " or "))
 		return
 	}
-	if s.enum != nil && !slices.ContainsFunc(s.enum, func(want any) bool { return equal(want, v) }) {
-		say(s.enumWord)
-	}
+	s.checkChoices(v, at, r)
 	switch v := v.(type) {
 	case string:
-		s.count(kind, utf8.RuneCountInString(v), say)
-		if s.pattern != nil && !s.pattern.MatchString(v) {
-			say("does not match " + s.pattern.String())
+		s.count("Length", "characters", utf8.RuneCountInString(v), at, r)
+		if s.pattern.size > 0 && !r.matches(s.pattern, v) {
+			r.say(at, "does not match "+s.pattern.String())
 		}
 	case []any:
-		s.count(kind, len(v), say)
-		s.checkArray(v, at, all)
+		s.count("Items", "elements", len(v), at, r)
+		s.checkArray(v, at, r)
 	case map[string]any:
-		s.count(kind, len(v), say)
-		s.checkObject(v, at, all)
-	default:
-		s.checkNumber(v, say)
+		s.count("Properties", "fields", len(v), at, r)
+		s.checkObject(v, at, r)
+	case json.Number, float64, int:
+		s.checkNumber(v, at, r)
 	}
-	s.checkGroups(v, at, all)
+	s.checkGroups(v, at, r)
 }
 
 func (s *Schema) hasType(kind string, v any) bool {
@@ -70,29 +96,65 @@ func (s *Schema) hasType(kind string, v any) bool {
 	return ok && n.IsInt() && slices.Contains(s.types, "integer")
 }
 
-func (s *Schema) count(kind string, n int, say func(string)) {
-	for _, c := range s.counts {
-		if c.kind == kind && !c.ok(n) {
-			say(fmt.Sprintf(c.text, n))
-		}
-	}
-}
-
-func (s *Schema) checkNumber(v any, say func(string)) {
-	n, ok := number(v)
-	if !ok {
+func (s *Schema) checkChoices(v any, at []string, r *run) {
+	if len(s.choices) == 0 {
 		return
 	}
-	for _, b := range s.bounds {
-		if !b.ok(n) {
-			say(b.text)
+	text := canonical(v)
+	r.left -= len(text) / 16
+	for _, c := range s.choices {
+		r.left -= len(c.values) / 16
+		if !slices.Contains(c.values, text) {
+			r.say(at, c.text)
 		}
 	}
 }
 
-func (s *Schema) checkArray(v []any, at []string, all *[]Problem) {
-	if s.unique && repeated(v) {
-		*all = append(*all, Problem{slices.Clone(at), "has an element twice"})
+func (s *Schema) count(keyword, unit string, n int, at []string, r *run) {
+	r.left -= n / 16
+	if least, ok := s.counts["min"+keyword]; ok && int64(n) < least {
+		r.say(at, fmt.Sprintf("has %d %s, at least %d", n, unit, least))
+	}
+	if most, ok := s.counts["max"+keyword]; ok && int64(n) > most {
+		r.say(at, fmt.Sprintf("has %d %s, at most %d", n, unit, most))
+	}
+}
+
+func (s *Schema) checkNumber(v any, at []string, r *run) {
+	n, ok := number(v)
+	if !ok {
+		r.say(at, "is too large a number")
+		return
+	}
+	for _, keyword := range slices.Sorted(maps.Keys(s.bounds)) {
+		if word := beyond(keyword, n, s.bounds[keyword]); word != "" {
+			limit, _ := s.bounds[keyword].Float64()
+			r.say(at, word+strconv.FormatFloat(limit, 'f', -1, 64))
+		}
+	}
+}
+
+// beyond is what to say, before the limit, of a number that is not within it.
+func beyond(keyword string, n, limit *big.Rat) string {
+	order := n.Cmp(limit)
+	switch {
+	case keyword == "minimum" && order < 0:
+		return "is less than "
+	case keyword == "exclusiveMinimum" && order <= 0:
+		return "is not more than "
+	case keyword == "maximum" && order > 0:
+		return "is more than "
+	case keyword == "exclusiveMaximum" && order >= 0:
+		return "is not less than "
+	case keyword == "multipleOf" && !new(big.Rat).Quo(n, limit).IsInt():
+		return "is no multiple of "
+	}
+	return ""
+}
+
+func (s *Schema) checkArray(v []any, at []string, r *run) {
+	if s.unique && r.repeated(v) {
+		r.say(at, "has an element twice")
 	}
 	for i, element := range v {
 		inner := s.items
@@ -100,75 +162,75 @@ func (s *Schema) checkArray(v []any, at []string, all *[]Problem) {
 			inner = s.prefix[i]
 		}
 		if inner != nil {
-			inner.check(element, append(at, strconv.Itoa(i)), all)
+			inner.check(element, append(at, strconv.Itoa(i)), r)
 		}
 	}
 }
 
-func (s *Schema) checkObject(v map[string]any, at []string, all *[]Problem) {
+func (s *Schema) checkObject(v map[string]any, at []string, r *run) {
 	for _, name := range s.required {
 		if _, ok := v[name]; !ok {
-			*all = append(*all, Problem{append(slices.Clone(at), name), "is missing"})
+			r.say(append(at, name), "is missing")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		s.checkField(name, v[name], append(at, name), all)
+		s.checkField(name, v[name], append(at, name), r)
 	}
 }
 
-func (s *Schema) checkField(name string, v any, at []string, all *[]Problem) {
-	if s.names != nil && !s.names.fits(name) {
-		*all = append(*all, Problem{slices.Clone(at), "no field may have this name"})
+func (s *Schema) checkField(name string, v any, at []string, r *run) {
+	r.left--
+	if s.names != nil && !r.fits(s.names, name) {
+		r.say(at, "no field may have this name")
 	}
 	inner, known := s.properties[name]
 	if known {
-		inner.check(v, at, all)
+		inner.check(v, at, r)
 	}
 	for _, p := range s.patterns {
-		if p.name.MatchString(name) {
+		if r.matches(p.name, name) {
 			known = true
-			p.s.check(v, at, all)
+			p.s.check(v, at, r)
 		}
 	}
 	switch {
 	case known || s.additional == nil:
 	case s.additional.never:
-		*all = append(*all, Problem{slices.Clone(at), "there is no such field"})
+		r.say(at, "there is no such field")
 	default:
-		s.additional.check(v, at, all)
+		s.additional.check(v, at, r)
 	}
 }
 
 // checkGroups looks at the keywords that join schemas. Of allOf and of the branch that a
 // condition takes each problem is told; of the others only that none fits, since nobody
 // knows which one was meant.
-func (s *Schema) checkGroups(v any, at []string, all *[]Problem) {
-	say := func(keyword string) { *all = append(*all, Problem{slices.Clone(at), "is not allowed: " + keyword}) }
+func (s *Schema) checkGroups(v any, at []string, r *run) {
 	for _, g := range s.groups {
 		fit := 0
 		for _, inner := range g.list {
 			if g.keyword == "allOf" {
-				inner.check(v, at, all)
-			} else if inner.fits(v) {
+				inner.check(v, at, r)
+			} else if r.fits(inner, v) {
 				fit++
 			}
 		}
 		if g.keyword == "anyOf" && fit == 0 || g.keyword == "oneOf" && fit != 1 {
-			say(g.keyword)
+			r.say(at, "is not allowed: "+g.keyword)
 		}
 	}
-	if s.not != nil && s.not.fits(v) {
-		say("not")
+	if s.not != nil && r.fits(s.not, v) {
+		r.say(at, "is not allowed: not")
 	}
 	if s.condition == nil {
 		return
 	}
 	branch := s.otherwise
-	if s.condition.fits(v) {
+	if r.fits(s.condition, v) {
 		branch = s.then
 	}
 	if branch != nil {
-		branch.check(v, at, all)
+		branch.check(v, at, r)
 	}
 }
 
@@ -203,10 +265,8 @@ func number(v any) (*big.Rat, bool) {
 	return nil, false
 }
 
-// equal is equality of JSON: 1 is 1.0, and objects have no order.
-func equal(a, b any) bool { return canonical(a) == canonical(b) }
-
-// canonical is the one text of a value.
+// canonical is the one text of values that are equal in JSON: 1 is 1.0, and objects
+// have no order.
 func canonical(v any) string {
 	switch v := v.(type) {
 	case []any:
@@ -232,10 +292,12 @@ func canonical(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-func repeated(list []any) bool {
+func (r *run) repeated(list []any) bool {
 	seen := make(map[string]bool, len(list))
 	for _, v := range list {
-		seen[canonical(v)] = true
+		text := canonical(v)
+		r.left -= 1 + len(text)/16
+		seen[text] = true
 	}
 	return len(seen) < len(list)
 }
