@@ -11,14 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // TestExplain asks about an object by each name of its kind, and about what is not there.
 func TestExplain(t *testing.T) {
 	config := cluster.Admin(t)
-	rig.Install(t, config)
+	install(t, config)
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

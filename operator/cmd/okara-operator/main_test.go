@@ -6,8 +6,12 @@ import (
 	"bytes"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -33,6 +37,23 @@ func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	code = execute(t.Context(), args, &o, &e)
 	return code, o.String(), e.String()
+}
+
+// kinds is whether the cluster of these tests has okara's kinds.
+var kinds sync.Once
+
+// install gives the cluster of these tests okara's kinds. Whichever test is the first sees
+// what the operator says without them.
+func install(t *testing.T, admin *rest.Config) {
+	t.Helper()
+	kinds.Do(func() {
+		code, _, errOut := command(t, "run", "--kubeconfig", writeConfig(t, admin), "--namespace", "default",
+			"--registry", ocitest.New(t, ocitest.Quirks{}), "--metrics-address", "0", "--health-address", "0")
+		if code != exitFailure || !strings.Contains(errOut, "hint: install the kinds: kubectl apply --server-side -f charts/okara/crds") {
+			t.Errorf("without the kinds: %d, %s", code, errOut)
+		}
+	})
+	rig.Install(t, admin)
 }
 
 func TestHelp(t *testing.T) {

@@ -96,7 +96,7 @@ func (s series) check(t *testing.T, query string) {
 // shows that has something to tell.
 func TestQueries(t *testing.T) {
 	config := cluster.Admin(t)
-	rig.Install(t, config)
+	install(t, config)
 	s := site{config: writeConfig(t, config), registry: ocitest.New(t, ocitest.Quirks{}), origin: "127.0.0.1:1"}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -201,12 +201,7 @@ func TestReplicas(t *testing.T) {
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	s := site{config: writeConfig(t, admin), registry: strings.TrimPrefix(server.URL, "http://"), origin: ocitest.New(t, ocitest.Quirks{})}
-
-	code, _, errOut := command(t, "run", "--kubeconfig", s.config, "--namespace", "default", "--registry", s.registry, "--metrics-address", "0", "--health-address", "0")
-	if code != exitFailure || !strings.Contains(errOut, "hint: install the kinds: kubectl apply --server-side -f charts/okara/crds") {
-		t.Errorf("without the kinds: %d, %s", code, errOut)
-	}
-	rig.Install(t, admin)
+	install(t, admin)
 
 	from, _ := depottest.NewDepot(t, s.origin, oci.Options{})
 	versions := []string{"1.0.0", "1.1.0"}
