@@ -19,7 +19,7 @@ import (
 // registry.
 func TestCounts(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		ctx, r := t.Context(), mustRepo(t, host)
+		ctx, r := t.Context(), ocitest.Repo(t, host)
 		tag := downloads.CountTag(time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), "0123456789abcdef")
 		if want := "count-20260103-0123456789abcdef"; tag != want {
 			t.Fatalf("tag %s, want %s", tag, want)

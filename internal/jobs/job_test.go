@@ -18,7 +18,7 @@ import (
 // TestJob takes a job through its life on every registry.
 func TestJob(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		ctx, r := t.Context(), mustRepo(t, host)
+		ctx, r := t.Context(), ocitest.Repo(t, host)
 		at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 		want := jobs.Recorded{ID: "delivery 1", Kind: "github", Data: map[string]string{"owner": "net", "text": "ü \" \n"}, Time: at}
 		const tag = "job-9b488edbb2e798830229127c7255c839"
@@ -71,7 +71,7 @@ func TestJobTags(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tag, got, want)
 		}
 	}
-	r := mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
+	r := ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
 	if _, err := jobs.AddJob(t.Context(), r, jobs.Recorded{ID: "x", Time: time.Unix(1, 0)}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	ocitest.Each(t, func(t *testing.T, host string) {
-		ctx, r := t.Context(), mustRepo(t, host)
+		ctx, r := t.Context(), ocitest.Repo(t, host)
 		tag := trail.AuditTag{Day: time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), ID: "0123456789abcdef", Part: 1}
 		if want := "audit-20260103-0123456789abcdef-0001"; tag.String() != want {
 			t.Fatalf("tag %s, want %s", tag, want)

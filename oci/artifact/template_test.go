@@ -19,7 +19,7 @@ import (
 // registry.
 func TestTemplate(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		ctx, r := t.Context(), mustRepo(t, host)
+		ctx, r := t.Context(), ocitest.Repo(t, host)
 		v, err := addr.ParseVersion("1.0.0+b")
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 func TestConfiguration(t *testing.T) {
 	const record, id = "abcdefgh23", "0123456789abcdef"
 	ocitest.Each(t, func(t *testing.T, host string) {
-		ctx, r := t.Context(), mustRepo(t, host)
+		ctx, r := t.Context(), ocitest.Repo(t, host)
 		if list, err := Configurations(ctx, r, record); err != nil || len(list) != 0 {
 			t.Errorf("of nothing: %v, %v", list, err)
 		}
@@ -70,14 +70,4 @@ func TestParseConfigurationTag(t *testing.T) {
 			t.Errorf("%q is %+v", tag, got)
 		}
 	}
-}
-
-// mustRepo opens a repository of a registry for tests.
-func mustRepo(t *testing.T, host string) *oci.Repo {
-	t.Helper()
-	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }

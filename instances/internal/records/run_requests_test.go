@@ -78,7 +78,7 @@ func TestSourceLostMount(t *testing.T) {
 	ctx := t.Context()
 	host := ocitest.New(t, ocitest.Quirks{})
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
-	i := records.InstanceRepo{Repo: mustRepo(t, host)}
+	i := records.InstanceRepo{Repo: ocitest.Repo(t, host)}
 	zip.From = i.Repo // it is not there
 	if err := i.PutSource(ctx, "abc", 1, records.Source{Zip: zip}); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestRun(t *testing.T) {
 	sealer := newInstanceSealer(t)
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx := t.Context()
-		i := records.InstanceRepo{Repo: mustRepo(t, host), Sealer: sealer}
+		i := records.InstanceRepo{Repo: ocitest.Repo(t, host), Sealer: sealer}
 		a := records.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n1"}
 		if _, err := i.Run(ctx, a); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no result: %v", err)
@@ -134,7 +134,7 @@ func TestRun(t *testing.T) {
 
 // TestRunElsewhere copies tags to other places and opens them with and without keys.
 func TestRunElsewhere(t *testing.T) {
-	ctx, repo := t.Context(), mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
+	ctx, repo := t.Context(), ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
 	sealed := records.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
 	plain := records.InstanceRepo{Repo: repo}
 	a := records.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
@@ -172,7 +172,7 @@ func TestRunElsewhere(t *testing.T) {
 func TestInstanceLogAndRecord(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx := t.Context()
-		i := records.InstanceRepo{Repo: mustRepo(t, host), Sealer: newInstanceSealer(t)}
+		i := records.InstanceRepo{Repo: ocitest.Repo(t, host), Sealer: newInstanceSealer(t)}
 		a := records.Attempt{ID: "abc", N: 1, Attempt: 1}
 		for _, want := range []string{"", "one\n", "one\ntwo\n"} {
 			if err := i.PutLog(ctx, a, []byte(want)); err != nil {
@@ -192,7 +192,7 @@ func TestInstanceLogAndRecord(t *testing.T) {
 }
 
 func TestSource(t *testing.T) {
-	ctx, repo := t.Context(), mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
+	ctx, repo := t.Context(), ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
 	i := records.InstanceRepo{Repo: repo}
 	s := records.Source{
 		Zip: oci.BytesBlob("", []byte("PK")), Lock: []byte("lock"), Template: []byte(`{"name":"a/b"}`),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package ocitest
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// mustRepo opens a repository of a registry for tests.
-func mustRepo(t *testing.T, host string) *oci.Repo {
+// Repo opens a repository of the registry at host, for who does not mind which.
+func Repo(t testing.TB, host string) *oci.Repo {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{})
 	if err != nil {
