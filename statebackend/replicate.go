@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -275,16 +276,14 @@ func (c copier) copyVersion(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	blobs := []oci.Blob{oci.EmptyBlob()}
+	var blobs []oci.Blob
 	if !sm.Empty || sealed(sm) {
 		blobs = append(blobs, oci.Blob{
 			Descriptor: sm.Layer, From: c.src.repo, Open: func() (io.ReadCloser, error) { return c.src.repo.Open(ctx, sm.Layer) },
 		})
 	}
-	for _, b := range blobs {
-		if _, err := c.dst.repo.EnsureBlob(ctx, b); err != nil {
-			return err
-		}
+	if err := artifact.EnsureBlobs(ctx, c.dst.repo, blobs...); err != nil {
+		return err
 	}
 	return c.dst.repo.PutTag(ctx, tag, m)
 }
@@ -318,10 +317,8 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := c.dst.repo.EnsureBlob(ctx, b); err != nil {
-			return err
-		}
+	if err := artifact.EnsureBlobs(ctx, c.dst.repo, blob); err != nil {
+		return err
 	}
 	sealed, err := format.NewStateManifest(m)
 	if err != nil {

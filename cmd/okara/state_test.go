@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -206,7 +207,7 @@ func (f foreignState) push(t *testing.T, reference string) {
 	}
 	blob := oci.BytesBlob(f.layer, f.content)
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: f.kind, Config: format.EmptyLayer(), Layers: []oci.Descriptor{blob.Descriptor},
+		ArtifactType: f.kind, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
 		Annotations: map[string]string{f.key: f.workspace},
 	})
 	if err != nil {

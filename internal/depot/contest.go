@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -108,12 +106,8 @@ func newBid(r *oci.Repo, version string, root oci.Manifest) (*bid, error) {
 	nonce := make([]byte, bidNonce/2)
 	_, _ = rand.Read(nonce) // it never fails
 	b.tag = bidPrefix + versionHash(version) + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
-	empty := oci.EmptyBlob().Descriptor
 	var err error
-	b.manifest, err = oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactBid, Config: empty, Layers: []oci.Descriptor{empty},
-		Annotations: map[string]string{artifact.AnnOkaraVersion: version, annBid: b.tag},
-	})
+	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: version, annBid: b.tag})
 	return b, err
 }
 
@@ -124,13 +118,7 @@ func versionHash(version string) string {
 
 // put writes the bid; an answer that got lost is no reason not to write the same again.
 func (b *bid) put(ctx context.Context) error {
-	err := b.repo.PutTag(ctx, b.tag, b.manifest)
-	if oci.MissesBlob(err) {
-		if err := b.repo.PushBlob(ctx, oci.EmptyBlob()); err != nil {
-			return err
-		}
-		err = b.repo.PutTag(ctx, b.tag, b.manifest)
-	}
+	err := artifact.PutBare(ctx, b.repo, b.tag, b.manifest)
 	if b.late = errors.Is(err, oci.ErrUncertain); b.late && ctx.Err() == nil {
 		err = b.repo.PutTag(ctx, b.tag, b.manifest)
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -187,12 +185,7 @@ func recordTime(ctx context.Context, r *oci.Repo, version string) (warnings []st
 	}
 	m, err := timeManifest(version, tag)
 	if err == nil {
-		err = r.PutTag(ctx, tag, m)
-	}
-	if oci.MissesBlob(err) {
-		if err = r.PushBlob(ctx, oci.EmptyBlob()); err == nil {
-			err = r.PutTag(ctx, tag, m)
-		}
+		err = artifact.PutBare(ctx, r, tag, m)
 	}
 	if err != nil {
 		return []string{fmt.Sprintf("the time of publication of %s is not recorded: %v", version, err)}
@@ -201,11 +194,7 @@ func recordTime(ctx context.Context, r *oci.Repo, version string) (warnings []st
 }
 
 func timeManifest(version, tag string) (oci.Manifest, error) {
-	empty := oci.EmptyBlob().Descriptor
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactTime, Config: empty, Layers: []oci.Descriptor{empty},
-		Annotations: map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag},
-	})
+	return artifact.NewBare(artifactTime, map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag})
 }
 
 // dropTimes removes the times of versions that are gone, as far as the registry lets. By

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -78,18 +76,7 @@ func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]
 		return fmt.Errorf("encode counts: %w", err)
 	}
 	blob := oci.BytesBlob(mediaCounts, b)
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCounts, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindCounts},
-	})
-	if err != nil {
-		return err
-	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return fmt.Errorf("write counts: %w", err)
-		}
-	}
-	return r.PutTag(ctx, tag, m)
+	return artifact.PutDocument(ctx, r, tag, ArtifactCounts, blob, map[string]string{artifact.AnnKind: artifact.KindCounts})
 }
 
 // ReadCounts reads the counts under a tag.
@@ -98,14 +85,11 @@ func ReadCounts(ctx context.Context, r *oci.Repo, tag string) (map[Counted]int64
 	if err != nil {
 		return nil, err
 	}
-	image, err := m.Image()
+	layer, err := artifact.DocumentLayer(m, ArtifactCounts)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s:%s has no counts: %w", r, tag, err)
 	}
-	if image.ArtifactType != ArtifactCounts || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("%s:%s has no counts: %w", r, tag, oci.ErrCorrupt)
-	}
-	b, err := r.ReadBlob(ctx, image.Layers[0], maxCountBytes)
+	b, err := r.ReadBlob(ctx, layer, maxCountBytes)
 	if err != nil {
 		return nil, err
 	}

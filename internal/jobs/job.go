@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -188,7 +186,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 	}
 	annotations = maps.Clone(annotations)
 	annotations[artifact.AnnKind] = artifact.KindJob
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactJob, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{artifact.EmptyConfig()}, Annotations: annotations})
+	m, err := artifact.NewBare(artifactJob, annotations)
 	if err != nil {
 		return false, err
 	}

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"strings"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -56,27 +54,15 @@ func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	image, err := m.Image()
+	layer, err := artifact.DocumentLayer(m, artifactRecord)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, err)
 	}
-	if image.ArtifactType != artifactRecord || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, oci.ErrCorrupt)
-	}
-	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
+	return r.ReadBlob(ctx, layer, maxRecord)
 }
 
 // PutRecord replaces a record of the depot.
 func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
 	blob := artifact.Inlined(oci.BytesBlob(mediaRecord, b), b)
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactRecord, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
-	if err != nil {
-		return err
-	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return fmt.Errorf("write the depot's record: %w", err)
-		}
-	}
-	return r.PutTag(ctx, tag, m)
+	return artifact.PutDocument(ctx, r, tag, artifactRecord, blob, nil)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -71,18 +70,7 @@ func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag,
 	if err != nil {
 		return err
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactAudit, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{artifact.AnnKind: artifact.KindAudit},
-	})
-	if err != nil {
-		return err
-	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return fmt.Errorf("write audit part: %w", err)
-		}
-	}
-	return r.PutTag(ctx, tag.String(), m)
+	return artifact.PutDocument(ctx, r, tag.String(), artifactAudit, blob, map[string]string{artifact.AnnKind: artifact.KindAudit})
 }
 
 // ReadAudit reads the lines under a tag and the digest of its manifest. Where that is
@@ -96,14 +84,11 @@ func ReadAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag
 	if at == known {
 		return nil, at, nil
 	}
-	image, err := m.Image()
+	layer, err := artifact.DocumentLayer(m, artifactAudit)
 	if err != nil {
-		return nil, at, err
+		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, err)
 	}
-	if image.ArtifactType != artifactAudit || len(image.Layers) != 1 {
-		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, oci.ErrCorrupt)
-	}
-	lines, err = artifact.Open(ctx, r, s, tag.String(), mediaAudit, image.Layers[0], MaxAuditPart)
+	lines, err = artifact.Open(ctx, r, s, tag.String(), mediaAudit, layer, MaxAuditPart)
 	if err == nil && len(lines) > MaxAuditPart {
 		err = fmt.Errorf("%s:%s: %d bytes: %w", r, tag, len(lines), oci.ErrTooLarge)
 	}

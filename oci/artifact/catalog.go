@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"strings"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -61,23 +59,11 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 // PutEntry writes an entry that most likely is not there, and the blob that each
 // one needs where the registry misses it.
 func PutEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCatalog,
-		Config:       EmptyConfig(),
-		Layers:       []oci.Descriptor{EmptyConfig()},
-		Annotations:  map[string]string{AnnKind: e.Kind, AnnAddress: e.Address, annCatalogRepository: e.Repository},
-	})
+	m, err := NewBare(ArtifactCatalog, map[string]string{AnnKind: e.Kind, AnnAddress: e.Address, annCatalogRepository: e.Repository})
 	if err != nil {
 		return err
 	}
-	err = r.PutTag(ctx, tag, m)
-	if oci.MissesBlob(err) {
-		if err := r.PushBlob(ctx, oci.EmptyBlob()); err != nil {
-			return err
-		}
-		err = r.PutTag(ctx, tag, m)
-	}
-	if errors.Is(err, oci.ErrExists) { // where tags do not move
+	if err = PutBare(ctx, r, tag, m); errors.Is(err, oci.ErrExists) { // where tags do not move
 		return nil
 	}
 	return err

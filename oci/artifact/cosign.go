@@ -268,10 +268,8 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return oci.Descriptor{}, err
-		}
+	if err := EnsureBlobs(ctx, r, blob); err != nil {
+		return oci.Descriptor{}, err
 	}
 	if err := r.PutReferrer(ctx, m, subject); err != nil {
 		return oci.Descriptor{}, err

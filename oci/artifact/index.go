@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -26,18 +24,7 @@ func PutIndex(ctx context.Context, r *oci.Repo, document []byte) error {
 	if err != nil {
 		return err
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactIndex, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
-	})
-	if err != nil {
-		return err
-	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return fmt.Errorf("write the index: %w", err)
-		}
-	}
-	return r.PutTag(ctx, IndexTag, m)
+	return PutDocument(ctx, r, IndexTag, ArtifactIndex, blob, nil)
 }
 
 // ReadIndex reads the index in the catalog r, in two requests: at most limit bytes,
@@ -47,12 +34,9 @@ func ReadIndex(ctx context.Context, r *oci.Repo, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := m.Image()
+	layer, err := DocumentLayer(m, ArtifactIndex)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s:%s is no index: %w", r, IndexTag, err)
 	}
-	if image.ArtifactType != ArtifactIndex || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("%s:%s is no index: %w", r, IndexTag, oci.ErrCorrupt)
-	}
-	return Open(ctx, r, nil, IndexTag, MediaIndex, image.Layers[0], limit)
+	return Open(ctx, r, nil, IndexTag, MediaIndex, layer, limit)
 }

@@ -116,10 +116,8 @@ func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, medi
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return oci.Descriptor{}, fmt.Errorf("attach %s: %w", mediaType, err)
-		}
+	if err := EnsureBlobs(ctx, r, blob); err != nil {
+		return oci.Descriptor{}, fmt.Errorf("attach %s: %w", mediaType, err)
 	}
 	return m.Descriptor, r.PutReferrer(ctx, m, *image.Subject)
 }

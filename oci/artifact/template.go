@@ -80,10 +80,8 @@ func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, 
 	case !errors.Is(err, oci.ErrNotFound):
 		return d, false, err
 	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return d, false, err
-		}
+	if err := EnsureBlobs(ctx, r, blob); err != nil {
+		return d, false, err
 	}
 	if err := r.PutManifest(ctx, m); err != nil {
 		return d, false, err

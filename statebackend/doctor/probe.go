@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -173,8 +174,8 @@ func (d *examination) scratch(name string, subject *oci.Descriptor) (string, oci
 	tag := d.prefix + name
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.okara.probe.v1",
-		Config:       format.EmptyLayer(),
-		Layers:       []oci.Descriptor{format.EmptyLayer()},
+		Config:       artifact.EmptyConfig(),
+		Layers:       []oci.Descriptor{artifact.EmptyConfig()},
 		Subject:      subject,
 		Annotations:  map[string]string{"vnd.okara.probe": tag + " " + strconv.Itoa(d.count)},
 	})

@@ -12,8 +12,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/foreign"
-	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func TestParseState(t *testing.T) {
@@ -24,7 +24,7 @@ func TestParseState(t *testing.T) {
 	full := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
 	manifest := func(kind, layer string, annotations map[string]string) oci.Manifest {
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: kind, Config: format.EmptyLayer(),
+			ArtifactType: kind, Config: artifact.EmptyConfig(),
 			Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
 		})
 		if err != nil {
@@ -99,7 +99,7 @@ func FuzzState(f *testing.F) {
 	f.Add("state-ws-0123456789abcdef", "ü/ ")
 	f.Fuzz(func(t *testing.T, tag, workspace string) {
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: "application/vnd.terraform.state.v1", Config: format.EmptyLayer(),
+			ArtifactType: "application/vnd.terraform.state.v1", Config: artifact.EmptyConfig(),
 			Layers:      []oci.Descriptor{oci.BytesBlob("application/vnd.terraform.statefile.v1", []byte("{}")).Descriptor},
 			Annotations: map[string]string{"org.terraform.workspace": workspace},
 		})

@@ -68,10 +68,8 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 	if there, err := t.alone(ctx, r); err != nil || there {
 		return t, err
 	}
-	for _, b := range []oci.Blob{oci.EmptyBlob(), layer} {
-		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return t, err
-		}
+	if err := artifact.EnsureBlobs(ctx, r, layer); err != nil {
+		return t, err
 	}
 	if err := r.PutTag(ctx, t.String(), m); err != nil {
 		return t, err

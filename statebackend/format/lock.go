@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Types of lock manifests. mediaLockInfo is a layer that only older tools
@@ -209,12 +210,7 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 			delete(ann, k)
 		}
 	}
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactLock,
-		Config:       EmptyLayer(),
-		Layers:       []oci.Descriptor{EmptyLayer()},
-		Annotations:  ann,
-	})
+	return artifact.NewBare(artifactLock, ann)
 }
 
 // ParseLock reads any lock manifest. What it says of its holder is the word of

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Tags of a state repository that belong to no workspace.
@@ -120,12 +119,7 @@ func NewMark(artifactType string, v any) (oci.Manifest, error) {
 	if err != nil {
 		return oci.Manifest{}, fmt.Errorf("encode mark: %w", err)
 	}
-	return oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactType,
-		Config:       EmptyLayer(),
-		Layers:       []oci.Descriptor{EmptyLayer()},
-		Annotations:  map[string]string{annMark: string(b)},
-	})
+	return artifact.NewBare(artifactType, map[string]string{annMark: string(b)})
 }
 
 // ParseMark reads a mark of that type; other manifests wrap [oci.ErrCorrupt].

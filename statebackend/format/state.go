@@ -225,19 +225,12 @@ func StateLayer(encoding string, stored []byte) oci.Blob {
 	return artifact.Inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
 }
 
-// EmptyLayer is the layer of manifests that say everything in annotations.
-func EmptyLayer() oci.Descriptor {
-	d := ocispec.DescriptorEmptyJSON
-	d.Data = nil
-	return d
-}
-
 // NewStateManifest encodes s. Its layer is s.Layer; an Empty one gets the empty
 // layer unless a sealer vouches for there being no state.
 func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	layer := s.Layer
 	if s.Empty && len(s.Envelope) == 0 {
-		layer = EmptyLayer()
+		layer = artifact.EmptyConfig()
 	}
 	ann := map[string]string{
 		AnnStateWorkspace:         s.Workspace,
@@ -276,7 +269,7 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	}
 	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactState,
-		Config:       EmptyLayer(),
+		Config:       artifact.EmptyConfig(),
 		Layers:       []oci.Descriptor{layer},
 		Annotations:  ann,
 	})

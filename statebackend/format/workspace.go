@@ -222,7 +222,7 @@ func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
 		ann[annWorkspaceDeleted] = "true"
 	}
 	maps.DeleteFunc(ann, func(_, v string) bool { return v == "" })
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactWorkspace, Config: EmptyLayer(), Layers: []oci.Descriptor{EmptyLayer()}, Annotations: ann})
+	m, err := artifact.NewBare(artifactWorkspace, ann)
 	if err != nil {
 		return WorkspaceTag{}, m, err
 	}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// What several kinds have in common: a bare manifest says everything in annotations, a
+// document is a manifest of one layer.
+
+// NewBare returns a manifest of nothing but annotations.
+func NewBare(artifactType string, annotations map[string]string) (oci.Manifest, error) {
+	return oci.NewManifest(ocispec.Manifest{
+		ArtifactType: artifactType, Config: EmptyConfig(), Layers: []oci.Descriptor{EmptyConfig()}, Annotations: annotations,
+	})
+}
+
+// PutBare gives a bare manifest a tag, with one request where the registry has the blob
+// that all of them name.
+func PutBare(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
+	err := r.PutTag(ctx, tag, m)
+	if !oci.MissesBlob(err) {
+		return err
+	}
+	if err := r.PushBlob(ctx, oci.EmptyBlob()); err != nil {
+		return err
+	}
+	return r.PutTag(ctx, tag, m)
+}
+
+// EnsureBlobs pushes blobs, and the one that stands for no config, unless the repository
+// has them.
+func EnsureBlobs(ctx context.Context, r *oci.Repo, blobs ...oci.Blob) error {
+	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutDocument replaces what is under a tag by a document of this type.
+func PutDocument(ctx context.Context, r *oci.Repo, tag, artifactType string, layer oci.Blob, annotations map[string]string) error {
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: artifactType, Config: EmptyConfig(), Layers: []oci.Descriptor{layer.Descriptor}, Annotations: annotations,
+	})
+	if err != nil {
+		return err
+	}
+	if err := EnsureBlobs(ctx, r, layer); err != nil {
+		return fmt.Errorf("write %s:%s: %w", r, tag, err)
+	}
+	return r.PutTag(ctx, tag, m)
+}
+
+// DocumentLayer returns the layer of a document of this type; of anything else it is
+// [oci.ErrCorrupt].
+func DocumentLayer(m oci.Manifest, artifactType string) (oci.Descriptor, error) {
+	image, err := m.Image()
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	if image.ArtifactType != artifactType || len(image.Layers) != 1 {
+		return oci.Descriptor{}, fmt.Errorf("manifest %s is not one of type %s with one layer: %w", m.Digest, artifactType, oci.ErrCorrupt)
+	}
+	return image.Layers[0], nil
+}
