@@ -293,19 +293,6 @@ func OnlySignatures(m oci.Manifest) bool {
 		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != mediaCosign })
 }
 
-// A sigstore bundle is what cosign 3 writes: a referrer with one layer, a JSON document
-// with an in-toto statement in a signed envelope (DSSE). One whose statement is an
-// attestation says so in an annotation of its manifest. Bundles of any version have what
-// is read here.
-const (
-	artifactBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
-	bundlePrefix   = "application/vnd.dev.sigstore.bundle" // of the media type of every version
-	annPredicate   = "dev.sigstore.bundle.predicateType"
-	predicateSign  = "https://sigstore.dev/cosign/sign/v1"
-	maxBundle      = 128 << 10
-	maxSubjects    = 100
-)
-
 // Signed reports whether the list has something that says it is a signature. What it is
 // worth is not checked.
 func (f *Referrers) Signed(ctx context.Context) (bool, error) {
@@ -315,13 +302,6 @@ func (f *Referrers) Signed(ctx context.Context) (bool, error) {
 
 func isSignature(d oci.Descriptor) bool {
 	return d.ArtifactType == artifactCosign || d.ArtifactType == artifactBundle && signs(d.Annotations)
-}
-
-// signs tells of a bundle by its annotations, which need not be there, whether it is a
-// signature and no attestation.
-func signs(annotations map[string]string) bool {
-	kind := annotations[annPredicate]
-	return kind == "" || kind == predicateSign
 }
 
 // Signatures are those of the manifest: under their tag, or where there is none among the
@@ -406,83 +386,7 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 	return cosign, bundles, nil
 }
 
-func isBundle(image ocispec.Manifest) bool {
-	return len(image.Layers) == 1 && strings.HasPrefix(image.Layers[0].MediaType, bundlePrefix) && signs(image.Annotations)
-}
-
 // unreadable tells of a referrer that is gone, or that nobody can read.
 func unreadable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
-}
-
-func readBundle(ctx context.Context, r *oci.Repo, d oci.Descriptor) (CosignSignature, error) {
-	b, err := r.ReadBlob(ctx, d, maxBundle)
-	if err != nil {
-		return CosignSignature{}, err
-	}
-	return parseBundle(b)
-}
-
-// parseBundle reads a bundle with one signature over an in-toto statement that signs.
-// Anything else is [oci.ErrCorrupt].
-func parseBundle(b []byte) (CosignSignature, error) {
-	var doc struct {
-		MediaType string `json:"mediaType"`
-		Material  struct {
-			PublicKey *struct{} `json:"publicKey"` // a hint at the key, which nobody need believe
-		} `json:"verificationMaterial"`
-		Envelope struct {
-			Payload    []byte `json:"payload"`
-			Type       string `json:"payloadType"`
-			Signatures []struct {
-				Sig []byte `json:"sig"`
-			} `json:"signatures"`
-		} `json:"dsseEnvelope"`
-	}
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return CosignSignature{}, fmt.Errorf("bundle: %v: %w", err, oci.ErrCorrupt)
-	}
-	e := doc.Envelope
-	switch {
-	case !strings.HasPrefix(doc.MediaType, bundlePrefix):
-		return CosignSignature{}, fmt.Errorf("bundle of type %q: %w", text.Excerpt(doc.MediaType), oci.ErrCorrupt)
-	case e.Type != ReportInToto || len(e.Signatures) != 1:
-		return CosignSignature{}, fmt.Errorf("bundle with %d signatures over %q: %w", len(e.Signatures), text.Excerpt(e.Type), oci.ErrCorrupt)
-	}
-	if _, err := parseStatement(e.Payload); err != nil {
-		return CosignSignature{}, err
-	}
-	// The encoding before authentication of DSSE 1.0.
-	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.Type), e.Type, len(e.Payload), e.Payload)
-	return CosignSignature{Payload: e.Payload, Signature: e.Signatures[0].Sig, Envelope: signed, Keyless: doc.Material.PublicKey == nil}, nil
-}
-
-// parseStatement returns what a statement that signs is about.
-func parseStatement(payload []byte) ([]digest.Digest, error) {
-	var doc struct {
-		Type      string `json:"_type"`
-		Predicate string `json:"predicateType"`
-		Subject   []struct {
-			Digest map[string]string `json:"digest"`
-		} `json:"subject"`
-	}
-	if err := json.Unmarshal(payload, &doc); err != nil {
-		return nil, fmt.Errorf("statement: %v: %w", err, oci.ErrCorrupt)
-	}
-	if !strings.HasPrefix(doc.Type, "https://in-toto.io/Statement/") || doc.Predicate != predicateSign || len(doc.Subject) > maxSubjects {
-		return nil, fmt.Errorf("statement %q about %d subjects: %w", text.Excerpt(doc.Predicate), len(doc.Subject), oci.ErrCorrupt)
-	}
-	var about []digest.Digest
-	for _, s := range doc.Subject {
-		about = append(about, digest.NewDigestFromEncoded(digest.SHA256, s.Digest["sha256"]))
-	}
-	return about, nil
-}
-
-func statementNames(payload []byte, manifest digest.Digest) error {
-	about, err := parseStatement(payload)
-	if err == nil && !slices.Contains(about, manifest) {
-		err = fmt.Errorf("sigstore bundle is about %q: %w", text.Excerpt(fmt.Sprint(about)), oci.ErrCorrupt)
-	}
-	return err
 }

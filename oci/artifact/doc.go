@@ -45,7 +45,7 @@
 //	- application/vnd.okara.template.v1+json
 //
 // Status events (status.go) and the catalog (catalog.go) are manifests of the same plain
-// shape. Signatures and reports (cosign.go, report.go) hang on what they are about, as
+// shape. Signatures and reports (cosign.go, bundle.go, report.go) hang on what they are about, as
 // referrers. A layer may be sealed, bound to repository and tag (sealed.go). Manifests are
 // at most [oci.MaxManifest] bytes.
 //

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// workspaceBody is what POST and PATCH of a workspace take. What is not kept is not
+// read: the tools send much that is of no use here.
+type workspaceBody struct {
+	Data struct {
+		Attributes struct {
+			Name        *string `json:"name"`
+			Description *string `json:"description"`
+			Mode        *string `json:"execution-mode"`
+			Operations  *bool   `json:"operations"`
+			settingsAsked
+		} `json:"attributes"`
+		Relationships struct {
+			Tags     *tagList `json:"tags"`
+			Bindings *tagList `json:"tag-bindings"`
+			Project  struct {
+				Data *ref `json:"data"`
+			} `json:"project"`
+		} `json:"relationships"`
+	} `json:"data"`
+}
+
+// ofTool leaves out what commands of the tools say by themselves: the version that they
+// are of, by which the other tool could not use what they made.
+func (b *workspaceBody) ofTool(r *http.Request) {
+	if ofTool(r) {
+		b.Data.Attributes.Tool = nil
+	}
+}
+
+// apply writes what a body says into a record.
+func (b workspaceBody) apply(organization string, r *statebackend.Record) error {
+	a, rel := b.Data.Attributes, b.Data.Relationships
+	if a.Description != nil {
+		r.Description = *a.Description
+	}
+	if a.Mode == nil && a.Operations != nil { // as older clients say it
+		a.Mode = new(modeLocal)
+		if *a.Operations {
+			a.Mode = new(modeRemote)
+		}
+	}
+	if a.Mode != nil {
+		if *a.Mode != modeLocal && *a.Mode != modeRemote {
+			return invalid("execution-mode must be %s or %s", modeLocal, modeRemote)
+		}
+		r.Mode = *a.Mode
+	}
+	if err := a.keep(r); err != nil {
+		return err
+	}
+	if rel.Project.Data != nil {
+		of, name, err := parseProjectID(rel.Project.Data.ID)
+		if err != nil || of != "" && of != organization {
+			return invalid("there is no such project")
+		}
+		if name == defaultProject {
+			name = ""
+		}
+		r.Project = name
+	}
+	if rel.Tags == nil && rel.Bindings == nil {
+		return nil
+	}
+	r.Tags = map[string]string{}
+	if rel.Tags != nil {
+		if err := rel.Tags.addTo(r); err != nil {
+			return err
+		}
+	}
+	if rel.Bindings != nil {
+		return rel.Bindings.addTo(r)
+	}
+	return nil
+}
+
+// applier is how the body of a request is written into a record. Settings that decide
+// what is run are changed by who may run; a client may repeat them as they are.
+func (b workspaceBody) applier(s *server, r *http.Request, p place) func(*statebackend.Record) error {
+	return func(record *statebackend.Record) error {
+		old := *record
+		if err := b.apply(p.organization, record); err != nil || sameRuns(&old, record) {
+			return err
+		}
+		_, err := s.allow(r, access.Run, p)
+		return err
+	}
+}
+
+// mode decides about a mode that a body asks for: who may run what is uploaded is
+// asked apart.
+func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
+	a := b.Data.Attributes
+	if remote := a.Mode != nil && *a.Mode == modeRemote || a.Mode == nil && a.Operations != nil && *a.Operations; !remote {
+		return nil
+	}
+	if _, err := s.allow(r, access.Run, p); err != nil {
+		return err
+	}
+	if s.o.Runs == nil {
+		return invalid("execution-mode remote: this server executes no runs\nhint: set runs in the block tfe of its configuration, or leave the mode at local")
+	}
+	return nil
+}
+
+// newName is the names that can be given here. A store may have others.
+var newName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
+
+func newWorkspaceName(name string) bool {
+	return newName().MatchString(name) && name != "." && name != ".."
+}
+
+// repeated is how long a POST that comes twice is taken for one whose answer was
+// lost.
+const repeated = 10 * time.Minute
+
+// createWorkspace makes a workspace, also one that was deleted. The body names it,
+// so the path decides first, and then the name.
+func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
+	organization, _, err := s.allowOrganization(r, manage)
+	if err != nil {
+		return err
+	}
+	var body workspaceBody
+	if err := s.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	name := body.Data.Attributes.Name
+	if name == nil || !newWorkspaceName(*name) {
+		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
+	}
+	body.ofTool(r)
+	p := place{organization, *name}
+	g, err := s.allow(r, manage, p)
+	if err != nil {
+		return err
+	}
+	if err := s.mode(r, p, body); err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.locate(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	defer s.recent.forget(p)
+	record, err := s.create(r.Context(), at, g, body.applier(s, r, p))
+	if err != nil {
+		return err
+	}
+	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
+	h := handle("")
+	if ofTool(r) && s.handles(g, &record) {
+		h = s.handleFor(&record, s.now())
+	}
+	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil).forTool(r)})
+}
+
+// create writes the first record of a workspace.
+func (s *server) create(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+	exists, err := at.exists(ctx)
+	if err != nil {
+		return statebackend.Record{}, err
+	}
+	if exists {
+		return s.made(ctx, at, g, apply)
+	}
+	return at.list.Change(ctx, at.place.workspace, func(r *statebackend.Record) error {
+		r.By = authorOf(g.Caller)
+		if _, fresh := s.o.Split(at.organization); fresh {
+			r.State = format.StateSplit
+			if !validOrganization(at.organization + "." + at.place.workspace) {
+				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
+			}
+		}
+		if s.o.Runs != nil {
+			r.Mode = s.o.Mode(at.organization)
+		}
+		return apply(r)
+	})
+}
+
+// made returns the record of a workspace that is there already, if this request has
+// just made it.
+func (s *server) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+	taken := invalid("workspace %q has already been taken", at.place)
+	r := at.live()
+	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
+		return statebackend.Record{}, taken
+	}
+	again := *r
+	again.Tags = maps.Clone(r.Tags)
+	if err := apply(&again); err != nil {
+		return statebackend.Record{}, err
+	}
+	if again.Description != r.Description || again.Project != r.Project || again.Mode != r.Mode || again.Tool != r.Tool || !maps.Equal(again.Tags, r.Tags) || !maps.Equal(again.Settings, r.Settings) {
+		return statebackend.Record{}, taken
+	}
+	states, err := at.states(ctx)
+	if err != nil {
+		return statebackend.Record{}, err
+	}
+	if len(states.Numbers(at.workspace)) > 0 {
+		return statebackend.Record{}, taken
+	}
+	return *r, nil
+}
+
+func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.named(r, manage)
+	if err != nil {
+		return err
+	}
+	var body workspaceBody
+	if err := s.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	body.ofTool(r)
+	if name := body.Data.Attributes.Name; name != nil && *name != p.workspace {
+		return invalid("a workspace cannot have another name: its state is stored under it")
+	}
+	if err := s.mode(r, p, body); err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, _, err := s.change(r.Context(), p, h, g, body.applier(s, r, p))
+	if err != nil {
+		return err
+	}
+	d, err := s.describe(r.Context(), at, h, g)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: d.forTool(r)})
+}
+
+// change changes the record of a workspace that is there, for a command that began
+// after it was made.
+func (s *server) change(ctx context.Context, p place, h handle, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+	at, err := s.open(ctx, p)
+	if err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	if err := notOlder(h, p, at.record); err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	began, err := at.began(ctx)
+	if err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	defer s.recent.forget(p)
+	record, err := at.list.Change(ctx, p.workspace, func(r *statebackend.Record) error {
+		r.By = authorOf(g.Caller)
+		if at.live() == nil {
+			r.Created = began
+		}
+		if at.split {
+			r.State = format.StateSplit
+		}
+		return change(r)
+	})
+	if err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	if at.record == nil || record.Seq != at.record.Seq {
+		g.Record(p.String(), access.Change{Action: "update", Status: http.StatusOK})
+	}
+	at.record = &record
+	return at, record, nil
+}
