@@ -44,24 +44,22 @@ type settingsAsked struct {
 const (
 	settingAutoApply    = "auto-apply"
 	settingAllowDestroy = "allow-destroy-plan"
+	settingFileTriggers = "file-triggers-enabled"
+	settingQueueAll     = "queue-all-runs"
 	settingSpeculative  = "speculative-enabled"
+	settingStructured   = "structured-run-output-enabled"
 	settingFolder       = "working-directory"
 )
 
-// usual are the settings of a workspace of which nobody said anything.
-func usual() map[string]bool {
-	return map[string]bool{
-		settingAutoApply: false, settingAllowDestroy: true, "file-triggers-enabled": true, "queue-all-runs": true, settingSpeculative: true,
-		"structured-run-output-enabled": true,
-	}
-}
+// usual is a setting of a workspace of which nobody said anything.
+func usual(name string) bool { return name != settingAutoApply }
 
 // on tells a setting of a workspace.
 func on(r *statebackend.Record, name string) bool {
 	if r != nil && r.Settings[name] != "" {
 		return r.Settings[name] == "true"
 	}
-	return usual()[name]
+	return usual(name)
 }
 
 func empty(raw json.RawMessage) bool {
@@ -117,12 +115,12 @@ func (a settingsAsked) keep(r *statebackend.Record) error {
 		next = map[string]string{}
 	}
 	for name, value := range map[string]*bool{
-		settingAutoApply: a.AutoApply, settingAllowDestroy: a.AllowDestroy, "file-triggers-enabled": a.FileTriggers, "queue-all-runs": a.QueueAll,
-		settingSpeculative: a.Speculative, "structured-run-output-enabled": a.Structured,
+		settingAutoApply: a.AutoApply, settingAllowDestroy: a.AllowDestroy, settingFileTriggers: a.FileTriggers, settingQueueAll: a.QueueAll,
+		settingSpeculative: a.Speculative, settingStructured: a.Structured,
 	} {
 		switch {
 		case value == nil:
-		case *value == usual()[name]:
+		case *value == usual(name):
 			delete(next, name)
 		default:
 			next[name] = strconv.FormatBool(*value)

@@ -63,11 +63,11 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 		Name: p.workspace, Description: r.Description,
 		Mode:       mode, // in effect, whatever the record says where nothing is run
 		Operations: mode == modeRemote,
-		AutoApply:  on(r, settingAutoApply), Destroy: on(r, settingAllowDestroy), Files: on(r, "file-triggers-enabled"), Queue: on(r, "queue-all-runs"),
+		AutoApply:  on(r, settingAutoApply), Destroy: on(r, settingAllowDestroy), Files: on(r, settingFileTriggers), Queue: on(r, settingQueueAll),
 		Speculative: on(r, settingSpeculative), Global: true, Folder: r.Settings[settingFolder],
 		Tool:       cmp.Or(r.Tool, anyTool),
 		Tags:       append([]string{}, slices.Sorted(maps.Keys(r.Tags))...),
-		Structured: on(r, "structured-run-output-enabled"),
+		Structured: on(r, settingStructured),
 		Values:     valued(r.Tags),
 		Created:    date(r.Created), Updated: date(r.Updated),
 		Actions: map[string]bool{"is-destroyable": write},

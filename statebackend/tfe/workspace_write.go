@@ -49,17 +49,11 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 	if a.Description != nil {
 		r.Description = *a.Description
 	}
-	if a.Mode == nil && a.Operations != nil { // as older clients say it
-		a.Mode = new(modeLocal)
-		if *a.Operations {
-			a.Mode = new(modeRemote)
-		}
-	}
-	if a.Mode != nil {
-		if *a.Mode != modeLocal && *a.Mode != modeRemote {
+	if mode := b.mode(); mode != nil {
+		if *mode != modeLocal && *mode != modeRemote {
 			return invalid("execution-mode must be %s or %s", modeLocal, modeRemote)
 		}
-		r.Mode = *a.Mode
+		r.Mode = *mode
 	}
 	if err := a.keep(r); err != nil {
 		return err
@@ -102,11 +96,21 @@ func (b workspaceBody) applier(s *server, r *http.Request, p place) func(*stateb
 	}
 }
 
-// mode decides about a mode that a body asks for: who may run what is uploaded is
+// mode is the execution mode that a body asks for, nil if it does not.
+func (b workspaceBody) mode() *string {
+	switch a := b.Data.Attributes; {
+	case a.Mode != nil || a.Operations == nil: // by which older clients say it
+		return a.Mode
+	case *a.Operations:
+		return new(modeRemote)
+	}
+	return new(modeLocal)
+}
+
+// allowMode decides about the mode that a body asks for: who may run what is uploaded is
 // asked apart.
-func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
-	a := b.Data.Attributes
-	if remote := a.Mode != nil && *a.Mode == modeRemote || a.Mode == nil && a.Operations != nil && *a.Operations; !remote {
+func (s *server) allowMode(r *http.Request, p place, b workspaceBody) error {
+	if mode := b.mode(); mode == nil || *mode != modeRemote {
 		return nil
 	}
 	if _, err := s.allow(r, access.Run, p); err != nil {
@@ -150,7 +154,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mode(r, p, body); err != nil {
+	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
 	r, cancel := within(r)
@@ -235,7 +239,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if name := body.Data.Attributes.Name; name != nil && *name != p.workspace {
 		return invalid("a workspace cannot have another name: its state is stored under it")
 	}
-	if err := s.mode(r, p, body); err != nil {
+	if err := s.allowMode(r, p, body); err != nil {
 		return err
 	}
 	r, cancel := within(r)
