@@ -3,6 +3,7 @@
 package description
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // RequiredProvider is a provider that a configuration needs.
@@ -106,14 +108,10 @@ func (w *requirements) where(name string) string {
 }
 
 func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir string) error {
-	source := r.Source
-	if source == "" {
-		source = "hashicorp/" + name
-	}
-	if name == "terraform" && r.Source == "" || strings.HasPrefix(source, "terraform.io/builtin/") {
+	if (artifact.DescribedProvider{Name: name, Source: r.Source}).BuiltIn() {
 		return nil
 	}
-	p, err := addr.ParseProvider(source)
+	p, err := addr.ParseProvider(cmp.Or(r.Source, "hashicorp/"+name))
 	if err != nil {
 		return fmt.Errorf("%s: provider %q: %w", w.where(dir), name, err)
 	}

@@ -2,7 +2,10 @@
 
 package artifact
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // ModuleDescription is the document of MediaModuleDescription: what a person or
 // a catalog wants to know of a module without fetching it.
@@ -50,6 +53,12 @@ type DescribedProvider struct {
 	Source   string   `json:"source,omitempty"`
 	Versions []string `json:"versions,omitempty"`
 	Aliases  []string `json:"aliases,omitempty"`
+}
+
+// BuiltIn reports whether the provider is part of the tool: nobody installs that of
+// terraform_data.
+func (d DescribedProvider) BuiltIn() bool {
+	return strings.HasPrefix(d.Source, "terraform.io/builtin/") || d.Name == "terraform" && d.Source == ""
 }
 
 // DescribedResource is a resource or data block; Mode is "managed" or "data".

@@ -23,9 +23,6 @@ type requirement struct {
 	Here    []here
 }
 
-// builtIn is how a provider is written that is part of the tool.
-const builtIn = "terraform.io/builtin/"
-
 // here is a provider of this server that a requirement may mean.
 type here struct {
 	site.Link        // to it, or to the version
@@ -60,7 +57,7 @@ func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvide
 	looked := 0
 	for i, d := range all {
 		out[i].DescribedProvider = d
-		if out[i].BuiltIn = strings.HasPrefix(d.Source, builtIn) || d.Name == "terraform" && d.Source == ""; out[i].BuiltIn {
+		if out[i].BuiltIn = d.BuiltIn(); out[i].BuiltIn {
 			continue // such as that of terraform_data
 		}
 		for _, p := range s.meant(r, d) {
