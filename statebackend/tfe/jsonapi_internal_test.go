@@ -85,7 +85,7 @@ func FuzzFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		filter, err := newFilter(q)
+		filter, err := newFilter("acme", q)
 		if err != nil {
 			return
 		}

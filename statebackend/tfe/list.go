@@ -42,7 +42,7 @@ func (s *server) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	f, err := newFilter(q)
+	f, err := newFilter(organization, q)
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ type filter struct {
 // workspace.
 const maxFilters = 64
 
-func newFilter(q url.Values) (filter, error) {
+func newFilter(organization string, q url.Values) (filter, error) {
 	f := filter{
 		name: q.Get("search[name]"), wildcard: q.Get("search[wildcard-name]"),
 		tags: words(q.Get("search[tags]")), without: words(q.Get("search[exclude-tags]")),
 	}
 	if id := q.Get("filter[project][id]"); id != "" {
-		var err error
-		if _, f.project, err = parseProjectID(id); err != nil {
+		of, name, err := parseProjectID(id)
+		if f.project = name; err != nil || of != "" && of != organization {
 			f.project = "\x00" // no workspace has it
 		}
 	}

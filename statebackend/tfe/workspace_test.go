@@ -3,6 +3,7 @@
 package tfe_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -129,6 +130,7 @@ func TestLists(t *testing.T) {
 		tool.want(http.StatusOK, http.MethodPatch, "workspaces/"+tool.read("dns")+"/tag-bindings", object{"data": []object{
 			{"type": "tag-bindings", "attributes": object{"key": "team", "value": "core"}}, {"type": "tag-bindings", "attributes": object{"key": "eu"}},
 		}})
+		elsewhere := "prj-" + base64.RawURLEncoding.EncodeToString([]byte("other\x00Base"))
 		other := tool.at(newServer(t, host, setup{}))
 		for query, want := range map[string][]string{
 			"":                             {"app-prod", "app-test", "dns", "net-prod"},
@@ -142,6 +144,7 @@ func TestLists(t *testing.T) {
 			"filter[tagged][0][key]=team&filter[tagged][0][value]=core&filter[tagged][1][key]=eu": {"dns"},
 			"filter[tagged][0][key]=team&filter[tagged][0][value]=x":                              {},
 			"filter[project][id]=" + project:                                                      {"dns"},
+			"filter[project][id]=" + elsewhere:                                                    {},
 			"search[tags]=none":                                                                   {},
 			"page[size]=3":                                                                        {"app-prod", "app-test", "dns"},
 			"page[size]=3&page[number]=2":                                                         {"net-prod"},
