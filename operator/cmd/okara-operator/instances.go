@@ -171,7 +171,11 @@ func (f *flags) access(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	o := runaccess.Options{Client: c, Issuer: issuer, FrontEnd: at, Transport: transport, Stores: r.stores(log)}
+	known, err := states.New(states.Options{Client: r.client, Layout: r.layout, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	o := runaccess.Options{Client: c, Issuer: issuer, FrontEnd: at, Transport: transport, Stores: r.stores(log), States: known.Names}
 	if f.site.caFile != "" {
 		if o.CA, err = os.ReadFile(f.site.caFile); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -112,19 +113,28 @@ type reach struct {
 	layout addr.Layout
 }
 
+// registryConnect bounds one try to connect, and retry the tries, so that a registry that is
+// away is told within ten seconds, in conditions, events and the log. Objects are tried
+// again anyway.
+const registryConnect = 2500 * time.Millisecond
+
+func retry() oci.Retry { return oci.Retry{MaxAttempts: 3, InitialBackoff: 500 * time.Millisecond} }
+
 // reach returns the registry. It makes no request.
 func (s *registrySite) reach(log *slog.Logger) (*reach, error) {
 	host, layout, err := s.layout()
 	if err != nil {
 		return nil, err
 	}
-	transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: s.caFile})
+	dialer := &net.Dialer{Timeout: registryConnect, KeepAlive: 30 * time.Second}
+	transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: s.caFile, Dial: dialer.DialContext})
 	if err != nil {
 		return nil, err
 	}
 	own := credentials.New(credentials.Options{Getenv: os.Getenv, Logger: log})
 	c, err := oci.New(host, oci.Options{
 		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent(), Logger: log,
+		Retry: retry(),
 	})
 	return &reach{client: c, host: host, layout: layout}, err
 }

@@ -275,6 +275,7 @@ func (s *site) marksOfRuns() {
 		s.refuses("okara-marks", mark, patch(ctx, s.tenant, v, text))
 		s.refuses("okara-marks", mark+" by who is impersonated", patch(ctx, s.impersonates("bob"), v, text))
 		s.allows(mark+" by an administrator", patch(ctx, s.admin, v, text))
+		s.audited("admin", mark, v)
 	}
 	i := s.instance(user)
 	s.must(s.portal.Create(ctx, i))
@@ -286,6 +287,29 @@ func (s *site) marksOfRuns() {
 		s.t.Errorf("the finalizer by the portal: %v", err)
 	}
 	s.allows("the finalizer by the operator", patch(ctx, s.operator, i, `{"metadata":{"finalizers":null}}`))
+}
+
+// audited wants the audit log of the API server to say of a mark of an object that one
+// person set it, and that others were refused.
+func (s *site) audited(who, mark string, o client.Object) {
+	s.t.Helper()
+	set, refused := 0, 0
+	for line := range strings.Lines(cluster.Audit(s.t)) {
+		if !strings.Contains(line, `"name":"`+o.GetName()+`"`) || !strings.Contains(line, `"okara-marks/`+mark+`":"okara.dev/`+mark+`=x"`) {
+			continue
+		}
+		switch {
+		case strings.Contains(line, `"code":403`):
+			refused++
+		case strings.Contains(line, `"user":{"username":"`+who+`"`):
+			set++
+		default:
+			s.t.Errorf("the audit log says of %s: %s", mark, line)
+		}
+	}
+	if set != 1 || refused == 0 {
+		s.t.Errorf("the audit log says of %s: set %d times by %s, refused %d times", mark, set, who, refused)
+	}
 }
 
 func (s *site) managedRuns() {

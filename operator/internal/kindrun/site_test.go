@@ -137,7 +137,7 @@ func (s *site) install() {
 // restart makes what carries objects out, by a client that may fail.
 func (s *site) restart(c client.Client) {
 	s.t.Helper()
-	a, err := runaccess.New(runaccess.Options{Client: c, Issuer: s.issuer, Stores: s.states.Store, FrontEnd: s.states.URL})
+	a, err := runaccess.New(runaccess.Options{Client: c, Issuer: s.issuer, Stores: s.states.Store, States: s.states.Names, FrontEnd: s.states.URL})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -371,8 +371,14 @@ func (s *site) ask(o *unstructured.Unstructured, method, body string) (int, stri
 // emptied is what the namespace controller does with a namespace that is deleted.
 func (s *site) emptied(o *unstructured.Unstructured) {
 	s.t.Helper()
+	s.endNamespace(runs(o))
+}
+
+// endNamespace ends a namespace that is being deleted, as the controller of namespaces does.
+func (s *site) endNamespace(namespace string) {
+	s.t.Helper()
 	ns := &corev1.Namespace{}
-	if !s.there(ns, "", runs(o)) || ns.DeletionTimestamp == nil {
+	if !s.there(ns, "", namespace) || ns.DeletionTimestamp == nil {
 		return
 	}
 	ns.Spec.Finalizers = nil

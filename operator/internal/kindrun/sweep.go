@@ -5,6 +5,7 @@ package kindrun
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,8 +177,8 @@ func (l *leftovers) drop(ctx context.Context, source client.Object) error {
 	return err
 }
 
-// Unowned counts the states of runs, of all namespaces that there are, that have resources
-// and whose object is gone. Nobody destroys those.
+// Unowned counts the states of runs that have resources and whose object is gone, though
+// their namespace may be gone with it. Nobody destroys those.
 func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int, error) {
 	all, err := c.list(ctx, namespaces())
 	if err != nil {
@@ -187,9 +188,17 @@ func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int,
 	if err != nil {
 		return 0, err
 	}
-	n := 0
+	known, err := c.Access.Namespaces(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for _, ns := range all {
-		in, err := c.Access.Unowned(ctx, ns.Name, func(uid types.UID) bool { return live[uid] })
+		known = append(known, ns.Name)
+	}
+	slices.Sort(known)
+	n := 0
+	for _, ns := range slices.Compact(known) {
+		in, err := c.Access.Unowned(ctx, ns, func(uid types.UID) bool { return live[uid] })
 		if err != nil {
 			return 0, err
 		}

@@ -67,6 +67,13 @@ func TestSweep(t *testing.T) {
 	if s.there(&corev1.Namespace{}, "", runs(o)) {
 		t.Error("the namespace is left")
 	}
+	if err := s.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}}); err != nil {
+		t.Fatal(err)
+	}
+	s.endNamespace(s.tenant)
+	if _, states := s.sweep(o); states != 1 || s.there(&corev1.Namespace{}, "", s.tenant) {
+		t.Errorf("without the namespace of the object: %d states", states)
+	}
 }
 
 // TestSweepBeside: beside objects the source of a run goes, and what the run read; not

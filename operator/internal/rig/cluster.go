@@ -170,6 +170,10 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 	if err != nil {
 		return err
 	}
+	audit, err := c.write("audit-policy.yaml", func() ([]byte, error) { return []byte(auditPolicy), nil })
+	if err != nil {
+		return err
+	}
 	certs := filepath.Join(c.dir, "certs")
 	c.admin = &rest.Config{
 		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no bound of our own: tests wait for what happens
@@ -179,7 +183,30 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
 		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
 		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
-		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--anonymous-auth=false")
+		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--anonymous-auth=false",
+		"--audit-policy-file", audit, "--audit-log-path", c.auditLog())
+}
+
+// auditPolicy has the server write down who changes okara's objects; nothing of a status.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: None, resources: [{group: okara.dev, resources: ["*/status"]}, {group: apps.okara.dev, resources: ["*/status"]}]}
+  - {level: Metadata, verbs: [create, update, patch], resources: [{group: okara.dev}, {group: apps.okara.dev}]}
+  - {level: None}
+`
+
+func (c *Cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
+
+// Audit returns the audit log of the API server: JSON lines, of which the last may be cut.
+func (c *Cluster) Audit(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(c.auditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // write makes a file that only this user reads.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,6 +71,19 @@ func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.T
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Names are the states that have something.
+func (s *States) Names(ctx context.Context) ([]string, error) {
+	c, err := oci.New(s.host, oci.Options{PlainHTTP: true})
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Repositories(ctx)
+	for i := range all {
+		all[i] = strings.TrimPrefix(all[i], "state/")
+	}
+	return all, err
 }
 
 // Store is the repository of a state, the same one at each call.

@@ -27,6 +27,8 @@ type Options struct {
 	// Stores returns the repository of a state, where the records of its workspaces
 	// are: the same store at each call. No key is needed.
 	Stores func(name string) (*statebackend.Store, error)
+	// States are the names of all states that one can know of; nil: of none.
+	States func(ctx context.Context) ([]string, error)
 
 	FrontEnd  *url.URL          // okara serve as runs and the operator reach it
 	Hostname  string            // by which its modules and providers are named; "": its host

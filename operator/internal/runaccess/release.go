@@ -116,6 +116,21 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 	return err
 }
 
+// Namespaces are those that have states of runs of this cluster, though they may be gone.
+func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
+	if a.o.States == nil {
+		return nil, nil
+	}
+	names, err := a.o.States(ctx)
+	var in []string
+	for _, name := range names {
+		if ns, ours := strings.CutPrefix(name, a.StateName("")); ours && !strings.Contains(ns, ".") {
+			in = append(in, ns)
+		}
+	}
+	return in, err
+}
+
 // Unowned counts the states of the runs of a namespace that have resources, or of which
 // nobody can tell, and whose object is gone by its UID.
 func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRegistryAway adds up what a request may wait where nothing answers: conditions, events
+// and the log tell of it within ten seconds.
+func TestRegistryAway(t *testing.T) {
+	r := retry()
+	total, pause := time.Duration(r.MaxAttempts)*registryConnect, r.InitialBackoff
+	for range r.MaxAttempts - 1 {
+		total, pause = total+pause, 2*pause
+	}
+	if r.MaxAttempts < 1 || total > 10*time.Second {
+		t.Errorf("a registry that does not answer is told after %v", total)
+	}
+}
