@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
@@ -272,6 +273,43 @@ func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n 
 
 // Log implements [tfe.Runs].
 func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
+	return follow(ctx, r.l.ledger.Changed, func() ([]byte, bool, error) { return r.log(ctx, w, record, n, p, offset, limit) })
+}
+
+const (
+	// followTime is how long a reader of a log waits for more of it. Readers that get
+	// nothing ask again after half a second and more.
+	followTime = 5 * time.Second
+	// followPause is how often it is looked for, or less often where a look takes long:
+	// a log that is not of this machine is read from the registry.
+	followPause = 50 * time.Millisecond
+	followShare = 10
+)
+
+// follow reads until there is something, or nothing follows, or followTime is over.
+func follow(ctx context.Context, changed func() <-chan struct{}, read func() (part []byte, over bool, err error)) ([]byte, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	for {
+		change, began := changed(), time.Now()
+		part, over, err := read()
+		if err != nil || over || len(part) > 0 {
+			return part, over, err
+		}
+		pause := time.NewTimer(max(followPause, followShare*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return part, over, err
+		case <-change:
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// log is what there is of a log.
+func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
 	rec, err := r.record(ctx, w, record)
 	if err != nil {
 		return nil, false, err

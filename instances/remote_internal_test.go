@@ -3,12 +3,14 @@
 package instances
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -141,4 +143,48 @@ func TestRunError(t *testing.T) {
 			t.Errorf("%v became %v", tt.err, got)
 		}
 	}
+}
+
+// TestFollow waits for more of a log, instead of having its reader ask again.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		reads := 0
+		empty := func() ([]byte, bool, error) {
+			reads++
+			return nil, false, nil
+		}
+		if part, over, err := follow(t.Context(), func() <-chan struct{} { return never }, empty); len(part) > 0 || over || err != nil {
+			t.Errorf("a log of which nothing comes: %q, %t, %v", part, over, err)
+		}
+		if reads < 2 || reads > 101 {
+			t.Errorf("%d looks, want 2 to 101", reads)
+		}
+
+		reads = 0
+		slow := func() ([]byte, bool, error) { time.Sleep(400 * time.Millisecond); return empty() }
+		if _, _, err := follow(t.Context(), func() <-chan struct{} { return never }, slow); err != nil || reads > 2 {
+			t.Errorf("%d looks that take long, %v, want at most 2", reads, err)
+		}
+
+		reads = 0
+		changed := make(chan struct{})
+		end := func() ([]byte, bool, error) {
+			if reads++; reads == 1 {
+				close(changed)
+				return nil, false, nil
+			}
+			return nil, true, nil
+		}
+		if _, over, err := follow(t.Context(), func() <-chan struct{} { return changed }, end); !over || err != nil || reads != 2 {
+			t.Errorf("a run that ends: %t, %v after %d looks", over, err, reads)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		reads = 0
+		if _, _, err := follow(ctx, func() <-chan struct{} { return never }, empty); err != nil || reads != 1 {
+			t.Errorf("a reader that has gone: %v after %d looks", err, reads)
+		}
+	})
 }

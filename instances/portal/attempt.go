@@ -185,6 +185,10 @@ func passing(err error) bool {
 // watch looks at an attempt until it has ended.
 func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor, h run.Handle) error {
 	told, cancelled, killed := lifecycle.Condition{}, a.cancelled, a.killed
+	var ended <-chan struct{} // asked for before the first look, which may be late
+	if e, ok := x.(run.Ender); ok {
+		ended = e.Ended(a.ref)
+	}
 	for {
 		st, err := x.Observe(ctx, spec, h)
 		switch {
@@ -229,6 +233,8 @@ func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Recor
 			if err := text.Wait(ctx, r.o.Observe); err != nil {
 				return err
 			}
+		case <-ended:
+			ended = nil // what keeps the end from being seen does not end at once
 		case <-time.After(r.o.Observe):
 		}
 		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {

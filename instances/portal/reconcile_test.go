@@ -407,3 +407,36 @@ func TestLife(t *testing.T) {
 		}
 	})
 }
+
+// endingProgram tells when an attempt has ended.
+type endingProgram struct{ *program }
+
+func (p endingProgram) Ended(r lifecycle.Ref) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended := make(chan struct{})
+	time.AfterFunc(time.Until(p.runs[r].end), func() { close(ended) })
+	return ended
+}
+
+// TestEnded looks twice at an attempt whose executor tells when it has ended: at its
+// beginning, and then. It is long before the look that comes by itself.
+func TestEnded(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Second)
+		looks := 0
+		w.program.looks = func(run.Spec) (run.Status, error) {
+			looks++
+			return run.Status{}, nil
+		}
+		w.options.Observe = time.Hour
+		w.options.Executors["local"] = endingProgram{w.program}
+		defer w.run(t)()
+		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		w.until(t, rec.ID, time.Minute, lifecycle.Ready)
+		if looks != 2 {
+			t.Errorf("it was looked at %d times, want 2", looks)
+		}
+	})
+}

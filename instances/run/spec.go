@@ -118,6 +118,13 @@ type Killer interface {
 	Kill(ctx context.Context, s Spec, h Handle) error
 }
 
+// Ender tells when to look at an attempt again, where an executor can.
+type Ender interface {
+	// Ended returns a channel that is closed once the attempt has ended; nil: this
+	// process does not hear of it.
+	Ended(r lifecycle.Ref) <-chan struct{}
+}
+
 // Tidier removes what attempts left on this machine, where an executor can.
 type Tidier interface {
 	// Tidy removes the folders of instances that are gone; asOf is when gone was known.

@@ -36,7 +36,8 @@ type Runs interface {
 	Act(ctx context.Context, w Workspace, record string, n int, d Decision) (Run, error)
 	// Log reads at most limit bytes of the log of a phase from an offset on. What is
 	// at an offset never changes, on no replica; a log only grows. End says that
-	// nothing follows, also because there never was a log.
+	// nothing follows, also because there never was a log. Where nothing is there yet it may
+	// wait for some seconds.
 	Log(ctx context.Context, w Workspace, record string, n int, p Phase, offset, limit int64) (part []byte, end bool, err error)
 	// Queue tells what waits and runs of an organization.
 	Queue(ctx context.Context, organization string) (RunQueue, error)

@@ -81,20 +81,20 @@ type User struct{ UID, GID int }
 // Local runs the tool on this machine. Each attempt is a process of its own,
 // which outlives the server: any server on this machine finds it again.
 type Local struct {
+	reaper
 	o         LocalOptions
 	here      machine
 	isolation Isolation // of all attempts; user and control group are each attempt's
 	cgroup    string    // that may be divided; "": none
 
-	mu      sync.Mutex // guards seen
-	seen    map[lifecycle.Ref]*sighting
-	reaping sync.WaitGroup // of children that end while this process lives
+	mu   sync.Mutex // guards seen
+	seen map[lifecycle.Ref]*sighting
 }
 
 // NewLocal checks that the tool can be run as is wanted, and removes what is
 // left of earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
-	l := &Local{o: o, seen: map[lifecycle.Ref]*sighting{}}
+	l := &Local{o: o, seen: map[lifecycle.Ref]*sighting{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
 	if l.o.Logger == nil {
 		l.o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -426,7 +426,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 		if err := cmd.Start(); err != nil {
 			return 0, err
 		}
-		l.reaping.Go(func() { _ = cmd.Wait() }) // its status says nothing that its result does not
+		l.reap(o.Spec.Ref, func() { _ = cmd.Wait() }) // its status says nothing that its result does not
 		return cmd.Process.Pid, nil
 	}
 	r, w, err := os.Pipe()
@@ -447,7 +447,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	if err != nil {
 		return 0, err
 	}
-	l.reaping.Go(func() { _, _ = p.Wait() }) // as above; of a server that does not reap it is not ours
+	l.reap(o.Spec.Ref, func() { _, _ = p.Wait() }) // as above; of a server that does not reap it is not ours
 	return pid, nil
 }
 

@@ -469,3 +469,21 @@ func TestCheck(t *testing.T) {
 		}
 	})
 }
+
+// TestLocalEnded shows that one look is enough once an attempt is said to have ended.
+func TestLocalEnded(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: "until [ -e go ]; do sleep 0.02; done", Nonce: "nonce"})
+	h := l.mustStart(t, s)
+	ended := l.Ended(s.Ref)
+	if ended == nil {
+		t.Fatal("nobody hears of the end of an attempt that was started here")
+	}
+	mustAppear(t, filepath.Join(l.scratch(s.Ref), toolFile))
+	mustGoOn(t, l, s)
+	<-ended
+	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Ended {
+		t.Errorf("it is %+v, %v, want %s", st, err, run.Ended)
+	}
+	await(t, "that nothing is kept of it", func() bool { return l.Ended(s.Ref) == nil })
+}
