@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -288,8 +289,8 @@ func (r *Repo) EnsureBlob(ctx context.Context, b Blob) (pushed bool, err error) 
 	return true, r.PushBlob(ctx, b)
 }
 
-// PushBlob stores a blob: one POST, one PUT; a small one with the POST alone, see
-// [Options].SinglePost. An upload that breaks starts again from its beginning. A
+// PushBlob stores a blob: one POST, one PUT; a small one with the POST alone where the
+// registry takes that, which the first one tells, see [Options].SinglePost. An upload that breaks starts again from its beginning. A
 // blob that another repository of the registry has is mounted with one POST; where
 // that is refused or ignored it is sent.
 func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
@@ -318,27 +319,83 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 	}
 }
 
-// upload opens an upload session and sends the blob in one piece.
+// upload sends the blob with the POST, or opens an upload session and sends it there in
+// one piece.
 func (r *Repo) upload(ctx context.Context, b Blob) error {
-	q := request{method: http.MethodPost, path: "blobs/uploads/"}
-	single := r.c.o.SinglePost && b.Size > 0 && b.Size <= maxSinglePost
+	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
+	q, single := begin, r.c.single.fits(b.Size)
 	if single {
 		q.query, q.body, q.size = url.Values{"digest": {b.Digest.String()}}, b.Open, b.Size
 		q.header = http.Header{"Content-Type": {"application/octet-stream"}}
 	}
 	resp, err := r.done(ctx, q)
+	if single && r.c.single.refused(err) {
+		single = false
+		resp, err = r.done(ctx, begin)
+	}
 	if err != nil {
 		return err
 	}
-	if single && resp.StatusCode == http.StatusCreated {
+	if single && r.c.single.took(resp.StatusCode) {
 		return nil
 	}
 	return r.uploadTo(ctx, resp, b)
 }
 
-// maxSinglePost bounds what is sent with the POST, since a registry that does not
-// take it gets it twice, in bytes.
-const maxSinglePost = 1 << 20
+// singlePost remembers of a registry whether it takes a blob with the POST that else
+// asks for an upload (OCI distribution specification 1.1, "Single POST"). Nothing tells
+// it but the first such POST: one that does not answers 202, and gets the bytes again.
+type singlePost struct{ state atomic.Int32 }
+
+const (
+	singleUnknown int32 = iota
+	singleTaken
+	singleRefused
+)
+
+const (
+	// maxSinglePost bounds what is sent with the POST, since a registry that does not
+	// take it gets it twice, in bytes; maxFirstPost does so while that is not known.
+	maxSinglePost = 1 << 20
+	maxFirstPost  = 64 << 10
+)
+
+func (p *singlePost) fits(size int64) bool {
+	switch p.state.Load() {
+	case singleTaken:
+		return size > 0 && size <= maxSinglePost
+	case singleRefused:
+		return false
+	}
+	return size > 0 && size <= maxFirstPost
+}
+
+// took tells whether the answer to such a POST says that the blob is there.
+func (p *singlePost) took(status int) bool {
+	if status == http.StatusCreated {
+		p.state.Store(singleTaken)
+		return true
+	}
+	p.state.Store(singleRefused)
+	return false
+}
+
+// refused tells of a registry, of which nothing was known, that answers such a POST with
+// an error which is not about who sends it or how often.
+func (p *singlePost) refused(err error) bool {
+	e, ok := errors.AsType[*ResponseError](err)
+	if !ok || p.state.Load() != singleUnknown {
+		return false
+	}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusLengthRequired, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
+		http.StatusInternalServerError, http.StatusNotImplemented:
+		p.state.Store(singleRefused)
+		return true
+	}
+	return false
+}
 
 // uploadTo sends a blob to the session that an answer has opened.
 func (r *Repo) uploadTo(ctx context.Context, resp *http.Response, b Blob) error {

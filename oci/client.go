@@ -53,9 +53,9 @@ type Options struct {
 	// part that the user may have; where one refuses instead, what the request
 	// needs is asked for alone.
 	Actions []string
-	// SinglePost sends blobs of up to 1 MiB with the POST that else asks for an
-	// upload (OCI distribution specification 1.1, "Single POST"). It is for a
-	// registry that is known to take them: one that answers 202 gets each twice.
+	// SinglePost says that the registry is known to take blobs with the POST that else
+	// asks for an upload (OCI distribution specification 1.1, "Single POST"): those of
+	// up to 1 MiB are sent so. Of others the first one that has at most 64 KiB tells.
 	SinglePost bool
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger
@@ -93,6 +93,7 @@ type Client struct {
 	o         Options
 	transport *transport
 	scheme    schemeProbe
+	single    singlePost
 
 	mu       sync.Mutex // guards sessions
 	sessions map[string]*session
@@ -111,12 +112,16 @@ func New(prefix string, o Options) (*Client, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
 	}
-	return &Client{
+	c := &Client{
 		host: host, prefix: path, o: o,
 		transport: newTransport(o),
 		scheme:    newSchemeProbe(apiHost(host), o.PlainHTTP),
 		sessions:  map[string]*session{},
-	}, nil
+	}
+	if o.SinglePost {
+		c.single.state.Store(singleTaken)
+	}
+	return c, nil
 }
 
 // OpenRepo returns the repository named by "host[:port]/path", without tag or

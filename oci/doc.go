@@ -31,8 +31,8 @@
 // kept per repository and set of actions, renewed before they expire, and once
 // when they are refused; of parallel refusals one fetches for all.
 // A blob that another repository of the registry has ([Blob].From) is mounted with
-// one POST, without its bytes; a small one takes one POST where the registry is
-// known to take it so ([Options].SinglePost).
+// one POST, without its bytes; a small one takes one POST where the registry takes it so
+// ([Options].SinglePost): the first one that has at most 64 KiB tells.
 // Credentials never go to another host: not on a redirect of a blob, not with
 // a Link, not with the Location of an upload.
 //

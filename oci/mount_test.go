@@ -5,7 +5,9 @@ package oci_test
 import (
 	"errors"
 	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,6 +58,7 @@ func TestMountEverywhere(t *testing.T) {
 // TestMount counts what a blob from another repository costs.
 func TestMount(t *testing.T) {
 	copied := map[string]int{"POST upload": 1, "PUT upload": 1, "GET blob": 1}
+	sent := map[string]int{"POST upload": 1, "GET blob": 1}
 	for _, test := range []struct {
 		name          string
 		q             ocitest.Quirks
@@ -63,7 +66,7 @@ func TestMount(t *testing.T) {
 	}{
 		{"mounted", ocitest.Quirks{}, map[string]int{"POST upload": 1}, map[string]int{"POST upload": 1}},
 		{"ignored", ocitest.Quirks{NoMount: true}, copied, copied},
-		{"refused", ocitest.Quirks{RefuseMount: true}, map[string]int{"POST upload": 2, "PUT upload": 1, "GET blob": 1}, copied}, // and not asked for again
+		{"refused", ocitest.Quirks{RefuseMount: true}, map[string]int{"POST upload": 2, "GET blob": 1}, sent}, // and not asked for again
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			count := &ocitest.Count{}
@@ -100,7 +103,7 @@ func TestMountElsewhere(t *testing.T) {
 	if err := r.PushBlob(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 2, "PUT upload": 2}); diff != "" {
+	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 2}); diff != "" {
 		t.Errorf("requests (-got +want):\n%s", diff)
 	}
 	mustHave(t, r, blobs[0], "elsewhere")
@@ -127,7 +130,7 @@ func TestMountScopes(t *testing.T) {
 		scopes []string
 		want   map[string]int
 	}{
-		{"both", false, true, []string{"repository:test/repo:pull,push repository:test/source:pull"}, map[string]int{"GET token": 1, "POST upload": 4, "PUT upload": 1}},
+		{"both", false, true, []string{"repository:test/repo:pull,push repository:test/source:pull"}, map[string]int{"GET token": 1, "POST upload": 4}},
 		{"one", false, false, nil, nil},
 		{"one, strict", true, false, nil, nil},
 	} {
@@ -184,7 +187,8 @@ func TestMountGuarded(t *testing.T) {
 	mustHave(t, r, blobs[0], "guarded")
 }
 
-// TestSinglePost sends small blobs with the POST alone, where that is asked for.
+// TestSinglePost sends small blobs with the POST alone, where the registry is known to
+// take that, or the first small one tells.
 func TestSinglePost(t *testing.T) {
 	large := strings.Repeat("x", 1<<20+1)
 	for _, test := range []struct {
@@ -198,7 +202,10 @@ func TestSinglePost(t *testing.T) {
 		{"large", ocitest.Quirks{}, oci.Options{SinglePost: true}, large, map[string]int{"POST upload": 1, "PUT upload": 1}},
 		{"empty", ocitest.Quirks{}, oci.Options{SinglePost: true}, "", map[string]int{"POST upload": 1, "PUT upload": 1}},
 		{"not taken", ocitest.Quirks{NoSinglePost: true}, oci.Options{SinglePost: true}, "small", map[string]int{"POST upload": 1, "PUT upload": 1}},
-		{"not asked for", ocitest.Quirks{}, oci.Options{}, "small", map[string]int{"POST upload": 1, "PUT upload": 1}},
+		{"not known", ocitest.Quirks{}, oci.Options{}, "small", map[string]int{"POST upload": 1}},
+		{"not known, less small", ocitest.Quirks{}, oci.Options{}, large[:64<<10+1], map[string]int{"POST upload": 1, "PUT upload": 1}},
+		{"not known, not taken", ocitest.Quirks{NoSinglePost: true}, oci.Options{}, "small", map[string]int{"POST upload": 1, "PUT upload": 1}},
+		{"refused", ocitest.Quirks{RefuseSinglePost: true}, oci.Options{}, "small", map[string]int{"POST upload": 2, "PUT upload": 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			count := &ocitest.Count{}
@@ -219,6 +226,35 @@ func TestSinglePost(t *testing.T) {
 			wrong.Digest = oci.BytesBlob("", []byte("other")).Digest
 			if err := r.PushBlob(t.Context(), wrong); !errors.Is(err, oci.ErrCorrupt) {
 				t.Errorf("other bytes than the digest: %v, want ErrCorrupt", err)
+			}
+		})
+	}
+}
+
+// TestSinglePostOnce: a registry that does not take a blob with the POST is sent the bytes
+// of one twice, and of no other.
+func TestSinglePostOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		q    ocitest.Quirks
+		sent int64
+	}{
+		"not taken": {ocitest.Quirks{NoSinglePost: true}, 4},
+		"refused":   {ocitest.Quirks{RefuseSinglePost: true}, 4},
+		"taken":     {ocitest.Quirks{}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int64
+			r := newRepo(t, ocitest.New(t, test.q), oci.Options{Transport: &ocitest.Fault{Times: -1, Do: func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+				sent.Add(req.ContentLength)
+				return next.RoundTrip(req)
+			}}})
+			for _, content := range []string{"1", "2", "3"} {
+				if err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte(content))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if sent.Load() != test.sent {
+				t.Errorf("%d bytes were sent, want %d", sent.Load(), test.sent)
 			}
 		})
 	}

@@ -37,31 +37,24 @@ func (r *Repo) String() string { return r.c.host + "/" + r.name }
 type Artifact struct {
 	Blobs    []Blob
 	Children []Manifest // of an index
-	Root     Manifest
+	Root     Manifest   // zero: only blobs are pushed
+	New      bool       // the registry has hardly any of the blobs: small ones are sent without asking
 }
 
-// pushParallel is how many blobs of one artifact move at a time.
-const pushParallel = 4
+const (
+	// pushParallel is how many blobs of one artifact move at a time.
+	pushParallel = 4
+	// maxUnasked is the size up to which sending a blob costs no more than to ask for it.
+	maxUnasked = 64 << 10
+)
 
 // Push stores the artifact by digest and returns its root, which no tag names
 // yet. Blobs the registry has are not sent again. A cut Push may be repeated.
 func (r *Repo) Push(ctx context.Context, a Artifact) (Descriptor, error) {
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(pushParallel)
-	seen := map[string]bool{}
-	for _, b := range a.Blobs {
-		if d := b.Digest.String(); !seen[d] {
-			seen[d] = true
-			g.Go(func() error {
-				_, err := r.EnsureBlob(gctx, b)
-				return err
-			})
-		}
-	}
-	if err := g.Wait(); err != nil {
+	if err := pushBlobs(ctx, r, a); err != nil || a.Root.Bytes == nil {
 		return Descriptor{}, err
 	}
-	g, gctx = errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pushParallel)
 	for _, m := range a.Children {
 		g.Go(func() error { return r.PutManifest(gctx, m) })
@@ -73,6 +66,26 @@ func (r *Repo) Push(ctx context.Context, a Artifact) (Descriptor, error) {
 		return Descriptor{}, err
 	}
 	return a.Root.Descriptor, nil
+}
+
+func pushBlobs(ctx context.Context, r *Repo, a Artifact) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(pushParallel)
+	seen := map[string]bool{}
+	empty := EmptyBlob().Digest // most repositories have it
+	for _, b := range a.Blobs {
+		if d := b.Digest.String(); !seen[d] {
+			seen[d] = true
+			g.Go(func() error {
+				if a.New && b.Size <= maxUnasked && b.Digest != empty {
+					return r.PushBlob(gctx, b)
+				}
+				_, err := r.EnsureBlob(gctx, b)
+				return err
+			})
+		}
+	}
+	return g.Wait()
 }
 
 // request is one call of the distribution API on this repository.

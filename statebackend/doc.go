@@ -190,9 +190,10 @@
 //
 // On a warm connection to distribution: Lock 5 (LIST, PUT claim, LIST, LIST,
 // PUT marker), Get 2 or 1, Put 5 (POST and PUT of the blob, PUT version, LIST,
-// PUT state-W), Check 1, Unlock 1. A registry without DELETE costs one more for each of
-// Lock and Unlock. The first use of a repository adds the empty blob, and the
-// first Unlock of a process lists once to see what DELETE does.
+// PUT state-W), Check 1, Unlock 1. Where a small blob comes with the POST a Put is 4. A
+// registry without DELETE costs one more for each of Lock and Unlock. The first use of a
+// repository adds the empty blob, and the first Unlock of a process lists once to see
+// what DELETE does.
 //
 // # How it is checked
 //

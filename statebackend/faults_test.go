@@ -80,7 +80,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 							t.Fatalf("at request %d", n)
 						}
 					}
-					if n <= 13 {
+					if n <= 12 {
 						t.Errorf("the apply had only %d requests", n-1)
 					}
 				})

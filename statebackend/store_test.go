@@ -203,6 +203,7 @@ func TestRequestCounts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &ocitest.Count{}
+			tc.q.NoSinglePost = true
 			host := ocitest.New(t, tc.q)
 			s := newStore(t, host, c, statebackend.Options{Compression: "none"})
 			apply := func(i int, size int) (lock, get, put, unlock map[string]int) {

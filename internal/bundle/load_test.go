@@ -99,7 +99,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	b := bundleOf(t, d, depottest.VPC())
 
 	u := &uploads{two: make(chan struct{})}
-	target, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: u})
+	target, err := oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: u})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,25 +66,47 @@ type bid struct {
 // tag is not there yet. The time is recorded, unless the list shows that the version was
 // there before.
 func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (warnings []string, err error) {
-	tags, warnings, err := putVersion(ctx, r, tag, m)
+	return putNew(ctx, r, tag, m, putOptions{})
+}
+
+func putNew(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putOptions) (warnings []string, err error) {
+	tags, warnings, err := putVersion(ctx, r, tag, m, o)
 	if err == nil && !slices.Contains(tags, tag) {
 		warnings = append(warnings, recordTime(ctx, r, tag)...)
 	}
 	return warnings, err
 }
 
+// putOptions are for who publishes a new version by as few requests as there can be.
+type putOptions struct {
+	// fresh: the registry has the blobs and not the manifest, which comes with its tag.
+	// Then the bid tells whether it hands out what nobody signed.
+	fresh bool
+	// written is called once the version is there, while others still see the bid, with
+	// the tags of before. It is not where who else publishes is not known.
+	written func(tags []string) (warnings []string)
+}
+
 // putVersion is PutVersion without the time. tags are those of the repository before.
-func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (tags, warnings []string, err error) {
-	if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
-		return nil, nil, err
-	}
+func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
 	b, err := newBid(r, tag, m)
 	if err != nil {
 		return nil, nil, err
 	}
+	if !o.fresh {
+		if err := r.CheckHandedOut(ctx, m.Digest); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := b.put(ctx); err != nil {
 		b.withdraw(ctx, true) // it may have arrived
 		return nil, nil, fmt.Errorf("announce the publication: %w", err)
+	}
+	if o.fresh {
+		if err := r.CheckHandedOut(ctx, b.manifest.Digest); err != nil {
+			b.withdraw(ctx, true)
+			return nil, nil, err
+		}
 	}
 	shown, err := b.alone(ctx)
 	if err != nil {
@@ -92,11 +114,14 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (t
 		return nil, nil, err
 	}
 	done, err := putOnce(ctx, r, tag, m, !shown)
+	switch {
+	case err == nil && !shown:
+		warnings = []string{fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag)}
+	case err == nil && o.written != nil:
+		warnings = o.written(b.tags)
+	}
 	if done { // else the version may arrive late, and nothing else must come before
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
-	}
-	if err == nil && !shown {
-		warnings = append(warnings, fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag))
 	}
 	return b.tags, warnings, err
 }

@@ -239,6 +239,96 @@ func TestRequestsOfAVersion(t *testing.T) {
 	}
 }
 
+// What publishing a version of a module costs: the list, its blobs, PUT and DELETE of the
+// bid, whether the registry hands it out, the list, whether the version is there, the
+// version, latest, the time, and the catalog's entry, which a process asks for once. The
+// first of a repository sends the empty blob, and that of the catalog, too. Where a blob
+// does not come with the POST each takes a PUT more.
+func TestRequestsOfAModule(t *testing.T) {
+	for name, tt := range map[string]struct {
+		q           ocitest.Quirks
+		cold, first int // the first version of a process; of all
+		warm        map[string]int
+	}{
+		"single post": {ocitest.Quirks{}, 13, 20, map[string]int{"GET tags": 2, "POST upload": 3, "HEAD manifest": 2, "PUT manifest": 4, "DELETE manifest": 1}},
+		"no single post": {ocitest.Quirks{NoSinglePost: true}, 16, 23, map[string]int{
+			"GET tags": 2, "POST upload": 3, "PUT upload": 3, "HEAD manifest": 2, "PUT manifest": 4, "DELETE manifest": 1,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count, host := &ocitest.Count{}, ocitest.New(t, tt.q)
+			d, _ := depottest.NewDepot(t, host, oci.Options{Transport: count})
+			publish := func(version string) map[string]int {
+				t.Helper()
+				out, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{})
+				if err != nil || len(out.Warnings) > 0 {
+					t.Fatal(out.Warnings, err)
+				}
+				return count.Take()
+			}
+			if n := publish("1.0.0"); total(n) > tt.first {
+				t.Errorf("the first version of all took %v, at most %d", n, tt.first)
+			}
+			if diff := cmp.Diff(tt.warm, publish("1.1.0")); diff != "" {
+				t.Errorf("requests of a version (-want +got):\n%s", diff)
+			}
+			d, _ = depottest.NewDepot(t, host, oci.Options{Transport: count})
+			if n := publish("1.2.0"); total(n) > tt.cold {
+				t.Errorf("a version by a new process took %v, at most %d", n, tt.cold)
+			}
+		})
+	}
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// A version is pushed once more, and whole, where the registry says that it misses a blob
+// which came with a POST.
+func TestSinglePostLost(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	lost := &ocitest.Fault{Match: ocitest.On(http.MethodPost, "upload"), Nth: 1, Do: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		return ocitest.Status(http.StatusCreated, 0)(r, nil)
+	}}
+	d, client := depottest.NewDepot(t, host, oci.Options{Transport: lost})
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mustBeComplete(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")
+}
+
+// Who sees that another version is being published lists the tags again before latest is
+// moved, and leaves it at the higher one.
+func TestLatestBesideAnother(t *testing.T) {
+	count, host := &ocitest.Count{}, ocitest.New(t, ocitest.Quirks{})
+	d, client := depottest.NewDepot(t, host, oci.Options{Transport: count})
+	publish := func(version string) {
+		t.Helper()
+		if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("1.0.0")
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	bid := "okara-publish-0123456789abcdef-" + strings.Repeat("0", 64) + "-01234567"
+	if err := r.PutTag(t.Context(), bid, depottest.MustFetch(t, r, "1.0.0")); err != nil {
+		t.Fatal(err)
+	}
+	count.Take()
+	publish("1.1.0")
+	if n := count.Take()["GET tags"]; n != 3 {
+		t.Errorf("%d lists, want another one for latest", n)
+	}
+	publish("1.0.1")
+	if latest, want := depottest.MustFetch(t, r, "latest"), depottest.MustFetch(t, r, "1.1.0"); latest.Digest != want.Digest {
+		t.Errorf("latest is %s, want %s", latest.Digest, want.Digest)
+	}
+}
+
 // Bids that stayed are removed with old versions: those for versions that are there, and
 // none that somebody may be about to write.
 func TestBidsArePruned(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,12 +26,18 @@ type Options struct {
 type Depot struct {
 	o Options
 
-	mu    sync.Mutex // guards locks
+	mu    sync.Mutex // guards the fields below
 	locks map[string]*sync.Mutex
+	known map[string]time.Time // when the catalog had an entry, by its repository
 }
 
+// knownFor is how long an entry of the catalog is taken to be there that was.
+const knownFor = 10 * time.Minute
+
 // New returns a depot.
-func New(o Options) *Depot { return &Depot{o: o, locks: map[string]*sync.Mutex{}} }
+func New(o Options) *Depot {
+	return &Depot{o: o, locks: map[string]*sync.Mutex{}, known: map[string]time.Time{}}
+}
 
 // Options returns what the depot was made with.
 func (d *Depot) Options() Options { return d.o }
@@ -101,12 +108,22 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 // ErrTaken says that a tag holds another manifest.
 var ErrTaken = errors.New("tag holds another manifest")
 
-// listed adds what was published to the catalog. Nothing depends on it: a
-// failure is a warning.
+// listed adds what was published to the catalog, unless it was there shortly before.
+// Nothing depends on it: a failure is a warning.
 func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
+	repository := it.Repository(d.o.Layout)
+	d.mu.Lock()
+	at := d.known[repository]
+	d.mu.Unlock()
+	if time.Since(at) < knownFor {
+		return nil
+	}
 	if err := d.AddToCatalog(ctx, it); err != nil {
 		return []string{NotListed(err)}
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known[repository] = time.Now()
 	return nil
 }
 

@@ -9,7 +9,9 @@
 // Everything is checked before anything is pushed. Then come blobs, manifests
 // and the index by digest, and the version tag last: a version that can be seen
 // is complete. Every step may be repeated, so a publish that was cut is finished
-// by running it again, and what the registry has is not sent twice.
+// by running it again, and nothing large that the registry has is sent twice. The
+// manifest of a module that no gate has to see comes with its tag, for which the
+// registry needs the blobs; 13 requests are what a small one costs.
 //
 // # Immutability
 //

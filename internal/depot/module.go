@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -112,23 +113,23 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
-	if !o.NoLatest {
-		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
-	}
 	out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item())...)
 	return out, nil
 }
 
-// pushModule pushes what is missing, the version tag last.
+// pushModule pushes what is missing, the version tag after all that it needs.
 func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	out := Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: packed.ContentDigest, Warnings: plan.Warnings}
 	l, err := ReadListing(ctx, r, nil)
 	if err != nil {
 		return Published{}, err
 	}
-	there, err := l.there(ctx, m.Version, out, o.Policy)
-	if err != nil || there.Existing {
-		return there, err
+	there, err := l.there(ctx, m.Version, out, o)
+	if err != nil {
+		return Published{}, err
+	}
+	if there.Existing {
+		return there.moved(ctx, r, o), nil
 	}
 	artifact, err := moduleArtifact(m, plan, packed, o)
 	if err != nil {
@@ -137,29 +138,79 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	for i, b := range artifact.Blobs {
 		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
 	}
-	root, err := r.Push(ctx, artifact)
-	if err != nil {
-		return Published{}, err
+	out.Digest = artifact.Root.Digest.String()
+	if o.plain() {
+		out.Warnings, err = pushNew(ctx, l, m.Version, artifact, o)
+		out.Warnings = append(plan.Warnings, out.Warnings...)
+	} else {
+		out, err = pushGated(ctx, l, m.Version, out, artifact, packed, o)
 	}
-	out.Digest = root.Digest.String()
-	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Module: packed}); err != nil {
-		return out, err
-	}
-	if o.Policy == PolicyEditions {
-		warnings, err := pushEdition(ctx, r, m.Version, artifact.Root, l.Tags)
-		out.Warnings = append(out.Warnings, warnings...)
-		return out, err
-	}
-	warnings, err := PutVersion(ctx, r, out.Tag, artifact.Root)
-	out.Warnings = append(out.Warnings, warnings...)
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
 	stored, err := storedModule(ctx, r, out.Tag)
 	if err == nil && stored != nil {
-		return found(l, m.Version, out, *stored)
+		there, err := found(l, m.Version, out, *stored)
+		if err != nil {
+			return Published{}, err
+		}
+		return there.moved(ctx, r, o), nil
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
+}
+
+// plain tells that nobody looks at the version before it is visible, and that it never
+// has another content.
+func (o ModuleOptions) plain() bool { return o.Gate == nil && o.Policy != PolicyEditions }
+
+// pushNew publishes a version that nobody has to see first: its blobs, and the manifest
+// with the tag. A registry refuses a manifest whose blobs it misses. So small blobs are
+// sent without asking, and the one that stands for no config is not sent where some
+// version has it; if anything is missing after all, everything is asked for.
+func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (warnings []string, err error) {
+	r := l.Repository
+	put := putOptions{fresh: true}
+	if !o.NoLatest {
+		put.written = func(tags []string) []string { return pointLatest(ctx, r, v, a.Root, tags) }
+	}
+	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
+	if len(l.Times) > 0 { // okara published one that is there
+		empty := oci.EmptyBlob().Digest
+		blobs.Blobs = slices.DeleteFunc(slices.Clone(a.Blobs), func(b oci.Blob) bool { return b.Digest == empty })
+	}
+	if _, err := r.Push(ctx, blobs); err != nil {
+		return nil, err
+	}
+	warnings, err = putNew(ctx, r, v.Tag(), a.Root, put)
+	if !oci.MissesBlob(err) {
+		return warnings, err
+	}
+	if _, err := r.Push(ctx, oci.Artifact{Blobs: a.Blobs}); err != nil {
+		return nil, err
+	}
+	return putNew(ctx, r, v.Tag(), a.Root, put)
+}
+
+// pushGated publishes a version after its gate has seen it, or as an edition.
+func pushGated(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
+	r := l.Repository
+	if _, err := r.Push(ctx, a); err != nil {
+		return Published{}, err
+	}
+	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: a.Root, Module: packed}); err != nil {
+		return out, err
+	}
+	var warnings []string
+	var err error
+	if o.Policy == PolicyEditions {
+		warnings, err = pushEdition(ctx, r, v, a.Root, l.Tags)
+	} else {
+		warnings, err = PutVersion(ctx, r, out.Tag, a.Root)
+	}
+	if out.Warnings = append(out.Warnings, warnings...); err != nil {
+		return out, err
+	}
+	return out.moved(ctx, r, o), nil
 }
 
 // ModuleThere says what publishing the plan would meet: existing if its content is
@@ -177,20 +228,24 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	if err != nil {
 		return false, err
 	}
-	out, err := l.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o.Policy)
+	out, err := l.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o)
 	return out.Existing, err
 }
 
 // there completes out if the module is there with its content. What would be
 // refused is the conflict: other content unless it becomes an edition, and the
-// number of a version that was withdrawn.
-func (l *Listing) there(ctx context.Context, v addr.Version, out Published, p Policy) (Published, error) {
+// number of a version that was withdrawn. Who publishes plainly looks again before the
+// version is written, so that a list that does not show it is believed till then.
+func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o ModuleOptions) (Published, error) {
+	if o.plain() && !slices.Contains(l.Tags, out.Tag) {
+		return out, l.Taken(v)
+	}
 	stored, err := storedModule(ctx, l.Repository, out.Tag)
 	if err != nil {
 		return Published{}, err
 	}
 	withdrawn := l.Status(v).Yanked != nil
-	if stored != nil && (p != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest) {
+	if stored != nil && (o.Policy != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest) {
 		return found(l, v, out, *stored)
 	}
 	return out, l.Taken(v)
@@ -254,6 +309,29 @@ func packedBlob(mediaType string, f archive.PackedFile) oci.Blob {
 	}
 }
 
+// moved is p after the tag latest was moved, unless it is to stay.
+func (p Published) moved(ctx context.Context, r *oci.Repo, o ModuleOptions) Published {
+	if !o.NoLatest {
+		p.Warnings = append(p.Warnings, moveLatest(ctx, r)...)
+	}
+	return p
+}
+
+// pointLatest points the tag "latest" at a version that was written just now, with one
+// request, if the tags of before show no higher release and nobody who publishes another
+// version. Of two who do so at the same moment the later one sees the bid of the other,
+// which goes after that has moved the tag, and lists anew.
+func pointLatest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) []string {
+	own := bidPrefix + versionHash(v.Tag())
+	if v.Prerelease() || slices.ContainsFunc(tags, func(tag string) bool {
+		other, ok := addr.VersionFromTag(tag)
+		return ok && !other.Prerelease() && other.Compare(v) > 0 || strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own)
+	}) {
+		return moveLatest(ctx, r)
+	}
+	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))
+}
+
 // moveLatest points the tag "latest" at the highest release. It is the one tag
 // of a module that moves; a registry may refuse that, which is a warning.
 func moveLatest(ctx context.Context, r *oci.Repo) []string {
@@ -279,6 +357,10 @@ func moveLatest(ctx context.Context, r *oci.Repo) []string {
 		}
 		return r.PutTag(ctx, artifact.TagLatest, m)
 	}()
+	return notMoved(err)
+}
+
+func notMoved(err error) (warnings []string) {
 	if err != nil {
 		return []string{fmt.Sprintf("the tag latest was not moved: %v", err)}
 	}

@@ -5,6 +5,7 @@ package depot
 import (
 	"context"
 	"io"
+	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -34,15 +35,26 @@ func Watch(r io.ReadCloser, report func(int64)) io.ReadCloser {
 	return &watchedReader{ReadCloser: r, report: report}
 }
 
-// upload reports how far the upload of b is.
+// upload reports how far the upload of b is. Opened again it starts over, also after all
+// of it was sent: one attempt comes after the other.
 func (p Progress) upload(b oci.Blob, item string) oci.Blob {
-	open := b.Open
+	if p == nil {
+		return b
+	}
+	open, report := b.Open, p.Of(item, b.Size)
+	var sent atomic.Int64
 	b.Open = func() (io.ReadCloser, error) {
 		f, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return Watch(f, p.Of(item, b.Size)), nil
+		if n := sent.Swap(0); n != 0 {
+			report(-n)
+		}
+		return Watch(f, func(n int64) {
+			sent.Add(n)
+			report(n)
+		}), nil
 	}
 	return b
 }

@@ -36,6 +36,7 @@ type Quirks struct {
 	NoMount          bool    // a mount begins an upload (202), whatever there is to mount
 	RefuseMount      bool    // a mount: 405 UNSUPPORTED
 	NoSinglePost     bool    // a POST with the bytes of a blob begins an upload (202; distribution)
+	RefuseSinglePost bool    // such a POST: 400 SIZE_INVALID
 	Auth             *Issuer // who may do what; nil: everybody everything
 }
 
@@ -84,6 +85,10 @@ func (q Quirks) simple(h http.Handler) http.Handler {
 			query := r.URL.Query()
 			if query.Get("mount") != "" && q.RefuseMount {
 				refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
+				return
+			}
+			if q.RefuseSinglePost && query.Has("digest") {
+				refuse(w, http.StatusBadRequest, "SIZE_INVALID", "The length of the content is not known.")
 				return
 			}
 			if q.NoMount || q.NoSinglePost && query.Has("digest") {
@@ -231,10 +236,11 @@ func halfLinks(h http.Handler, n int) http.Handler {
 	left := map[string]int{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parse(r.URL.Path)
-		if r.Method == http.MethodPut && (p.kind == "upload" || p.kind == "manifest") {
+		arrives := blobArrives(r, p)
+		if arrives || r.Method == http.MethodPut && p.kind == "manifest" {
 			mu.Lock()
 			k := left[p.name]
-			if p.kind == "upload" {
+			if arrives {
 				left[p.name] = n
 			} else if k > 0 {
 				left[p.name] = k - 1
@@ -249,6 +255,11 @@ func halfLinks(h http.Handler, n int) http.Handler {
 	})
 }
 
+// blobArrives tells of the request with the last bytes of a blob.
+func blobArrives(r *http.Request, p place) bool {
+	return p.kind == "upload" && (r.Method == http.MethodPut || r.Method == http.MethodPost && r.URL.Query().Has("digest"))
+}
+
 // freshMissing answers 404 to the first n reads of a digest after its push.
 func freshMissing(h http.Handler, n int) http.Handler {
 	var mu sync.Mutex // guards left
@@ -260,7 +271,7 @@ func freshMissing(h http.Handler, n int) http.Handler {
 			mu.Lock()
 			left[p.name+"@"+p.ref] = n
 			mu.Unlock()
-		case r.Method == http.MethodPut && p.kind == "upload":
+		case blobArrives(r, p):
 			mu.Lock()
 			left[p.name+"@"+r.URL.Query().Get("digest")] = n
 			mu.Unlock()

@@ -106,7 +106,7 @@ func TestWrote(t *testing.T) {
 		count.Take()
 		again.Wrote(t.Context(), "shop")
 		synctest.Wait()
-		if n := count.Take(); n["PUT manifest"] != 0 || n["PUT upload"] != 0 {
+		if n := count.Take(); n["PUT manifest"] != 0 || n["POST upload"] != 0 {
 			t.Errorf("a server that starts again: %v, want no write", n)
 		}
 	})

@@ -159,7 +159,7 @@ func TestFaultAtEachRequestOfCommit(t *testing.T) {
 					t.Fatalf("act %d at request %d", i, n)
 				}
 			}
-			if n <= 5 {
+			if n <= 4 {
 				t.Errorf("a commit has %d requests", n-1)
 			}
 		}

@@ -73,10 +73,10 @@ type faulty struct {
 func TestFaultAtEachRequest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	for _, f := range []faulty{
-		{name: "first", before: func(*testing.T, *trial) {}, least: 25},
+		{name: "first", before: func(*testing.T, *trial) {}, least: 24},
 		{name: "built-in", before: func(*testing.T, *trial) {}, least: 18, builtIn: true},
-		{name: "leftover", before: leaveState, least: 35, log: "could not store is now version"},
-		{name: "fork", before: leaveFork, least: 35, log: "whose lock was taken away, is now version"},
+		{name: "leftover", before: leaveState, least: 34, log: "could not store is now version"},
+		{name: "fork", before: leaveFork, least: 34, log: "whose lock was taken away, is now version"},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.each(t, host) })
 	}
