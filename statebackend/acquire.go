@@ -5,6 +5,7 @@ package statebackend
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -27,7 +28,6 @@ type acquirer struct {
 	settle   time.Duration // after this time a list shows a finished push
 	snapshot bool          // a list is the state at one instant
 	can      abilities
-	rules    rules
 
 	phase   acquirePhase
 	claim   claimID // of the current attempt
@@ -187,7 +187,7 @@ func (a *acquirer) looked(r reply) request {
 	}
 	for _, c := range r.view.live() {
 		switch {
-		case a.ignores(c) || a.ours(c) && !a.takeOver && !a.rules.oldClaimFirst:
+		case a.ours(c) && !a.takeOver:
 		case a.mayEnd(c):
 			a.doomed = append(a.doomed, c)
 		case len(ours) == 0:
@@ -226,27 +226,21 @@ func (a *acquirer) overtake() request {
 		return a.makeClaim()
 	}
 	a.phase = phaseOvertake
-	if a.rules.forceDeletes {
-		return request{op: opUntagClaim, claim: a.doomed[0]}
-	}
 	reason := cmp.Or(a.overdue[a.doomed[0]], format.ReasonForced)
 	if a.result.held {
 		reason = format.ReasonRefused
 	}
-	forced := !a.rules.ghostClean || reason != format.ReasonGhost
-	return request{op: opPutTombstone, claim: a.doomed[0], forced: forced, reason: reason}
+	return request{op: opPutTombstone, claim: a.doomed[0], forced: true, reason: reason}
 }
 
 func (a *acquirer) overtook(r reply) request {
-	if r.status != statusDone && !a.rules.forceDeletes {
+	if r.status != statusDone {
 		if a.repeats++; r.mayPass() && a.repeats < maxRepeats {
 			return a.overtake()
 		}
 		return a.end(acquired{err: r.err})
 	}
-	if !a.rules.ghostClean {
-		a.seen = a.seen.with(a.doomed[0], endedForced)
-	}
+	a.seen = a.seen.with(a.doomed[0], endedForced)
 	a.doomed, a.repeats = a.doomed[1:], 0
 	return a.overtake()
 }
@@ -261,23 +255,23 @@ func (a *acquirer) makeClaim() request {
 
 // first is the first number above all that the claims in the last list may write.
 func (a *acquirer) first() int64 {
-	first := a.seen.newest + 1
-	if !a.rules.noJump {
-		first = max(first, a.seen.floor())
-	}
-	if a.rules.lowFence {
-		return first
-	}
+	first := max(a.seen.newest+1, a.seen.floor())
 	for _, c := range a.siblings(a.seen) {
 		first = max(first, c.fence+jump)
 	}
 	return first
 }
 
+// beside tells whether another process takes part under our id at this moment, with
+// numbers that are not all below ours: of two such none may write.
+func (a *acquirer) beside(v view) bool {
+	return slices.ContainsFunc(a.siblings(v), func(c claimID) bool {
+		return c.fence+jump > a.claim.fence
+	})
+}
+
 func (a *acquirer) claimed(r reply) request {
 	switch {
-	case r.status == statusDone && a.resume && a.rules.commitFirst:
-		return a.win()
 	case r.status == statusDone:
 		return a.list(phaseCheck)
 	case r.status == statusUncertain:
@@ -315,7 +309,7 @@ func (a *acquirer) checked(r reply) request {
 	if next, decided := a.unfit(r.view); decided {
 		return next
 	}
-	if a.resume && !r.view.alive(a.root) && !a.rules.noRootCheck {
+	if a.resume && !r.view.alive(a.root) {
 		return a.withdraw(afterAnew, acquired{err: errBeside}) // ended, or won by more than one claim
 	}
 	if a.beside(r.view) {
@@ -324,7 +318,7 @@ func (a *acquirer) checked(r reply) request {
 	if a.resume {
 		return a.alone()
 	}
-	if rivals := a.rivals(r.view); len(rivals) > 0 && !a.rules.noRivalCheck {
+	if rivals := a.rivals(r.view); len(rivals) > 0 {
 		return a.contend(r.view, rivals)
 	}
 	if r.view.marker && !a.marked && !a.takeOver {
@@ -355,7 +349,7 @@ func (a *acquirer) alone() request {
 	case a.settle > 0 && !a.settled:
 		a.phase = phaseSettle
 		return request{op: opWait, wait: pause{a.settle, a.settle}}
-	case a.snapshot || a.rules.noConfirm || a.resume && a.rules.joinUnconfirmed:
+	case a.snapshot:
 		return a.win()
 	}
 	return a.list(phaseConfirm)
@@ -389,7 +383,7 @@ func (a *acquirer) unfit(v view) (request, bool) {
 		return a.anew(acquired{err: errOvertaken}, 0), true
 	case v.ended[a.claim] != 0:
 		return a.end(acquired{err: errOvertaken}), true
-	case v.has(a.claim) || a.rules.ownClaimMissing:
+	case v.has(a.claim):
 		return request{}, false
 	}
 	p, ok := backoff(a.waits)
@@ -410,7 +404,7 @@ func (a *acquirer) pause(p pause) request {
 func (a *acquirer) rivals(v view) []claimID {
 	var rivals []claimID
 	for _, c := range v.live() {
-		if c != a.claim && !a.ignores(c) && !a.ours(c) {
+		if c != a.claim && !a.ours(c) {
 			rivals = append(rivals, c)
 		}
 	}
@@ -418,7 +412,7 @@ func (a *acquirer) rivals(v view) []claimID {
 }
 
 func (a *acquirer) outnumbered(v view) bool {
-	return v.newest >= a.claim.fence || (!a.rules.noJump && v.floor() > a.claim.fence)
+	return v.newest >= a.claim.fence || v.floor() > a.claim.fence
 }
 
 // contend lets the smallest of several live claims look again while the others
@@ -440,7 +434,7 @@ func (a *acquirer) win() request {
 	switch {
 	case a.resume:
 		return a.end(a.result)
-	case a.seen.floor() > a.seen.newest && !a.rules.noSeal:
+	case a.seen.floor() > a.seen.newest:
 		return a.seal()
 	}
 	return a.mark()
@@ -485,7 +479,7 @@ func (a *acquirer) mark() request {
 // withdraw ends our claim, which has written nothing.
 func (a *acquirer) withdraw(then afterClaim, res acquired) request {
 	a.phase, a.then, a.result = phaseWithdraw, then, res
-	a.release = releaser{claim: a.claim, can: a.can, rules: a.rules}
+	a.release = releaser{claim: a.claim, can: a.can}
 	return a.withdrew(reply{})
 }
 

@@ -121,7 +121,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 }
 
 func (s *Store) acquirer(id string) *acquirer {
-	return &acquirer{lockID: id, base: rand.Uint32(), patience: maxAnew, can: s.findings.abilities(), rules: s.rules}
+	return &acquirer{lockID: id, base: rand.Uint32(), patience: maxAnew, can: s.findings.abilities()}
 }
 
 // maxTries bounds how often an attempt starts anew because the lock that was
@@ -130,8 +130,8 @@ const maxTries = 4
 
 // won makes the lock that an acquirer won.
 func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
-	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next, joined: a.result.joined, shared: a.result.joined && !a.result.sealed}
-	l.none = l.newest == 0 && !x.seen.pointer
+	l := &Lock{s: x.s, x: x, hold: a.hold()}
+	l.none = l.hold.newest == 0 && !x.seen.pointer
 	if a.result.sealed {
 		sealed, err := format.ParseState(x.sealed)
 		if err != nil {
@@ -198,7 +198,7 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 			return e
 		}
 		g := x.s.sightings.read(x.workspace, c, l, x.date)
-		e.Held, e.expired = l.Info, g.expired(l, x.s.o.Now(), x.s.rules)
+		e.Held, e.expired = l.Info, g.expired(l, x.s.o.Now())
 		root, joined := x.rootOf(l)
 		e.orphan = joined && !x.seen.alive(root)
 	}

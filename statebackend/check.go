@@ -29,7 +29,7 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	var own claimID
 	var known int64
 	if mine, ok := l.s.Holding(workspace, id); ok {
-		own, known = mine.claim, mine.top()
+		own, known = mine.hold.claim, mine.top()
 	}
 	how, c := x.seen.standing(id, own, known)
 	return x.refusal(ctx, id, how, c)
@@ -54,24 +54,20 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.workspace, l.s.repo, err)
 	}
-	if !l.lost && newView(list.tags, l.x.fragment).stands(l.claim, l.known(), l.s.rules) {
+	if !l.hold.lost && newView(list.tags, l.x.fragment).stands(l.hold.claim, l.hold.known()) {
 		return list, nil
 	}
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.workspace, l.s.repo, ErrLockLost)
 }
 
-// known is the highest version that the lock knows of, or may have written. The
-// caller holds l.mu.
-func (l *Lock) known() int64 { return max(l.newest, l.next-1) }
-
 // top is known for others; of a lock that is lost or over it is below every version.
 func (l *Lock) top() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost || l.released {
+	if l.hold.lost || l.released {
 		return -1
 	}
-	return l.known()
+	return l.hold.known()
 }
 
 // standing is what a list says of the lock of one id.
@@ -86,8 +82,8 @@ const (
 )
 
 // stands tells whether a claim holds where its holder knows of versions up to known.
-func (v view) stands(c claimID, known int64, r rules) bool {
-	return v.has(c) && (v.ended[c] == 0 || r.checkEnded) && v.newest <= known
+func (v view) stands(c claimID, known int64) bool {
+	return v.has(c) && v.ended[c] == 0 && v.newest <= known
 }
 
 // standing judges the lock of id, of which this process won the claim own, zero if
@@ -98,7 +94,7 @@ func (v view) standing(id string, own claimID, known int64) (standing, claimID) 
 	other := claimID{}
 	for _, c := range v.live() {
 		switch {
-		case c == own && v.stands(c, known, rules{}), c != own && format.ClaimOf(c.x, id):
+		case c == own && v.stands(c, known), c != own && format.ClaimOf(c.x, id):
 			return standsHeld, c
 		case c != own && other == claimID{}:
 			other = c

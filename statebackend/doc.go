@@ -203,20 +203,20 @@
 // three clients, TestExploreServers of two clients whose requests reach any of two
 // servers that stop and start without memory, TestSimulate 100,000 random schedules
 // of both with lost, late and repeated requests, torn and old lists, crashes and
-// takeovers. For each rule there is a mutant without it that must be refuted. TestFaultAtEachRequest
-// breaks each request of an apply, and other tests kill and stop real processes.
-// The folder models has the same protocol in Promela with a mutant per rule, which
-// `make models` checks with spin: claims.pml how ids contend, servers.pml what the
-// client of an id is promised whichever servers answer it, and sharedtag.pml why one
-// shared tag does not do.
+// takeovers. TestRules takes one rule after the other out of the code and wants those
+// tests to fail (`make mutants`). TestFaultAtEachRequest breaks each request of an
+// apply, and other tests kill and stop real processes. The folder models has the same
+// protocol in Promela with a mutant per rule, which `make models` checks with spin:
+// claims.pml how ids contend, servers.pml what the client of an id is promised
+// whichever servers answer it, and sharedtag.pml why one shared tag does not do.
 //
-// The rules of the hand-over have the same mutants in TestServerMutants and in
-// servers.pml, and what each of them breaks is known: the old claim ended first (a
-// write of the holder is refused), no look at older claims (a write lands above what
-// the next holder knows, or it does not know one), one list of unlock and commit
-// before the list (a claim is left that nobody has), no seal (a late write comes above
-// the next holder), first number too low and commit on one torn list (two claims write
-// one version), and who is told no leaves claims (of which one is left).
+// TestRules and servers.pml agree on what each rule of the hand-over prevents: the old
+// claim ended first (a write of the holder is refused), no look at older claims (a
+// write lands above what the next holder knows, or it does not know one), one list of
+// unlock and commit before the list (a claim is left that nobody has), no seal (a late
+// write comes above the next holder), first number too low and commit on one torn list
+// (two claims write one version), and who is told no leaves claims (of which one is
+// left).
 //
 // # Limits
 //

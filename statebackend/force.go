@@ -16,7 +16,6 @@ import (
 type forcer struct {
 	lockID string
 	sealed int64 // claims below this number end cleanly: above them was written
-	rules  rules
 
 	phase   forcePhase
 	doomed  []claimID
@@ -138,8 +137,6 @@ func (f *forcer) endNext() request {
 	f.phase = forceEnding
 	c := f.doomed[0]
 	switch {
-	case f.rules.forceDeletes:
-		return request{op: opUntagClaim, claim: c}
 	case c.fence < f.sealed:
 		return request{op: opPutTombstone, claim: c, reason: format.ReasonReleased}
 	}
@@ -147,7 +144,7 @@ func (f *forcer) endNext() request {
 }
 
 func (f *forcer) ended(r reply) request {
-	if r.status != statusDone && !f.rules.forceDeletes {
+	if r.status != statusDone {
 		if f.repeats++; f.repeats < maxRepeats {
 			return f.endNext()
 		}
@@ -162,8 +159,6 @@ func (f *forcer) ended(r reply) request {
 	switch {
 	case len(f.doomed) > 0:
 		return f.endNext()
-	case f.rules.oneList:
-		return f.end()
 	}
 	return f.list()
 }
@@ -178,7 +173,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 // endLock ends all claims of an id; those below the number sealed cleanly.
 func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) error {
 	x := s.session(workspace, LockInfo{})
-	f := &forcer{lockID: id, sealed: sealed, rules: s.rules}
+	f := &forcer{lockID: id, sealed: sealed}
 	x.run(ctx, f)
 	res := f.result
 	switch {

@@ -41,12 +41,7 @@ type overdue map[claimID]format.LockReason
 // mayEnd tells whether the acquirer may end a live claim.
 func (a *acquirer) mayEnd(c claimID) bool {
 	_, over := a.overdue[c]
-	return a.takeOver || over || a.rules.oldClaimFirst && a.ours(c)
-}
-
-// ignores is the mutant that goes past a ghost.
-func (a *acquirer) ignores(c claimID) bool {
-	return a.rules.ghostIgnored && a.overdue[c] == format.ReasonGhost
+	return a.takeOver || over
 }
 
 // maxGhostVersions bounds how many versions a takeover goes back.

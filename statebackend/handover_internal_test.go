@@ -2,10 +2,7 @@
 
 package statebackend
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // peopleWorlds are small enough to be explored whole.
 func peopleWorlds() map[string]setup {
@@ -61,49 +58,6 @@ func TestExploreServers(t *testing.T) {
 			}
 			if n >= maxStates {
 				t.Errorf("more than %d states", maxStates)
-			}
-		})
-	}
-}
-
-// serverMutant leaves out a rule of the hand-over, and then something else does not
-// hold any more. The model servers.pml has the same.
-type serverMutant struct {
-	rules  rules
-	world  setup
-	broken string // part of what is said of it
-}
-
-func serverMutants() map[string]serverMutant {
-	worlds := peopleWorlds()
-	read := worlds["lists, a client does not wait"]
-	read.reads, read.puts, read.brief = true, 2, false
-	three := worlds["lists, a client does not wait"]
-	three.servers = 3
-	const refused, unknown, above, twice, left = "was refused while it holds", "was acknowledged", "arrived above version", "was written twice", "is left, and nobody has it"
-	return map[string]serverMutant{
-		"old claim ended first":        {rules{oldClaimFirst: true}, worlds["lists"], refused},
-		"no look at older claims":      {rules{noRootCheck: true}, worlds["lists, a lock is forced"], unknown},
-		"one list of unlock":           {rules{oneList: true}, three, left},
-		"commit before the list":       {rules{commitFirst: true}, worlds["lists, a client does not wait"], left},
-		"no seal":                      {rules{noSeal: true}, read, above},
-		"first number too low":         {rules{lowFence: true}, worlds["lists, a server stops"], twice},
-		"commit on one torn list":      {rules{joinUnconfirmed: true}, worlds["torn lists, read backwards, a client does not wait"], twice},
-		"who is told no leaves claims": {rules{leaveSiblings: true}, worlds["lists, a server stops"], left},
-	}
-}
-
-// TestServerMutants shows that each rule of the hand-over is needed.
-func TestServerMutants(t *testing.T) {
-	for name, m := range serverMutants() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m.world.rules = m.rules
-			n, bad := explore(&m.world, maxStates)
-			bad, _, _ = strings.Cut(bad, "\n")
-			t.Logf("after %d states: %s", n, bad)
-			if !strings.Contains(bad, m.broken) {
-				t.Errorf("no order of events shows that the rule is needed: one %s", m.broken)
 			}
 		})
 	}

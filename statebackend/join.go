@@ -25,10 +25,6 @@ func (a *acquirer) join(ours []claimID) request {
 	if len(ours) == 0 {
 		return a.end(acquired{ended: true})
 	}
-	if a.rules.oldClaimFirst {
-		a.resume, a.doomed = false, ours
-		return a.overtake()
-	}
 	a.phase, a.root = phaseRoot, ours[0]
 	return request{op: opReadClaim, claim: a.root}
 }
@@ -48,19 +44,9 @@ func (a *acquirer) readRoot(r reply) request {
 	return a.makeClaim()
 }
 
-// beside tells whether another process takes part under our id at this moment, with
-// numbers that are not all below ours: of two such none may write.
-func (a *acquirer) beside(v view) bool {
-	return !a.rules.oldClaimFirst && !a.rules.lowFence && slices.ContainsFunc(a.siblings(v), func(c claimID) bool {
-		return c.fence+jump > a.claim.fence
-	})
-}
-
 // refuse ends the other claims of our id, which an earlier request left whose answer
 // its client did not get: now the client is told no.
 func (a *acquirer) refuse() request {
-	if !a.rules.leaveSiblings {
-		a.doomed = a.siblings(a.seen)
-	}
+	a.doomed = a.siblings(a.seen)
 	return a.overtake()
 }

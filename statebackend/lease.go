@@ -67,7 +67,7 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 // of a beat is that of the registry: the Date header of the last list.
 func (l *Lock) startBeats(ctx context.Context, root claimID) {
 	stopped := make(chan struct{})
-	b := &beats{x: l.x.clone(), claim: l.claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
+	b := &beats{x: l.x.clone(), claim: l.hold.claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	l.beats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop

@@ -24,22 +24,16 @@ type LockInfo = format.LockInfo
 type Lock struct {
 	s     *Store
 	x     *session
-	claim claimID
 	beats *beats // nil without a lease
 
-	mu        sync.Mutex            // guards the fields below
-	newest    int64                 // the head when last seen
-	next      int64                 // the number of the next write
-	head      *format.StateManifest // of newest, if it was read or written
-	wrote     bool
-	none      bool // the list by which the lock was won has neither versions nor state-W
-	uncertain bool // a write may still arrive
-	joined    bool // it has claims of other processes beside it
-	shared    bool // these may still write below next
-	lost      bool
-	released  bool
-	leaves    time.Duration // until when Leave tries, by Uptime; 0: it was not called
-	owner     string        // whom the record named when somebody asked; "": nobody did
+	mu       sync.Mutex            // guards the fields below
+	hold     hold                  // its claim does not change
+	head     *format.StateManifest // the newest version, if it was read or written
+	wrote    bool
+	none     bool // the list by which the lock was won has neither versions nor state-W
+	released bool
+	leaves   time.Duration // until when Leave tries, by Uptime; 0: it was not called
+	owner    string        // whom the record named when somebody asked; "": nobody did
 }
 
 // Info returns who holds the lock.
@@ -47,7 +41,7 @@ func (l *Lock) Info() LockInfo { return l.x.info }
 
 // Fence returns the first version number of the lock. It grows from holder to
 // holder.
-func (l *Lock) Fence() int64 { return l.claim.fence }
+func (l *Lock) Fence() int64 { return l.hold.claim.fence }
 
 // Get returns the current state as the lock knows it, which may be newer than
 // what a reader without the lock sees.
@@ -68,17 +62,17 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 		return *l.head, nil
 	}
 	m, err := format.StateManifest{}, error(oci.ErrNotFound)
-	if !l.none && (l.newest == 0 || !l.s.findings.stuck()) {
+	if !l.none && (l.hold.newest == 0 || !l.s.findings.stuck()) {
 		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
 	}
 	switch {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
 		return m, err
-	case err == nil && m.N > l.newest:
+	case err == nil && m.N > l.hold.newest:
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
-			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.newest, ErrLockLost)
-	case err != nil || m.N < l.newest:
-		m, err = l.s.newest(ctx, l.x.line, view{newest: l.newest})
+			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.hold.newest, ErrLockLost)
+	case err != nil || m.N < l.hold.newest:
+		m, err = l.s.newest(ctx, l.x.line, view{newest: l.hold.newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			m, err = format.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
 		}
@@ -119,12 +113,9 @@ func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) 
 	if err := l.prepare(ctx, state, &m); err != nil {
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, err)
 	}
-	save := &saver{claim: l.claim, n: m.N, rules: l.s.rules}
-	if !l.s.rules.reuseNumber {
-		l.next++
-	}
+	save := l.hold.save()
 	l.x.run(ctx, save)
-	l.uncertain = l.uncertain || save.result.uncertain
+	l.hold.saved(save)
 	return l.settled(ctx, m, save.result)
 }
 
@@ -136,10 +127,8 @@ func (l *Lock) settled(ctx context.Context, m format.StateManifest, res saved) (
 	}
 	switch {
 	case res.lost && errors.Is(res.err, errNumbersUsed):
-		l.lost = true
 		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.workspace, l.s.repo, res.err, ErrLockLost)
 	case res.lost:
-		l.lost = true
 		return Version{}, l.overtaken(ctx, kept)
 	case !res.stored && res.written:
 		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it cannot be told whether it counts: %w", l.x.workspace, l.s.repo, kept, res.err)
@@ -148,7 +137,7 @@ func (l *Lock) settled(ctx context.Context, m format.StateManifest, res saved) (
 	case res.behind:
 		l.s.left(ctx, l.x.line, m.N, res.err)
 	}
-	l.wrote, l.shared, l.newest, l.head = true, false, m.N, &m
+	l.wrote, l.head = true, &m
 	v := newVersion(m)
 	v.Current = true
 	l.s.remember(l.x.line, v)
@@ -161,12 +150,12 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are to be kept all the same, and whether the lock is lost is
 		// decided after they are written.
-		parent, err = format.StateManifest{N: l.newest}, nil
+		parent, err = format.StateManifest{N: l.hold.newest}, nil
 	}
 	if err != nil {
 		return err
 	}
-	m.Workspace, m.N, m.Fence = l.x.workspace, l.next, l.claim.fence
+	m.Workspace, m.N, m.Fence = l.x.workspace, l.hold.next, l.hold.claim.fence
 	m.LockID, m.Tool, m.Created = l.x.info.ID, l.s.o.Tool, l.s.o.Now()
 	m.Who, m.Operation = l.x.info.Who, l.x.info.Operation
 	m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
@@ -190,13 +179,13 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 
 // overtaken reads who ended our claim, and says where the bytes are.
 func (l *Lock) overtaken(ctx context.Context, kept int64) error {
-	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
+	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.claim.fence, X: l.hold.claim.x}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
 	if err != nil {
 		how = endText(format.LockManifest{}) // the message does without
 	}
-	if !l.x.seen.has(l.claim) && l.x.seen.ended[l.claim] == 0 {
+	if !l.x.seen.has(l.hold.claim) && l.x.seen.ended[l.hold.claim] == 0 {
 		how = l.missing()
 	}
 	return lostError(l.s.repo.String(), l.x.workspace, kept, how)
@@ -205,8 +194,8 @@ func (l *Lock) overtaken(ctx context.Context, kept int64) error {
 // missing says why the last list may lack the claim, and its tombstone too. The newest
 // version is what nobody removes while the lock is held.
 func (l *Lock) missing() string {
-	if l.newest > 0 && !slices.Contains(l.x.numbers, l.newest) {
-		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.newest)
+	if l.hold.newest > 0 && !slices.Contains(l.x.numbers, l.hold.newest) {
+		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.newest)
 	}
 	return "the registry has no trace of the lock any more: it was released by another process of this run, its tag was removed, or the registry was rolled back, as by a restore from a backup"
 }
@@ -215,8 +204,8 @@ func (l *Lock) missing() string {
 // before it was won here. It may be called again, with no effect. An error means that
 // the workspace may still look locked.
 func (l *Lock) Unlock(ctx context.Context) error {
-	sealed := l.sealed()
-	if err := l.unlock(ctx); err != nil || !l.joined {
+	sealed, joined := l.beside()
+	if err := l.unlock(ctx); err != nil || !joined {
 		return err
 	}
 	err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed)
@@ -226,15 +215,12 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// sealed is the number below which nothing that other processes of the client write
-// can count any more; 0 where that is not known.
-func (l *Lock) sealed() int64 {
+// beside tells whether the lock was won beside claims of other processes of the
+// client, and the number below which these cannot write any more.
+func (l *Lock) beside() (sealed int64, joined bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shared && !l.s.rules.noSeal || l.lost || l.uncertain {
-		return 0
-	}
-	return l.claim.fence
+	return l.hold.sealed(), l.hold.joined
 }
 
 // unlock ends the own claim.
@@ -244,18 +230,16 @@ func (l *Lock) unlock(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if l.wrote && !l.lost && !l.uncertain && ctx.Err() == nil {
+	if l.wrote && !l.hold.lost && !l.hold.uncertain && ctx.Err() == nil {
 		l.cleanUp(ctx)
 	}
-	e := &releaser{
-		claim: l.claim, forced: l.uncertain || l.lost || l.shared && !l.s.rules.noSeal, marked: !l.lost,
-		can: l.s.findings.abilities(), rules: l.s.rules,
-	}
+	e := l.hold.release()
+	e.can = l.s.findings.abilities()
 	if b := l.beats; b != nil {
 		b.end()
 		e.beaten, e.late = b.sent > 1, b.uncertain
 	}
-	if !l.lost || l.x.seen.ended[l.claim] == 0 {
+	if !l.hold.lost || l.x.seen.ended[l.hold.claim] == 0 {
 		l.x.run(ctx, e)
 		l.s.findings.learn(e.can)
 	}
@@ -276,7 +260,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 // takeover.
 func (l *Lock) Abandon(ctx context.Context) error {
 	l.mu.Lock()
-	l.uncertain = true
+	l.hold.uncertain = true
 	l.mu.Unlock()
 	return l.Unlock(ctx)
 }

@@ -67,7 +67,7 @@ func (l *Lock) replace(ctx context.Context, n int64, old oci.Descriptor, next oc
 	if err != nil {
 		return err
 	}
-	if !v.has(l.claim) || v.ended[l.claim] != 0 {
+	if !v.has(l.hold.claim) || v.ended[l.hold.claim] != 0 {
 		return ErrLockLost
 	}
 	if err := l.s.repo.PutTag(ctx, l.x.numbered(n), next); err != nil {

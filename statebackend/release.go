@@ -30,7 +30,6 @@ type releaser struct {
 	beaten bool // the claim was renewed, so that locked-W is another manifest
 	late   bool // a renewal may still arrive, and must not find the claim deleted
 	can    abilities
-	rules  rules
 
 	phase   releasePhase
 	repeats int
@@ -83,7 +82,7 @@ func (e *releaser) end(err error) request {
 
 func (e *releaser) start() request {
 	switch {
-	case e.forced && !e.rules.cleanAlways, e.late:
+	case e.forced, e.late:
 		return e.tombstone()
 	case e.can.byDigest != unable && !e.beaten:
 		e.phase = releaseDeleted
@@ -171,7 +170,7 @@ func (e *releaser) tombstone() request {
 func (e *releaser) bury() request {
 	e.phase = releaseBuried
 	req := request{op: opPutTombstone, claim: e.claim, reason: format.ReasonReleased}
-	if e.forced && !e.rules.cleanAlways {
+	if e.forced {
 		req.forced, req.reason = true, format.ReasonUncertain
 	}
 	return req

@@ -95,7 +95,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 	l, mine := s.Holding(workspace, id)
 	sealed := int64(0)
 	if mine {
-		sealed = l.sealed()
+		sealed, _ = l.beside()
 		if err := l.unlock(ctx); err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 type saver struct {
 	claim claimID
 	n     int64 // its number, used up when it is first sent
-	rules rules
 
 	phase    savePhase
 	repeats  int
@@ -78,9 +77,6 @@ func (s *saver) start() request {
 		s.result = saved{lost: true, err: errNumbersUsed}
 		return s.end()
 	}
-	if s.rules.checkFirst {
-		return s.list()
-	}
 	return s.write()
 }
 
@@ -93,9 +89,6 @@ func (s *saver) wrote(r reply) request {
 	switch r.status {
 	case statusDone:
 		s.result, s.repeats = saved{written: true}, 0
-		if s.rules.checkFirst {
-			return s.point()
-		}
 		return s.list()
 	case statusUncertain:
 		s.result.uncertain = true
@@ -130,18 +123,14 @@ func (s *saver) listed(r reply) request {
 	case r.status != statusDone:
 		s.result.err = r.err
 		return s.end()
-	case v.ended[s.claim] != 0 && !s.rules.noOverdueCheck, v.newest > s.n, s.rules.rivalsEndPut && len(v.live()) > 1:
+	case v.ended[s.claim] != 0, v.newest > s.n:
 		s.result.lost = true
 		return s.end()
-	case s.rules.checkFirst:
-		return s.write()
 	case v.newest == s.n && v.has(s.claim):
 		return s.point()
-	case v.newest == s.n && !s.rules.noOverdueCheck:
+	case v.newest == s.n:
 		s.result.lost = true // our claim was removed
 		return s.end()
-	case v.newest == s.n:
-		return s.point()
 	}
 	p, ok := backoff(s.repeats)
 	if !ok {

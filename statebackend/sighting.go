@@ -66,13 +66,13 @@ func (g sighting) ghost() bool {
 // over: it is over by the registry's clock, which agrees with ours, and the same
 // beat was seen for two thirds of it by a clock that does not jump. The Date of a
 // registry may be hours wrong, or another node's; a holder that beats shows.
-func (g sighting) expired(l format.LockManifest, clock time.Time, r rules) bool {
+func (g sighting) expired(l format.LockManifest, clock time.Time) bool {
 	date := g.last
 	if date.IsZero() || l.Beat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
 		return false
 	}
 	seen := g.seen.Sub(g.since) >= l.TTL*2/3
-	return date.Sub(l.Beat) > l.TTL+leaseGrace && (seen || r.leaseUnseen)
+	return date.Sub(l.Beat) > l.TTL+leaseGrace && seen
 }
 
 // sightings keeps what was seen of the claims of each workspace, across the attempts

@@ -88,33 +88,6 @@ const (
 	ownerForeign       // opReadMarker: an older tool's lock. opReadPointer: somebody else's version
 )
 
-// rules switches single rules of the protocol off. The zero value is the
-// protocol; only tests set anything else, to show that each rule is needed.
-type rules struct {
-	noConfirm       bool // win on one list that is not a snapshot
-	noSeal          bool // take over without sealing
-	noJump          bool // take over without skipping numbers
-	noRivalCheck    bool // win although another claim is live
-	ownClaimMissing bool // accept a list that lacks the own claim
-	checkFirst      bool // list before writing the version, not after
-	noOverdueCheck  bool // acknowledge although the own claim has a tombstone
-	rivalsEndPut    bool // take another live claim for a lost lock
-	reuseNumber     bool // write again under a number already sent
-	cleanAlways     bool // release cleanly after an uncertain write
-	forceDeletes    bool // force-unlock by deleting the claim
-	ghostIgnored    bool // go past a ghost without ending it
-	ghostClean      bool // end a ghost without a jump
-	leaseUnseen     bool // end a lease by the registry's Date alone
-	checkEnded      bool // Check overlooks a tombstone of the own claim
-	oldClaimFirst   bool // end the older claims of a client before a new one is made
-	noRootCheck     bool // take part in a lock without seeing that it is still held
-	commitFirst     bool // take part in a lock before the list
-	joinUnconfirmed bool // take part on one list that is not a snapshot
-	lowFence        bool // take part with numbers that older claims may write
-	leaveSiblings   bool // refuse a client and leave its older claims
-	oneList         bool // end a client's claims without looking for later ones
-}
-
 // backoff returns the i-th wait for a list to show what was written; about ten
 // seconds in all, then false.
 func backoff(i int) (pause, bool) {

@@ -47,7 +47,6 @@ type Options struct {
 // safe for concurrent use.
 type Store struct {
 	vault
-	rules     rules
 	locks     holdings
 	findings  findings
 	sightings sightings

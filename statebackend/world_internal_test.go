@@ -58,7 +58,6 @@ type setup struct {
 	forces     int // budget: force-unlocks of a holder
 	ghosts     int // budget: claims that are listed before they can be read
 	ticks      int // budget: thirds of a lease that pass; with any, locks have leases
-	rules      rules
 
 	// Of a world of people, which has no clients of its own:
 	persons  int
@@ -118,14 +117,10 @@ type client struct {
 	ghost     claimID  // that this client met and may end next
 	seen      sighting // the claim that it met last
 	expired   claimID  // that it may end next, because its lease is over
-	claim     claimID
-	known     int64 // the highest version that the lock knows of, or sealed
-	next      int64
+	hold      hold
 	checks    int
 	overtaken bool // before the list of its check began
-	uncertain bool
-	lost      bool
-	wins      int // locks that were held
+	wins      int  // locks that were held
 	cycles    int
 	puts      int
 	attempts  uint32
@@ -134,7 +129,6 @@ type client struct {
 	task   task
 	tries  int
 	mine   bool // the server remembers the lock
-	shared bool
 	sealed int64
 }
 
@@ -254,7 +248,7 @@ func (w *world) acts() []act {
 			} else {
 				acts = append(acts, act{actRelease, i, 0})
 			}
-			if c.checks > 0 && !c.lost {
+			if c.checks > 0 && !c.hold.lost {
 				acts = append(acts, act{actCheck, i, 0})
 			}
 			if w.crashes > 0 {
@@ -344,22 +338,18 @@ func (w *world) do(a act) {
 		w.start(a.client, a.arg)
 	case actForce:
 		w.forces--
-		c.stage, c.force = stageForcing, forcer{lockID: w.lockID(a.arg), rules: w.rules}
+		c.stage, c.force = stageForcing, forcer{lockID: w.lockID(a.arg)}
 		c.cycles--
 		w.advance(a.client, reply{})
 	case actPut:
 		c.puts--
-		c.stage, c.save = stagePutting, saver{claim: c.claim, n: c.next, rules: w.rules}
-		if !w.rules.reuseNumber {
-			c.next++
-		}
+		c.stage, c.save = stagePutting, *c.hold.save()
 		w.advance(a.client, reply{})
 	case actCheck:
 		c.checks--
-		c.stage, c.overtaken, c.req = stageChecking, w.overtaken(c.claim), request{op: opList}
+		c.stage, c.overtaken, c.req = stageChecking, w.overtaken(c.hold.claim), request{op: opList}
 	case actRelease:
-		c.stage, c.rel = stageReleasing, releaser{claim: c.claim, forced: c.uncertain || c.lost, marked: !c.lost, rules: w.rules}
-		c.claim = claimID{}
+		c.stage, c.rel, c.hold = stageReleasing, *c.hold.release(), hold{}
 		w.advance(a.client, reply{})
 	case actServe:
 		w.serve(a)
@@ -431,12 +421,12 @@ func (w *world) start(i, how int) {
 	}
 	c.ghost, c.expired = claimID{}, claimID{}
 	c.cycles--
-	c.puts, c.checks, c.uncertain, c.lost = w.puts, w.checks, false, false
+	c.puts, c.checks, c.hold = w.puts, w.checks, hold{}
 	c.attempts += 16
 	c.stage = stageLocking
 	c.acq = acquirer{
 		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver, overdue: over, patience: maxAnew,
-		snapshot: w.lists == listPrefix, rules: w.rules,
+		snapshot: w.lists == listPrefix,
 	}
 	w.advance(i, reply{})
 }
@@ -525,7 +515,7 @@ func (w *world) advance(i int, r reply) {
 
 // rest ends a cycle.
 func (w *world) rest(c *client) {
-	c.stage, c.claim = stageIdle, claimID{}
+	c.stage, c.hold = stageIdle, hold{}
 	if c.cycles == 0 {
 		c.stage = stageDone
 	}

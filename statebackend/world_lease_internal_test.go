@@ -44,9 +44,9 @@ func (w *world) pass() {
 		if c.stage != stageHolding && c.stage != stagePutting && c.stage != stageChecking {
 			continue
 		}
-		tag := format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.claim.fence, X: c.claim.x}.String()
-		if w.has(tag) && !w.overtaken(c.claim) {
-			w.update(update{entry: entry{tag: tag, content: content{c.claim, w.tick}}})
+		tag := format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.hold.claim.fence, X: c.hold.claim.x}.String()
+		if w.has(tag) && !w.overtaken(c.hold.claim) {
+			w.update(update{entry: entry{tag: tag, content: content{c.hold.claim, w.tick}}})
 			c.lastWrite = len(w.order)
 		}
 	}
@@ -73,7 +73,7 @@ func (w *world) meet(c *client, by claimID) {
 		c.stage = stageIdle
 	}
 	c.seen = c.seen.again(by, l, w.now(), w.date())
-	if !c.seen.expired(l, w.date(), w.rules) {
+	if !c.seen.expired(l, w.date()) {
 		return
 	}
 	c.expired = by
@@ -81,7 +81,7 @@ func (w *world) meet(c *client, by claimID) {
 		return
 	}
 	for j := range w.clients {
-		if d := &w.clients[j]; d.claim == by && (d.stage == stageHolding || d.stage == stagePutting || d.stage == stageChecking) {
+		if d := &w.clients[j]; d.hold.claim == by && (d.stage == stageHolding || d.stage == stagePutting || d.stage == stageChecking) {
 			w.violate("the lease of %v ends while its holder beats", by)
 		}
 	}

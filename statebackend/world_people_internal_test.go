@@ -201,12 +201,7 @@ func (w *world) send(i, server int) {
 			w.endAll(n)
 			return
 		}
-		c.sealed = 0
-		if (!c.shared || w.rules.noSeal) && !c.lost && !c.uncertain {
-			c.sealed = c.claim.fence
-		}
-		c.stage = stageReleasing
-		c.rel = releaser{claim: c.claim, forced: c.uncertain || c.lost || c.shared && !w.rules.noSeal, marked: !c.lost, rules: w.rules}
+		c.stage, c.sealed, c.rel = stageReleasing, c.hold.sealed(), *c.hold.release()
 		w.advance(n, reply{})
 	}
 }
@@ -214,10 +209,10 @@ func (w *world) send(i, server int) {
 func (w *world) acquire(n int, resume bool) {
 	c := &w.clients[n]
 	c.attempts += 16
-	c.stage, c.mine, c.lost, c.uncertain = stageLocking, false, false, false
+	c.stage, c.mine, c.hold = stageLocking, false, hold{}
 	c.acq = acquirer{
 		lockID: w.lockID(w.personOf(n)), base: uint32(n)<<16 + c.attempts, resume: resume, patience: w.patience,
-		snapshot: w.lists == listPrefix, rules: w.rules,
+		snapshot: w.lists == listPrefix,
 	}
 	w.advance(n, reply{})
 }
@@ -232,14 +227,13 @@ func (w *world) write(n int) {
 		w.answer(n, answerYes)
 		return
 	}
-	c.stage, c.save = stagePutting, saver{claim: c.claim, n: c.next, rules: w.rules}
-	c.next++
+	c.stage, c.save = stagePutting, *c.hold.save()
 	w.advance(n, reply{})
 }
 
 func (w *world) endAll(n int) {
 	c := &w.clients[n]
-	c.stage, c.force = stageForcing, forcer{lockID: w.lockID(w.personOf(n)), sealed: c.sealed, rules: w.rules}
+	c.stage, c.force = stageForcing, forcer{lockID: w.lockID(w.personOf(n)), sealed: c.sealed}
 	c.mine, c.sealed = false, 0
 	w.advance(n, reply{})
 }
@@ -249,7 +243,7 @@ func (w *world) slotDone(n int, v view) {
 	c := &w.clients[n]
 	switch c.stage {
 	case stageChecking:
-		if v.stands(c.claim, max(c.known, c.next-1), w.rules) {
+		if v.stands(c.hold.claim, c.hold.known()) {
 			w.answer(n, answerYes)
 			return
 		}
@@ -276,8 +270,7 @@ func (w *world) slotLocked(n int) {
 	c := &w.clients[n]
 	res := c.acq.result
 	if res.won {
-		c.mine, c.claim, c.next, c.known = true, c.acq.claim, res.next, res.newest
-		c.shared = res.joined && !res.sealed
+		c.mine, c.hold = true, c.acq.hold()
 	}
 	switch {
 	case res.won && c.task != taskLock:
@@ -294,10 +287,9 @@ func (w *world) slotLocked(n int) {
 func (w *world) slotPut(n int) {
 	c := &w.clients[n]
 	res := c.save.result
-	c.uncertain = c.uncertain || res.uncertain
+	c.hold.saved(&c.save)
 	switch {
 	case res.stored:
-		c.known, c.shared = c.save.n, false
 		w.acked = max(w.acked, c.save.n)
 		w.answer(n, answerYes)
 	case res.lost && c.tries < w.patience:
@@ -346,7 +338,7 @@ func (w *world) answer(n int, how answer) {
 		p.stage = personEnds
 	case p.stage == personWrites:
 		p.puts--
-		p.known = max(p.known, c.known)
+		p.known = max(p.known, c.hold.newest)
 		p.stage = personHolds
 	default:
 		p.stage = personDone
@@ -356,7 +348,7 @@ func (w *world) answer(n int, how answer) {
 // told is the moment at which a person has the lock.
 func (w *world) told(i, n int) {
 	c, p := &w.clients[n], &w.people[i]
-	p.stage, p.known = personHolds, c.known
+	p.stage, p.known = personHolds, c.hold.newest
 	c.wins++
 	if w.brief && i > 0 {
 		p.stage = personDone

@@ -35,8 +35,8 @@ func (w *world) update(u update) {
 	for i := range w.clients {
 		c := &w.clients[i]
 		// What an earlier lock of the same id wrote late is below all that this one writes.
-		if w.holds(c) && !format.ClaimOf(u.claim.x, w.lockID(i)) && t.N > c.known {
-			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.known, c.claim)
+		if w.holds(c) && !format.ClaimOf(u.claim.x, w.lockID(i)) && t.N > c.hold.newest {
+			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.hold.newest, c.hold.claim)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (w *world) update(u update) {
 func (w *world) holds(c *client) bool {
 	switch c.stage {
 	case stageHolding, stagePutting, stageChecking, stageCrashed:
-		return c.wins > 0 && c.claim != (claimID{}) && !w.overtaken(c.claim)
+		return c.wins > 0 && c.hold.claim != (claimID{}) && !w.overtaken(c.hold.claim)
 	}
 	return false
 }
@@ -96,9 +96,9 @@ func (w *world) locked(i int) {
 		}
 		return
 	}
-	c.stage, c.claim, c.next, c.known = stageHolding, c.acq.claim, res.next, res.newest
+	c.stage, c.hold = stageHolding, c.acq.hold()
 	c.wins++
-	if w.overtaken(c.claim) {
+	if w.overtaken(c.hold.claim) {
 		return
 	}
 	head := res.newest
@@ -106,11 +106,11 @@ func (w *world) locked(i int) {
 		head = c.acq.seen.newest
 	}
 	if head < w.acked {
-		w.violate("holder %v knows version %d, and %d was acknowledged", c.claim, head, w.acked)
+		w.violate("holder %v knows version %d, and %d was acknowledged", c.hold.claim, head, w.acked)
 	}
 	for j := range w.clients {
 		if d := &w.clients[j]; j != i && w.holds(d) {
-			w.violate("two holders: %v and %v", c.claim, d.claim)
+			w.violate("two holders: %v and %v", c.hold.claim, d.hold.claim)
 		}
 	}
 }
@@ -119,22 +119,20 @@ func (w *world) put(i int) {
 	c := &w.clients[i]
 	res := c.save.result
 	c.stage = stageHolding
-	c.uncertain = c.uncertain || res.uncertain
+	c.hold.saved(&c.save)
 	if res.lost {
-		c.lost = true
-		if !w.overtaken(c.claim) {
-			w.violate("holder %v lost its lock to nobody", c.claim)
+		if !w.overtaken(c.hold.claim) {
+			w.violate("holder %v lost its lock to nobody", c.hold.claim)
 		}
 	}
 	if !res.stored {
 		return
 	}
-	c.known = max(c.known, c.save.n)
 	w.acked = max(w.acked, c.save.n)
 	for j := range w.clients {
 		d := &w.clients[j]
 		if head := d.head(); j != i && w.holds(d) && head < c.save.n {
-			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.claim, head)
+			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.hold.claim, head)
 		}
 	}
 }
@@ -148,21 +146,21 @@ func (w *world) put(i int) {
 func (w *world) checked(i int, v view) {
 	c := &w.clients[i]
 	c.stage, c.req = stageHolding, request{}
-	known := max(c.known, c.next-1)
-	how, by := v.standing(w.lockID(i), c.claim, known)
-	own := v.stands(c.claim, known, w.rules)
+	known := c.hold.known()
+	how, by := v.standing(w.lockID(i), c.hold.claim, known)
+	own := v.stands(c.hold.claim, known)
 	switch {
-	case (own || how == standsHeld && by == c.claim) && c.overtaken && w.lists == listByKey:
-		w.violate("holder %v was overtaken, and Check says that it holds", c.claim)
-	case (!own || how != standsHeld) && !w.overtaken(c.claim) && (w.lists == listByKey || w.ownWrites):
-		w.violate("holder %v was not overtaken, and Check says that it does not hold", c.claim)
+	case (own || how == standsHeld && by == c.hold.claim) && c.overtaken && w.lists == listByKey:
+		w.violate("holder %v was overtaken, and Check says that it holds", c.hold.claim)
+	case (!own || how != standsHeld) && !w.overtaken(c.hold.claim) && (w.lists == listByKey || w.ownWrites):
+		w.violate("holder %v was not overtaken, and Check says that it does not hold", c.hold.claim)
 	}
 }
 
 // head is the highest version a holder read or wrote itself.
 func (c *client) head() int64 {
-	if c.acq.result.sealed && c.known == c.claim.fence {
+	if c.acq.result.sealed && c.hold.newest == c.hold.claim.fence {
 		return c.acq.seen.newest
 	}
-	return c.known
+	return c.hold.newest
 }

@@ -18,7 +18,7 @@ func (w *world) readPointer(c *client) (owner, status) {
 		return ownerNobody, statusMissing
 	case w.tags[i].content == w.content(c):
 		return ownerOurs, statusDone
-	case w.tags[i].put > int(c.req.n):
+	case w.tags[i].put > w.content(c).put:
 		return ownerForeign, statusDone
 	}
 	return ownerBefore, statusDone
@@ -105,11 +105,7 @@ func names(tags []entry) []string {
 func (w *world) content(c *client) content {
 	switch c.req.op {
 	case opPutVersion, opPutPointer, opReadPointer:
-		n := int(c.req.n)
-		if w.rules.reuseNumber {
-			n = n*100 + c.puts
-		}
-		return content{c.claim, n}
+		return content{c.hold.claim, int(c.req.n)*100 + c.puts} // two writes differ, whatever their numbers
 	}
 	return content{c.req.claim, 0}
 }

@@ -13,29 +13,50 @@ import (
 
 // Guard is a piece of code that is in a file once, and what stands there without it.
 type Guard struct {
-	File string // by its way from the package of the test
-	Old  string
-	New  string
+	File   string // by its way from the package of the test
+	Old    string
+	New    string
+	And    []Edit // what goes with it in the same file
+	Says   string // part of what the tests say without it
+	Always bool   // try it wherever its tests run
 }
 
-// wanted reports whether tests run without their guards.
-func wanted() bool { return os.Getenv("OKARA_TEST_MUTANTS") != "" }
+// Edit is one replacement of code that is in a file once.
+type Edit struct{ Old, New string }
+
+// without returns the file without the guard.
+func (g Guard) without(t *testing.T) string {
+	t.Helper()
+	src := g.source(t)
+	for _, e := range append([]Edit{{g.Old, g.New}}, g.And...) {
+		if n := strings.Count(src, e.Old); n != 1 {
+			t.Fatalf("%s has the guard %d times: %s", g.File, n, e.Old)
+		}
+		src = strings.Replace(src, e.Old, e.New, 1)
+	}
+	return src
+}
+
+// Wanted is the variable by which tests run without their guards.
+const Wanted = "OKARA_TEST_MUTANTS"
+
+func wanted() bool { return os.Getenv(Wanted) != "" }
 
 // Check wants the guard to be in its file. Where mutants are wanted, it also wants
 // `go test` with args to fail without it: args name the tests and their package.
 func (g Guard) Check(t *testing.T, args ...string) {
 	t.Helper()
-	src := g.source(t)
-	if n := strings.Count(src, g.Old); n != 1 {
-		t.Fatalf("%s has the guard %d times", g.File, n)
-	}
-	if !wanted() {
+	src := g.without(t)
+	if !wanted() && !g.Always {
 		return
 	}
-	if out, err := g.test(t, strings.Replace(src, g.Old, g.New, 1), args); err == nil {
+	switch out, err := g.test(t, src, args); {
+	case err == nil:
 		t.Errorf("no test fails: %s", out)
-	} else if strings.Contains(string(out), "[build failed]") {
+	case strings.Contains(string(out), "[build failed]"):
 		t.Errorf("it does not build: %s", out)
+	case !strings.Contains(string(out), g.Says):
+		t.Errorf("no test says %q: %s", g.Says, out)
 	}
 }
 
