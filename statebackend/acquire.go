@@ -121,7 +121,7 @@ func (e passing) Is(target error) bool { return target == oci.ErrUnavailable }
 
 // next takes the reply to the last request and returns the next one. The first
 // reply is ignored. After opDone, result is set.
-func (a *acquirer) next(r reply) request {
+func (a *acquirer) Next(r reply) request {
 	switch a.phase {
 	case phaseStart:
 		return a.list(phaseLook)
@@ -484,7 +484,7 @@ func (a *acquirer) withdraw(then afterClaim, res acquired) request {
 }
 
 func (a *acquirer) withdrew(r reply) request {
-	req := a.release.next(r)
+	req := a.release.Next(r)
 	if req.op != opDone {
 		return req
 	}
@@ -533,4 +533,14 @@ func (a *acquirer) buried(r reply) request {
 		return a.over(r.err)
 	}
 	return a.over(nil)
+}
+
+// overdue are claims that may be ended without a command, and why: their lease
+// is over, or they were never acknowledged.
+type overdue map[claimID]format.LockReason
+
+// mayEnd tells whether the acquirer may end a live claim.
+func (a *acquirer) mayEnd(c claimID) bool {
+	_, over := a.overdue[c]
+	return a.takeOver || over
 }

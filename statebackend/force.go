@@ -3,10 +3,6 @@
 package statebackend
 
 import (
-	"context"
-	"fmt"
-
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -52,7 +48,7 @@ const maxRounds = 10
 
 // next takes the reply to the last request and returns the next one. After
 // opDone, result is set.
-func (f *forcer) next(r reply) request {
+func (f *forcer) Next(r reply) request {
 	switch f.phase {
 	case forceStart, forceWaited:
 		return f.list()
@@ -161,36 +157,4 @@ func (f *forcer) ended(r reply) request {
 		return f.endNext()
 	}
 	return f.list()
-}
-
-// ForceUnlock ends the lock of that id, whoever holds it; the holder's next
-// write is refused and kept as a version. If another lock is held, the error is
-// a *LockedError; if none is, oci.ErrNotFound.
-func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
-	return s.endLock(ctx, workspace, id, 0)
-}
-
-// endLock ends all claims of an id; those below the number sealed cleanly.
-func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) error {
-	x := s.session(workspace, LockInfo{})
-	f := &forcer{lockID: id, sealed: sealed}
-	x.run(ctx, f)
-	res := f.result
-	switch {
-	case res.err != nil:
-		return fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.err)
-	case res.ended:
-		if l, ok := s.Holding(workspace, id); ok {
-			s.locks.drop(l)
-		}
-		return nil
-	case res.asked && x.foreign.Info.ID == format.ShownID(id):
-		r := x.perform(ctx, request{op: opPutUnlocked})
-		return r.err
-	case res.asked:
-		return x.lockedBy(ctx, claimID{})
-	case len(res.held) > 0:
-		return x.lockedBy(ctx, res.held[0])
-	}
-	return fmt.Errorf("lock %s of workspace %q in %s: %w", id, workspace, s.repo, oci.ErrNotFound)
 }

@@ -34,16 +34,6 @@ func (x *session) warnGhost(ctx context.Context, c claimID) {
 		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 }
 
-// overdue are claims that may be ended without a command, and why: their lease
-// is over, or they were never acknowledged.
-type overdue map[claimID]format.LockReason
-
-// mayEnd tells whether the acquirer may end a live claim.
-func (a *acquirer) mayEnd(c claimID) bool {
-	_, over := a.overdue[c]
-	return a.takeOver || over
-}
-
 // maxGhostVersions bounds how many versions a takeover goes back.
 const maxGhostVersions = 20
 

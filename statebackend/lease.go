@@ -8,17 +8,6 @@ import (
 	"time"
 )
 
-const (
-	// leaseGrace is added to a lease before it counts as expired: the Date header
-	// has whole seconds, and beats take their time.
-	leaseGrace = 30 * time.Second
-	// beatsPerLease is how often a claim is renewed within its lease.
-	beatsPerLease = 3
-	// maxSkew is how far our clock and the registry's may be apart where an age
-	// decides about somebody else's lock.
-	maxSkew = 5 * time.Minute
-)
-
 // beats renews the claim of a lock with a lease. Its owner is one goroutine,
 // between start and stop.
 type beats struct {

@@ -51,7 +51,7 @@ const (
 
 // next takes the reply to the last request and returns the next one. After
 // opDone, err and can are set.
-func (e *releaser) next(r reply) request {
+func (e *releaser) Next(r reply) request {
 	switch e.phase {
 	case releaseStart:
 		return e.start()

@@ -47,7 +47,7 @@ var errNumbersUsed = errors.New("this lock has used up its version numbers")
 
 // next takes the reply to the last request and returns the next one. After
 // opDone, result is set.
-func (s *saver) next(r reply) request {
+func (s *saver) Next(r reply) request {
 	switch s.phase {
 	case saveStart:
 		return s.start()

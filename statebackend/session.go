@@ -16,7 +16,7 @@ import (
 
 // machine is one of acquirer, saver and releaser.
 type machine interface {
-	next(reply) request
+	Next(reply) request
 }
 
 // session performs what the machines ask for on the registry, for one
@@ -53,7 +53,7 @@ func (s *Store) session(workspace string, info LockInfo) *session {
 func (x *session) run(ctx context.Context, m machine) {
 	var r reply
 	for {
-		req := m.next(r)
+		req := m.Next(r)
 		if req.op == opDone {
 			return
 		}

@@ -3,8 +3,6 @@
 package statebackend
 
 import (
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -75,47 +73,13 @@ func (g sighting) expired(l format.LockManifest, clock time.Time) bool {
 	return date.Sub(l.Beat) > l.TTL+leaseGrace && seen
 }
 
-// sightings keeps what was seen of the claims of each workspace, across the attempts
-// of a process: a server answers each LOCK at once, and the client that polls it
-// makes the time pass. A lock that moved from server to server has several claims,
-// and is over when each of them is.
-type sightings struct {
-	mu   sync.Mutex // guards last
-	last map[string]map[claimID]sighting
-}
-
-// maxSightings bounds what is kept of one workspace.
-const maxSightings = 64
-
-// missing notes a 404 for a claim that the list of that date shows.
-func (s *sightings) missing(workspace string, c claimID, date time.Time) sighting {
-	return s.read(workspace, c, format.LockManifest{}, date)
-}
-
-// read notes a claim that the list of that date shows, as it was read.
-func (s *sightings) read(workspace string, c claimID, l format.LockManifest, date time.Time) sighting {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen := s.last[workspace]
-	if seen == nil || len(seen) >= maxSightings {
-		seen = map[claimID]sighting{}
-		s.last[workspace] = seen
-	}
-	seen[c] = seen[c].again(c, l, time.Now(), date)
-	return seen[c]
-}
-
-// failed says that the registry did not answer: what was seen of a lease counts
-// no more, since its holder may have got no answer either.
-func (s *sightings) failed(workspace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.last[workspace], func(_ claimID, g sighting) bool { return g.beat != "" })
-}
-
-// forget drops what was noted about a workspace whose lock is free.
-func (s *sightings) forget(workspace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.last, workspace)
-}
+const (
+	// leaseGrace is added to a lease before it counts as expired: the Date header
+	// has whole seconds, and beats take their time.
+	leaseGrace = 30 * time.Second
+	// beatsPerLease is how often a claim is renewed within its lease.
+	beatsPerLease = 3
+	// maxSkew is how far our clock and the registry's may be apart where an age
+	// decides about somebody else's lock.
+	maxSkew = 5 * time.Minute
+)

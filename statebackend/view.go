@@ -119,3 +119,51 @@ func (v view) with(c claimID, how ending) view {
 	v.ended = ended
 	return v
 }
+
+// standing is what a list says of the lock of one id.
+type standing uint8
+
+const (
+	standsNowhere standing = iota // no trace of it, and nobody holds
+	standsHeld                    // it is held
+	standsEnded                   // there is a tombstone of it
+	standsLost                    // this process won it, and it is gone or written above
+	standsOther                   // no trace of it, and others hold
+)
+
+// stands tells whether a claim holds where its holder knows of versions up to known.
+func (v view) stands(c claimID, known int64) bool {
+	return v.has(c) && v.ended[c] == 0 && v.newest <= known
+}
+
+// standing judges the lock of id, of which this process won the claim own, zero if
+// none; the claim it returns is the one that decides. A live claim of the id that is
+// not own was won by another process, whose versions are not known here.
+func (v view) standing(id string, own claimID, known int64) (standing, claimID) {
+	lost := own != claimID{} && v.ended[own] == 0
+	other := claimID{}
+	for _, c := range v.live() {
+		switch {
+		case c == own && v.stands(c, known), c != own && format.ClaimOf(c.x, id):
+			return standsHeld, c
+		case c != own && other == claimID{}:
+			other = c
+		}
+	}
+	ended := claimID{}
+	for c, how := range v.ended {
+		later := ended == claimID{} || how > v.ended[ended] || how == v.ended[ended] && compareClaims(c, ended) > 0
+		if format.ClaimOf(c.x, id) && later {
+			ended = c
+		}
+	}
+	switch {
+	case lost:
+		return standsLost, own
+	case ended != claimID{}:
+		return standsEnded, ended
+	case other != claimID{}:
+		return standsOther, other
+	}
+	return standsNowhere, claimID{}
+}

@@ -483,13 +483,13 @@ func (w *world) advance(i int, r reply) {
 	for {
 		switch c.stage {
 		case stageLocking:
-			c.req = c.acq.next(r)
+			c.req = c.acq.Next(r)
 		case stagePutting:
-			c.req = c.save.next(r)
+			c.req = c.save.Next(r)
 		case stageReleasing:
-			c.req = c.rel.next(r)
+			c.req = c.rel.Next(r)
 		case stageForcing:
-			c.req = c.force.next(r)
+			c.req = c.force.Next(r)
 		}
 		if c.req.op != opWait {
 			break
