@@ -99,7 +99,7 @@ interop-kube: build $(TOFU) # ten minutes of builds at first
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && \
 		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
 mutants: # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it
-	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend
+	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend/internal/protocol
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/internal/localexec
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/lifecycle
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./instances/lifecycle

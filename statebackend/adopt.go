@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // Adopt is Replicate, or with reseal Reseal, into a repository that has versions of
@@ -191,9 +192,9 @@ func (s *Store) rise(ctx context.Context, l line, n int64) error {
 	if n >= maxNumber {
 		return x.checkNumbers([]string{l.numbered(n)})
 	}
-	end := request{op: opPutTombstone, claim: claimID{fence: n, x: format.ClaimX(info.ID, rand.Uint32())}, forced: true, reason: format.ReasonForced}
-	if r := x.perform(ctx, end); r.err != nil {
-		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.err)
+	end := protocol.Request{Op: protocol.OpPutTombstone, Claim: protocol.ClaimID{Fence: n, X: format.ClaimX(info.ID, rand.Uint32())}, Forced: true, Reason: format.ReasonForced}
+	if r := x.perform(ctx, end); r.Err != nil {
+		return fmt.Errorf("going on above version %d in %s: %w", n, s.repo, r.Err)
 	}
 	return s.Hold(ctx, l.workspace, info, func(*Lock) error { return nil })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // lockTime bounds one attempt to lock.
@@ -40,7 +41,7 @@ func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, f
 // of these as well, and where it refuses the claim is withdrawn.
 func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	on := terms{fit: fit}
-	if v := newView(l.tags, lineOf(workspace).fragment); len(v.live()) == 0 && !v.marker {
+	if v := protocol.NewView(l.tags, lineOf(workspace).fragment); len(v.Live()) == 0 && !v.Marker {
 		on.known = l
 	}
 	return l.s.lock(ctx, workspace, info, on)
@@ -87,19 +88,19 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	if s.locks.wasEnded(workspace, info.ID, s.o.Now()) {
 		return nil, fmt.Errorf("workspace %q in %s: lock %s was released before: %w", workspace, s.repo, format.ShownID(info.ID), ErrLockEnded)
 	}
-	over := overdue{}
+	over := protocol.Overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
 		x.locks, x.takes, x.fit, x.known = true, on.takeOver, on.fit, on.known
 		on.known = nil
 		a := s.acquirer(info.ID)
-		a.takeOver, a.overdue = on.takeOver, over
+		a.TakeOver, a.Overdue = on.takeOver, over
 		x.run(ctx, a)
-		s.findings.learn(a.can)
-		if a.result.won {
+		s.findings.learn(a.Can)
+		if a.Result.Won {
 			return x.won(ctx, a)
 		}
-		err := x.notWon(ctx, a.result)
+		err := x.notWon(ctx, a.Result)
 		e, ok := errors.AsType[*LockedError](err)
 		switch {
 		case !ok:
@@ -108,20 +109,20 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 		case try == maxTries+len(over):
 			return nil, err
 		case e.expired:
-			over[a.result.by] = format.ReasonExpired
+			over[a.Result.By] = format.ReasonExpired
 		case e.orphan:
-			over[a.result.by] = format.ReasonOrphan
+			over[a.Result.By] = format.ReasonOrphan
 		case e.ghost:
-			x.warnGhost(ctx, a.result.by)
-			over[a.result.by] = format.ReasonGhost
-		case !e.Unreadable && !e.gone || sleep(ctx, again()) != nil:
+			x.warnGhost(ctx, a.Result.By)
+			over[a.Result.By] = format.ReasonGhost
+		case !e.Unreadable && !e.gone || sleep(ctx, protocol.Again()) != nil:
 			return nil, err
 		}
 	}
 }
 
-func (s *Store) acquirer(id string) *acquirer {
-	return &acquirer{lockID: id, base: rand.Uint32(), patience: maxAnew, can: s.findings.abilities()}
+func (s *Store) acquirer(id string) *protocol.Acquirer {
+	return &protocol.Acquirer{LockID: id, Base: rand.Uint32(), Patience: protocol.MaxAnew, Can: s.findings.abilities()}
 }
 
 // maxTries bounds how often an attempt starts anew because the lock that was
@@ -129,10 +130,10 @@ func (s *Store) acquirer(id string) *acquirer {
 const maxTries = 4
 
 // won makes the lock that an acquirer won.
-func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
-	l := &Lock{s: x.s, x: x, hold: a.hold()}
-	l.none = l.hold.newest == 0 && !x.seen.pointer
-	if a.result.sealed {
+func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) {
+	l := &Lock{s: x.s, x: x, hold: a.Hold()}
+	l.none = l.hold.Newest == 0 && !x.seen.Pointer
+	if a.Result.Sealed {
 		sealed, err := format.ParseState(x.sealed)
 		if err != nil {
 			return nil, err
@@ -140,12 +141,12 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 		l.head = &sealed
 	}
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
-		l.startBeats(ctx, a.root)
+		l.startBeats(ctx, a.Root)
 	}
 	x.s.locks.keep(l)
 	x.s.sightings.forget(x.workspace)
 	if x.first {
-		if err := x.withheld(ctx, a.claim); err != nil {
+		if err := x.withheld(ctx, a.Claim); err != nil {
 			return nil, errors.Join(err, l.Unlock(ctx))
 		}
 	}
@@ -154,7 +155,7 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 
 // withheld asks once in the life of a repository whether what is pushed there can be
 // read: a registry with a policy about signatures takes a state and gives it to nobody.
-func (x *session) withheld(ctx context.Context, claim claimID) error {
+func (x *session) withheld(ctx context.Context, claim protocol.ClaimID) error {
 	if err := x.s.repo.CheckHandedOut(ctx, x.claims[claim].Digest); err != nil {
 		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, err)
 	}
@@ -162,8 +163,8 @@ func (x *session) withheld(ctx context.Context, claim claimID) error {
 }
 
 // notWon explains why a lock was not won.
-func (x *session) notWon(ctx context.Context, res acquired) error {
-	if errors.Is(res.err, errCrowded) {
+func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
+	if errors.Is(res.Err, protocol.ErrCrowded) {
 		// Every claim met a number that another holder had just used: the lock is
 		// busy, which a caller waits for, as for a holder that is gone by now.
 		return &LockedError{
@@ -171,20 +172,20 @@ func (x *session) notWon(ctx context.Context, res acquired) error {
 			Held: LockInfo{Info: "other runs take and release it in quick succession"},
 		}
 	}
-	if !res.held {
-		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, res.err)
+	if !res.Held {
+		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, res.Err)
 	}
-	err := error(x.lockedBy(ctx, res.by))
-	if res.err != nil { // our own claim may still be there
-		err = fmt.Errorf("%w\nwithdrawing: %w", err, res.err)
+	err := error(x.lockedBy(ctx, res.By))
+	if res.Err != nil { // our own claim may still be there
+		err = fmt.Errorf("%w\nwithdrawing: %w", err, res.Err)
 	}
 	return err
 }
 
 // lockedBy reads who holds a claim; the zero claim is an older tool's marker.
-func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
+func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError {
 	e := &LockedError{Workspace: x.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
-	if c != (claimID{}) {
+	if c != (protocol.ClaimID{}) {
 		e.Tag = x.claimTag(c)
 		// A claim that is listed holds, whether or not it can be read.
 		l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
@@ -194,13 +195,13 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 		}
 		if err != nil {
 			x.s.sightings.failed(x.workspace)
-			e.Held = LockInfo{ID: c.x, Info: "unknown, reading the claim " + x.claimTag(c) + ": " + err.Error()}
+			e.Held = LockInfo{ID: c.X, Info: "unknown, reading the claim " + x.claimTag(c) + ": " + err.Error()}
 			return e
 		}
 		g := x.s.sightings.read(x.workspace, c, l, x.date)
-		e.Held, e.expired = l.Info, g.expired(l, x.s.o.Now())
+		e.Held, e.expired = l.Info, g.Expired(l, x.s.o.Now())
 		root, joined := x.rootOf(l)
-		e.orphan = joined && !x.seen.alive(root)
+		e.orphan = joined && !x.seen.Alive(root)
 	}
 	if !e.Held.Created.IsZero() {
 		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // Check asks with one LIST whether the lock of that id is held: nil if a claim of
@@ -25,13 +26,13 @@ func (s *Store) Check(ctx context.Context, workspace, id string) error {
 // Check is [Store.Check] by this list, of a lock that was taken before it.
 func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	x := l.s.session(workspace, LockInfo{})
-	x.seen, x.date = newView(l.tags, x.fragment), l.date
-	var own claimID
+	x.seen, x.date = protocol.NewView(l.tags, x.fragment), l.date
+	var own protocol.ClaimID
 	var known int64
 	if mine, ok := l.s.Holding(workspace, id); ok {
-		own, known = mine.hold.claim, mine.top()
+		own, known = mine.hold.Claim, mine.top()
 	}
-	how, c := x.seen.standing(id, own, known)
+	how, c := x.seen.Standing(id, own, known)
 	return x.refusal(ctx, id, how, c)
 }
 
@@ -54,7 +55,7 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.workspace, l.s.repo, err)
 	}
-	if !l.hold.lost && newView(list.tags, l.x.fragment).stands(l.hold.claim, l.hold.known()) {
+	if !l.hold.Lost && protocol.NewView(list.tags, l.x.fragment).Stands(l.hold.Claim, l.hold.Known()) {
 		return list, nil
 	}
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.workspace, l.s.repo, ErrLockLost)
@@ -64,31 +65,31 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 func (l *Lock) top() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hold.lost || l.released {
+	if l.hold.Lost || l.released {
 		return -1
 	}
-	return l.hold.known()
+	return l.hold.Known()
 }
 
 // refusal says why the lock of id does not stand; nil where it does.
-func (x *session) refusal(ctx context.Context, id string, how standing, c claimID) error {
+func (x *session) refusal(ctx context.Context, id string, how protocol.Standing, c protocol.ClaimID) error {
 	switch how {
-	case standsHeld:
+	case protocol.StandsHeld:
 		return nil
-	case standsOther:
+	case protocol.StandsOther:
 		return x.lockedBy(ctx, c)
-	case standsLost:
+	case protocol.StandsLost:
 		return fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", x.workspace, x.s.repo, ErrLockLost)
-	case standsEnded:
+	case protocol.StandsEnded:
 		return fmt.Errorf("workspace %q in %s: %s: %w", x.workspace, x.s.repo, endText(x.endOf(ctx, c)), ErrLockEnded)
 	}
 	return fmt.Errorf("workspace %q in %s: lock %s is %w: lock first", x.workspace, x.s.repo, format.ShownID(id), ErrNotHeld)
 }
 
 // endOf reads the tombstone of a claim; the zero value if that cannot be read.
-func (x *session) endOf(ctx context.Context, c claimID) format.LockManifest {
-	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.fragment, N: c.fence, X: c.x}
-	if x.seen.ended[c] == endedForced {
+func (x *session) endOf(ctx context.Context, c protocol.ClaimID) format.LockManifest {
+	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
+	if x.seen.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
 	by, err := x.s.fetchLock(ctx, t.String(), x.workspace)

@@ -197,9 +197,9 @@
 //
 // # How it is checked
 //
-// The protocol is three small machines without input or output, in acquire.go,
-// save.go and release.go, and one to unlock by force. The tests run those
-// machines, not a copy: TestExplore tries every order of events of two and
+// The protocol is three small machines without input or output, and one to unlock by
+// force, in statebackend/internal/protocol. The tests there run those machines, not a
+// copy: TestExplore tries every order of events of two and
 // three clients, TestExploreServers of two clients whose requests reach any of two
 // servers that stop and start without memory, TestSimulate 100,000 random schedules
 // of both with lost, late and repeated requests, torn and old lists, crashes and

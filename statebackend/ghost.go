@@ -9,17 +9,18 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // unreadable is the lock of a claim that is listed and was not found.
-func (x *session) unreadable(ctx context.Context, e *LockedError, c claimID) {
-	e.Held = ghostInfo(x.claimTag(c), c.x)
+func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.ClaimID) {
+	e.Held = ghostInfo(x.claimTag(c), c.X)
 	g := x.s.sightings.missing(x.workspace, c, x.date)
-	if g.answers == ghostAnswers {
+	if g.Answers == protocol.GhostAnswers {
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 	}
-	e.Unreadable, e.ghost = true, g.ghost()
+	e.Unreadable, e.ghost = true, g.Ghost()
 }
 
 // ghostInfo stands for what a claim would say if it could be read. Its ID is
@@ -29,7 +30,7 @@ func ghostInfo(tag, x string) LockInfo {
 }
 
 // warnGhost says whose lock an attempt ends, and why.
-func (x *session) warnGhost(ctx context.Context, c claimID) {
+func (x *session) warnGhost(ctx context.Context, c protocol.ClaimID) {
 	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
 		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 }

@@ -4,6 +4,7 @@ package statebackend
 
 import (
 	"context"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 	"sync"
 	"time"
 )
@@ -12,8 +13,8 @@ import (
 // between start and stop.
 type beats struct {
 	x     *session
-	claim claimID
-	root  claimID
+	claim protocol.ClaimID
+	root  protocol.ClaimID
 	ttl   time.Duration
 	stop  func()
 	done  sync.WaitGroup
@@ -54,9 +55,9 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startBeats renews the claim every third of the lease until stopped. The time
 // of a beat is that of the registry: the Date header of the last list.
-func (l *Lock) startBeats(ctx context.Context, root claimID) {
+func (l *Lock) startBeats(ctx context.Context, root protocol.ClaimID) {
 	stopped := make(chan struct{})
-	b := &beats{x: l.x.clone(), claim: l.hold.claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
+	b := &beats{x: l.x.clone(), claim: l.hold.Claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	l.beats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
@@ -64,7 +65,7 @@ func (l *Lock) startBeats(ctx context.Context, root claimID) {
 	// the repository was empty and the registry had told no time yet.
 	now := l.x.undated
 	b.done.Go(func() {
-		t := time.NewTicker(b.ttl / beatsPerLease)
+		t := time.NewTicker(b.ttl / protocol.BeatsPerLease)
 		defer t.Stop()
 		for ; !now || b.beat(ctx); now = true {
 			select {
@@ -90,10 +91,10 @@ func (b *beats) beat(ctx context.Context) bool {
 		}
 	}
 	b.sent++
-	r := b.x.perform(ctx, request{op: opPutClaim, claim: b.claim, root: b.root})
-	b.uncertain = b.uncertain || r.status == statusUncertain
+	r := b.x.perform(ctx, protocol.Request{Op: protocol.OpPutClaim, Claim: b.claim, Root: b.root})
+	b.uncertain = b.uncertain || r.Status == protocol.StatusUncertain
 	ours, err := b.look(ctx)
-	if err == nil && ours && r.status == statusDone {
+	if err == nil && ours && r.Status == protocol.StatusDone {
 		b.mu.Lock()
 		b.confirmed = b.x.claimed
 		b.mu.Unlock()
@@ -109,7 +110,7 @@ func (b *beats) look(ctx context.Context) (ours bool, err error) {
 		b.dated = b.x.dated()
 		b.mu.Unlock()
 	}
-	return v.has(b.claim) && v.ended[b.claim] == 0, err
+	return v.Has(b.claim) && v.Ended[b.claim] == 0, err
 }
 
 // age is how old the last confirmed beat is.

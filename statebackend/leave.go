@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // How long the release of a lock is tried while its registry is away, and after which
@@ -31,7 +32,7 @@ func (l *Lock) Leave(ctx context.Context) error {
 			l.s.o.Logger.WarnContext(ctx, "the registry is away; the release of the lock is tried for a minute",
 				"repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 		}
-		if sleep(ctx, pause{least: next}) != nil {
+		if sleep(ctx, protocol.Pause{Least: next}) != nil {
 			break
 		}
 		err = l.Unlock(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // LockInfo describes who holds a lock, in the field names that OpenTofu and
@@ -27,7 +28,7 @@ type Lock struct {
 	beats *beats // nil without a lease
 
 	mu       sync.Mutex            // guards the fields below
-	hold     hold                  // its claim does not change
+	hold     protocol.Hold         // its claim does not change
 	head     *format.StateManifest // the newest version, if it was read or written
 	wrote    bool
 	none     bool // the list by which the lock was won has neither versions nor state-W
@@ -41,7 +42,7 @@ func (l *Lock) Info() LockInfo { return l.x.info }
 
 // Fence returns the first version number of the lock. It grows from holder to
 // holder.
-func (l *Lock) Fence() int64 { return l.hold.claim.fence }
+func (l *Lock) Fence() int64 { return l.hold.Claim.Fence }
 
 // Get returns the current state as the lock knows it, which may be newer than
 // what a reader without the lock sees.
@@ -62,17 +63,17 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 		return *l.head, nil
 	}
 	m, err := format.StateManifest{}, error(oci.ErrNotFound)
-	if !l.none && (l.hold.newest == 0 || !l.s.findings.stuck()) {
+	if !l.none && (l.hold.Newest == 0 || !l.s.findings.stuck()) {
 		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
 	}
 	switch {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
 		return m, err
-	case err == nil && m.N > l.hold.newest:
+	case err == nil && m.N > l.hold.Newest:
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
-			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.hold.newest, ErrLockLost)
-	case err != nil || m.N < l.hold.newest:
-		m, err = l.s.newest(ctx, l.x.line, view{newest: l.hold.newest})
+			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.hold.Newest, ErrLockLost)
+	case err != nil || m.N < l.hold.Newest:
+		m, err = l.s.newest(ctx, l.x.line, protocol.View{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			m, err = format.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
 		}
@@ -113,29 +114,29 @@ func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) 
 	if err := l.prepare(ctx, state, &m); err != nil {
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, err)
 	}
-	save := l.hold.save()
+	save := l.hold.Save()
 	l.x.run(ctx, save)
-	l.hold.saved(save)
-	return l.settled(ctx, m, save.result)
+	l.hold.Saved(save)
+	return l.settled(ctx, m, save.Result)
 }
 
 // settled turns the outcome of a saver into that of a write.
-func (l *Lock) settled(ctx context.Context, m format.StateManifest, res saved) (Version, error) {
+func (l *Lock) settled(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
 	kept := int64(0)
-	if res.written {
+	if res.Written {
 		kept = m.N
 	}
 	switch {
-	case res.lost && errors.Is(res.err, errNumbersUsed):
-		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.workspace, l.s.repo, res.err, ErrLockLost)
-	case res.lost:
+	case res.Lost && errors.Is(res.Err, protocol.ErrNumbersUsed):
+		return Version{}, fmt.Errorf("workspace %q in %s: %w: %w", l.x.workspace, l.s.repo, res.Err, ErrLockLost)
+	case res.Lost:
 		return Version{}, l.overtaken(ctx, kept)
-	case !res.stored && res.written:
-		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it cannot be told whether it counts: %w", l.x.workspace, l.s.repo, kept, res.err)
-	case !res.stored:
-		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.err)
-	case res.behind:
-		l.s.left(ctx, l.x.line, m.N, res.err)
+	case !res.Stored && res.Written:
+		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it cannot be told whether it counts: %w", l.x.workspace, l.s.repo, kept, res.Err)
+	case !res.Stored:
+		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.Err)
+	case res.Behind:
+		l.s.left(ctx, l.x.line, m.N, res.Err)
 	}
 	l.wrote, l.head = true, &m
 	v := newVersion(m)
@@ -150,12 +151,12 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are to be kept all the same, and whether the lock is lost is
 		// decided after they are written.
-		parent, err = format.StateManifest{N: l.hold.newest}, nil
+		parent, err = format.StateManifest{N: l.hold.Newest}, nil
 	}
 	if err != nil {
 		return err
 	}
-	m.Workspace, m.N, m.Fence = l.x.workspace, l.hold.next, l.hold.claim.fence
+	m.Workspace, m.N, m.Fence = l.x.workspace, l.hold.Next, l.hold.Claim.Fence
 	m.LockID, m.Tool, m.Created = l.x.info.ID, l.s.o.Tool, l.s.o.Now()
 	m.Who, m.Operation = l.x.info.Who, l.x.info.Operation
 	m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
@@ -179,13 +180,13 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 
 // overtaken reads who ended our claim, and says where the bytes are.
 func (l *Lock) overtaken(ctx context.Context, kept int64) error {
-	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.claim.fence, X: l.hold.claim.x}
+	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
 	if err != nil {
 		how = endText(format.LockManifest{}) // the message does without
 	}
-	if !l.x.seen.has(l.hold.claim) && l.x.seen.ended[l.hold.claim] == 0 {
+	if !l.x.seen.Has(l.hold.Claim) && l.x.seen.Ended[l.hold.Claim] == 0 {
 		how = l.missing()
 	}
 	return lostError(l.s.repo.String(), l.x.workspace, kept, how)
@@ -194,8 +195,8 @@ func (l *Lock) overtaken(ctx context.Context, kept int64) error {
 // missing says why the last list may lack the claim, and its tombstone too. The newest
 // version is what nobody removes while the lock is held.
 func (l *Lock) missing() string {
-	if l.hold.newest > 0 && !slices.Contains(l.x.numbers, l.hold.newest) {
-		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.newest)
+	if l.hold.Newest > 0 && !slices.Contains(l.x.numbers, l.hold.Newest) {
+		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.Newest)
 	}
 	return "the registry has no trace of the lock any more: it was released by another process of this run, its tag was removed, or the registry was rolled back, as by a restore from a backup"
 }
@@ -220,7 +221,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 func (l *Lock) beside() (sealed int64, joined bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.hold.sealed(), l.hold.joined
+	return l.hold.Sealed(), l.hold.Joined
 }
 
 // unlock ends the own claim.
@@ -230,25 +231,25 @@ func (l *Lock) unlock(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if l.wrote && !l.hold.lost && !l.hold.uncertain && ctx.Err() == nil {
+	if l.wrote && !l.hold.Lost && !l.hold.Uncertain && ctx.Err() == nil {
 		l.cleanUp(ctx)
 	}
-	e := l.hold.release()
-	e.can = l.s.findings.abilities()
+	e := l.hold.Release()
+	e.Can = l.s.findings.abilities()
 	if b := l.beats; b != nil {
 		b.end()
-		e.beaten, e.late = b.sent > 1, b.uncertain
+		e.Beaten, e.Late = b.sent > 1, b.uncertain
 	}
-	if !l.hold.lost || l.x.seen.ended[l.hold.claim] == 0 {
+	if !l.hold.Lost || l.x.seen.Ended[l.hold.Claim] == 0 {
 		l.x.run(ctx, e)
-		l.s.findings.learn(e.can)
+		l.s.findings.learn(e.Can)
 	}
-	if e.err != nil {
-		return fmt.Errorf("unlocking workspace %q in %s: %w", l.x.workspace, l.s.repo, e.err)
+	if e.Err != nil {
+		return fmt.Errorf("unlocking workspace %q in %s: %w", l.x.workspace, l.s.repo, e.Err)
 	}
 	l.released = true
 	l.s.locks.forget(l)
-	if n := len(l.x.seen.claims); n >= manyClaims {
+	if n := len(l.x.seen.Claims); n >= manyClaims {
 		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts anew",
 			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
 	}
@@ -260,7 +261,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 // takeover.
 func (l *Lock) Abandon(ctx context.Context) error {
 	l.mu.Lock()
-	l.hold.uncertain = true
+	l.hold.Uncertain = true
 	l.mu.Unlock()
 	return l.Unlock(ctx)
 }
@@ -281,10 +282,10 @@ const manyClaims = 500
 // a registry without DELETE collects: such a one is not asked again each time.
 func (l *Lock) deletes() bool {
 	switch can := l.s.findings.abilities(); can {
-	case abilities{}:
-		return !slices.Contains(slices.Collect(maps.Values(l.x.seen.ended)), endedClean)
+	case protocol.Abilities{}:
+		return !slices.Contains(slices.Collect(maps.Values(l.x.seen.Ended)), protocol.EndedClean)
 	default:
-		return can.byTag != unable || can.byDigest != unable
+		return can.ByTag != protocol.Unable || can.ByDigest != protocol.Unable
 	}
 }
 

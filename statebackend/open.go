@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // vault turns states into what a repository keeps and back: compressed, sealed
@@ -183,27 +184,27 @@ func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest
 // seal prepares what a takeover writes under its first number: the content of
 // the head, sealed anew, since a version is bound to its number. It is built
 // once: a repeated write must send the same bytes.
-func (x *session) seal(ctx context.Context, req request) error {
+func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	if x.sealed.Bytes != nil {
 		return nil
 	}
 	head := format.StateManifest{Workspace: x.workspace, Empty: true}
 	var err error
 	switch {
-	case req.head > 0:
-		head, err = x.headToSeal(ctx, req.head)
-	case x.seen.pointer: // written by a tool without versions
+	case req.Head > 0:
+		head, err = x.headToSeal(ctx, req.Head)
+	case x.seen.Pointer: // written by a tool without versions
 		head, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
 	}
 	if err != nil {
-		return fmt.Errorf("reading version %d to seal it: %w", req.head, definiteRead(err))
+		return fmt.Errorf("reading version %d to seal it: %w", req.Head, definiteRead(err))
 	}
 	m := head
 	m.Parent, m.ParentN = head.Manifest.Digest.String(), head.N
-	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
+	m.N, m.Fence, m.LockID = req.N, req.Claim.Fence, x.info.ID
 	m.Created, m.Tool, m.Who, m.Operation = x.s.o.Now(), x.s.o.Tool, x.info.Who, format.OperationTakeover
 	if err := x.renew(ctx, head, &m); err != nil {
-		return fmt.Errorf("sealing version %d under another number: %w", req.head, definiteRead(err))
+		return fmt.Errorf("sealing version %d under another number: %w", req.Head, definiteRead(err))
 	}
 	x.sealed, err = format.NewStateManifest(m)
 	return err

@@ -97,7 +97,7 @@ func (s *Store) ViewOwned(ctx context.Context, workspace, owner string, use func
 func (l *Lock) isOf(owner string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.owner == owner && !l.hold.lost && !l.released
+	return l.owner == owner && !l.hold.Lost && !l.released
 }
 
 func (l *Lock) setOwner(owner string) {

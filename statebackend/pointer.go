@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // movable names the tags that a rule of a registry must let move, and those that it
@@ -55,11 +56,11 @@ func (s *Store) behind(ctx context.Context, l line, m format.StateManifest) (boo
 	case !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrCorrupt):
 		return false, err
 	}
-	newest := newView(tags, l.fragment).newest
+	newest := protocol.NewView(tags, l.fragment).Newest
 	if newest <= m.N || s.findings.stuck() {
 		return newest > m.N, nil
 	}
-	if err := sleep(ctx, pause{least: listedPause * 5}); err != nil {
+	if err := sleep(ctx, protocol.Pause{Least: listedPause * 5}); err != nil {
 		return false, err
 	}
 	again, err := s.fetchState(ctx, l.pointer(), l.workspace)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // forkAge is how long versions beside the line of the head are kept: they hold
@@ -136,7 +137,7 @@ func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
 // jumped tells whether a lock was ever taken over in this history.
 func jumped(list []int64) bool {
 	for i := 1; i < len(list); i++ {
-		if list[i-1]-list[i] >= jump/2 {
+		if list[i-1]-list[i] >= protocol.Jump/2 {
 			return true
 		}
 	}

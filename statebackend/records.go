@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // records reads what a repository holds under the tags of states and locks,
@@ -127,11 +128,11 @@ func (r *records) listed(ctx context.Context, l line) (format.StateManifest, err
 		if err != nil {
 			return format.StateManifest{}, err
 		}
-		m, err := r.newest(ctx, l, newView(tags, l.fragment))
+		m, err := r.newest(ctx, l, protocol.NewView(tags, l.fragment))
 		if _, gone := errors.AsType[*unreadableError](err); !gone || again == listedAgain {
 			return m, err
 		}
-		if err := sleep(ctx, pause{least: next}); err != nil {
+		if err := sleep(ctx, protocol.Pause{Least: next}); err != nil {
 			return m, err
 		}
 	}
@@ -139,12 +140,12 @@ func (r *records) listed(ctx context.Context, l line) (format.StateManifest, err
 
 // newest reads the manifest of the highest version in v, or what a tool
 // without versions wrote.
-func (r *records) newest(ctx context.Context, l line, v view) (format.StateManifest, error) {
+func (r *records) newest(ctx context.Context, l line, v protocol.View) (format.StateManifest, error) {
 	switch {
-	case v.newest > 0:
-		m, err := r.fetchState(ctx, l.numbered(v.newest), l.workspace)
-		return m, r.unreadableVersion(l, v.newest, err)
-	case v.pointer:
+	case v.Newest > 0:
+		m, err := r.fetchState(ctx, l.numbered(v.Newest), l.workspace)
+		return m, r.unreadableVersion(l, v.Newest, err)
+	case v.Pointer:
 		m, err := r.fetchState(ctx, l.pointer(), l.workspace)
 		return m, unreadable(err)
 	}
@@ -194,6 +195,6 @@ func (l line) numbered(n int64) string {
 	return format.StateTag{Kind: format.StateNumbered, Fragment: l.fragment, N: n}.String()
 }
 
-func (l line) claimTag(c claimID) string {
-	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.fence, X: c.x}.String()
+func (l line) claimTag(c protocol.ClaimID) string {
+	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.Fence, X: c.X}.String()
 }

@@ -67,13 +67,13 @@ func (l *Lock) replace(ctx context.Context, n int64, old oci.Descriptor, next oc
 	if err != nil {
 		return err
 	}
-	if !v.has(l.hold.claim) || v.ended[l.hold.claim] != 0 {
+	if !v.Has(l.hold.Claim) || v.Ended[l.hold.Claim] != 0 {
 		return ErrLockLost
 	}
 	if err := l.s.repo.PutTag(ctx, l.x.numbered(n), next); err != nil {
 		return err
 	}
-	if n == v.newest {
+	if n == v.Newest {
 		l.head = nil
 		if err := l.s.movePointer(ctx, l.x.line, n); err != nil {
 			return err

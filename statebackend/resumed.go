@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // Resume returns the lock that an earlier request of the same client took under this
@@ -36,28 +37,18 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	x := s.session(workspace, LockInfo{ID: id})
 	x.locks = true
 	a := s.acquirer(id)
-	a.resume = true
+	a.Resume = true
 	x.run(ctx, a)
-	s.findings.learn(a.can)
-	switch res := a.result; {
-	case res.won:
+	s.findings.learn(a.Can)
+	switch res := a.Result; {
+	case res.Won:
 		return x.won(ctx, a)
-	case res.ended:
-		how, c := x.seen.over(id).standing(id, claimID{}, 0)
+	case res.Ended:
+		how, c := x.seen.Over(id).Standing(id, protocol.ClaimID{}, 0)
 		return nil, x.refusal(ctx, id, how, c)
 	default:
-		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, res.err)
+		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, res.Err)
 	}
-}
-
-// over is the view in which nothing is live of an id.
-func (v view) over(id string) view {
-	for _, c := range v.live() {
-		if format.ClaimOf(c.x, id) {
-			v = v.with(c, endedClean)
-		}
-	}
-	return v
 }
 
 // maxResumes bounds how often a request takes its lock back from other processes
@@ -84,7 +75,7 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 			return err // it was not this client: err tells who it was and where the bytes are
 		}
 	}
-	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, errBeside)
+	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, protocol.ErrBeside)
 }
 
 // Release ends a lock for its owner, with all claims that other processes made under
@@ -129,24 +120,24 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 // endLock ends all claims of an id; those below the number sealed cleanly.
 func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) error {
 	x := s.session(workspace, LockInfo{})
-	f := &forcer{lockID: id, sealed: sealed}
+	f := &protocol.Forcer{LockID: id, Sealed: sealed}
 	x.run(ctx, f)
-	res := f.result
+	res := f.Result
 	switch {
-	case res.err != nil:
-		return fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.err)
-	case res.ended:
+	case res.Err != nil:
+		return fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.Err)
+	case res.Ended:
 		if l, ok := s.Holding(workspace, id); ok {
 			s.locks.drop(l)
 		}
 		return nil
-	case res.asked && x.foreign.Info.ID == format.ShownID(id):
-		r := x.perform(ctx, request{op: opPutUnlocked})
-		return r.err
-	case res.asked:
-		return x.lockedBy(ctx, claimID{})
-	case len(res.held) > 0:
-		return x.lockedBy(ctx, res.held[0])
+	case res.Asked && x.foreign.Info.ID == format.ShownID(id):
+		r := x.perform(ctx, protocol.Request{Op: protocol.OpPutUnlocked})
+		return r.Err
+	case res.Asked:
+		return x.lockedBy(ctx, protocol.ClaimID{})
+	case len(res.Held) > 0:
+		return x.lockedBy(ctx, res.Held[0])
 	}
 	return fmt.Errorf("lock %s of workspace %q in %s: %w", id, workspace, s.repo, oci.ErrNotFound)
 }

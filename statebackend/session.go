@@ -12,11 +12,12 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // machine is one of acquirer, saver and releaser.
 type machine interface {
-	Next(reply) request
+	Next(protocol.Reply) protocol.Request
 }
 
 // session performs what the machines ask for on the registry, for one
@@ -26,7 +27,7 @@ type session struct {
 	s    *Store
 	info LockInfo
 
-	seen    view                                  // the last list
+	seen    protocol.View                         // the last list
 	numbers []int64                               // the versions in it, newest first
 	date    time.Time                             // of the list, by the registry's clock
 	fresh   bool                                  // the repository is empty
@@ -36,7 +37,7 @@ type session struct {
 	fit     func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
 	known   *Listing                              // the list to begin with; nil: one is made
 	copy    copyCheck                             // whether the repository is a replica
-	claims  map[claimID]oci.Manifest              // own claims, as written
+	claims  map[protocol.ClaimID]oci.Manifest     // own claims, as written
 	claimed moment                                // before the last of them was sent
 	undated bool                                  // it does not say when
 	foreign format.LockManifest                   // the marker an older tool wrote
@@ -46,19 +47,19 @@ type session struct {
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
-	return &session{line: lineOf(workspace), s: s, info: info, claims: map[claimID]oci.Manifest{}}
+	return &session{line: lineOf(workspace), s: s, info: info, claims: map[protocol.ClaimID]oci.Manifest{}}
 }
 
 // run performs requests until m is done.
 func (x *session) run(ctx context.Context, m machine) {
-	var r reply
+	var r protocol.Reply
 	for {
 		req := m.Next(r)
-		if req.op == opDone {
+		if req.Op == protocol.OpDone {
 			return
 		}
-		if r.mayPass() && req.op != opWait {
-			_ = sleep(ctx, again()) // a cancelled wait ends the requests, too
+		if r.MayPass() && req.Op != protocol.OpWait {
+			_ = sleep(ctx, protocol.Again()) // a cancelled wait ends the requests, too
 		}
 		r = x.perform(ctx, req)
 	}
@@ -68,38 +69,38 @@ func (x *session) run(ctx context.Context, m machine) {
 // given up.
 const cleanupTime = 10 * time.Second
 
-func (x *session) perform(ctx context.Context, req request) reply {
-	if ctx.Err() != nil && cleansUp(req.op) {
+func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Reply {
+	if ctx.Err() != nil && cleansUp(req.Op) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
 	}
-	r := reply{}
-	switch req.op {
-	case opList:
-		r.view, r.settle, r.err = x.listToLock(ctx)
-		r.promoted = x.copy == copyPromoted
-	case opReadMarker:
-		r.owner, r.err = x.readMarker(ctx)
-	case opReadClaim:
-		r.joined, r.err = x.readClaim(ctx, req.claim)
-	case opReadPointer:
-		r.owner, r.err = x.readPointer(ctx, req.n)
-	case opWait:
-		r.err = sleep(ctx, req.wait)
+	r := protocol.Reply{}
+	switch req.Op {
+	case protocol.OpList:
+		r.View, r.Settle, r.Err = x.listToLock(ctx)
+		r.Promoted = x.copy == copyPromoted
+	case protocol.OpReadMarker:
+		r.Owner, r.Err = x.readMarker(ctx)
+	case protocol.OpReadClaim:
+		r.Joined, r.Err = x.readClaim(ctx, req.Claim)
+	case protocol.OpReadPointer:
+		r.Owner, r.Err = x.readPointer(ctx, req.N)
+	case protocol.OpWait:
+		r.Err = sleep(ctx, req.Wait)
 	default:
-		r.err = x.write(ctx, req)
+		r.Err = x.write(ctx, req)
 	}
-	r.status = statusOf(r.err)
-	if e, ok := errors.AsType[*oci.ResponseError](r.err); ok {
-		r.after = e.RetryAfter
+	r.Status = statusOf(r.Err)
+	if e, ok := errors.AsType[*oci.ResponseError](r.Err); ok {
+		r.After = e.RetryAfter
 	}
 	return r
 }
 
-func cleansUp(o op) bool {
+func cleansUp(o protocol.Op) bool {
 	switch o {
-	case opPutTombstone, opPutUnlocked, opDelete, opUntagMarker, opUntagClaim:
+	case protocol.OpPutTombstone, protocol.OpPutUnlocked, protocol.OpDelete, protocol.OpUntagMarker, protocol.OpUntagClaim:
 		return true
 	}
 	return false
@@ -107,40 +108,40 @@ func cleansUp(o op) bool {
 
 // statusOf classifies an error. What is not known to have had no effect is
 // uncertain.
-func statusOf(err error) status {
+func statusOf(err error) protocol.Status {
 	switch {
 	case err == nil:
-		return statusDone
+		return protocol.StatusDone
 	case errors.Is(err, oci.ErrUncertain), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return statusUncertain
+		return protocol.StatusUncertain
 	case errors.Is(err, oci.ErrUnsupported):
-		return statusUnsupported
+		return protocol.StatusUnsupported
 	case errors.Is(err, oci.ErrNotFound):
-		return statusMissing
+		return protocol.StatusMissing
 	}
-	return statusRefused
+	return protocol.StatusRefused
 }
 
-func (x *session) list(ctx context.Context) (view, error) {
+func (x *session) list(ctx context.Context) (protocol.View, error) {
 	v, _, err := x.listToLock(ctx)
 	return v, err
 }
 
 // listToLock lists, and the first time of a store decides whether lists of
 // this repository are good enough for a lock.
-func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
+func (x *session) listToLock(ctx context.Context) (protocol.View, time.Duration, error) {
 	l, known := x.known, x.known != nil
 	x.known = nil
 	if !known {
 		var err error
 		if l, err = x.s.List(ctx); err != nil {
-			return view{}, 0, err
+			return protocol.View{}, 0, err
 		}
 	}
 	tags := l.tags
 	if x.locks {
 		if err := x.checkNumbers(tags); err != nil {
-			return view{}, 0, err
+			return protocol.View{}, 0, err
 		}
 	}
 	x.date = l.date
@@ -148,10 +149,10 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 	if x.locks {
 		var err error
 		if j, err = x.s.findings.judge(ctx, &x.s.records, tags); err != nil {
-			return view{}, 0, err
+			return protocol.View{}, 0, err
 		}
 		if err := x.checkCopy(ctx, tags); err != nil {
-			return view{}, 0, err
+			return protocol.View{}, 0, err
 		}
 	}
 	if fit := x.fit; fit != nil {
@@ -159,17 +160,17 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 			x.fit = nil
 		}
 		if err := fit(ctx, l); err != nil {
-			return view{}, 0, err
+			return protocol.View{}, 0, err
 		}
 	}
 	x.fresh = len(tags) == 0
-	x.seen, x.numbers = newView(tags, x.fragment), numbers(tags, x.fragment)
+	x.seen, x.numbers = protocol.NewView(tags, x.fragment), numbers(tags, x.fragment)
 	return x.seen, j.settle, nil
 }
 
 // maxNumber is the highest number that leaves room for two takeovers in the 12
 // digits of a tag. Nobody comes near it by using okara.
-const maxNumber = 1_000_000_000_000 - 2*jump
+const maxNumber = 1_000_000_000_000 - 2*protocol.Jump
 
 // checkNumbers refuses to lock beside a number that nobody honest wrote: one
 // more would no longer sort above it, or not fit.
@@ -206,14 +207,14 @@ func (x *session) checkCopy(ctx context.Context, tags []string) error {
 	return x.s.promote(ctx)
 }
 
-func (x *session) write(ctx context.Context, req request) error {
+func (x *session) write(ctx context.Context, req protocol.Request) error {
 	repo := x.s.repo
 	tag := func(k format.StateTagKind) string {
-		return format.StateTag{Kind: k, Fragment: x.fragment, N: req.claim.fence, X: req.claim.x}.String()
+		return format.StateTag{Kind: k, Fragment: x.fragment, N: req.Claim.Fence, X: req.Claim.X}.String()
 	}
-	switch req.op {
-	case opPutClaim:
-		m, err := x.claim(req.claim, req.root)
+	switch req.Op {
+	case protocol.OpPutClaim:
+		m, err := x.claim(req.Claim, req.Root)
 		if err != nil {
 			return err
 		}
@@ -225,9 +226,9 @@ func (x *session) write(ctx context.Context, req request) error {
 		}
 		x.claimed = x.s.moment()
 		return x.put(ctx, tag(format.LockClaim), m)
-	case opPutTombstone:
+	case protocol.OpPutTombstone:
 		kind := format.LockTombstone
-		if req.forced {
+		if req.Forced {
 			kind = format.ForceTombstone
 		}
 		m, err := x.tombstone(req)
@@ -239,27 +240,27 @@ func (x *session) write(ctx context.Context, req request) error {
 			return nil // an earlier attempt whose answer was lost
 		}
 		return err
-	case opPutSeal:
+	case protocol.OpPutSeal:
 		if err := x.seal(ctx, req); err != nil {
 			return err
 		}
-		return x.put(ctx, x.numbered(req.n), x.sealed)
-	case opPutMarker:
-		return x.put(ctx, tag(format.LockMarker), x.claims[req.claim])
-	case opPutUnlocked:
+		return x.put(ctx, x.numbered(req.N), x.sealed)
+	case protocol.OpPutMarker:
+		return x.put(ctx, tag(format.LockMarker), x.claims[req.Claim])
+	case protocol.OpPutUnlocked:
 		return x.putUnlocked(ctx, tag(format.LockMarker), tag(format.UnlockMarker))
-	case opDelete:
-		return repo.Delete(ctx, x.claims[req.claim].Descriptor)
-	case opUntagMarker:
+	case protocol.OpDelete:
+		return repo.Delete(ctx, x.claims[req.Claim].Descriptor)
+	case protocol.OpUntagMarker:
 		return repo.Untag(ctx, tag(format.LockMarker))
-	case opUntagClaim:
+	case protocol.OpUntagClaim:
 		return repo.Untag(ctx, tag(format.LockClaim))
-	case opPutVersion:
-		return x.putOnce(ctx, x.numbered(req.n), x.head)
-	case opPutPointer:
+	case protocol.OpPutVersion:
+		return x.putOnce(ctx, x.numbered(req.N), x.head)
+	case protocol.OpPutPointer:
 		return x.put(ctx, x.pointer(), x.head)
 	}
-	return fmt.Errorf("unknown request %d", req.op)
+	return fmt.Errorf("unknown request %d", req.Op)
 }
 
 // put writes a manifest under a tag with one request. A registry that does not
@@ -308,7 +309,7 @@ func definite(err error) error {
 	return oci.ErrUnavailable
 }
 
-func (x *session) claim(c, root claimID) (oci.Manifest, error) {
+func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 	x.undated = x.date.IsZero()
 	info := x.info
 	if say := x.s.o.Claim; say != nil {
@@ -316,7 +317,7 @@ func (x *session) claim(c, root claimID) (oci.Manifest, error) {
 		info.ID = x.info.ID
 	}
 	m, err := format.NewLockManifest(format.LockManifest{
-		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.fence, Nonce: c.x,
+		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
 		Beat: x.beatTime(), TTL: x.s.o.LockTTL, Root: x.rootTag(root),
 	})
 	if err == nil {
@@ -326,25 +327,25 @@ func (x *session) claim(c, root claimID) (oci.Manifest, error) {
 }
 
 // rootTag is the tag of a claim that another one joins; "" for the zero claim.
-func (x *session) rootTag(root claimID) string {
-	if root == (claimID{}) {
+func (x *session) rootTag(root protocol.ClaimID) string {
+	if root == (protocol.ClaimID{}) {
 		return ""
 	}
 	return x.claimTag(root)
 }
 
 // rootOf is the claim that another one joined, if it says so.
-func (x *session) rootOf(l format.LockManifest) (root claimID, joined bool) {
+func (x *session) rootOf(l format.LockManifest) (root protocol.ClaimID, joined bool) {
 	t, ok := format.ParseStateTag(l.Root)
 	if !ok || t.Kind != format.LockClaim || t.Fragment != x.fragment {
-		return claimID{}, false
+		return protocol.ClaimID{}, false
 	}
-	return claimID{fence: t.N, x: t.X}, true
+	return protocol.ClaimID{Fence: t.N, X: t.X}, true
 }
 
 // readClaim takes who holds from a claim of our id, and tells whether that claim
 // joined another one.
-func (x *session) readClaim(ctx context.Context, c claimID) (joined bool, err error) {
+func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, err error) {
 	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
 	if err != nil {
 		return false, err
@@ -366,10 +367,10 @@ func (x *session) beatTime() time.Time {
 	return x.date
 }
 
-func (x *session) tombstone(req request) (oci.Manifest, error) {
+func (x *session) tombstone(req protocol.Request) (oci.Manifest, error) {
 	return format.NewLockManifest(format.LockManifest{
-		Kind: format.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
-		Reason: req.reason, Who: x.info.Who, Created: x.s.o.Now(),
+		Kind: format.KindTombstone, Workspace: x.workspace, Fence: req.Claim.Fence, Nonce: req.Claim.X,
+		Reason: req.Reason, Who: x.info.Who, Created: x.s.o.Now(),
 	})
 }
 
@@ -380,7 +381,7 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	if err != nil {
 		return err
 	}
-	if err := x.put(ctx, locked, m); err != nil || x.seen.written {
+	if err := x.put(ctx, locked, m); err != nil || x.seen.Written {
 		return err
 	}
 	return x.put(ctx, unlocked, m)
@@ -388,39 +389,39 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 
 // readMarker tells whether locked-W is an older tool's lock. Where such a tool
 // cannot delete it, it unlocks by making it the same manifest as unlocked-W.
-func (x *session) readMarker(ctx context.Context) (owner, error) {
+func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 	l, err := x.s.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)
 	if err != nil {
-		return ownerNobody, err
+		return protocol.OwnerNobody, err
 	}
 	if l.Nonce != "" || l.Kind == format.KindUnlocked {
-		return ownerOurs, nil
+		return protocol.OwnerOurs, nil
 	}
-	if x.seen.written {
+	if x.seen.Written {
 		d, err := x.s.repo.Resolve(ctx, format.StateTag{Kind: format.UnlockMarker, Fragment: x.fragment}.String())
 		if err == nil && d.Digest == l.Manifest.Digest {
-			return ownerOurs, nil
+			return protocol.OwnerOurs, nil
 		}
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return ownerNobody, err
+			return protocol.OwnerNobody, err
 		}
 	}
 	x.foreign = l
-	return ownerForeign, nil
+	return protocol.OwnerForeign, nil
 }
 
 // readPointer tells whose version state-W is after an uncertain write of n.
-func (x *session) readPointer(ctx context.Context, n int64) (owner, error) {
+func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, error) {
 	m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
 	switch {
 	case err != nil:
-		return ownerNobody, err
+		return protocol.OwnerNobody, err
 	case m.Manifest.Digest == x.head.Digest:
-		return ownerOurs, nil
+		return protocol.OwnerOurs, nil
 	case m.N > n:
-		return ownerForeign, nil
+		return protocol.OwnerForeign, nil
 	}
-	return ownerBefore, nil
+	return protocol.OwnerBefore, nil
 }
 
 // definiteRead keeps a failed read from being taken for an uncertain write.
@@ -432,10 +433,10 @@ func definiteRead(err error) error {
 }
 
 // sleep waits; it returns early with the context's error.
-func sleep(ctx context.Context, p pause) error {
-	d := p.least
-	if p.most > p.least {
-		d += rand.N(p.most - p.least)
+func sleep(ctx context.Context, p protocol.Pause) error {
+	d := p.Least
+	if p.Most > p.Least {
+		d += rand.N(p.Most - p.Least)
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()

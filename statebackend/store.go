@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // Options configure a Store. The zero value works.
@@ -75,13 +76,13 @@ func New(r *oci.Repo, o Options) *Store {
 	s := &Store{
 		vault:     vault{records{repo: r, o: o}},
 		locks:     holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
-		sightings: sightings{last: map[string]map[claimID]sighting{}},
+		sightings: sightings{last: map[string]map[protocol.ClaimID]protocol.Sighting{}},
 		seen:      memo{kept: map[string]remembered{}},
 
 		maxWorkspaces: maxWorkspaces,
 	}
 	if o.DigestDeletes {
-		s.findings.can.byDigest = able
+		s.findings.can.ByDigest = protocol.Able
 	}
 	return s
 }

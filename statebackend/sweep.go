@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 const (
@@ -29,15 +30,15 @@ const (
 func (l *Lock) sweep(ctx context.Context) {
 	v := l.x.seen
 	swept := 0
-	for _, c := range slices.SortedFunc(maps.Keys(v.ended), compareClaims) {
+	for _, c := range slices.SortedFunc(maps.Keys(v.Ended), protocol.CompareClaims) {
 		if swept == maxSwept {
 			return
 		}
-		if v.ended[c] == endedForced && c.fence+jump > v.newest {
+		if v.Ended[c] == protocol.EndedForced && c.Fence+protocol.Jump > v.Newest {
 			continue
 		}
 		if err := l.sweepClaim(ctx, v, c); err != nil {
-			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.first(c.x, refusal(err)) {
+			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.first(c.X, refusal(err)) {
 				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 			}
 			return
@@ -49,16 +50,16 @@ func (l *Lock) sweep(ctx context.Context) {
 // errYoung says that a tombstone is too young to be removed.
 var errYoung = errors.New("too young")
 
-func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
-	t := format.StateTag{Kind: format.LockTombstone, Fragment: l.x.fragment, N: c.fence, X: c.x}
-	if v.ended[c] == endedForced {
+func (l *Lock) sweepClaim(ctx context.Context, v protocol.View, c protocol.ClaimID) error {
+	t := format.StateTag{Kind: format.LockTombstone, Fragment: l.x.fragment, N: c.Fence, X: c.X}
+	if v.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
 	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		// A ghost, which a registry may drop when it starts again, and the claim
 		// would be live: made real now, removed when it is old enough.
-		return l.x.perform(ctx, request{op: opPutTombstone, claim: c, forced: v.ended[c] == endedForced, reason: format.ReasonUncertain}).err
+		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: format.ReasonUncertain}).Err
 	}
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
 	if l.s.o.Now().Sub(end.Created) < sweepAge {
 		return errYoung
 	}
-	if v.has(c) {
+	if v.Has(c) {
 		claim := t
 		claim.Kind = format.LockClaim
 		if err := l.s.removeTag(ctx, claim.String()); err != nil {

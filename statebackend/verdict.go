@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // Values of format.Verdict's field Locking.
@@ -89,16 +90,16 @@ func refusesForGood(err error) bool {
 }
 
 // abilitiesOf returns how a checked registry deletes.
-func abilitiesOf(v format.Verdict) abilities {
+func abilitiesOf(v format.Verdict) protocol.Abilities {
 	if !v.Examined() {
-		return abilities{}
+		return protocol.Abilities{}
 	}
-	can := abilities{byDigest: unable, byTag: unable}
+	can := protocol.Abilities{ByDigest: protocol.Unable, ByTag: protocol.Unable}
 	if v.DeleteDigest && v.DigestDropsTags {
-		can.byDigest = able
+		can.ByDigest = protocol.Able
 	}
 	if v.DeleteTag {
-		can.byTag = able
+		can.ByTag = protocol.Able
 	}
 	return can
 }
@@ -112,7 +113,7 @@ type judgement struct {
 // findings are what this process knows of its registry.
 type findings struct {
 	mu        sync.Mutex // guards the fields below
-	can       abilities
+	can       protocol.Abilities
 	judgement *judgement        // nil until a lock needs it
 	pointer   format.Pointer    // "": not known
 	asked     time.Time         // when who looks often last found out
@@ -177,21 +178,21 @@ func (f *findings) learnPointer(p format.Pointer) (changed bool) {
 	return changed
 }
 
-func (f *findings) abilities() abilities {
+func (f *findings) abilities() protocol.Abilities {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.can
 }
 
 // learn keeps what was found out; what is unknown there may be known here.
-func (f *findings) learn(can abilities) {
+func (f *findings) learn(can protocol.Abilities) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if can.byDigest != unknown {
-		f.can.byDigest = can.byDigest
+	if can.ByDigest != protocol.Unknown {
+		f.can.ByDigest = can.ByDigest
 	}
-	if can.byTag != unknown {
-		f.can.byTag = can.byTag
+	if can.ByTag != protocol.Unknown {
+		f.can.ByTag = can.ByTag
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // Version describes one stored version of a workspace's state. Its JSON is that
@@ -67,7 +68,7 @@ func (v Version) Why() string {
 
 // Jump is how far the numbers of versions skip ahead at least where a lock was
 // taken over.
-const Jump = jump
+const Jump = protocol.Jump
 
 // numbers returns the version numbers of a workspace, newest first.
 func numbers(tags []string, fragment string) []int64 {

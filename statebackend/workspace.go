@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // WorkspaceVariable stands in the name of a repository for the workspace, so that
@@ -217,7 +218,7 @@ func (s *Store) Replicable(ctx context.Context) ([]string, error) {
 // says. One that cannot be read, as while it is written, is looked for in newer lists.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	line := lineOf(workspace)
-	m, err := l.s.newest(ctx, line, newView(l.tags, line.fragment))
+	m, err := l.s.newest(ctx, line, protocol.NewView(l.tags, line.fragment))
 	if _, gone := errors.AsType[*unreadableError](err); gone {
 		m, err = l.s.listed(ctx, line)
 	}

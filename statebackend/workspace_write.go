@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 const (
@@ -151,13 +152,16 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 	return nil
 }
 
+// recordTries bounds how often a record with a lost answer is sent again.
+const recordTries = 4
+
 // putRecord writes a record. Its tag is its own, so that it may be sent again where
 // the answer was lost.
 func (s *Store) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
 	x := s.session("", LockInfo{})
 	err := x.put(ctx, tag, m)
-	for range maxRepeats {
-		if !errors.Is(err, oci.ErrUncertain) || sleep(ctx, again()) != nil {
+	for range recordTries {
+		if !errors.Is(err, oci.ErrUncertain) || sleep(ctx, protocol.Again()) != nil {
 			return err
 		}
 		if d, rerr := s.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
@@ -175,7 +179,7 @@ func (s *Store) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
 		can := s.findings.abilities()
-		if dropped == maxSwept || t.Seq >= seq || can.byTag == unable && can.byDigest == unable {
+		if dropped == maxSwept || t.Seq >= seq || can.ByTag == protocol.Unable && can.ByDigest == protocol.Unable {
 			return
 		}
 		r, err := s.recordSeen(ctx, t.String())
@@ -185,7 +189,7 @@ func (s *Store) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq
 		// No two records share a digest: the nonce is in it, and the tag has its hash.
 		err = s.drop(ctx, r.Tag, func(d oci.Descriptor) bool { return !strings.HasPrefix(d.Digest.Encoded(), t.Hex) })
 		if errors.Is(err, oci.ErrUnsupported) {
-			s.findings.learn(abilities{byTag: unable, byDigest: unable})
+			s.findings.learn(protocol.Abilities{ByTag: protocol.Unable, ByDigest: protocol.Unable})
 			return
 		}
 		if err != nil {

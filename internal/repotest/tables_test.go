@@ -80,6 +80,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/text
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
 	statebackend/format
+	statebackend/internal/protocol
 	oci
 	oci/artifact
 	internal/addr
@@ -90,6 +91,9 @@ statebackend/format: what states look like in a repository; who may write which 
 	oci/artifact
 	internal/addr
 	internal/text
+statebackend/internal/protocol: the lock is a pure machine: what the tags of a workspace are called, and which errors pass, is all it knows of a registry
+	statebackend/format
+	oci
 statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend/format
 	oci

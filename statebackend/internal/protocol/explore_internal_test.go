@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"encoding/binary"
@@ -145,12 +145,12 @@ func (w *world) key(b []byte) []byte {
 }
 
 func (c *client) key(b []byte) []byte {
-	b = appendInts(b, int(c.stage), int(c.req.op), int(c.req.n), int(c.hold.newest), int(c.hold.next), c.wins, c.cycles, c.puts, c.checks, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
-	b = appendClaim(b, c.req.claim)
-	b = appendClaim(appendClaim(appendClaim(b, c.hold.claim), c.ghost), c.expired)
-	b = append(appendInts(appendClaim(b, c.seen.claim), int(c.seen.since.Unix()), int(c.seen.seen.Unix())), c.seen.beat...)
+	b = appendInts(b, int(c.stage), int(c.req.Op), int(c.req.N), int(c.hold.Newest), int(c.hold.Next), c.wins, c.cycles, c.puts, c.checks, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
+	b = appendClaim(b, c.req.Claim)
+	b = appendClaim(appendClaim(appendClaim(b, c.hold.Claim), c.ghost), c.expired)
+	b = append(appendInts(appendClaim(b, c.seen.claim), int(c.seen.since.Unix()), int(c.seen.seen.Unix())), c.seen.Beat...)
 	b = appendInts(b, int(c.task), c.tries, int(c.sealed))
-	b = appendBools(b, c.hold.uncertain, c.hold.lost, c.overtaken, c.req.forced, c.mine, c.hold.shared)
+	b = appendBools(b, c.hold.Uncertain, c.hold.Lost, c.overtaken, c.req.Forced, c.mine, c.hold.shared)
 	for _, tag := range c.listed {
 		b = append(append(b, tag...), 0)
 	}
@@ -161,12 +161,12 @@ func (c *client) key(b []byte) []byte {
 	switch c.stage {
 	case stagePutting:
 		b = appendInts(b, int(c.save.n), int(c.save.phase), c.save.repeats)
-		b = appendBools(b, c.save.repeated, c.save.result.written)
+		b = appendBools(b, c.save.repeated, c.save.Result.Written)
 	case stageReleasing:
 		b = c.rel.key(b)
 	case stageForcing:
-		b = appendInts(b, int(c.force.phase), c.force.repeats, c.force.rounds, c.force.waits, int(c.force.sealed), len(c.force.over), len(c.force.doomed))
-		b = append(b, c.force.lockID...)
+		b = appendInts(b, int(c.force.phase), c.force.repeats, c.force.rounds, c.force.waits, int(c.force.Sealed), len(c.force.over), len(c.force.doomed))
+		b = append(b, c.force.LockID...)
 		for _, d := range c.force.doomed {
 			b = appendClaim(b, d)
 		}
@@ -174,29 +174,29 @@ func (c *client) key(b []byte) []byte {
 	return b
 }
 
-func (a *acquirer) key(b []byte) []byte {
-	b = appendInts(b, int(a.phase), int(a.then), int(a.attempt), a.moved, a.anewed, a.waits, a.repeats, len(a.doomed), int(a.result.newest), int(a.result.next))
-	b = appendBools(b, a.resume, a.takeOver, a.marked, a.settled, a.result.won, a.result.held, a.result.ended, a.result.joined, a.result.sealed, a.result.err != nil)
-	b = appendClaim(appendClaim(b, a.claim), a.root)
+func (a *Acquirer) key(b []byte) []byte {
+	b = appendInts(b, int(a.phase), int(a.then), int(a.attempt), a.moved, a.anewed, a.waits, a.repeats, len(a.doomed), int(a.Result.newest), int(a.Result.next))
+	b = appendBools(b, a.Resume, a.TakeOver, a.marked, a.settled, a.Result.Won, a.Result.Held, a.Result.Ended, a.Result.joined, a.Result.Sealed, a.Result.Err != nil)
+	b = appendClaim(appendClaim(b, a.Claim), a.Root)
 	for _, d := range a.doomed {
 		b = appendClaim(b, d)
 	}
-	b = appendInts(b, int(a.seen.newest), len(a.seen.claims), len(a.overdue))
-	for c := range a.overdue { // at most one
+	b = appendInts(b, int(a.seen.Newest), len(a.seen.Claims), len(a.Overdue))
+	for c := range a.Overdue { // at most one
 		b = appendClaim(b, c)
 	}
-	for _, c := range a.seen.claims {
+	for _, c := range a.seen.Claims {
 		b = appendClaim(b, c)
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(a.seen.ended), compareClaims) {
-		b = appendInts(appendClaim(b, c), int(a.seen.ended[c]))
+	for _, c := range slices.SortedFunc(maps.Keys(a.seen.Ended), CompareClaims) {
+		b = appendInts(appendClaim(b, c), int(a.seen.Ended[c]))
 	}
 	return a.release.key(b)
 }
 
 func (e *releaser) key(b []byte) []byte {
 	b = appendClaim(b, e.claim)
-	b = appendInts(b, int(e.phase), e.repeats, int(e.can.byDigest), int(e.can.byTag))
+	b = appendInts(b, int(e.phase), e.repeats, int(e.Can.ByDigest), int(e.Can.ByTag))
 	return appendBools(b, e.forced, e.marked)
 }
 
@@ -218,8 +218,8 @@ func appendBools(b []byte, list ...bool) []byte {
 	return b
 }
 
-func appendClaim(b []byte, c claimID) []byte {
-	return append(append(binary.AppendVarint(b, c.fence), c.x...), 0)
+func appendClaim(b []byte, c ClaimID) []byte {
+	return append(append(binary.AppendVarint(b, c.Fence), c.X...), 0)
 }
 
 func appendEntry(b []byte, e entry) []byte {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"time"
@@ -17,54 +17,54 @@ import (
 // that is taken over: with a forced tombstone, a jump and a seal, which fence
 // its owner should there be one after all.
 const (
-	ghostAnswers = 3
+	GhostAnswers = 3
 	ghostTime    = time.Minute
 )
 
-// sighting is a live claim that stood in the way of this process, and for how
+// Sighting is a live claim that stood in the way of this process, and for how
 // long it has looked the same.
-type sighting struct {
-	claim   claimID
-	beat    string // digest of its manifest; "": its GET answered 404
-	answers int
+type Sighting struct {
+	claim   ClaimID
+	Beat    string // digest of its manifest; "": its GET answered 404
+	Answers int
 	since   time.Time // by our clock, which does not jump
 	seen    time.Time
 	first   time.Time // by the registry's clock; zero where it has none
 	last    time.Time
 }
 
-// again notes one more look at a claim. A 404 begins anew where the clock of the
+// Again notes one more look at a claim. A 404 begins anew where the clock of the
 // registry runs backwards, appears or vanishes. What can be read begins anew
 // after a pause that is longer than the one between two beats: in it the
 // registry may have answered nobody, its holder included.
-func (g sighting) again(c claimID, l format.LockManifest, now, date time.Time) sighting {
+func (g Sighting) Again(c ClaimID, l format.LockManifest, now, date time.Time) Sighting {
 	beat := l.Manifest.Digest.String()
-	anew := g.claim != c || g.beat != beat
+	anew := g.claim != c || g.Beat != beat
 	if beat == "" {
 		anew = anew || g.first.IsZero() != date.IsZero() || date.Before(g.last)
 	} else {
-		anew = anew || now.Sub(g.seen) > l.TTL/beatsPerLease
+		anew = anew || now.Sub(g.seen) > l.TTL/BeatsPerLease
 	}
 	if anew {
-		g = sighting{claim: c, beat: beat, since: now, first: date}
+		g = Sighting{claim: c, Beat: beat, since: now, first: date}
 	}
-	g.answers++
+	g.Answers++
 	g.seen, g.last = now, date
 	return g
 }
 
-// ghost tells whether an unreadable claim was seen often and long enough: by our
+// Ghost tells whether an unreadable claim was seen often and long enough: by our
 // own clock, and by that of the registry where it has one.
-func (g sighting) ghost() bool {
-	return g.beat == "" && g.answers >= ghostAnswers && g.seen.Sub(g.since) >= ghostTime &&
+func (g Sighting) Ghost() bool {
+	return g.Beat == "" && g.Answers >= GhostAnswers && g.seen.Sub(g.since) >= ghostTime &&
 		(g.first.IsZero() || g.last.Sub(g.first) >= ghostTime)
 }
 
-// expired tells whether the lease of the claim l, which was seen, may be taken
+// Expired tells whether the lease of the claim l, which was seen, may be taken
 // over: it is over by the registry's clock, which agrees with ours, and the same
 // beat was seen for two thirds of it by a clock that does not jump. The Date of a
 // registry may be hours wrong, or another node's; a holder that beats shows.
-func (g sighting) expired(l format.LockManifest, clock time.Time) bool {
+func (g Sighting) Expired(l format.LockManifest, clock time.Time) bool {
 	date := g.last
 	if date.IsZero() || l.Beat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
 		return false
@@ -78,7 +78,7 @@ const (
 	// has whole seconds, and beats take their time.
 	leaseGrace = 30 * time.Second
 	// beatsPerLease is how often a claim is renewed within its lease.
-	beatsPerLease = 3
+	BeatsPerLease = 3
 	// maxSkew is how far our clock and the registry's may be apart where an age
 	// decides about somebody else's lock.
 	maxSkew = 5 * time.Minute

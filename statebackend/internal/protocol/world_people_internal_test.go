@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"cmp"
@@ -156,8 +156,8 @@ func (w *world) stop(server int, late bool) {
 	for i := range w.people {
 		n := w.slot(i, server)
 		c := &w.clients[n]
-		if late && c.stage != stageIdle && writes(c.req.op) {
-			w.lateClaim = w.lateClaim || c.req.op == opPutClaim
+		if late && c.stage != stageIdle && writes(c.req.Op) {
+			w.lateClaim = w.lateClaim || c.req.Op == OpPutClaim
 			w.late = append(w.late, w.updates(c)...)
 		}
 		if w.people[i].slot == n {
@@ -185,7 +185,7 @@ func (w *world) send(i, server int) {
 	case personAsks:
 		c.task = taskLock
 		if c.mine {
-			c.stage, c.req = stageChecking, request{op: opList}
+			c.stage, c.req = stageChecking, Request{Op: OpList}
 			return
 		}
 		w.acquire(n, false)
@@ -201,20 +201,20 @@ func (w *world) send(i, server int) {
 			w.endAll(n)
 			return
 		}
-		c.stage, c.sealed, c.rel = stageReleasing, c.hold.sealed(), *c.hold.release()
-		w.advance(n, reply{})
+		c.stage, c.sealed, c.rel = stageReleasing, c.hold.Sealed(), *c.hold.Release()
+		w.advance(n, Reply{})
 	}
 }
 
 func (w *world) acquire(n int, resume bool) {
 	c := &w.clients[n]
 	c.attempts += 16
-	c.stage, c.mine, c.hold = stageLocking, false, hold{}
-	c.acq = acquirer{
-		lockID: w.lockID(w.personOf(n)), base: uint32(n)<<16 + c.attempts, resume: resume, patience: w.patience,
+	c.stage, c.mine, c.hold = stageLocking, false, Hold{}
+	c.acq = Acquirer{
+		LockID: w.lockID(w.personOf(n)), Base: uint32(n)<<16 + c.attempts, Resume: resume, Patience: w.patience,
 		snapshot: w.lists == listPrefix,
 	}
-	w.advance(n, reply{})
+	w.advance(n, Reply{})
 }
 
 func (w *world) write(n int) {
@@ -227,23 +227,23 @@ func (w *world) write(n int) {
 		w.answer(n, answerYes)
 		return
 	}
-	c.stage, c.save = stagePutting, *c.hold.save()
-	w.advance(n, reply{})
+	c.stage, c.save = stagePutting, *c.hold.Save()
+	w.advance(n, Reply{})
 }
 
 func (w *world) endAll(n int) {
 	c := &w.clients[n]
-	c.stage, c.force = stageForcing, forcer{lockID: w.lockID(w.personOf(n)), sealed: c.sealed}
+	c.stage, c.force = stageForcing, Forcer{LockID: w.lockID(w.personOf(n)), Sealed: c.sealed}
 	c.mine, c.sealed = false, 0
-	w.advance(n, reply{})
+	w.advance(n, Reply{})
 }
 
 // slotDone goes on when a machine of a slot has ended.
-func (w *world) slotDone(n int, v view) {
+func (w *world) slotDone(n int, v View) {
 	c := &w.clients[n]
 	switch c.stage {
 	case stageChecking:
-		if v.stands(c.hold.claim, c.hold.known()) {
+		if v.Stands(c.hold.Claim, c.hold.Known()) {
 			w.answer(n, answerYes)
 			return
 		}
@@ -255,7 +255,7 @@ func (w *world) slotDone(n int, v view) {
 	case stageReleasing:
 		w.endAll(n)
 	default:
-		w.answer(n, cmp.Or(answerYes, errorAnswer(c.force.result.err)))
+		w.answer(n, cmp.Or(answerYes, errorAnswer(c.force.Result.Err)))
 	}
 }
 
@@ -268,16 +268,16 @@ func errorAnswer(err error) answer {
 
 func (w *world) slotLocked(n int) {
 	c := &w.clients[n]
-	res := c.acq.result
-	if res.won {
-		c.mine, c.hold = true, c.acq.hold()
+	res := c.acq.Result
+	if res.Won {
+		c.mine, c.hold = true, c.acq.Hold()
 	}
 	switch {
-	case res.won && c.task != taskLock:
+	case res.Won && c.task != taskLock:
 		w.write(n)
-	case res.won:
+	case res.Won:
 		w.answer(n, answerYes)
-	case res.held || res.ended:
+	case res.Held || res.Ended:
 		w.answer(n, answerNo)
 	default:
 		w.answer(n, answerError)
@@ -286,17 +286,17 @@ func (w *world) slotLocked(n int) {
 
 func (w *world) slotPut(n int) {
 	c := &w.clients[n]
-	res := c.save.result
-	c.hold.saved(&c.save)
+	res := c.save.Result
+	c.hold.Saved(&c.save)
 	switch {
-	case res.stored:
+	case res.Stored:
 		w.acked = max(w.acked, c.save.n)
 		w.answer(n, answerYes)
-	case res.lost && c.tries < w.patience:
+	case res.Lost && c.tries < w.patience:
 		c.tries++
 		c.mine = false
 		w.write(n)
-	case res.lost:
+	case res.Lost:
 		c.mine = false
 		w.answer(n, answerError)
 	default:
@@ -338,7 +338,7 @@ func (w *world) answer(n int, how answer) {
 		p.stage = personEnds
 	case p.stage == personWrites:
 		p.puts--
-		p.known = max(p.known, c.hold.newest)
+		p.known = max(p.known, c.hold.Newest)
 		p.stage = personHolds
 	default:
 		p.stage = personDone
@@ -348,7 +348,7 @@ func (w *world) answer(n int, how answer) {
 // told is the moment at which a person has the lock.
 func (w *world) told(i, n int) {
 	c, p := &w.clients[n], &w.people[i]
-	p.stage, p.known = personHolds, c.hold.newest
+	p.stage, p.known = personHolds, c.hold.Newest
 	c.wins++
 	if w.brief && i > 0 {
 		p.stage = personDone
@@ -365,11 +365,11 @@ func (w *world) told(i, n int) {
 
 // arrived judges a version that arrives: one of somebody else must not come above
 // what a holder knows.
-func (w *world) arrived(n int64, by claimID) {
+func (w *world) arrived(n int64, by ClaimID) {
 	for i := range w.people {
 		p := &w.people[i]
 		holds := !p.forced && (p.stage == personHolds || p.stage == personWrites)
-		if holds && !format.ClaimOf(by.x, w.lockID(i)) && n > p.known {
+		if holds && !format.ClaimOf(by.X, w.lockID(i)) && n > p.known {
 			w.violate("version %d by %v arrived above version %d of holder %s", n, by, p.known, w.lockID(i))
 		}
 	}
@@ -388,22 +388,22 @@ func (w *world) finishPeople() {
 	if w.lateClaim || w.setup.faults > 0 || old {
 		return
 	}
-	v := newView(names(w.tags), worldWorkspace)
-	for _, c := range v.live() {
-		if w.brief && !format.ClaimOf(c.x, w.lockID(0)) {
+	v := NewView(names(w.tags), worldWorkspace)
+	for _, c := range v.Live() {
+		if w.brief && !format.ClaimOf(c.X, w.lockID(0)) {
 			continue
 		}
-		if root := w.rootOf(c); root == (claimID{}) || v.alive(root) || w.setup.crashes == 0 {
+		if root := w.rootOf(c); root == (ClaimID{}) || v.Alive(root) || w.setup.crashes == 0 {
 			w.violate("claim %v is left, and nobody has it", c)
 		}
 	}
 }
 
 // rootOf is the claim that another one joined.
-func (w *world) rootOf(c claimID) claimID {
-	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+func (w *world) rootOf(c ClaimID) ClaimID {
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 	if !ok {
-		return claimID{}
+		return ClaimID{}
 	}
 	return w.tags[i].root
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"strconv"
@@ -16,10 +16,10 @@ import (
 // is hours ahead of what it was when any beat was sent. Our own clock agrees with
 // it, so that only what was seen keeps a lease from ending.
 
-const worldTTL = beatsPerLease * time.Minute
+const worldTTL = BeatsPerLease * time.Minute
 
 func (w *world) now() time.Time {
-	return time.Unix(0, 0).Add(time.Duration(w.tick) * worldTTL / beatsPerLease)
+	return time.Unix(0, 0).Add(time.Duration(w.tick) * worldTTL / BeatsPerLease)
 }
 
 func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
@@ -44,9 +44,9 @@ func (w *world) pass() {
 		if c.stage != stageHolding && c.stage != stagePutting && c.stage != stageChecking {
 			continue
 		}
-		tag := format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.hold.claim.fence, X: c.hold.claim.x}.String()
-		if w.has(tag) && !w.overtaken(c.hold.claim) {
-			w.update(update{entry: entry{tag: tag, content: content{c.hold.claim, w.tick}}})
+		tag := format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.hold.Claim.Fence, X: c.hold.Claim.X}.String()
+		if w.has(tag) && !w.overtaken(c.hold.Claim) {
+			w.update(update{entry: entry{tag: tag, content: content{c.hold.Claim, w.tick}}})
 			c.lastWrite = len(w.order)
 		}
 	}
@@ -54,26 +54,26 @@ func (w *world) pass() {
 
 // meet lets a client look at the claim in its way, and judges what it may do. One
 // look at a time costs it nothing.
-func (w *world) meet(c *client, by claimID) {
+func (w *world) meet(c *client, by ClaimID) {
 	if w.ticks == 0 {
 		return
 	}
-	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: by.fence, X: by.x}.String())
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: by.Fence, X: by.X}.String())
 	if !ok || w.tags[i].half {
 		return
 	}
 	beat := w.tags[i].put
 	l := format.LockManifest{
 		Manifest: oci.Descriptor{Digest: digest.FromString(strconv.Itoa(beat))},
-		Beat:     time.Unix(0, 0).Add(time.Duration(beat) * worldTTL / beatsPerLease), TTL: worldTTL,
+		Beat:     time.Unix(0, 0).Add(time.Duration(beat) * worldTTL / BeatsPerLease), TTL: worldTTL,
 	}
 	if c.acq.attempt == 0 && !w.now().Equal(c.seen.seen) {
 		c.cycles++
 		c.attempts -= 16
 		c.stage = stageIdle
 	}
-	c.seen = c.seen.again(by, l, w.now(), w.date())
-	if !c.seen.expired(l, w.date()) {
+	c.seen = c.seen.Again(by, l, w.now(), w.date())
+	if !c.seen.Expired(l, w.date()) {
 		return
 	}
 	c.expired = by
@@ -81,7 +81,7 @@ func (w *world) meet(c *client, by claimID) {
 		return
 	}
 	for j := range w.clients {
-		if d := &w.clients[j]; d.hold.claim == by && (d.stage == stageHolding || d.stage == stagePutting || d.stage == stageChecking) {
+		if d := &w.clients[j]; d.hold.Claim == by && (d.stage == stageHolding || d.stage == stagePutting || d.stage == stageChecking) {
 			w.violate("the lease of %v ends while its holder beats", by)
 		}
 	}

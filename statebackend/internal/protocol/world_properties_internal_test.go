@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"fmt"
@@ -35,8 +35,8 @@ func (w *world) update(u update) {
 	for i := range w.clients {
 		c := &w.clients[i]
 		// What an earlier lock of the same id wrote late is below all that this one writes.
-		if w.holds(c) && !format.ClaimOf(u.claim.x, w.lockID(i)) && t.N > c.hold.newest {
-			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.hold.newest, c.hold.claim)
+		if w.holds(c) && !format.ClaimOf(u.claim.X, w.lockID(i)) && t.N > c.hold.Newest {
+			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.hold.Newest, c.hold.Claim)
 		}
 	}
 }
@@ -46,18 +46,18 @@ func (w *world) update(u update) {
 func (w *world) holds(c *client) bool {
 	switch c.stage {
 	case stageHolding, stagePutting, stageChecking, stageCrashed:
-		return c.wins > 0 && c.hold.claim != (claimID{}) && !w.overtaken(c.hold.claim)
+		return c.wins > 0 && c.hold.Claim != (ClaimID{}) && !w.overtaken(c.hold.Claim)
 	}
 	return false
 }
 
-func (w *world) overtaken(c claimID) bool {
-	return w.has(format.StateTag{Kind: format.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+func (w *world) overtaken(c ClaimID) bool {
+	return w.has(format.StateTag{Kind: format.ForceTombstone, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 }
 
 // half tells whether a claim is listed and cannot be read.
-func (w *world) half(c claimID) bool {
-	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+func (w *world) half(c ClaimID) bool {
+	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 	return ok && w.tags[i].half
 }
 
@@ -78,61 +78,61 @@ func (w *world) finish() {
 	if w.deletes == deleteLeaves && w.lists == listPrefix {
 		return
 	}
-	if live := newView(names(w.tags), worldWorkspace).live(); w.setup.faults+w.setup.crashes == 0 && len(live) > 0 {
+	if live := NewView(names(w.tags), worldWorkspace).Live(); w.setup.faults+w.setup.crashes == 0 && len(live) > 0 {
 		w.violate("claims %v are left", live)
 	}
 }
 
 func (w *world) locked(i int) {
 	c := &w.clients[i]
-	res := c.acq.result
-	if !res.won {
+	res := c.acq.Result
+	if !res.Won {
 		w.rest(c)
-		if res.held && w.half(res.by) {
-			c.ghost = res.by
+		if res.Held && w.half(res.By) {
+			c.ghost = res.By
 		}
-		if res.held {
-			w.meet(c, res.by)
+		if res.Held {
+			w.meet(c, res.By)
 		}
 		return
 	}
-	c.stage, c.hold = stageHolding, c.acq.hold()
+	c.stage, c.hold = stageHolding, c.acq.Hold()
 	c.wins++
-	if w.overtaken(c.hold.claim) {
+	if w.overtaken(c.hold.Claim) {
 		return
 	}
 	head := res.newest
-	if res.sealed {
-		head = c.acq.seen.newest
+	if res.Sealed {
+		head = c.acq.seen.Newest
 	}
 	if head < w.acked {
-		w.violate("holder %v knows version %d, and %d was acknowledged", c.hold.claim, head, w.acked)
+		w.violate("holder %v knows version %d, and %d was acknowledged", c.hold.Claim, head, w.acked)
 	}
 	for j := range w.clients {
 		if d := &w.clients[j]; j != i && w.holds(d) {
-			w.violate("two holders: %v and %v", c.hold.claim, d.hold.claim)
+			w.violate("two holders: %v and %v", c.hold.Claim, d.hold.Claim)
 		}
 	}
 }
 
 func (w *world) put(i int) {
 	c := &w.clients[i]
-	res := c.save.result
+	res := c.save.Result
 	c.stage = stageHolding
-	c.hold.saved(&c.save)
-	if res.lost {
-		if !w.overtaken(c.hold.claim) {
-			w.violate("holder %v lost its lock to nobody", c.hold.claim)
+	c.hold.Saved(&c.save)
+	if res.Lost {
+		if !w.overtaken(c.hold.Claim) {
+			w.violate("holder %v lost its lock to nobody", c.hold.Claim)
 		}
 	}
-	if !res.stored {
+	if !res.Stored {
 		return
 	}
 	w.acked = max(w.acked, c.save.n)
 	for j := range w.clients {
 		d := &w.clients[j]
 		if head := d.head(); j != i && w.holds(d) && head < c.save.n {
-			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.hold.claim, head)
+			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.hold.Claim, head)
 		}
 	}
 }
@@ -143,24 +143,24 @@ func (w *world) put(i int) {
 // what its reader wrote. By the id it may say yes
 // for another claim of the same id: another process of the same run, or one of its
 // own that an old list still shows.
-func (w *world) checked(i int, v view) {
+func (w *world) checked(i int, v View) {
 	c := &w.clients[i]
-	c.stage, c.req = stageHolding, request{}
-	known := c.hold.known()
-	how, by := v.standing(w.lockID(i), c.hold.claim, known)
-	own := v.stands(c.hold.claim, known)
+	c.stage, c.req = stageHolding, Request{}
+	known := c.hold.Known()
+	how, by := v.Standing(w.lockID(i), c.hold.Claim, known)
+	own := v.Stands(c.hold.Claim, known)
 	switch {
-	case (own || how == standsHeld && by == c.hold.claim) && c.overtaken && w.lists == listByKey:
-		w.violate("holder %v was overtaken, and Check says that it holds", c.hold.claim)
-	case (!own || how != standsHeld) && !w.overtaken(c.hold.claim) && (w.lists == listByKey || w.ownWrites):
-		w.violate("holder %v was not overtaken, and Check says that it does not hold", c.hold.claim)
+	case (own || how == StandsHeld && by == c.hold.Claim) && c.overtaken && w.lists == listByKey:
+		w.violate("holder %v was overtaken, and Check says that it holds", c.hold.Claim)
+	case (!own || how != StandsHeld) && !w.overtaken(c.hold.Claim) && (w.lists == listByKey || w.ownWrites):
+		w.violate("holder %v was not overtaken, and Check says that it does not hold", c.hold.Claim)
 	}
 }
 
 // head is the highest version a holder read or wrote itself.
 func (c *client) head() int64 {
-	if c.acq.result.sealed && c.hold.newest == c.hold.claim.fence {
-		return c.acq.seen.newest
+	if c.acq.Result.Sealed && c.hold.Newest == c.hold.Claim.Fence {
+		return c.acq.seen.Newest
 	}
-	return c.hold.newest
+	return c.hold.Newest
 }

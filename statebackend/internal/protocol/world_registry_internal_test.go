@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"slices"
@@ -11,24 +11,24 @@ import (
 
 // The registry of the world: what requests change and what lists show.
 
-func (w *world) readPointer(c *client) (owner, status) {
+func (w *world) readPointer(c *client) (Owner, Status) {
 	i, ok := w.find("state-" + worldWorkspace)
 	switch {
 	case !ok:
-		return ownerNobody, statusMissing
+		return OwnerNobody, StatusMissing
 	case w.tags[i].content == w.content(c):
-		return ownerOurs, statusDone
+		return OwnerOurs, StatusDone
 	case w.tags[i].put > w.content(c).put:
-		return ownerForeign, statusDone
+		return OwnerForeign, StatusDone
 	}
-	return ownerBefore, statusDone
+	return OwnerBefore, StatusDone
 }
 
-func (w *world) readClaim(c claimID) (joined bool, s status) {
-	if i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String()); !ok || w.tags[i].half {
-		return false, statusMissing
+func (w *world) readClaim(c ClaimID) (joined bool, s Status) {
+	if i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String()); !ok || w.tags[i].half {
+		return false, StatusMissing
 	}
-	return w.rootOf(c) != claimID{}, statusDone
+	return w.rootOf(c) != ClaimID{}, StatusDone
 }
 
 // list returns what a list shows, or takes one more step of reading.
@@ -42,7 +42,7 @@ func (w *world) list(c *client, n int) ([]string, bool) {
 	}
 	if w.lists == listLag {
 		tags := names(w.tags)
-		if n > 0 && w.tags[n-1].claim != c.acq.claim {
+		if n > 0 && w.tags[n-1].claim != c.acq.Claim {
 			tags = slices.Delete(tags, n-1, n)
 		}
 		return tags, true
@@ -103,42 +103,42 @@ func names(tags []entry) []string {
 
 // content is what a client writes now: its claim, and for versions which write.
 func (w *world) content(c *client) content {
-	switch c.req.op {
-	case opPutVersion, opPutPointer, opReadPointer:
-		return content{c.hold.claim, int(c.req.n)*100 + c.puts} // two writes differ, whatever their numbers
+	switch c.req.Op {
+	case OpPutVersion, OpPutPointer, OpReadPointer:
+		return content{c.hold.Claim, int(c.req.N)*100 + c.puts} // two writes differ, whatever their numbers
 	}
-	return content{c.req.claim, 0}
+	return content{c.req.Claim, 0}
 }
 
 // updates returns the changes that the client's request makes.
 func (w *world) updates(c *client) []update {
 	tag := func(k format.StateTagKind, n int64) string {
-		return format.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
+		return format.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.Claim.X}.String()
 	}
 	put := func(tag string) []update { return []update{{entry: entry{tag: tag, content: w.content(c)}}} }
 	remove := func(tag string) update { return update{entry: entry{tag: tag}, remove: true} }
-	f := c.req.claim.fence
-	switch c.req.op {
-	case opPutClaim:
+	f := c.req.Claim.Fence
+	switch c.req.Op {
+	case OpPutClaim:
 		list := put(tag(format.LockClaim, f))
-		list[0].root = c.req.root
+		list[0].root = c.req.Root
 		return list
-	case opPutTombstone:
-		if c.req.forced {
+	case OpPutTombstone:
+		if c.req.Forced {
 			return put(tag(format.ForceTombstone, f))
 		}
 		return put(tag(format.LockTombstone, f))
-	case opPutSeal, opPutVersion:
-		return put(tag(format.StateNumbered, c.req.n))
-	case opPutPointer:
+	case OpPutSeal, OpPutVersion:
+		return put(tag(format.StateNumbered, c.req.N))
+	case OpPutPointer:
 		return put("state-" + worldWorkspace)
-	case opPutMarker, opPutUnlocked:
+	case OpPutMarker, OpPutUnlocked:
 		return put("locked-" + worldWorkspace)
-	case opUntagMarker:
+	case OpUntagMarker:
 		return []update{remove("locked-" + worldWorkspace)}
-	case opUntagClaim:
+	case OpUntagClaim:
 		return []update{remove(tag(format.LockClaim, f))}
-	case opDelete:
+	case OpDelete:
 		return w.deleted(c, tag(format.LockClaim, f), remove)
 	}
 	return nil
@@ -148,11 +148,11 @@ func (w *world) deleted(c *client, claim string, remove func(string) update) []u
 	if w.deletes != deleteAll {
 		return nil
 	}
-	if w.half(c.req.claim) {
+	if w.half(c.req.Claim) {
 		return nil // there is no manifest to delete
 	}
 	list := []update{remove(claim)}
-	if i, ok := w.find("locked-" + worldWorkspace); ok && w.tags[i].claim == c.req.claim {
+	if i, ok := w.find("locked-" + worldWorkspace); ok && w.tags[i].claim == c.req.Claim {
 		list = append(list, remove("locked-"+worldWorkspace))
 	}
 	return list

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"slices"
@@ -71,7 +71,7 @@ type setup struct {
 
 // content tells two manifests under one tag apart.
 type content struct {
-	claim claimID
+	claim ClaimID
 	put   int
 }
 
@@ -79,7 +79,7 @@ type entry struct {
 	tag string
 	content
 	half bool    // listed, and its GET is 404
-	root claimID // of a claim: the one that it joined
+	root ClaimID // of a claim: the one that it joined
 }
 
 // update is a change of one tag.
@@ -104,20 +104,20 @@ const (
 
 type client struct {
 	stage     stage
-	acq       acquirer
+	acq       Acquirer
 	save      saver
 	rel       releaser
-	force     forcer
-	req       request
+	force     Forcer
+	req       Request
 	listed    []string // listByKey: read so far
 	cursor    string
 	chunk     int
 	lastWrite int // listPrefix: position of the last own update
 
-	ghost     claimID  // that this client met and may end next
-	seen      sighting // the claim that it met last
-	expired   claimID  // that it may end next, because its lease is over
-	hold      hold
+	ghost     ClaimID  // that this client met and may end next
+	seen      Sighting // the claim that it met last
+	expired   ClaimID  // that it may end next, because its lease is over
+	hold      Hold
 	checks    int
 	overtaken bool // before the list of its check began
 	wins      int  // locks that were held
@@ -231,10 +231,10 @@ func (w *world) acts() []act {
 			if w.takeOvers > 0 {
 				acts = append(acts, act{actStart, i, 1})
 			}
-			if c.ghost != (claimID{}) {
+			if c.ghost != (ClaimID{}) {
 				acts = append(acts, act{actStart, i, 2})
 			}
-			if c.expired != (claimID{}) {
+			if c.expired != (ClaimID{}) {
 				acts = append(acts, act{actStart, i, 3})
 			}
 			for j := range w.clients {
@@ -248,7 +248,7 @@ func (w *world) acts() []act {
 			} else {
 				acts = append(acts, act{actRelease, i, 0})
 			}
-			if c.checks > 0 && !c.hold.lost {
+			if c.checks > 0 && !c.hold.Lost {
 				acts = append(acts, act{actCheck, i, 0})
 			}
 			if w.crashes > 0 {
@@ -269,7 +269,7 @@ func (w *world) acts() []act {
 
 func (w *world) serveActs(acts []act, i int) []act {
 	c := &w.clients[i]
-	if c.req.op == opList && w.lists == listPrefix {
+	if c.req.Op == OpList && w.lists == listPrefix {
 		from := 0
 		if w.ownWrites {
 			from = c.lastWrite
@@ -283,12 +283,12 @@ func (w *world) serveActs(acts []act, i int) []act {
 	} else {
 		acts = append(acts, act{actServe, i, 0})
 	}
-	if c.req.op == opList && w.lists == listLag {
+	if c.req.Op == OpList && w.lists == listLag {
 		for n := range w.tags {
 			acts = append(acts, act{actServe, i, n + 1})
 		}
 	}
-	if writes(c.req.op) && w.faults > 0 {
+	if writes(c.req.Op) && w.faults > 0 {
 		acts = append(acts, act{actLost, i, 0}, act{actDropped, i, 0}, act{actDelayed, i, 0}, act{actTwice, i, 0}, act{actGiveUp, i, 0}, act{actSwallowed, i, 0})
 		// A push that is answered and takes effect while a list is read key by
 		// key is what the promise excludes; where lists are snapshots it is one
@@ -297,21 +297,21 @@ func (w *world) serveActs(acts []act, i int) []act {
 			acts = append(acts, act{actSwallowed, i, 1})
 		}
 	}
-	if w.refusals > 0 && c.req.op == opPutClaim && !w.half(c.req.claim) {
+	if w.refusals > 0 && c.req.Op == OpPutClaim && !w.half(c.req.Claim) {
 		acts = append(acts, act{actRefused, i, 0})
 	}
-	if w.ghosts > 0 && c.req.op == opPutClaim {
+	if w.ghosts > 0 && c.req.Op == OpPutClaim {
 		acts = append(acts, act{actHalf, i, 0})
 	}
-	if w.crashes > 0 && writes(c.req.op) {
+	if w.crashes > 0 && writes(c.req.Op) {
 		acts = append(acts, act{actCrash, i, 0}, act{actCrash, i, 1})
 	}
 	return acts
 }
 
-func writes(o op) bool {
+func writes(o Op) bool {
 	switch o {
-	case opPutClaim, opPutTombstone, opPutSeal, opPutVersion, opPutPointer, opDelete, opUntagClaim, opPutMarker, opUntagMarker, opPutUnlocked:
+	case OpPutClaim, OpPutTombstone, OpPutSeal, OpPutVersion, OpPutPointer, OpDelete, OpUntagClaim, OpPutMarker, OpUntagMarker, OpPutUnlocked:
 		return true
 	}
 	return false
@@ -338,19 +338,19 @@ func (w *world) do(a act) {
 		w.start(a.client, a.arg)
 	case actForce:
 		w.forces--
-		c.stage, c.force = stageForcing, forcer{lockID: w.lockID(a.arg)}
+		c.stage, c.force = stageForcing, Forcer{LockID: w.lockID(a.arg)}
 		c.cycles--
-		w.advance(a.client, reply{})
+		w.advance(a.client, Reply{})
 	case actPut:
 		c.puts--
-		c.stage, c.save = stagePutting, *c.hold.save()
-		w.advance(a.client, reply{})
+		c.stage, c.save = stagePutting, *c.hold.Save()
+		w.advance(a.client, Reply{})
 	case actCheck:
 		c.checks--
-		c.stage, c.overtaken, c.req = stageChecking, w.overtaken(c.hold.claim), request{op: opList}
+		c.stage, c.overtaken, c.req = stageChecking, w.overtaken(c.hold.Claim), Request{Op: OpList}
 	case actRelease:
-		c.stage, c.rel, c.hold = stageReleasing, *c.hold.release(), hold{}
-		w.advance(a.client, reply{})
+		c.stage, c.rel, c.hold = stageReleasing, *c.hold.Release(), Hold{}
+		w.advance(a.client, Reply{})
 	case actServe:
 		w.serve(a)
 	case actHalf:
@@ -361,7 +361,7 @@ func (w *world) do(a act) {
 		}
 	case actRefused:
 		w.refusals--
-		w.advance(a.client, reply{status: statusRefused, err: oci.ErrRateLimited})
+		w.advance(a.client, Reply{Status: StatusRefused, Err: oci.ErrRateLimited})
 	case actCrash:
 		w.crashes--
 		if a.arg == 1 {
@@ -378,7 +378,7 @@ func (w *world) fail(a act) {
 	c := &w.clients[a.client]
 	w.faults--
 	updates := w.updates(c)
-	status := statusUncertain
+	status := StatusUncertain
 	switch a.kind {
 	case actLost, actTwice:
 		for _, u := range updates {
@@ -387,7 +387,7 @@ func (w *world) fail(a act) {
 		c.lastWrite = len(w.order)
 		if a.kind == actTwice {
 			w.late = append(w.late, updates...)
-			status = statusDone
+			status = StatusDone
 		}
 	case actDelayed, actGiveUp:
 		w.late = append(w.late, updates...)
@@ -395,13 +395,13 @@ func (w *world) fail(a act) {
 		if a.arg == 1 {
 			w.late = append(w.late, updates...)
 		}
-		status = statusDone
+		status = StatusDone
 	}
 	sent := c.req
-	w.advance(a.client, reply{status: status, err: oci.ErrUncertain})
+	w.advance(a.client, Reply{Status: status, Err: oci.ErrUncertain})
 	for range maxRepeats {
 		if a.kind == actGiveUp && c.req == sent {
-			w.advance(a.client, reply{status: status, err: oci.ErrUncertain})
+			w.advance(a.client, Reply{Status: status, Err: oci.ErrUncertain})
 		}
 	}
 }
@@ -412,55 +412,55 @@ func (w *world) start(i, how int) {
 	if takeOver {
 		w.takeOvers--
 	}
-	over := overdue{}
+	over := Overdue{}
 	switch how {
 	case 2:
 		over[c.ghost] = format.ReasonGhost
 	case 3:
 		over[c.expired] = format.ReasonExpired
 	}
-	c.ghost, c.expired = claimID{}, claimID{}
+	c.ghost, c.expired = ClaimID{}, ClaimID{}
 	c.cycles--
-	c.puts, c.checks, c.hold = w.puts, w.checks, hold{}
+	c.puts, c.checks, c.hold = w.puts, w.checks, Hold{}
 	c.attempts += 16
 	c.stage = stageLocking
-	c.acq = acquirer{
-		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver, overdue: over, patience: maxAnew,
+	c.acq = Acquirer{
+		LockID: w.lockID(i), Base: uint32(i)<<16 + c.attempts, TakeOver: takeOver, Overdue: over, Patience: MaxAnew,
 		snapshot: w.lists == listPrefix,
 	}
-	w.advance(i, reply{})
+	w.advance(i, Reply{})
 }
 
 // serve lets the request take effect and answers it.
 func (w *world) serve(a act) {
 	c := &w.clients[a.client]
-	r := reply{}
-	switch c.req.op {
-	case opList:
+	r := Reply{}
+	switch c.req.Op {
+	case OpList:
 		tags, done := w.list(c, a.arg)
 		if !done {
 			return
 		}
-		r.view = newView(tags, worldWorkspace)
-	case opReadMarker:
+		r.View = NewView(tags, worldWorkspace)
+	case OpReadMarker:
 		if !w.has("locked-" + worldWorkspace) {
-			r.status = statusMissing
+			r.Status = StatusMissing
 		}
-		r.owner = ownerOurs
-	case opReadClaim:
-		r.joined, r.status = w.readClaim(c.req.claim)
-	case opReadPointer:
-		r.owner, r.status = w.readPointer(c)
-	case opDelete:
+		r.Owner = OwnerOurs
+	case OpReadClaim:
+		r.Joined, r.Status = w.readClaim(c.req.Claim)
+	case OpReadPointer:
+		r.Owner, r.Status = w.readPointer(c)
+	case OpDelete:
 		if w.deletes == deleteNone || w.deletes == deleteTagOnly {
-			r.status = statusUnsupported
+			r.Status = StatusUnsupported
 		}
-	case opUntagClaim, opUntagMarker:
+	case OpUntagClaim, OpUntagMarker:
 		if w.deletes == deleteNone {
-			r.status = statusUnsupported
+			r.Status = StatusUnsupported
 		}
 	}
-	if r.status == statusDone && writes(c.req.op) {
+	if r.Status == StatusDone && writes(c.req.Op) {
 		for _, u := range w.updates(c) {
 			w.update(u)
 		}
@@ -470,14 +470,14 @@ func (w *world) serve(a act) {
 }
 
 // advance feeds a reply to the client's machine.
-func (w *world) advance(i int, r reply) {
+func (w *world) advance(i int, r Reply) {
 	c := &w.clients[i]
 	switch {
 	case c.stage == stageChecking && w.people != nil:
-		w.slotDone(i, r.view)
+		w.slotDone(i, r.View)
 		return
 	case c.stage == stageChecking:
-		w.checked(i, r.view)
+		w.checked(i, r.View)
 		return
 	}
 	for {
@@ -491,16 +491,16 @@ func (w *world) advance(i int, r reply) {
 		case stageForcing:
 			c.req = c.force.Next(r)
 		}
-		if c.req.op != opWait {
+		if c.req.Op != OpWait {
 			break
 		}
-		r = reply{} // others may do anything during the next request
+		r = Reply{} // others may do anything during the next request
 	}
-	if c.req.op != opDone {
+	if c.req.Op != OpDone {
 		return
 	}
 	if w.people != nil {
-		w.slotDone(i, view{})
+		w.slotDone(i, View{})
 		return
 	}
 	switch c.stage {
@@ -515,7 +515,7 @@ func (w *world) advance(i int, r reply) {
 
 // rest ends a cycle.
 func (w *world) rest(c *client) {
-	c.stage, c.hold = stageIdle, hold{}
+	c.stage, c.hold = stageIdle, Hold{}
 	if c.cycles == 0 {
 		c.stage = stageDone
 	}

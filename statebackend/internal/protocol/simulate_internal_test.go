@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"fmt"
@@ -71,7 +71,7 @@ func TestSimulate(t *testing.T) {
 				n, seed := int(i)%len(worlds), base+uint64(i)
 				w := simulate(&worlds[n], seed, nil)
 				if w.bad != "" {
-					t.Errorf("%s\nreplay: OKARA_REPLAY=%d/%d go test ./statebackend -run TestSimulate -v", w.bad, n, seed)
+					t.Errorf("%s\nreplay: OKARA_REPLAY=%d/%d go test ./statebackend/internal/protocol -run TestSimulate -v", w.bad, n, seed)
 				}
 				for _, c := range w.clients {
 					wins.Add(int64(c.wins))
@@ -146,5 +146,5 @@ func (w *world) describe(a act) string {
 	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "send", "leave", "stop", "tick", "refused"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "send", "leave", "stop", "tick", "refused"}[a.kind], a.arg, c.req.Op, c.req.Claim, c.req.N, names(w.tags))
 }

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statebackend
+package protocol
 
 import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// forcer ends all claims of a lock id, whoever made them. It never deletes: a claim
+// Forcer ends all claims of a lock id, whoever made them. It never deletes: a claim
 // that is gone, but whose holder still runs, would leave no trace from which the next
 // holder knows to skip numbers.
-type forcer struct {
-	lockID string
-	sealed int64 // claims below this number end cleanly: above them was written
+type Forcer struct {
+	LockID string
+	Sealed int64 // claims below this number end cleanly: above them was written
 
 	phase   forcePhase
-	doomed  []claimID
-	over    map[claimID]bool // have their tombstone
+	doomed  []ClaimID
+	over    map[ClaimID]bool // have their tombstone
 	rounds  int
 	waits   int
 	repeats int
 	marked  bool // locked-W is to be turned
-	result  forced
+	Result  forced
 }
 
 // forced is the outcome of a forcer.
 type forced struct {
-	ended bool
-	held  []claimID // by others
-	asked bool      // the marker is an older tool's lock
-	err   error
+	Ended bool
+	Held  []ClaimID // by others
+	Asked bool      // the marker is an older tool's lock
+	Err   error
 }
 
 type forcePhase uint8
@@ -46,9 +46,9 @@ const (
 // maxRounds bounds how often a forcer finds claims that were made since it looked.
 const maxRounds = 10
 
-// next takes the reply to the last request and returns the next one. After
-// opDone, result is set.
-func (f *forcer) Next(r reply) request {
+// Next takes the reply to the last request and returns the next one. After
+// OpDone, result is set.
+func (f *Forcer) Next(r Reply) Request {
 	switch f.phase {
 	case forceStart, forceWaited:
 		return f.list()
@@ -57,101 +57,101 @@ func (f *forcer) Next(r reply) request {
 	case forceEnding:
 		return f.ended(r)
 	case forceMarker:
-		f.result.asked = r.status == statusDone && r.owner == ownerForeign
+		f.Result.Asked = r.Status == StatusDone && r.Owner == OwnerForeign
 	}
 	return f.end()
 }
 
-func (f *forcer) end() request {
+func (f *Forcer) end() Request {
 	f.phase = forceEnd
-	return request{op: opDone}
+	return Request{Op: OpDone}
 }
 
-func (f *forcer) list() request {
+func (f *Forcer) list() Request {
 	f.phase = forceListed
-	return request{op: opList}
+	return Request{Op: OpList}
 }
 
 // listed looks for claims of the id until a list shows none that is live. A process
 // that takes part in the lock saw an older claim of it live after it had made its
 // own; so the list that shows the end of the older one shows that one too.
-func (f *forcer) listed(r reply) request {
-	if r.status != statusDone {
-		f.result.err = r.err
+func (f *Forcer) listed(r Reply) Request {
+	if r.Status != StatusDone {
+		f.Result.Err = r.Err
 		return f.end()
 	}
-	f.doomed, f.result.held = nil, nil
+	f.doomed, f.Result.Held = nil, nil
 	stale := false
-	for _, c := range r.view.live() {
-		switch ours := format.ClaimOf(c.x, f.lockID) || c.x == f.lockID; { // x, where a claim cannot be read
+	for _, c := range r.View.Live() {
+		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // x, where a claim cannot be read
 		case f.over[c]:
 			stale = true
 		case ours:
 			f.doomed = append(f.doomed, c)
 		default:
-			f.result.held = append(f.result.held, c)
+			f.Result.Held = append(f.Result.Held, c)
 		}
 	}
-	f.marked = r.view.marker
+	f.marked = r.View.Marker
 	switch {
 	case len(f.doomed) > 0:
 		return f.endAll()
 	case stale:
 		return f.wait()
-	case f.result.ended && f.marked && len(f.result.held) == 0:
+	case f.Result.Ended && f.marked && len(f.Result.Held) == 0:
 		f.phase = forceMarked
-		return request{op: opPutUnlocked}
-	case f.marked && !f.result.ended:
+		return Request{Op: OpPutUnlocked}
+	case f.marked && !f.Result.Ended:
 		f.phase = forceMarker
-		return request{op: opReadMarker}
+		return Request{Op: OpReadMarker}
 	}
 	return f.end()
 }
 
 // endAll ends what the last list showed.
-func (f *forcer) endAll() request {
+func (f *Forcer) endAll() Request {
 	if f.rounds++; f.rounds > maxRounds {
-		f.result.err = errBeside
+		f.Result.Err = ErrBeside
 		return f.end()
 	}
 	return f.endNext()
 }
 
 // wait is before a list that does not show the tombstones yet is asked again.
-func (f *forcer) wait() request {
+func (f *Forcer) wait() Request {
 	p, ok := backoff(f.waits)
 	if !ok {
-		f.result.err = errStaleList
+		f.Result.Err = errStaleList
 		return f.end()
 	}
 	f.waits++
 	f.phase = forceWaited
-	return request{op: opWait, wait: p}
+	return Request{Op: OpWait, Wait: p}
 }
 
-func (f *forcer) endNext() request {
+func (f *Forcer) endNext() Request {
 	f.phase = forceEnding
 	c := f.doomed[0]
 	switch {
-	case c.fence < f.sealed:
-		return request{op: opPutTombstone, claim: c, reason: format.ReasonReleased}
+	case c.Fence < f.Sealed:
+		return Request{Op: OpPutTombstone, Claim: c, Reason: format.ReasonReleased}
 	}
-	return request{op: opPutTombstone, claim: c, forced: true, reason: format.ReasonForced}
+	return Request{Op: OpPutTombstone, Claim: c, Forced: true, Reason: format.ReasonForced}
 }
 
-func (f *forcer) ended(r reply) request {
-	if r.status != statusDone {
+func (f *Forcer) ended(r Reply) Request {
+	if r.Status != StatusDone {
 		if f.repeats++; f.repeats < maxRepeats {
 			return f.endNext()
 		}
-		f.result.err = r.err
+		f.Result.Err = r.Err
 		return f.end()
 	}
 	if f.over == nil {
-		f.over = map[claimID]bool{}
+		f.over = map[ClaimID]bool{}
 	}
 	f.over[f.doomed[0]] = true
-	f.doomed, f.repeats, f.result.ended = f.doomed[1:], 0, true
+	f.doomed, f.repeats, f.Result.Ended = f.doomed[1:], 0, true
 	switch {
 	case len(f.doomed) > 0:
 		return f.endNext()

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// Acquirer takes a lock, or takes part in one that its client holds through another
+// process already. Its phases name the reply it waits for.
+//
+// Claims of one id are those of one client, made by the processes that answered its
+// requests. An acquirer never ends one of them to make its own: whoever asks for
+// another lock must see at least one of them as long as the client holds.
+type Acquirer struct {
+	LockID   string
+	Base     uint32        // random; with the attempt it makes claims unique
+	Resume   bool          // only if the id holds the lock already
+	TakeOver bool          // end whatever live claim is there
+	Overdue  Overdue       // end these
+	Patience int           // how often to begin anew, at most [maxAnew]
+	settle   time.Duration // after this time a list shows a finished push
+	snapshot bool          // a list is the state at one instant
+	Can      Abilities
+
+	phase   acquirePhase
+	Claim   ClaimID // of the current attempt
+	Root    ClaimID // resume: the claim by which the client won
+	attempt uint32
+	moved   int  // how often numbers moved on under a claim
+	anewed  int  // how often it began anew
+	seen    View // the last list
+	marked  bool // locked-W was there before we came
+	doomed  []ClaimID
+	waits   int // for the current claim
+	repeats int
+	settled bool // the settling wait is over
+	release releaser
+	then    afterClaim
+	Result  Acquired
+}
+
+// Acquired is the outcome of an acquirer.
+type Acquired struct {
+	Won    bool
+	Held   bool    // by somebody else:
+	By     ClaimID // this claim, or an older tool's marker if zero
+	Ended  bool    // resume: the id does not hold the lock, or not any more
+	newest int64   // won: the highest version
+	next   int64   // won: the first number to write
+	Sealed bool
+	joined bool // won beside older claims of the id: until next is written, they may write below
+	Err    error
+}
+
+// afterClaim is what to do when the own claim has ended.
+type afterClaim uint8
+
+const (
+	afterEnd    afterClaim = iota
+	afterClaims            // claim again, by the last list
+	afterAnew              // begin anew, by a new list
+	afterRefuse            // end the other claims of the id
+)
+
+type acquirePhase uint8
+
+const (
+	phaseStart acquirePhase = iota
+	phaseLook
+	phaseRoot
+	phaseMarker
+	phaseOvertake
+	phaseClaim
+	phaseCheck
+	phaseMarkerAgain
+	phasePause
+	phaseSettle
+	phaseConfirm
+	phaseSeal
+	phaseSealed
+	phaseMark
+	phaseWithdraw
+	phaseAnew
+	phaseEnd
+)
+
+const (
+	// maxAttempts bounds the claims that an acquirer makes because version numbers
+	// moved on in between.
+	maxAttempts = 5
+	// maxRelists bounds how often the smallest of several live claims looks again.
+	maxRelists = 4
+	// maxAnew bounds how often an acquirer begins anew: after a claim that the registry
+	// did not take, or beside another process that answers for the same client. With
+	// its waits that is some ten seconds.
+	MaxAnew = 7
+)
+
+var ErrCrowded = errors.New("version numbers kept moving")
+
+// passing is an error of an attempt that may succeed when it is made again. It is an
+// [oci.ErrUnavailable].
+type passing string
+
+const (
+	errStaleList = passing("the registry's tag list does not show its own writes")
+	errOvertaken = passing("the lock was taken over while it was being acquired")
+	ErrBeside    = passing("other servers answer requests under the same lock at this moment")
+)
+
+func (e passing) Error() string        { return string(e) }
+func (e passing) Is(target error) bool { return target == oci.ErrUnavailable }
+
+// Next takes the reply to the last request and returns the next one. The first
+// reply is ignored. After OpDone, result is set.
+func (a *Acquirer) Next(r Reply) Request {
+	switch a.phase {
+	case phaseStart:
+		return a.list(phaseLook)
+	case phaseLook:
+		return a.looked(r)
+	case phaseRoot:
+		return a.readRoot(r)
+	case phaseMarker:
+		return a.readMarker(r)
+	case phaseOvertake:
+		return a.overtook(r)
+	case phaseClaim:
+		return a.claimed(r)
+	case phaseCheck:
+		return a.checked(r)
+	case phaseMarkerAgain:
+		return a.readMarkerAgain(r)
+	case phasePause:
+		return a.list(phaseCheck)
+	case phaseSettle:
+		a.settled = true
+		return a.list(phaseCheck)
+	case phaseConfirm:
+		return a.confirmed(r)
+	case phaseSeal:
+		return a.sealed(r)
+	case phaseSealed:
+		return a.sealSeen(r)
+	case phaseMark:
+		return a.end(a.Result) // the marker is a courtesy
+	case phaseWithdraw:
+		return a.withdrew(r)
+	case phaseAnew:
+		return a.list(phaseLook)
+	}
+	return Request{Op: OpDone}
+}
+
+func (a *Acquirer) list(p acquirePhase) Request {
+	a.phase = p
+	return Request{Op: OpList}
+}
+
+func (a *Acquirer) end(res Acquired) Request {
+	a.phase, a.Result = phaseEnd, res
+	return Request{Op: OpDone}
+}
+
+// looked decides on the first list: held, to be overtaken, or free. It writes
+// nothing while somebody else holds, so that polling does no harm. Where a claim of
+// our own id is live, that one may hold, or nobody yet: this is decided with a claim.
+func (a *Acquirer) looked(r Reply) Request {
+	if r.Status != StatusDone {
+		return a.end(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
+	}
+	a.seen, a.marked, a.settle = r.View, r.View.Marker, r.Settle
+	a.doomed, a.Result = nil, Acquired{}
+	mine := a.in(r.View)
+	ours := mine.siblings()
+	if a.Resume {
+		return a.join(ours)
+	}
+	for _, c := range r.View.Live() {
+		switch {
+		case mine.ours(c) && !a.TakeOver:
+		case a.TakeOver, a.Overdue[c] != "":
+			a.doomed = append(a.doomed, c)
+		case len(ours) == 0:
+			return a.end(Acquired{Held: true, By: c})
+		}
+	}
+	if r.Promoted {
+		// What still arrives from the old primary must stay below, as if a lock
+		// there had been taken over.
+		a.doomed = append(a.doomed, ClaimID{Fence: r.View.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
+	}
+	if r.View.Marker && !a.TakeOver {
+		a.phase = phaseMarker
+		return Request{Op: OpReadMarker}
+	}
+	return a.overtake()
+}
+
+func (a *Acquirer) readMarker(r Reply) Request {
+	switch {
+	case r.Status != StatusDone && r.Status != StatusMissing:
+		return a.end(Acquired{Err: r.Err})
+	case r.Status == StatusDone && r.Owner == OwnerForeign:
+		a.Result = Acquired{Held: true}
+		return a.refuse()
+	}
+	return a.overtake()
+}
+
+// overtake ends the doomed claims one by one. Then it claims, or ends as it was refused.
+func (a *Acquirer) overtake() Request {
+	if len(a.doomed) == 0 {
+		if a.Result.Held {
+			return a.end(a.Result)
+		}
+		return a.makeClaim()
+	}
+	a.phase = phaseOvertake
+	reason := cmp.Or(a.Overdue[a.doomed[0]], format.ReasonForced)
+	if a.Result.Held {
+		reason = format.ReasonRefused
+	}
+	return Request{Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}
+}
+
+func (a *Acquirer) overtook(r Reply) Request {
+	if r.Status != StatusDone {
+		if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
+			return a.overtake()
+		}
+		return a.end(Acquired{Err: r.Err})
+	}
+	a.seen = a.seen.With(a.doomed[0], EndedForced)
+	a.doomed, a.repeats = a.doomed[1:], 0
+	return a.overtake()
+}
+
+// makeClaim picks the number from the last list and writes the claim.
+func (a *Acquirer) makeClaim() Request {
+	a.attempt++
+	a.Claim = ClaimID{Fence: a.in(a.seen).first(), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
+	a.phase, a.waits, a.settled = phaseClaim, 0, false
+	return Request{Op: OpPutClaim, Claim: a.Claim, Root: a.Root}
+}
+
+func (a *Acquirer) claimed(r Reply) Request {
+	switch {
+	case r.Status == StatusDone:
+		return a.list(phaseCheck)
+	case r.Status == StatusUncertain:
+		// The claim may arrive at any time: it has to be dead by then.
+		return a.leave(releaser{unsure: true}, afterAnew, Acquired{Err: r.Err})
+	case oci.Passing(r.Err):
+		return a.anew(Acquired{Err: r.Err}, r.After)
+	}
+	return a.end(Acquired{Err: r.Err})
+}
+
+// anew begins again from the first list, after a pause of least at the least; res is
+// the outcome when that was done often enough.
+func (a *Acquirer) anew(res Acquired, least time.Duration) Request {
+	p, ok := backoff(a.anewed)
+	if !ok || a.anewed >= a.Patience {
+		return a.end(res)
+	}
+	a.anewed++
+	a.phase, a.Result, a.Claim, a.repeats = phaseAnew, res, ClaimID{}, 0
+	p.Least = max(p.Least, least)
+	p.Most = 2 * p.Least // so that two processes do not meet again
+	return Request{Op: OpWait, Wait: p}
+}
+
+// checked decides on a list after the claim: the lock is won if every other
+// claim has ended and no number can be written by anybody else. Who takes part in a
+// lock need not look at claims of other ids: the root of it is live, so none of
+// them has won, and none can.
+func (a *Acquirer) checked(r Reply) Request {
+	if r.Status != StatusDone {
+		return a.leave(releaser{}, afterEnd, Acquired{Err: r.Err})
+	}
+	a.seen = r.View
+	if next, decided := a.unfit(r.View); decided {
+		return next
+	}
+	if a.Resume && !r.View.Alive(a.Root) {
+		return a.leave(releaser{}, afterAnew, Acquired{Err: ErrBeside}) // ended, or won by more than one claim
+	}
+	if a.in(r.View).beside() {
+		return a.leave(releaser{}, afterAnew, Acquired{Err: ErrBeside})
+	}
+	if a.Resume {
+		return a.alone()
+	}
+	if rivals := a.in(r.View).rivals(); len(rivals) > 0 {
+		return a.contend(r.View, rivals)
+	}
+	if r.View.Marker && !a.marked && !a.TakeOver {
+		a.phase = phaseMarkerAgain
+		return Request{Op: OpReadMarker}
+	}
+	return a.alone()
+}
+
+// readMarkerAgain looks whose a marker is that came after the first list: an older
+// tool's lock is in no claim.
+func (a *Acquirer) readMarkerAgain(r Reply) Request {
+	switch {
+	case r.Status != StatusDone && r.Status != StatusMissing:
+		return a.leave(releaser{}, afterEnd, Acquired{Err: r.Err})
+	case r.Status == StatusDone && r.Owner == OwnerForeign:
+		return a.leave(releaser{}, afterRefuse, Acquired{Held: true})
+	}
+	a.marked = true
+	return a.alone()
+}
+
+// alone decides on the last list, in which nobody else claims.
+func (a *Acquirer) alone() Request {
+	switch {
+	case a.in(a.seen).outnumbered():
+		return a.leave(releaser{}, afterClaims, Acquired{})
+	case a.settle > 0 && !a.settled:
+		a.phase = phaseSettle
+		return Request{Op: OpWait, Wait: Pause{a.settle, a.settle}}
+	case a.snapshot:
+		return a.win()
+	}
+	return a.list(phaseConfirm)
+}
+
+// confirmed decides on one more list, needed where a list is read key by key:
+// the first may have read the version tags before the last holder wrote its
+// last version, and the claims after it had left. So may the claim of another
+// process of the same client have, whose numbers were ours.
+func (a *Acquirer) confirmed(r Reply) Request {
+	if r.Status != StatusDone {
+		return a.leave(releaser{}, afterEnd, Acquired{Err: r.Err})
+	}
+	a.seen.Newest = max(a.seen.Newest, r.View.Newest)
+	for c, how := range r.View.Ended {
+		a.seen = a.seen.With(c, how)
+	}
+	if next, decided := a.unfit(r.View); decided {
+		return next
+	}
+	if a.in(a.seen).outnumbered() {
+		return a.leave(releaser{}, afterClaims, Acquired{})
+	}
+	return a.win()
+}
+
+// unfit handles a list that shows our claim ended, or not at all.
+func (a *Acquirer) unfit(v View) (Request, bool) {
+	switch {
+	case v.Ended[a.Claim] != 0 && a.Resume:
+		return a.anew(Acquired{Err: errOvertaken}, 0), true
+	case v.Ended[a.Claim] != 0:
+		return a.end(Acquired{Err: errOvertaken}), true
+	case v.Has(a.Claim):
+		return Request{}, false
+	}
+	p, ok := backoff(a.waits)
+	if !ok {
+		return a.leave(releaser{unsure: true}, afterEnd, Acquired{Err: errStaleList}), true
+	}
+	a.waits++
+	return a.pause(p), true
+}
+
+// pause waits before the list of phaseCheck is repeated; every decision is
+// then taken anew.
+func (a *Acquirer) pause(p Pause) Request {
+	a.phase = phasePause
+	return Request{Op: OpWait, Wait: p}
+}
+
+// contend lets the smallest of several live claims look again while the others
+// leave, so that one of them gets through. Beside older claims of our id everybody
+// is waited for: one of these may hold, and then all others leave.
+func (a *Acquirer) contend(v View, rivals []ClaimID) Request {
+	ours := len(a.in(v).siblings()) > 0
+	smallest := CompareClaims(a.Claim, rivals[0]) < 0
+	rivalWon := v.Marker && !a.marked
+	if a.repeats++; !ours && (!smallest || rivalWon) || a.repeats > maxRelists {
+		return a.leave(releaser{}, afterRefuse, Acquired{Held: true, By: rivals[0]})
+	}
+	return a.pause(contentionWait())
+}
+
+func (a *Acquirer) win() Request {
+	a.Result, a.repeats = Acquired{Won: true, newest: a.seen.Newest, next: a.Claim.Fence}, 0
+	a.Result.joined = len(a.in(a.seen).siblings()) > 0
+	switch {
+	case a.Resume:
+		return a.end(a.Result)
+	case a.seen.floor() > a.seen.Newest:
+		return a.seal()
+	}
+	return a.mark()
+}
+
+// seal copies the head to our first number, so that nothing an overtaken
+// holder still writes can become the head.
+func (a *Acquirer) seal() Request {
+	a.phase = phaseSeal
+	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.Claim.Fence, Head: a.seen.Newest}
+}
+
+func (a *Acquirer) sealed(r Reply) Request {
+	if r.Status == StatusDone {
+		return a.list(phaseSealed)
+	}
+	if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
+		return a.seal()
+	}
+	return a.leave(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
+}
+
+// sealSeen makes sure of the seal, as saver does of a version.
+func (a *Acquirer) sealSeen(r Reply) Request {
+	switch {
+	case r.Status != StatusDone:
+		return a.leave(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
+	case r.View.Ended[a.Claim] != 0 || r.View.Newest > a.Claim.Fence:
+		return a.end(Acquired{Err: errOvertaken})
+	case r.View.Newest < a.Claim.Fence:
+		return a.leave(releaser{forced: true}, afterEnd, Acquired{Err: errStaleList})
+	}
+	a.Result = Acquired{Won: true, newest: a.Claim.Fence, next: a.Claim.Fence + 1, Sealed: true, joined: a.Result.joined}
+	return a.mark()
+}
+
+func (a *Acquirer) mark() Request {
+	a.phase = phaseMark
+	return Request{Op: OpPutMarker, Claim: a.Claim}
+}
+
+// leave ends our claim, which has written nothing or a seal, in the way of how.
+func (a *Acquirer) leave(how releaser, then afterClaim, res Acquired) Request {
+	how.claim, how.Can = a.Claim, a.Can
+	a.phase, a.then, a.Result, a.release = phaseWithdraw, then, res, how
+	return a.withdrew(Reply{})
+}
+
+func (a *Acquirer) withdrew(r Reply) Request {
+	req := a.release.Next(r)
+	if req.Op != OpDone {
+		return req
+	}
+	a.Can = a.release.Can
+	return a.over(a.release.Err)
+}
+
+// over goes on when our claim has ended; with an error it may still be live.
+func (a *Acquirer) over(err error) Request {
+	a.seen = a.seen.without(a.Claim)
+	a.Claim, a.repeats = ClaimID{}, 0
+	switch {
+	case err != nil:
+		a.Result.Err = errors.Join(a.Result.Err, err)
+	case a.then == afterClaims:
+		if a.moved++; a.moved < maxAttempts {
+			return a.makeClaim()
+		}
+		a.Result.Err = ErrCrowded
+	case a.then == afterAnew:
+		return a.anew(a.Result, 0)
+	case a.then == afterRefuse:
+		return a.refuse()
+	}
+	return a.end(a.Result)
+}
+
+// Overdue are claims that may be ended without a command, and why: their lease
+// is over, or they were never acknowledged.
+type Overdue map[ClaimID]format.LockReason

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"os"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/mutant"
+)
+
+// smallWorlds are worlds in which what goes wrong without a rule is found soon.
+func smallWorlds() map[string]setup {
+	torn := setup{clients: 2, cycles: 1, puts: 1, descending: true, chunks: true}
+	taken := torn
+	taken.takeOvers, taken.forces, taken.puts = 1, 1, 2
+	unsure := torn
+	unsure.faults, unsure.cycles = 1, 2
+	late := taken
+	late.faults = 1
+	ghost := torn
+	ghost.ghosts, ghost.cycles = 1, 2
+	leased := torn
+	leased.ticks = 3
+	asked := taken
+	asked.checks = 1
+	old := setup{lists: listPrefix, clients: 2, cycles: 1, puts: 1}
+	oldTaken := old
+	oldTaken.takeOvers, oldTaken.ownWrites, oldTaken.faults, oldTaken.crashes = 1, true, 1, 1
+	leaves := setup{persons: 2, servers: 2, cycles: 1, puts: 1, whole: true, brief: true, giveUps: 1}
+	reads := leaves
+	reads.reads, reads.puts, reads.brief = true, 2, false
+	three := leaves
+	three.servers = 3
+	return map[string]setup{
+		"torn": torn, "taken": taken, "unsure": unsure, "late": late, "ghost": ghost, "leased": leased,
+		"asked": asked, "old": old, "old, taken": oldTaken, "reads": reads, "three servers": three,
+	}
+}
+
+// rule is what the lock does not hold without, and the test that finds it.
+type rule struct {
+	mutant.Guard
+	test string
+}
+
+const (
+	inSmall   = "TestExploreSmall"
+	inServers = "TestExploreServers"
+)
+
+// rules are those of the lock. The model servers.pml has those of the hand-over, too.
+func rules() map[string]rule {
+	small := func(file, old, without, world string, and ...mutant.Edit) rule {
+		return rule{mutant.Guard{File: file, Old: old, New: without, And: and}, "^" + inSmall + "$/^" + world + "$"}
+	}
+	said := func(r rule, says, test, world string) rule {
+		r.Says, r.test = says, "^"+test+"$/^"+world+"$"
+		return r
+	}
+	const refused, unknown, above, twice, left = "was refused while it holds", "was acknowledged", "arrived above version", "was written twice", "is left, and nobody has it"
+	first := small("acquire.go", "\tcase a.snapshot:", "\tcase true:", "torn")
+	first.Always = true
+	return map[string]rule{
+		"a confirming list":                 first,
+		"a seal":                            small("acquire.go", "case a.seen.floor() > a.seen.Newest:", "case false:", "late"),
+		"a seal, old lists":                 small("acquire.go", "case a.seen.floor() > a.seen.Newest:", "case false:", "old,_taken"),
+		"a jump over forced claims":         small("view.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "taken"),
+		"a jump, old lists":                 small("view.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "old,_taken"),
+		"a look for rivals":                 small("acquire.go", "len(rivals) > 0 {", "false {", "torn"),
+		"the own claim in the list":         small("acquire.go", "case v.Has(a.Claim):", "case true:", "old"),
+		"a look after the version":          small("save.go", "true}, 0\n\t\treturn s.list()", "true}, 0\n\t\treturn s.point()", "taken"),
+		"a look after, not before":          small("save.go", "true}, 0\n\t\treturn s.list()", "true}, 0\n\t\treturn s.point()", "taken", mutant.Edit{Old: "\t}\n\treturn s.write()\n}\n\nfunc", New: "\t}\n\treturn s.list()\n}\n\nfunc"}, mutant.Edit{Old: "\tcase v.Newest == s.n && v.Has(s.claim):", New: "\tcase v.Newest < s.n:\n\t\treturn s.write()\n\tcase v.Newest == s.n && v.Has(s.claim):"}),
+		"its own tombstone ends a put":      small("save.go", "case v.Ended[s.claim] != 0, v.Newest > s.n:", "case v.Newest > s.n:", "taken"),
+		"a rival does not end a put":        small("save.go", "v.Newest > s.n:", "v.Newest > s.n, len(v.Live()) > 1:", "torn"),
+		"a number is used once":             small("held.go", "\th.Next++\n", "", "taken"),
+		"an unsure release leaves a jump":   small("held.go", "return h.Uncertain || h.Lost", "return h.Lost", "unsure"),
+		"a takeover writes a tombstone":     small("acquire.go", "Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}", "Op: OpUntagClaim, Claim: a.doomed[0], Reason: reason}", "taken"),
+		"force-unlock writes a tombstone":   small("force.go", "Op: OpPutTombstone, Claim: c, Forced: true, Reason: format.ReasonForced}", "Op: OpUntagClaim, Claim: c}", "taken"),
+		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonGhost || mine.ours(c):", "ghost", mutant.Edit{Old: "rivals := a.in(r.View).rivals();", New: "rivals := slices.DeleteFunc(a.in(r.View).rivals(), func(c ClaimID) bool { return a.Overdue[c] != \"\" });"}),
+		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonGhost, Reason: reason}", "ghost", mutant.Edit{Old: "a.seen = a.seen.With(a.doomed[0], EndedForced)", New: ""}),
+		"a check sees its tombstone":        small("view.go", "v.Ended[c] == 0 && v.Newest <= known", "v.Newest <= known", "asked"),
+		"a lease ends by what was seen":     small("sighting.go", "> l.TTL+leaseGrace && seen", "> l.TTL+leaseGrace && (seen || true)", "leased"),
+		"an old claim stays":                said(small("join.go", "a.phase, a.Root = phaseRoot, ours[0]\n\treturn Request{Op: OpReadClaim, Claim: a.Root}", "a.Resume, a.doomed = false, ours\n\treturn a.overtake()", ""), refused, inServers, "lists"),
+		"a look at the older claims":        said(small("acquire.go", "a.Resume && !r.View.Alive(a.Root)", "false", ""), unknown, inServers, "lists,_a_lock_is_forced"),
+		"unlock lists until none is there":  said(small("force.go", "return f.endNext()\n\t}\n\treturn f.list()", "return f.endNext()\n\t}\n\treturn f.end()", ""), left, inSmall, "three_servers"),
+		"a list before the commit":          said(small("acquire.go", "\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", "\tcase r.Status == StatusDone && a.Resume:\n\t\treturn a.win()\n\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", ""), left, inServers, "lists,_a_client_does_not_wait"),
+		"a jump where nothing was written":  said(small("held.go", " || h.shared }", " }", ""), above, inSmall, "reads"),
+		"a first number above":              said(small("contest.go", "first = max(first, c.Fence+Jump)", "_ = c", "", mutant.Edit{Old: "return c.Fence+Jump > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
+		"a confirming list of who joins":    said(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
+		"who is told no takes claims along": said(small("join.go", "a.doomed = a.in(a.seen).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),
+	}
+}
+
+// TestExploreSmall explores a part of the worlds from which rules are taken.
+func TestExploreSmall(t *testing.T) {
+	limit := maxStates / 40
+	if os.Getenv(mutant.Wanted) != "" {
+		limit = maxStates
+	}
+	for name, s := range smallWorlds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, bad := explore(&s, limit)
+			t.Logf("%d states", n)
+			if bad != "" {
+				t.Error(bad)
+			}
+		})
+	}
+}
+
+// TestRules shows that each rule of the protocol is needed: without it some order of
+// events breaks a property.
+func TestRules(t *testing.T) {
+	for name, r := range rules() {
+		t.Run(name, func(t *testing.T) {
+			r.Check(t, "-run", r.test, ".")
+		})
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// ability is what is known of a registry.
+type ability uint8
+
+const (
+	Unknown ability = iota
+	Able
+	Unable
+)
+
+// Abilities are the ways in which a registry deletes; they are learned.
+type Abilities struct {
+	ByDigest ability // deleting a manifest also removes its tags from the list
+	ByTag    ability
+}
+
+// releaser ends a claim of our own: by deleting it where the registry allows,
+// else by a tombstone. No rule of the lock depends on which.
+type releaser struct {
+	claim  ClaimID
+	unsure bool // it may arrive yet: only a tombstone ends it
+	forced bool // there may be a write on its way: the successor must jump
+	marked bool // locked-W is ours
+	Beaten bool // the claim was renewed, so that locked-W is another manifest
+	Late   bool // a renewal may still arrive, and must not find the claim deleted
+	Can    Abilities
+
+	phase   releasePhase
+	repeats int
+	Err     error // the claim may still be live
+}
+
+type releasePhase uint8
+
+const (
+	releaseStart releasePhase = iota
+	releaseDeleted
+	releaseVerified
+	releaseMarkerUntagged
+	releaseClaimUntagged
+	releaseMarkerWritten
+	releaseBuried
+	releaseEnd
+)
+
+// Next takes the reply to the last request and returns the next one. After
+// OpDone, err and can are set.
+func (e *releaser) Next(r Reply) Request {
+	switch e.phase {
+	case releaseStart:
+		return e.start()
+	case releaseDeleted:
+		return e.deleted(r)
+	case releaseVerified:
+		return e.verified(r)
+	case releaseMarkerUntagged:
+		if r.Status == StatusUnsupported {
+			e.Can.ByTag = Unable
+			return e.tombstone()
+		}
+		return e.untagClaim() // the marker is a courtesy
+	case releaseClaimUntagged:
+		return e.untagged(r)
+	case releaseMarkerWritten:
+		return e.bury()
+	case releaseBuried:
+		return e.buried(r)
+	}
+	return Request{Op: OpDone}
+}
+
+func (e *releaser) end(err error) Request {
+	e.phase, e.Err = releaseEnd, err
+	return Request{Op: OpDone}
+}
+
+func (e *releaser) start() Request {
+	switch {
+	case e.forced, e.unsure, e.Late:
+		return e.tombstone()
+	case e.Can.ByDigest != Unable && !e.Beaten:
+		e.phase = releaseDeleted
+		return Request{Op: OpDelete, Claim: e.claim}
+	}
+	return e.untag()
+}
+
+func (e *releaser) deleted(r Reply) Request {
+	switch r.Status {
+	case StatusUnsupported:
+		e.Can.ByDigest = Unable
+		return e.untag()
+	case StatusDone, StatusMissing:
+		if e.Can.ByDigest == Able {
+			return e.end(nil)
+		}
+		// Some registries delete the manifest and leave the tag in the list,
+		// where it would lock for ever.
+		e.phase = releaseVerified
+		return Request{Op: OpList}
+	case StatusUncertain:
+		if e.repeats++; e.repeats < maxRepeats {
+			return e.start()
+		}
+	}
+	return e.tombstone()
+}
+
+func (e *releaser) verified(r Reply) Request {
+	switch {
+	case r.Status != StatusDone:
+		return e.tombstone()
+	case r.View.Has(e.claim):
+		e.Can.ByDigest = Unable
+		return e.untag()
+	}
+	e.Can.ByDigest = Able
+	return e.end(nil)
+}
+
+// untag deletes the tags one by one, the marker first: once the claim is gone,
+// the marker may be somebody else's.
+func (e *releaser) untag() Request {
+	e.repeats = 0
+	switch {
+	case e.Can.ByTag == Unable:
+		return e.tombstone()
+	case e.marked:
+		e.phase = releaseMarkerUntagged
+		return Request{Op: OpUntagMarker}
+	}
+	return e.untagClaim()
+}
+
+func (e *releaser) untagClaim() Request {
+	e.phase = releaseClaimUntagged
+	return Request{Op: OpUntagClaim, Claim: e.claim}
+}
+
+func (e *releaser) untagged(r Reply) Request {
+	switch r.Status {
+	case StatusDone, StatusMissing:
+		e.Can.ByTag = Able
+		return e.end(nil)
+	case StatusUnsupported:
+		e.Can.ByTag = Unable
+	case StatusUncertain:
+		if e.repeats++; e.repeats < maxRepeats {
+			return e.untagClaim()
+		}
+	}
+	return e.tombstone()
+}
+
+func (e *releaser) tombstone() Request {
+	e.repeats = 0
+	if e.marked {
+		e.phase = releaseMarkerWritten
+		return Request{Op: OpPutUnlocked}
+	}
+	return e.bury()
+}
+
+func (e *releaser) bury() Request {
+	e.phase = releaseBuried
+	req := Request{Op: OpPutTombstone, Claim: e.claim, Reason: format.ReasonReleased}
+	if e.forced || e.unsure {
+		req.Forced, req.Reason = e.forced, format.ReasonUncertain
+	}
+	return req
+}
+
+func (e *releaser) buried(r Reply) Request {
+	if r.Status == StatusDone {
+		return e.end(nil)
+	}
+	if e.repeats++; e.repeats < maxRepeats {
+		return e.bury()
+	}
+	return e.end(r.Err)
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+// Jump is how many version numbers a claim may use, and so the distance by
+// which the successor of an overtaken claim skips ahead: whatever the
+// overtaken one still writes stays below.
+const Jump = 100_000
+
+// ClaimID identifies one attempt to lock: the first version number it may
+// write, and the part that tells attempts apart. Claims are ordered by both.
+type ClaimID struct {
+	Fence int64
+	X     string
+}
+
+func CompareClaims(a, b ClaimID) int {
+	return cmp.Or(cmp.Compare(a.Fence, b.Fence), cmp.Compare(a.X, b.X))
+}
+
+// View is what one tag list says about one workspace.
+type View struct {
+	Claims  []ClaimID          // ordered
+	Ended   map[ClaimID]ending // by tombstones
+	Newest  int64              // highest version, 0: none
+	Marker  bool               // locked-W
+	Written bool               // unlocked-W
+	Pointer bool               // state-W
+}
+
+// ending is how a tombstone ended a claim.
+type ending uint8
+
+const (
+	EndedClean ending = iota + 1
+	EndedForced
+)
+
+// NewView picks the tags of one workspace out of a list.
+func NewView(tags []string, fragment string) View {
+	v := View{Ended: map[ClaimID]ending{}}
+	for _, tag := range tags {
+		t, ok := format.ParseStateTag(tag)
+		if !ok || t.Fragment != fragment {
+			continue
+		}
+		v.add(t)
+	}
+	slices.SortFunc(v.Claims, CompareClaims)
+	return v
+}
+
+func (v *View) add(t format.StateTag) {
+	c := ClaimID{Fence: t.N, X: t.X}
+	switch t.Kind {
+	case format.StatePointer:
+		v.Pointer = true
+	case format.StateNumbered:
+		v.Newest = max(v.Newest, t.N)
+	case format.LockMarker:
+		v.Marker = true
+	case format.UnlockMarker:
+		v.Written = true
+	case format.LockClaim:
+		v.Claims = append(v.Claims, c)
+	case format.LockTombstone:
+		v.Ended[c] = max(v.Ended[c], EndedClean)
+	case format.ForceTombstone:
+		v.Ended[c] = EndedForced
+	}
+}
+
+func (v View) Has(c ClaimID) bool { return slices.Contains(v.Claims, c) }
+
+// Live returns the claims without a tombstone.
+func (v View) Live() []ClaimID {
+	var live []ClaimID
+	for _, c := range v.Claims {
+		if v.Ended[c] == 0 {
+			live = append(live, c)
+		}
+	}
+	return live
+}
+
+// Alive tells whether a claim is listed and has no tombstone.
+func (v View) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
+
+// without returns the view in which a claim is not listed. The receiver keeps its own.
+func (v View) without(c ClaimID) View {
+	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(other ClaimID) bool { return other == c })
+	return v
+}
+
+// floor is the first number that no overtaken claim can write; 0 without one.
+func (v View) floor() int64 {
+	var floor int64
+	for c, how := range v.Ended {
+		if how == EndedForced {
+			floor = max(floor, c.Fence+Jump)
+		}
+	}
+	return floor
+}
+
+// With returns the view after one more tombstone. The receiver keeps its own.
+func (v View) With(c ClaimID, how ending) View {
+	ended := make(map[ClaimID]ending, len(v.Ended)+1)
+	maps.Copy(ended, v.Ended)
+	ended[c] = max(ended[c], how)
+	v.Ended = ended
+	return v
+}
+
+// Over is the view in which nothing is live of an id.
+func (v View) Over(id string) View {
+	for _, c := range v.Live() {
+		if format.ClaimOf(c.X, id) {
+			v = v.With(c, EndedClean)
+		}
+	}
+	return v
+}
+
+// Standing is what a list says of the lock of one id.
+type Standing uint8
+
+const (
+	standsNowhere Standing = iota // no trace of it, and nobody holds
+	StandsHeld                    // it is held
+	StandsEnded                   // there is a tombstone of it
+	StandsLost                    // this process won it, and it is gone or written above
+	StandsOther                   // no trace of it, and others hold
+)
+
+// Stands tells whether a claim holds where its holder knows of versions up to known.
+func (v View) Stands(c ClaimID, known int64) bool {
+	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
+}
+
+// Standing judges the lock of id, of which this process won the claim own, zero if
+// none; the claim it returns is the one that decides. A live claim of the id that is
+// not own was won by another process, whose versions are not known here.
+func (v View) Standing(id string, own ClaimID, known int64) (Standing, ClaimID) {
+	lost := own != ClaimID{} && v.Ended[own] == 0
+	other := ClaimID{}
+	for _, c := range v.Live() {
+		switch {
+		case c == own && v.Stands(c, known), c != own && format.ClaimOf(c.X, id):
+			return StandsHeld, c
+		case c != own && other == ClaimID{}:
+			other = c
+		}
+	}
+	ended := ClaimID{}
+	for c, how := range v.Ended {
+		later := ended == ClaimID{} || how > v.Ended[ended] || how == v.Ended[ended] && CompareClaims(c, ended) > 0
+		if format.ClaimOf(c.X, id) && later {
+			ended = c
+		}
+	}
+	switch {
+	case lost:
+		return StandsLost, own
+	case ended != ClaimID{}:
+		return StandsEnded, ended
+	case other != ClaimID{}:
+		return StandsOther, other
+	}
+	return standsNowhere, ClaimID{}
+}
