@@ -77,7 +77,7 @@ func rules() map[string]rule {
 		"an unsure release leaves a jump":   small("held.go", "return h.Uncertain || h.Lost", "return h.Lost", "unsure"),
 		"a takeover writes a tombstone":     small("acquire.go", "Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}", "Op: OpUntagClaim, Claim: a.doomed[0], Reason: reason}", "taken"),
 		"force-unlock writes a tombstone":   small("force.go", "Op: OpPutTombstone, Claim: c, Forced: true, Reason: format.ReasonForced}", "Op: OpUntagClaim, Claim: c}", "taken"),
-		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonGhost || mine.ours(c):", "ghost", mutant.Edit{Old: "rivals := a.in(r.View).rivals();", New: "rivals := slices.DeleteFunc(a.in(r.View).rivals(), func(c ClaimID) bool { return a.Overdue[c] != \"\" });"}),
+		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonGhost || mine.ours(c):", "ghost", mutant.Edit{Old: "\tif rivals := ", New: "\tfor c := range a.Overdue {\n\t\tr.View = r.View.without(c)\n\t}\n\tif rivals := "}),
 		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonGhost, Reason: reason}", "ghost", mutant.Edit{Old: "a.seen = a.seen.With(a.doomed[0], EndedForced)", New: ""}),
 		"a check sees its tombstone":        small("view.go", "v.Ended[c] == 0 && v.Newest <= known", "v.Newest <= known", "asked"),
 		"a lease ends by what was seen":     small("sighting.go", "> l.TTL+leaseGrace && seen", "> l.TTL+leaseGrace && (seen || true)", "leased"),
