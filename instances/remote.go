@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
@@ -203,6 +204,9 @@ func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, erro
 	return i.Repo, err
 }
 
+// CheckEnvironment implements [tfe.Runs].
+func (r *remoteRuns) CheckEnvironment(name string) error { return localexec.CheckVariable(name) }
+
 // Create implements [tfe.Runs].
 func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {
 	rec, err := r.record(ctx, w, record)
@@ -213,8 +217,10 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 		Key: n.Key, Upload: n.Configuration, Message: n.Message, Speculative: n.Speculative, Save: n.SavePlan, AutoApply: n.AutoApply,
 		Destroy: n.Destroy, RefreshOnly: n.RefreshOnly, NoRefresh: n.NoRefresh,
 	}
-	if len(n.Variables)+len(n.Targets)+len(n.Replace) > 0 {
-		b, err := json.Marshal(run.RemoteInput{Variables: n.Variables, Targets: n.Targets, Replace: n.Replace})
+	if len(n.Variables)+len(n.Environment)+len(n.Targets)+len(n.Replace) > 0 {
+		b, err := json.Marshal(run.RemoteInput{
+			Variables: n.Variables, Environment: n.Environment, Masked: n.Masked, Targets: n.Targets, Replace: n.Replace, Salt: rand.Text(),
+		})
 		if err != nil {
 			return tfe.Run{}, err
 		}

@@ -53,11 +53,14 @@ type Remote struct {
 	NoRefresh    bool   `json:"no_refresh,omitempty"`
 }
 
-// RemoteInput is what a person gave for one run.
+// RemoteInput is what a person gave for one run, with the variables of the workspace.
 type RemoteInput struct {
-	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	Targets   []string                   `json:"targets,omitempty"`
-	Replace   []string                   `json:"replace,omitempty"`
+	Variables   map[string]json.RawMessage `json:"variables,omitempty"`
+	Environment map[string]string          `json:"environment,omitempty"` // of the tool
+	Masked      []string                   `json:"masked,omitempty"`      // values that the log does not show
+	Targets     []string                   `json:"targets,omitempty"`
+	Replace     []string                   `json:"replace,omitempty"`
+	Salt        string                     `json:"salt,omitempty"` // so that the digest, which others read, tells nothing of the rest
 }
 
 // LockID is the id of the lock that an attempt takes: who finds it lost takes

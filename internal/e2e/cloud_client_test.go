@@ -192,8 +192,11 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 		read.TerraformVersion != "~> 1.12.0" || read.WorkingDirectory != "" {
 		t.Errorf("the settings are %+v", read)
 	}
-	if _, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("a"), Category: new(tfe.CategoryTerraform)}); err == nil || !strings.Contains(err.Error(), "keeps no variables") {
-		t.Errorf("a variable: %v", err)
+	if v, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("a"), Value: new("b"), Category: new(tfe.CategoryTerraform)}); err != nil || v.Value != "b" || v.Workspace == nil || v.Workspace.ID != made.ID {
+		t.Errorf("a variable: %+v, %v", v, err)
+	}
+	if _, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("b"), Value: new("b"), Category: new(tfe.CategoryEnv), Sensitive: new(true)}); err == nil || !strings.Contains(err.Error(), "no state keys") {
+		t.Errorf("a sensitive variable without keys: %v", err)
 	}
 	// Not found means to the provider that everybody may read the state.
 	if _, err := client.Workspaces.ListRemoteStateConsumers(ctx, made.ID, nil); !errors.Is(err, tfe.ErrResourceNotFound) {

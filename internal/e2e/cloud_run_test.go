@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-tfe"
 )
 
 // The callers of servers that execute runs: one who runs, and one who administers.
@@ -40,7 +42,7 @@ tfe {
 }
 instances {
   advertise = "http://%s"
-  unsealed  = true
+  unsealed  = %t
 }
 executor "local" {
   program = %q
@@ -63,8 +65,9 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	key := filepath.Join(c.dir, "archive.key")
 	for file, text := range map[string]string{
 		key:                               strings.Repeat("0123456789abcdef", 4),
+		c.stateKey():                      strings.Repeat("0123456789abcdef", 2),
 		filepath.Join(c.dir, "tokens"):    runnerToken + " write:state:acme run:state:acme\n" + adminToken + " admin:instance:**\n",
-		filepath.Join(c.dir, name+".hcl"): fmt.Sprintf(runsConfig, key, listen, c.tool, isolation),
+		filepath.Join(c.dir, name+".hcl"): fmt.Sprintf(runsConfig, key, listen, !c.sealed, c.tool, isolation),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			c.t.Fatal(err)
@@ -74,6 +77,9 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	cmd := exec.Command(c.set.okara, "serve", "--config", filepath.Join(c.dir, name+".hcl"), "--listen", listen, "--registry", registry,
 		"--storage", filepath.Join(c.dir, name), "--token-file", filepath.Join(c.dir, "tokens"))
 	cmd.Env = append(os.Environ(), "HOME="+c.dir)
+	if c.sealed {
+		cmd.Env = append(cmd.Env, "OKARA_STATE_KEYS="+c.stateKey())
+	}
 	p, _, err := start(cmd)
 	if err != nil {
 		c.t.Fatal(err)
@@ -87,6 +93,8 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	})
 	return p
 }
+
+func (c *cloud) stateKey() string { return filepath.Join(c.dir, "state.key") }
 
 // ask sends a request with a token, and returns the status; 0 is no answer.
 func ask(ctx context.Context, token, method, url string, header ...string) int {
@@ -192,6 +200,76 @@ func TestCloudRunIsolation(t *testing.T) {
 				t.Errorf("the run tells\n%s", out)
 			}
 		})
+	}
+}
+
+// TestCloudRunVariables gives a run the variables of its workspace and of the sets that it
+// uses, made as the provider hashicorp/tfe makes them. What is sensitive is in no answer,
+// log or record of a change.
+func TestCloudRunVariables(t *testing.T) { eachTool(t, testCloudRunVariables) }
+
+func testCloudRunVariables(t *testing.T, c *cloud) {
+	c.sealed = true
+	at := freeAddress(t)
+	server := c.serveRuns("one", c.registry(), at, wrapped)
+	leads(t, at)
+	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: runnerToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	made, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{Name: new("shop")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hidden, sealed = "nobody-sees-this-one", "nor-that-one"
+	for _, v := range []tfe.VariableCreateOptions{
+		{Key: new("text"), Value: new("of the workspace"), Category: new(tfe.CategoryTerraform)},
+		{Key: new("list"), Value: new("[\"one\", \"two\"]"), Category: new(tfe.CategoryTerraform), HCL: new(true)},
+		{Key: new("password"), Value: new(sealed), Category: new(tfe.CategoryTerraform), Sensitive: new(true)},
+		{Key: new("GREETING"), Value: new("hello"), Category: new(tfe.CategoryEnv)},
+		{Key: new("SECRET"), Value: new(hidden), Category: new(tfe.CategoryEnv), Sensitive: new(true)},
+	} {
+		got, err := client.Variables.Create(ctx, made.ID, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Sensitive && got.Value != "" {
+			t.Errorf("%s is answered with its value", got.Key)
+		}
+	}
+	set, err := client.VariableSets.Create(ctx, "acme", &tfe.VariableSetCreateOptions{Name: new("all"), Global: new(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{"text": "of a set", "region": "north"} {
+		if _, err := client.VariableSetVariables.Create(ctx, set.ID, &tfe.VariableSetVariableCreateOptions{Key: &key, Value: &value, Category: new(tfe.CategoryTerraform)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const more = "variable \"list\" {}\nvariable \"password\" {}\nvariable \"region\" {}\noutput \"all\" {\n  value = \"${var.text}, ${var.list[1]}, ${var.region}, ${var.password}\"\n}\n"
+	c.configure("app", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)+"}\n"+more+"terraform {\n", `echo "greeting $GREETING, secret $SECRET, of the code $(printenv | grep -c KEYS)"`)
+	c.must("app", at, "init")
+	apply := func(want string, args ...string) {
+		t.Helper()
+		out := c.must("app", at, append([]string{"apply", "-auto-approve", "-no-color"}, args...)...)
+		for _, want := range []string{want, "greeting hello, secret (sensitive), of the code 0"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the run does not tell %q:\n%s", want, out)
+			}
+		}
+		if strings.Contains(out, hidden) || strings.Contains(out, sealed) {
+			t.Errorf("the run tells a secret:\n%s", out)
+		}
+	}
+	apply(`all = "of the workspace, two, north, (sensitive)"`)
+	apply(`all = "of the command, two, north, (sensitive)"`, "-var", "text=of the command")
+	if _, err := client.VariableSets.Update(ctx, set.ID, &tfe.VariableSetUpdateOptions{Priority: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	apply(`all = "of a set, two, north, (sensitive)"`, "-var", "text=of the command")
+	if log := server.log.String(); strings.Contains(log, hidden) || strings.Contains(log, sealed) {
+		t.Error("the log of the server has a secret")
 	}
 }
 

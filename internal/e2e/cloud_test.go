@@ -57,6 +57,7 @@ type cloud struct {
 	before, env []string // arguments and variables of every command
 	services    string   // more of the host, and
 	settings    string   // more of the configuration of the tools
+	sealed      bool     // servers that execute runs have a state key
 	snapshots   string   // how often servers want states stored while an apply runs; "": at its end
 }
 

@@ -103,6 +103,7 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	internal/states
 statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, files and syntax read what is uploaded to be run
 	statebackend/format
+	statebackend/tfe/variables
 	oci
 	oci/artifact
 	statebackend
@@ -115,6 +116,13 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	internal/text
 	internal/service
 	internal/syntax
+statebackend/tfe/variables: records beside the states of a repository; who may see them is the caller's
+	statebackend/format
+	oci
+	oci/artifact
+	statebackend
+	internal/syntax
+	internal/text
 statebackend/s3facade: a protocol over a Store
 	statebackend/format
 	oci

@@ -40,7 +40,9 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		return o, syntax.WrongAt(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
 	}
 	o.imageHosts = s.UI.ImageHosts
-	o.TFE = s.Cloud.options(s.Listen)
+	if o.TFE = s.Cloud.options(s.Listen); o.TFE != nil && env.States.Sealer != nil {
+		o.TFE.Sealer = env.States.Sealer
+	}
 	o.certificate, o.certificateKey = s.TLS.Cert, s.TLS.Key
 	if s.Pass && s.Registry == "" {
 		return o, &syntax.SettingError{Err: errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -34,7 +35,8 @@ type TFEOptions struct {
 	// Remote are those whose new workspaces have the execution mode remote.
 	Remote []string
 
-	RunTime time.Duration // of a plan, and of an apply, where they run here
+	RunTime time.Duration   // of a plan, and of an apply, where they run here
+	Sealer  artifact.Sealer // has the state keys; nil: there are none
 }
 
 // options says how tfe.v2 is served on an address; nil: not at all.
@@ -78,7 +80,8 @@ func (f *Front) newTFE() (http.Handler, error) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
 		PublicURL: c.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
-		Runs: f.mounted.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
+		Sealer: o.Sealer,
+		Runs:   f.mounted.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
 			if slices.Contains(o.Remote, organization) {
 				return modeRemote
 			}

@@ -53,10 +53,19 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 	info := s.lockInfo(r, p, h, g)
 	info.ID, info.Operation = uuid.NewString(), "delete"
 	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
-		if err := may(ctx, l); err != nil || s.o.Runs == nil {
+		if err := may(ctx, l); err != nil {
 			return err
 		}
-		return runError(s.o.Runs.End(ctx, p.asWorkspace(), g.Caller))
+		if s.o.Runs != nil {
+			if err := s.o.Runs.End(ctx, p.asWorkspace(), g.Caller); err != nil {
+				return runError(err)
+			}
+		}
+		book, err := variableRoutes{s}.book(ctx, p.organization)
+		if err != nil {
+			return err
+		}
+		return book.EndWorkspace(ctx, p.workspace, authorOf(g.Caller))
 	}); err != nil {
 		if _, held := errors.AsType[*statebackend.LockedError](err); held {
 			return conflict("workspace is locked", "%w", err)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // place is what a request is about: a workspace, anything of an organization
@@ -99,6 +101,35 @@ func (p place) id(h handle) string {
 		return "ws-" + p.key()
 	}
 	return "ws-" + p.key() + "." + string(h)
+}
+
+// short is the id of a workspace for the provider hashicorp/tfe, which takes 16 letters
+// and digits: some that follow from the organization, by which the others can be looked
+// for. It is never a K.
+func (p place) short() string {
+	for n := 0; ; n++ {
+		id := organizationLetters(p.organization) + variables.Letters(strconv.Itoa(n)+"\x00"+p.organization+"\x00"+p.workspace, variables.IDLength-lettersOfOrganization)
+		if _, ok := parseKey(id); !ok {
+			return "ws-" + id
+		}
+	}
+}
+
+const lettersOfOrganization = 6
+
+func organizationLetters(name string) string {
+	return variables.Letters("organization\x00"+name, lettersOfOrganization)
+}
+
+var shortRE = text.Pattern(`^[0-9A-Za-z]{16}$`)
+
+// isShort reports whether what follows the prefix of an id is what [place.short] makes.
+func isShort(rest string) bool {
+	if !shortRE().MatchString(rest) {
+		return false
+	}
+	_, long := parseKey(rest)
+	return !long
 }
 
 // versionID is the id of a stored version.

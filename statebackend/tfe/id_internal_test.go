@@ -4,6 +4,7 @@ package tfe
 
 import (
 	"encoding/base64"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -161,4 +162,46 @@ func FuzzID(f *testing.F) {
 			t.Errorf("%q is %q", id, got)
 		}
 	})
+}
+
+// FuzzRunID parses ids of runs and uploads: each has one spelling, and names what it
+// was made of.
+func FuzzRunID(f *testing.F) {
+	p := place{"acme", "prod"}
+	r := runID{p, "abcdefgh23", 7}
+	c := newConfigurationID(p, r.record, testNow(), true, false)
+	if !c.speculative() || c.provisional() || !c.made().Equal(testNow()) {
+		f.Fatalf("%s is %v", c, c.made())
+	}
+	for _, id := range []string{r.String(), r.of(planPrefix), r.of(applyPrefix), c.String(), "run-.a.1", r.String() + ".1", "cv-" + p.key() + ".abcdefgh23.00000000ff000000"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		for _, prefix := range []string{runPrefix, planPrefix, applyPrefix} {
+			if got, err := parseRunID(id, prefix); err == nil && (got.of(prefix) != id || !validOrganization(got.organization) || got.n < 1) {
+				t.Errorf("%q is %+v", id, got)
+			}
+		}
+		if got, err := parseConfigurationID(id); err == nil && (got.String() != id || !validOrganization(got.organization)) {
+			t.Errorf("%q is %+v", id, got)
+		}
+	})
+}
+
+// TestShortID shows that ids for the provider hashicorp/tfe have the form that it takes,
+// and are told from those that hold their place, of which some look alike.
+func TestShortID(t *testing.T) {
+	form := regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`) // of tfe_variable
+	for _, p := range []place{{"acme", "prod"}, {"acme", "prod123"}, {"a", strings.Repeat("b", 90)}} {
+		id := p.short()
+		if !form.MatchString(id) || !isShort(id[len("ws-"):]) || isShort(p.key()) || id != p.short() {
+			t.Errorf("%v is %s, and its key %s", p, id, p.key())
+		}
+	}
+	if long := (place{"acme", "prod123"}).id(""); !form.MatchString(long) {
+		t.Errorf("%s is no longer the id that looks like a short one", long)
+	}
+	if (place{"acme", "a"}).short()[:9] != (place{"acme", "b"}).short()[:9] {
+		t.Error("two workspaces of one organization begin in two ways")
+	}
 }

@@ -61,7 +61,7 @@ func (s *server) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
 		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // whose lock is in another repository
 			item = item.held(w.Held)
 		}
-		list = append(list, item)
+		list = append(list, s.seen(r, item))
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }

@@ -49,7 +49,7 @@ func (s *server) lock(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "lock", Detail: info.ID, Status: http.StatusOK})
-	return s.answerLock(w, p, h, g, &statebackend.Held{Info: info})
+	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
 // lockInfo says who asks for a lock.
@@ -145,10 +145,10 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 
 // answerLock answers with the workspace, as far as its lock tells of it: whoever
 // locks and unlocks wants no more, and it takes no request.
-func (s *server) answerLock(w http.ResponseWriter, p place, h handle, g access.Grant, held *statebackend.Held) error {
+func (s *server) answerLock(w http.ResponseWriter, r *http.Request, p place, h handle, g access.Grant, held *statebackend.Held) error {
 	d := s.resource(p, h, g, nil).held(held)
 	delete(d.Relationships, "project")
-	return answer(w, http.StatusOK, document{Data: d})
+	return answer(w, http.StatusOK, document{Data: s.seen(r, d)})
 }
 
 // unlock ends the lock of the command, or of the subject for a stable id. It may
@@ -173,13 +173,13 @@ func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
 		if h == "" {
 			return conflict("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
 		}
-		return s.answerLock(w, p, h, g, &statebackend.Held{Info: e.Held})
+		return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: e.Held})
 	}
 	if err != nil {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "unlock", Detail: id, Status: http.StatusOK})
-	return s.answerLock(w, p, h, g, nil)
+	return s.answerLock(w, r, p, h, g, nil)
 }
 
 // whereLocked is where the locks of a workspace are, which need not be there any
@@ -242,5 +242,5 @@ func (s *server) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "force-unlock", Detail: held.Info.ID, Status: http.StatusOK})
-	return s.answerLock(w, p, h, g, nil)
+	return s.answerLock(w, r, p, h, g, nil)
 }

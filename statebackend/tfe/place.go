@@ -6,7 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -217,4 +221,103 @@ func authorOf(c access.Caller) string {
 		return nameOf(c)
 	}
 	return said(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
+}
+
+// finder finds the workspaces of short ids. What it gave away or found it remembers; it
+// looks for others in the lists of the organizations that fit.
+type finder struct {
+	s *server
+
+	mu     sync.Mutex       // guards the fields below
+	places map[string]place // by what follows the prefix
+	names  map[string]bool  // organizations
+}
+
+// maxFound bounds what a finder remembers.
+const maxFound = 10_000
+
+// id is the short id of a workspace.
+func (f *finder) id(p place) string {
+	id := p.short()
+	f.keep(strings.TrimPrefix(id, "ws-"), p)
+	return id
+}
+
+func (f *finder) keep(id string, p place) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.places) >= maxFound {
+		clear(f.places)
+		clear(f.names)
+	}
+	f.places[id] = p
+	f.names[p.organization] = true
+}
+
+// know remembers an organization of which an id was given away.
+func (f *finder) know(organization string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names[organization] = true
+}
+
+// workspace is that of a short id. Who asks for one that is not remembered has a token,
+// and it is looked for in what he may see something of.
+func (f *finder) workspace(r *http.Request, id string) (place, error) {
+	f.mu.Lock()
+	p, ok := f.places[id]
+	f.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	names, err := f.organizations(r, id[:lettersOfOrganization])
+	if err != nil {
+		return place{}, err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	found := []place{}
+	for _, name := range names {
+		store, err := f.s.store(r.Context(), name)
+		if err != nil {
+			return place{}, err
+		}
+		list, err := store.List(r.Context())
+		if err != nil {
+			return place{}, err
+		}
+		all, err := list.Workspaces(r.Context())
+		if err != nil {
+			return place{}, err
+		}
+		for _, w := range all {
+			if p := (place{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
+				found = append(found, p)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return place{}, errNoID()
+	case 1:
+		f.keep(id, found[0])
+		return found[0], nil
+	}
+	return place{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
+}
+
+// organizations are those of which an id has the letters, among those that the caller may
+// see something of.
+func (f *finder) organizations(r *http.Request, letters string) ([]string, error) {
+	g, err := f.s.o.Allow(r, access.Read, "", "")
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.s.o.Organizations(r.Context(), g)
+	f.mu.Lock()
+	names = slices.AppendSeq(names, maps.Keys(f.names))
+	f.mu.Unlock()
+	return slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))), func(name string) bool {
+		return organizationLetters(name) != letters
+	}), err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // final reports whether nothing follows.
@@ -34,20 +35,20 @@ func (s RunStatus) executes() bool {
 type runBody struct {
 	Data struct {
 		Attributes struct {
-			AutoApply     *bool      `json:"auto-apply"` // nil: as the workspace has it
-			IsDestroy     bool       `json:"is-destroy"`
-			PlanOnly      bool       `json:"plan-only"`
-			Refresh       *bool      `json:"refresh"`
-			RefreshOnly   bool       `json:"refresh-only"`
-			SavePlan      bool       `json:"save-plan"`
-			AllowConfig   bool       `json:"allow-config-generation"`
-			AllowEmpty    bool       `json:"allow-empty-apply"`
-			Targets       []string   `json:"target-addrs"`
-			Replace       []string   `json:"replace-addrs"`
-			InvokeActions []string   `json:"invoke-action-addrs"`
-			Policies      []string   `json:"policy-paths"`
-			Variables     []variable `json:"variables"`
-			Message       string     `json:"message"`
+			AutoApply     *bool             `json:"auto-apply"` // nil: as the workspace has it
+			IsDestroy     bool              `json:"is-destroy"`
+			PlanOnly      bool              `json:"plan-only"`
+			Refresh       *bool             `json:"refresh"`
+			RefreshOnly   bool              `json:"refresh-only"`
+			SavePlan      bool              `json:"save-plan"`
+			AllowConfig   bool              `json:"allow-config-generation"`
+			AllowEmpty    bool              `json:"allow-empty-apply"`
+			Targets       []string          `json:"target-addrs"`
+			Replace       []string          `json:"replace-addrs"`
+			InvokeActions []string          `json:"invoke-action-addrs"`
+			Policies      []string          `json:"policy-paths"`
+			Variables     []variables.Asked `json:"variables"`
+			Message       string            `json:"message"`
 		}
 		Relationships struct {
 			Workspace     struct{ Data ref }
@@ -84,8 +85,10 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 		return o, err
 	}
 	var err error
-	o.Variables, err = parseVariables(a.Variables)
-	return o, err
+	if o.Variables, err = variables.Parse(a.Variables); err != nil {
+		return o, invalid("%w", err)
+	}
+	return o, nil
 }
 
 // createRun queues a run of an uploaded configuration. The body names the workspace,
@@ -98,7 +101,7 @@ func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	p, _, err := parseWorkspaceID(body.Data.Relationships.Workspace.Data.ID, s.now())
+	p, _, err := s.parseWorkspace(r, body.Data.Relationships.Workspace.Data.ID)
 	if err != nil {
 		return err
 	}
@@ -126,7 +129,11 @@ func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	run, err := s.queue(r.Context(), c, options, g.Caller)
+	given, err := variableRoutes{s}.given(r.Context(), at, options.Variables)
+	if err != nil {
+		return err
+	}
+	run, err := s.queue(r.Context(), c, options, given, g.Caller)
 	if err != nil {
 		return err
 	}
@@ -138,7 +145,9 @@ func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
 // largeBody is that of a run, which may have many variables.
 const largeBody = 256 << 10
 
-func (s *server) queue(ctx context.Context, c configurationID, o RunOptions, by access.Caller) (Run, error) {
+// queue queues a run. A request that comes twice is one run by what it asks for, whatever
+// became of the variables of the workspace.
+func (s *server) queue(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
 	repo, its, _, err := s.uploadsOf(ctx, c)
 	switch {
 	case err != nil:
@@ -161,6 +170,7 @@ func (s *server) queue(ctx context.Context, c configurationID, o RunOptions, by 
 	}
 	sum := sha256.Sum256(fmt.Appendf(said, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(by)))
 	n.Key = hex.EncodeToString(sum[:])
+	n.Variables, n.Environment, n.Masked = given.Variables, given.Environment, given.Masked
 	run, err := s.o.Runs.Create(ctx, c.asWorkspace(), c.record, n)
 	return run, runError(err)
 }
@@ -410,4 +420,23 @@ func (s *server) capacity(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: resource{
 		Type: "organization-capacity", ID: organization, Attributes: map[string]int{"pending": len(q.Waiting), "running": q.Running},
 	}})
+}
+
+// Bounds of the addresses that a run is limited to.
+const (
+	maxAddresses    = 100
+	maxAddressBytes = 1 << 10
+)
+
+// checkAddresses bounds what becomes arguments of a tool, which parses them.
+func checkAddresses(name string, list []string) error {
+	if len(list) > maxAddresses {
+		return fmt.Errorf("%s has more than %d addresses", name, maxAddresses)
+	}
+	for _, a := range list {
+		if !validText(a, maxAddressBytes) {
+			return fmt.Errorf("%s has an address that is empty, has control characters or more than %d bytes", name, maxAddressBytes)
+		}
+	}
+	return nil
 }

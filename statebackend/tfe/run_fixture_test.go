@@ -84,6 +84,13 @@ func (f *fakeRuns) Create(_ context.Context, w tfe.Workspace, record string, n t
 	return run, nil
 }
 
+func (f *fakeRuns) CheckEnvironment(name string) error {
+	if name == "PATH" {
+		return errors.New("the variable PATH is set by the run itself")
+	}
+	return nil
+}
+
 func (f *fakeRuns) Act(_ context.Context, w tfe.Workspace, _ string, n int, d tfe.Decision) (tfe.Run, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

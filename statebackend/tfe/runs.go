@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -27,6 +29,9 @@ type Runs interface {
 	Open(ctx context.Context, w Workspace, by access.Caller) (record string, err error)
 	// Repository is where the uploads of a record are. It makes no request.
 	Repository(w Workspace, record string) (*oci.Repo, error)
+	// CheckEnvironment refuses a variable of the environment that means something to a
+	// run itself.
+	CheckEnvironment(name string) error
 	// Create queues a run. One with the same key that is at most 10 minutes old is
 	// that run again: its answer was lost. ErrNoRun: this is not the record of the
 	// workspace; ErrTooManyRuns.
@@ -85,7 +90,9 @@ type NewRun struct {
 	Archive       string // digest of its only layer, a tar.gz
 	Size          int64  // of the layer, in bytes
 	RunOptions
-	By access.Caller
+	Environment map[string]string // of the tool, in plan and apply
+	Masked      []string          // values that no log may show
+	By          access.Caller
 }
 
 // RunOptions are what a run is to do.
@@ -163,3 +170,41 @@ const (
 	RunCancel      RunAction = "cancel"
 	RunForceCancel RunAction = "force-cancel" // only after RunCancel
 )
+
+// ForLeader reports whether a request below /api/v2/ is about runs, so that one of
+// several servers decides: the one that executes them. path is that of the request
+// without what stands before /api/v2/. Uploads are not among them, which are large
+// and need the registry only.
+func ForLeader(r *http.Request, path string) bool {
+	rest, ok := strings.CutPrefix(path, prefix)
+	part := strings.Split(rest, "/")
+	if !ok {
+		return false
+	}
+	last := part[len(part)-1]
+	switch part[0] {
+	case "runs", "plans", "applies", "logs":
+		return true
+	case "organizations":
+		switch {
+		case len(part) == 4 && part[2] == "runs", len(part) == 3 && part[2] == "capacity":
+			return true
+		case len(part) < 4 || part[2] != "workspaces":
+			return false
+		}
+		return r.Method == http.MethodDelete || last == "safe-delete"
+	case "workspaces":
+		switch last {
+		case "configuration-versions", "runs", "safe-delete", "force-unlock":
+			return true
+		}
+		return len(part) == 2 && r.Method == http.MethodDelete
+	}
+	return false
+}
+
+// Signed reports whether the right to a path is in the path, such as that to a log: the
+// tools send no token there.
+func Signed(path string) bool {
+	return strings.HasPrefix(path, prefix+"logs/") || strings.HasPrefix(path, prefix+"uploads/")
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -62,9 +63,11 @@ type Options struct {
 	// SnapshotInterval is how often the tools store a state while they apply; 0:
 	// only when they are done.
 	SnapshotInterval time.Duration
-	MaxState         int64            // bounds a state in bytes; 0: 512 MiB
-	Memory           int64            // bounds all states that are being taken in, in bytes; 0: 1 GiB
-	Now              func() time.Time // nil: time.Now
+	MaxState         int64 // bounds a state in bytes; 0: 512 MiB
+	Memory           int64 // bounds all states that are being taken in, in bytes; 0: 1 GiB
+	// Sealer seals variables; nil: there are no state keys, and none can be sensitive.
+	Sealer artifact.Sealer
+	Now    func() time.Time // nil: time.Now
 }
 
 const (
@@ -84,6 +87,7 @@ type server struct {
 	now     func() time.Time
 	tickets tickets // of uploads
 	recent  *recent
+	short   *finder
 	memory  *memory // of the states that come in
 	twins   *memory // of what comes in beside them, and is dropped
 	spooled *memory // on disk: of configurations that come in
@@ -120,6 +124,7 @@ func New(o Options) (http.Handler, error) {
 		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
 		memory: newMemory(o.Memory), twins: newMemory(o.Memory), spooled: newMemory(maxSpooled),
 	}
+	s.short = &finder{s: s, places: map[string]place{}, names: map[string]bool{}}
 	return s.routes(), nil
 }
 
@@ -157,11 +162,7 @@ func (s *server) routes() http.Handler {
 	t.add("GET", "workspaces/{id}/tag-bindings", s.listTagBindings)
 	t.add("PATCH", "workspaces/{id}/tag-bindings", s.addTagBindings)
 	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.listTagBindings)
-	t.add("GET", "workspaces/{id}/vars", s.listVariables)
-	t.add("GET", "workspaces/{id}/all-vars", s.listVariables)
-	t.add("POST", "workspaces/{id}/vars", s.refuseVariable)
-	t.add("GET", "organizations/{organization}/varsets", s.listVariableSets)
-	t.add("POST", "organizations/{organization}/varsets", s.refuseVariableSet)
+	addVariables(t, variableRoutes{s})
 
 	t.add("POST", "workspaces/{id}/actions/lock", s.lock)
 	t.add("POST", "workspaces/{id}/actions/unlock", s.unlock)
@@ -296,12 +297,21 @@ const (
 
 // allowWorkspace is allow for the routes with the id of a workspace in the path.
 func (s *server) allowWorkspace(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
-	p, h, err := parseWorkspaceID(r.PathValue("id"), s.now())
+	p, h, err := s.parseWorkspace(r, r.PathValue("id"))
 	if err != nil {
 		return place{}, "", access.Grant{}, err
 	}
 	g, err := s.allow(r, action, p)
 	return p, h, g, err
+}
+
+// parseWorkspace is the workspace of an id in any form.
+func (s *server) parseWorkspace(r *http.Request, id string) (place, handle, error) {
+	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
+		p, err := s.short.workspace(r, rest)
+		return p, "", err
+	}
+	return parseWorkspaceID(id, s.now())
 }
 
 // reserved reports whether a NAME is that of a workspace of a split organization,

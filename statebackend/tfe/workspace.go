@@ -76,7 +76,7 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 			"can-update": write, "can-destroy": write, "can-force-delete": write,
 			"can-lock": write, "can-unlock": write, "can-force-unlock": write,
 			"can-queue-run": run, "can-queue-apply": run, "can-queue-destroy": run,
-			"can-manage-tags": write, "can-read-variable": true, "can-update-variable": false,
+			"can-manage-tags": write, "can-read-variable": true, "can-update-variable": run,
 		},
 	}
 	return resource{Type: "workspaces", ID: p.id(h), Attributes: a, Relationships: map[string]relation{
@@ -92,12 +92,22 @@ func valued(tags map[string]string) map[string]string {
 	return all
 }
 
-// forTool is a workspace as a command of a tool has to see it: one that hears of
-// structured output asks for it, and there is none of runs here.
-func (w resource) forTool(r *http.Request) resource {
-	if a, ok := w.Attributes.(workspaceAttributes); ok && ofTool(r) {
+// seen is a workspace as a client has to see it. A tool that hears of structured output
+// asks for it, and there is none of runs here; others get an id that the provider
+// hashicorp/tfe takes, unless they asked by another one.
+func (s *server) seen(r *http.Request, w resource) resource {
+	a, ok := w.Attributes.(workspaceAttributes)
+	if !ok {
+		return w
+	}
+	if ofTool(r) {
 		a.Structured = false
 		w.Attributes = a
+		return w
+	}
+	asked, _ := cutID(r.PathValue("id"), "ws-")
+	if p, h, err := parseWorkspaceID(w.ID, s.now()); err == nil && h == "" && (asked == "" || isShort(asked)) {
+		w.ID = s.short.id(p)
 	}
 	return w
 }
@@ -167,7 +177,7 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	doc := document{Data: d.forTool(r)}
+	doc := document{Data: s.seen(r, d)}
 	if includes(r, "effective_tag_bindings") {
 		bound := bindings("effective-tag-bindings", at.live())
 		refs := []ref{}

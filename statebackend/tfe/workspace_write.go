@@ -168,12 +168,13 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.o.Wrote(r.Context(), organization) // by which its short id is found
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
 	h := handle("")
 	if ofTool(r) && s.handles(g, &record) {
 		h = s.handleFor(&record, s.now())
 	}
-	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil).forTool(r)})
+	return answer(w, http.StatusCreated, document{Data: s.seen(r, s.resource(p, h, g, &record).held(nil))})
 }
 
 // create writes the first record of a workspace.
@@ -252,7 +253,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: d.forTool(r)})
+	return answer(w, http.StatusOK, document{Data: s.seen(r, d)})
 }
 
 // change changes the record of a workspace that is there, for a command that began

@@ -201,6 +201,7 @@ func (c *child) readInput(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the variables of the run: %w", err)
 	}
+	c.log.hide(c.masks, c.input.Masked)
 	return nil
 }
 

@@ -286,6 +286,14 @@ func (c *child) environment() ([]string, error) {
 		}
 		env[name] = strings.ReplaceAll(value, "${files}", seen(sandbox.Given, filesFolder))
 	}
+	for name, value := range c.input.Environment {
+		_, own := env[name]
+		_, given := o.Environment[name]
+		if err := CheckVariable(name); err != nil || own && !given && name != "AWS_EC2_METADATA_DISABLED" {
+			return nil, fmt.Errorf("the workspace has a variable %s, which is okara's\nhint: delete it", name)
+		}
+		env[name] = value
+	}
 	if err := bridge.CheckHeldEnvironment(func(name string) string { return env[name] }); err != nil {
 		return nil, err
 	}

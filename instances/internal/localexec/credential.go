@@ -47,9 +47,9 @@ const filesVariable = "${files}/"
 
 var variableRE = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// checkVariable refuses names that mean something to the run itself, to the
+// CheckVariable refuses names that mean something to the run itself, to the
 // loader of programs, or to the way in which the tool reaches its state.
-func checkVariable(name string) error {
+func CheckVariable(name string) error {
 	if !variableRE().MatchString(name) {
 		return fmt.Errorf("%q is not the name of a variable", name)
 	}
@@ -88,7 +88,7 @@ func (o *LocalOptions) credentials(ctx context.Context, s run.Spec) (given, erro
 
 func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential string, c Credential, g given) error {
 	set := func(name, value string) error {
-		if err := checkVariable(name); err != nil {
+		if err := CheckVariable(name); err != nil {
 			return err
 		}
 		if _, ok := g.environment[name]; ok {
@@ -98,7 +98,7 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 		return nil
 	}
 	for _, name := range c.EnvFrom {
-		if err := checkVariable(name); err != nil {
+		if err := CheckVariable(name); err != nil {
 			return err
 		}
 		value := o.Getenv(name)

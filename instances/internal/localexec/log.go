@@ -42,6 +42,13 @@ func newRunLog(m *masks, limit int, file *os.File) *runLog {
 // growTail is what is kept of the end of a log that grows, in bytes.
 const growTail = 64 << 10
 
+// hide has its masks hide more from now on.
+func (l *runLog) hide(m *masks, values []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m.add(values)
+}
+
 // grow makes it a log of which readers keep what they have: beyond its limit only its
 // end follows, once it has ended.
 func (l *runLog) grow() {

@@ -27,40 +27,47 @@ const (
 type masks struct {
 	byStart map[[2]byte][][]byte // by the first two bytes, longest first
 	longest int
+	seen    map[string]bool
 }
 
 // newMasks takes values, as a whole and line by line, plain, in JSON, in URLs
 // and in base64.
 func newMasks(values []string) *masks {
-	m := &masks{byStart: map[[2]byte][][]byte{}}
-	seen := map[string]bool{}
-	add := func(p string) {
-		for len(p) >= leastMasked {
-			piece := p[:min(len(p), mostMasked)]
-			p = p[len(piece):]
-			if seen[piece] {
-				continue
-			}
-			seen[piece] = true
-			start := [2]byte{piece[0], piece[1]}
-			m.byStart[start] = append(m.byStart[start], []byte(piece))
-			m.longest = max(m.longest, len(piece))
-		}
-	}
+	m := &masks{byStart: map[[2]byte][][]byte{}, seen: map[string]bool{}}
+	m.add(values)
+	return m
+}
+
+// add takes more values. Nobody may be writing meanwhile.
+func (m *masks) add(values []string) {
 	for _, v := range values {
 		for _, text := range append(strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n"), v) {
 			if len(text) < leastMasked {
 				continue
 			}
 			for _, form := range formsOf(text) {
-				add(form)
+				m.hide(form)
 			}
 		}
 	}
 	for _, list := range m.byStart {
 		slices.SortFunc(list, func(a, b []byte) int { return len(b) - len(a) })
 	}
-	return m
+}
+
+// hide adds one form of a value, in pieces where it is long.
+func (m *masks) hide(p string) {
+	for len(p) >= leastMasked {
+		piece := p[:min(len(p), mostMasked)]
+		p = p[len(piece):]
+		if m.seen[piece] {
+			continue
+		}
+		m.seen[piece] = true
+		start := [2]byte{piece[0], piece[1]}
+		m.byStart[start] = append(m.byStart[start], []byte(piece))
+		m.longest = max(m.longest, len(piece))
+	}
 }
 
 // formsOf are the ways in which programs write a text. Of base64, the characters

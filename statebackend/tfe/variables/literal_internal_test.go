@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tfe
+package variables
 
 import (
 	"encoding/json"
@@ -30,11 +30,11 @@ func TestLiteral(t *testing.T) {
 }
 
 func TestVariableBounds(t *testing.T) {
-	for name, list := range map[string][]variable{
+	for name, list := range map[string][]Asked{
 		"twice": {{"a", "1"}, {"a", "2"}}, "no name": {{"", "1"}}, "option": {{"-a", "1"}}, "large": {{"a", `"` + strings.Repeat("x", maxVariableBytes) + `"`}},
-		"many": make([]variable, maxVariables+1),
+		"many": make([]Asked, maxVariables+1),
 	} {
-		if got, err := parseVariables(list); err == nil {
+		if got, err := Parse(list); err == nil {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -49,30 +49,6 @@ func FuzzVariable(f *testing.F) {
 		got, err := parseLiteral(text)
 		if err == nil && !json.Valid(got) {
 			t.Errorf("%q is %s", text, got)
-		}
-	})
-}
-
-// FuzzRunID parses ids of runs and uploads: each has one spelling, and names what it
-// was made of.
-func FuzzRunID(f *testing.F) {
-	p := place{"acme", "prod"}
-	r := runID{p, "abcdefgh23", 7}
-	c := newConfigurationID(p, r.record, testNow(), true, false)
-	if !c.speculative() || c.provisional() || !c.made().Equal(testNow()) {
-		f.Fatalf("%s is %v", c, c.made())
-	}
-	for _, id := range []string{r.String(), r.of(planPrefix), r.of(applyPrefix), c.String(), "run-.a.1", r.String() + ".1", "cv-" + p.key() + ".abcdefgh23.00000000ff000000"} {
-		f.Add(id)
-	}
-	f.Fuzz(func(t *testing.T, id string) {
-		for _, prefix := range []string{runPrefix, planPrefix, applyPrefix} {
-			if got, err := parseRunID(id, prefix); err == nil && (got.of(prefix) != id || !validOrganization(got.organization) || got.n < 1) {
-				t.Errorf("%q is %+v", id, got)
-			}
-		}
-		if got, err := parseConfigurationID(id); err == nil && (got.String() != id || !validOrganization(got.organization)) {
-			t.Errorf("%q is %+v", id, got)
 		}
 	})
 }

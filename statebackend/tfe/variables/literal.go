@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tfe
+package variables
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Bounds of the variables of a run.
@@ -21,34 +22,34 @@ const (
 	maxVariableBytes = 64 << 10 // names and values together
 )
 
-// variable is one of a run, as the tools send it: the value is the text of an
+// Asked is a variable of a run, as the tools send it: the value is the text of an
 // expression.
-type variable struct {
+type Asked struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// parseVariables turns variables into JSON, which the tools take literally. Nothing
+// Parse turns variables of a run into JSON, which the tools take literally. Nothing
 // of their text reaches a file in which it could be more than a value.
-func parseVariables(list []variable) (map[string]json.RawMessage, error) {
+func Parse(list []Asked) (map[string]json.RawMessage, error) {
 	if len(list) > maxVariables {
-		return nil, invalid("more than %d variables", maxVariables)
+		return nil, fmt.Errorf("more than %d variables", maxVariables)
 	}
 	size := 0
 	out := make(map[string]json.RawMessage, len(list))
 	for _, v := range list {
 		if size += len(v.Key) + len(v.Value); size > maxVariableBytes {
-			return nil, invalid("the variables have more than %d KiB", maxVariableBytes>>10)
+			return nil, fmt.Errorf("the variables have more than %d KiB", maxVariableBytes>>10)
 		}
 		if !hclsyntax.ValidIdentifier(v.Key) || len(v.Key) > maxVariableName {
-			return nil, invalid("%q is not the name of a variable", said(v.Key))
+			return nil, fmt.Errorf("%q is not the name of a variable", text.Excerpt(v.Key))
 		}
 		if _, twice := out[v.Key]; twice {
-			return nil, invalid("variable %q is there twice", v.Key)
+			return nil, fmt.Errorf("variable %q is there twice", v.Key)
 		}
 		value, err := parseLiteral(v.Value)
 		if err != nil {
-			return nil, invalid("variable %q: %w", v.Key, err)
+			return nil, fmt.Errorf("variable %q: %w", v.Key, err)
 		}
 		out[v.Key] = value
 	}
@@ -59,11 +60,11 @@ const maxVariableName = 255
 
 // parseLiteral reads an expression that is a value: no function, reference, loop or
 // operator. The error never shows the value, which may be a secret.
-func parseLiteral(text string) (json.RawMessage, error) {
-	if !utf8.ValidString(text) {
+func parseLiteral(words string) (json.RawMessage, error) {
+	if !utf8.ValidString(words) {
 		return nil, fmt.Errorf("the value is not UTF-8")
 	}
-	e, diags := syntax.ParseExpression(text, "value")
+	e, diags := syntax.ParseExpression(words, "value")
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the value is no expression, or nested too deep or too long")
 	}
@@ -128,23 +129,4 @@ func all[T any](list []T, ok func(T) bool) bool {
 		}
 	}
 	return true
-}
-
-// Bounds of the addresses that a run is limited to.
-const (
-	maxAddresses    = 100
-	maxAddressBytes = 1 << 10
-)
-
-// checkAddresses bounds what becomes arguments of a tool, which parses them.
-func checkAddresses(name string, list []string) error {
-	if len(list) > maxAddresses {
-		return invalid("%s has more than %d addresses", name, maxAddresses)
-	}
-	for _, a := range list {
-		if !validText(a, maxAddressBytes) {
-			return invalid("%s has an address that is empty, has control characters or more than %d bytes", name, maxAddressBytes)
-		}
-	}
-	return nil
 }

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
+)
+
+// variableRoutes are the routes about variables of workspaces. Those of sets are in
+// variable_set.go.
+type variableRoutes struct{ *server }
+
+func addVariables(t table, v variableRoutes) {
+	for _, path := range []string{"workspaces/{id}/vars", "varsets/{set}/relationships/vars"} {
+		t.add("GET", path, v.list)
+		t.add("POST", path, v.create)
+		t.add("GET", path+"/{variable}", v.show)
+		t.add("PATCH", path+"/{variable}", v.update)
+		t.add("DELETE", path+"/{variable}", v.delete)
+	}
+	t.add("GET", "workspaces/{id}/all-vars", v.listAll)
+	addVariableSets(t, setRoutes{v})
+}
+
+// book is that of an organization.
+func (v variableRoutes) book(ctx context.Context, organization string) (variables.Book, error) {
+	store, err := v.store(ctx, organization)
+	if err != nil {
+		return variables.Book{}, err
+	}
+	return variables.Book{Repo: store.Repo(), Sealer: v.o.Sealer, Now: v.now}, nil
+}
+
+// holder is what a request is about the variables of: a workspace or a set.
+type holder struct {
+	place
+	set  *variables.Set // nil: the workspace
+	id   string         // of the holder, as documents have it
+	book variables.Book
+	g    access.Grant
+}
+
+// String is the holder as records of changes name it.
+func (h holder) String() string {
+	if h.set != nil {
+		return h.organization
+	}
+	return h.place.String()
+}
+
+// holder is that of a request. What a run gets is decided by who may run, where runs are
+// executed here.
+func (v variableRoutes) holder(r *http.Request, action access.Action) (h holder, err error) {
+	if id := r.PathValue("set"); id != "" {
+		return setRoutes{v}.holder(r, action)
+	}
+	if h.place, _, h.g, err = v.allowWorkspace(r, action); err != nil {
+		return h, err
+	}
+	if action == manage && v.o.Runs != nil {
+		if _, err := v.allow(r, access.Run, h.place); err != nil {
+			return h, err
+		}
+	}
+	if _, err := v.open(r.Context(), h.place); err != nil {
+		return h, err
+	}
+	if h.id = r.PathValue("id"); !isShort(strings.TrimPrefix(h.id, "ws-")) {
+		h.id = h.place.id("")
+	}
+	h.book, err = v.book(r.Context(), h.organization)
+	return h, err
+}
+
+// variables are those of the holder.
+func (h holder) variables(ctx context.Context) ([]variables.Variable, error) {
+	if h.set != nil {
+		return h.book.SetVariables(ctx, h.set.ID)
+	}
+	return h.book.Variables(ctx, h.workspace)
+}
+
+// variableAttributes are those of a variable. Of a sensitive one the value is null: it is
+// never answered.
+type variableAttributes struct {
+	Key         string  `json:"key"`
+	Value       *string `json:"value"`
+	Description string  `json:"description"`
+	Category    string  `json:"category"`
+	HCL         bool    `json:"hcl"`
+	Sensitive   bool    `json:"sensitive"`
+}
+
+const (
+	variableKind   = "vars"
+	variablePrefix = "var-"
+)
+
+func (h holder) resource(one variables.Variable) resource {
+	a := variableAttributes{Key: one.Key, Value: &one.Value, Description: one.Description, Category: one.Category, HCL: one.HCL, Sensitive: one.Sensitive}
+	if one.Sensitive {
+		a.Value = nil
+	}
+	d := resource{Type: variableKind, ID: variablePrefix + one.ID, Attributes: a}
+	if h.set != nil {
+		d.Relationships = map[string]relation{"varset": to(setKind, h.id)}
+	} else {
+		d.Relationships = map[string]relation{"configurable": to("workspaces", h.id)}
+	}
+	return d
+}
+
+func (v variableRoutes) list(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := v.holder(r, access.Read)
+	if err != nil {
+		return err
+	}
+	all, err := h.variables(r.Context())
+	if err != nil {
+		return err
+	}
+	return h.answer(w, r, all)
+}
+
+func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.Variable) error {
+	from, to, meta := readPage(r.URL.Query()).of(len(all))
+	list := make([]resource, 0, to-from)
+	for _, one := range all[from:to] {
+		list = append(list, h.resource(one))
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+// listAll lists what counts for a workspace: its own, and those of the sets that it uses.
+func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := v.holder(r, access.Read)
+	if err != nil {
+		return err
+	}
+	own, sets, err := v.applied(r.Context(), h)
+	if err != nil {
+		return err
+	}
+	return h.answer(w, r, variables.Counting(own, sets))
+}
+
+// applied are the variables of a workspace and of the sets that it uses.
+func (v variableRoutes) applied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
+	at, err := v.open(ctx, h.place)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.book.Of(ctx, h.workspace, projectName(at.live()))
+}
+
+// projectName is the name of the project of a workspace.
+func projectName(r *statebackend.Record) string {
+	if r == nil || r.Project == "" {
+		return defaultProject
+	}
+	return r.Project
+}
+
+// variableBody is what makes or changes a variable; nil: it says nothing of it.
+type variableBody struct {
+	Data struct {
+		Attributes struct {
+			Key         *string `json:"key"`
+			Value       *string `json:"value"`
+			Description *string `json:"description"`
+			Category    *string `json:"category"`
+			HCL         *bool   `json:"hcl"`
+			Sensitive   *bool   `json:"sensitive"`
+		} `json:"attributes"`
+	} `json:"data"`
+}
+
+// apply writes what a body says into a variable. What is sensitive stays so: else its
+// value could be read after all.
+func (b variableBody) apply(to *variables.Variable) error {
+	a := b.Data.Attributes
+	if to.Sensitive && a.Sensitive != nil && !*a.Sensitive {
+		return invalid("sensitive: a variable that is sensitive stays so\nhint: delete it, and make another one")
+	}
+	if a.Category != nil && to.Category != "" && *a.Category != to.Category {
+		return invalid("category: a variable keeps its category\nhint: delete it, and make another one")
+	}
+	if to.Sensitive && a.Key != nil && *a.Key != to.Key && a.Value == nil {
+		return invalid("key: a sensitive variable gets another name only with another value")
+	}
+	for value, to := range map[*string]*string{a.Key: &to.Key, a.Value: &to.Value, a.Description: &to.Description, a.Category: &to.Category} {
+		if value != nil {
+			*to = *value
+		}
+	}
+	for value, to := range map[*bool]*bool{a.HCL: &to.HCL, a.Sensitive: &to.Sensitive} {
+		if value != nil {
+			*to = *value
+		}
+	}
+	to.Description = said(to.Description)
+	return nil
+}
+
+// check refuses a variable that cannot be kept, or that no run could be given.
+func (v variableRoutes) check(one variables.Variable, others []variables.Variable) error {
+	if err := one.Check(); err != nil {
+		return invalid("%w", err)
+	}
+	if one.Category == variables.Environment && v.o.Runs != nil {
+		if err := v.o.Runs.CheckEnvironment(one.Key); err != nil {
+			return invalid("key: %w", err)
+		}
+	}
+	if one.Sensitive && v.o.Sealer == nil {
+		return invalid("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
+	}
+	if slices.ContainsFunc(others, func(o variables.Variable) bool {
+		return o.ID != one.ID && o.Key == one.Key && o.Category == one.Category
+	}) {
+		return invalid("Key has already been taken")
+	}
+	return nil
+}
+
+// newID is an id that nothing has.
+func newID(n int) string { return rand.Text()[:n] }
+
+func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := v.holder(r, manage)
+	if err != nil {
+		return err
+	}
+	var body variableBody
+	if err := v.readBody(w, r, largeBody, &body); err != nil {
+		return err
+	}
+	one := variables.Variable{ID: newID(variables.IDLength), Workspace: h.workspace}
+	if h.set != nil {
+		one.Set, one.Workspace = h.set.ID, ""
+	}
+	if err := body.apply(&one); err != nil {
+		return err
+	}
+	if err := v.keep(r, h, one, "create"); err != nil {
+		return err
+	}
+	return answer(w, http.StatusCreated, document{Data: h.resource(one)})
+}
+
+// keep stores a variable and records that.
+func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, action string) error {
+	others, err := h.variables(r.Context())
+	if err != nil {
+		return err
+	}
+	if err := v.check(one, others); err != nil {
+		return err
+	}
+	if slices.Contains(others, one) {
+		return nil
+	}
+	if err := h.book.PutVariable(r.Context(), one, false, authorOf(h.g.Caller)); err != nil {
+		return full(err)
+	}
+	h.record(one, action, http.StatusOK)
+	return nil
+}
+
+// record names the variable in the record of changes, and never its value.
+func (h holder) record(one variables.Variable, action string, status int) {
+	detail := fmt.Sprintf("%s %s", one.Category, said(one.Key))
+	if h.set != nil {
+		detail += " of set " + said(h.set.Name)
+	}
+	h.g.Record(h.String(), access.Change{Action: access.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
+}
+
+// full is an error of a book as it is answered.
+func full(err error) error {
+	if errors.Is(err, variables.ErrFull) {
+		return invalid("%w", err)
+	}
+	return err
+}
+
+// named is the variable that a request names, which must be the holder's.
+func (h holder) named(r *http.Request) (variables.Variable, error) {
+	id, ok := cutID(r.PathValue("variable"), variablePrefix)
+	if !ok || !shortRE().MatchString(id) {
+		return variables.Variable{}, errNoID()
+	}
+	one, err := h.book.Variable(r.Context(), id)
+	if err != nil {
+		return variables.Variable{}, err
+	}
+	if one == nil || h.set == nil && (one.Set != "" || one.Workspace != h.workspace) || h.set != nil && one.Set != h.set.ID {
+		return variables.Variable{}, errNoID()
+	}
+	return *one, nil
+}
+
+// each finds the variable that a request names, and does something about it.
+func (v variableRoutes) each(r *http.Request, action access.Action, do func(*http.Request, holder, variables.Variable) error) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := v.holder(r, action)
+	if err != nil {
+		return err
+	}
+	one, err := h.named(r)
+	if err != nil {
+		return err
+	}
+	return do(r, h, one)
+}
+
+func (v variableRoutes) show(w http.ResponseWriter, r *http.Request) error {
+	return v.each(r, access.Read, func(_ *http.Request, h holder, one variables.Variable) error {
+		return answer(w, http.StatusOK, document{Data: h.resource(one)})
+	})
+}
+
+func (v variableRoutes) update(w http.ResponseWriter, r *http.Request) error {
+	return v.each(r, manage, func(r *http.Request, h holder, one variables.Variable) error {
+		var body variableBody
+		if err := v.readBody(w, r, largeBody, &body); err != nil {
+			return err
+		}
+		if err := body.apply(&one); err != nil {
+			return err
+		}
+		if err := v.keep(r, h, one, "update"); err != nil {
+			return err
+		}
+		return answer(w, http.StatusOK, document{Data: h.resource(one)})
+	})
+}
+
+func (v variableRoutes) delete(w http.ResponseWriter, r *http.Request) error {
+	return v.each(r, manage, func(r *http.Request, h holder, one variables.Variable) error {
+		if err := h.book.PutVariable(r.Context(), one, true, authorOf(h.g.Caller)); err != nil {
+			return err
+		}
+		h.record(one, "delete", http.StatusNoContent)
+		return noContent(w)
+	})
+}
+
+// given is what a run gets of its workspace, beside what it brings along.
+func (v variableRoutes) given(ctx context.Context, at located, asked map[string]json.RawMessage) (variables.Given, error) {
+	book, err := v.book(ctx, at.organization)
+	if err != nil {
+		return variables.Given{}, err
+	}
+	own, sets, err := book.Of(ctx, at.place.workspace, projectName(at.live()))
+	if err != nil {
+		return variables.Given{}, err
+	}
+	given, err := variables.Give(own, sets, asked)
+	if err != nil {
+		err = invalid("%w\nhint: give it another value", err)
+	}
+	return given, err
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
+)
+
+// setRoutes are the routes about sets of variables. A set is of its organization: who
+// changes one has the right to all of that.
+type setRoutes struct{ variableRoutes }
+
+const (
+	setKind   = "varsets"
+	setPrefix = "varset-"
+	maxSet    = 90  // characters of a name
+	maxUses   = 500 // in one body
+)
+
+func addVariableSets(t table, s setRoutes) {
+	t.add("GET", "organizations/{organization}/varsets", s.list)
+	t.add("POST", "organizations/{organization}/varsets", s.create)
+	t.add("GET", "workspaces/{id}/varsets", s.listOfWorkspace)
+	t.add("GET", "projects/{id}/varsets", s.listOfProject)
+	t.add("GET", "varsets/{set}", s.show)
+	t.add("PATCH", "varsets/{set}", s.update)
+	t.add("DELETE", "varsets/{set}", s.delete)
+	for _, kind := range []string{"workspaces", "projects"} {
+		t.add("POST", "varsets/{set}/relationships/"+kind, s.use(false))
+		t.add("DELETE", "varsets/{set}/relationships/"+kind, s.use(true))
+	}
+}
+
+// whole reports whether a caller may do something to all of an organization.
+func (s setRoutes) whole(g access.Grant, action access.Action, organization string) bool {
+	right := s.o.Right(action, organization, "")
+	right.Address = strings.TrimSuffix(right.Address, "/")
+	return g.May(right)
+}
+
+// allowAll decides about a request that concerns all of an organization. What a run gets
+// is decided by who may run, where runs are executed here.
+func (s setRoutes) allowAll(r *http.Request, action access.Action, organization string) (access.Grant, error) {
+	g, err := s.allow(r, action, place{organization: organization})
+	if err != nil || action != manage {
+		return g, err
+	}
+	if !s.whole(g, access.Write, organization) || s.o.Runs != nil && !s.whole(g, access.Run, organization) {
+		return g, refuse(http.StatusForbidden, "forbidden", "a set of variables is for the workspaces of all of %q, and the caller may not manage them all", organization)
+	}
+	return g, nil
+}
+
+// holder is the set that a request names.
+func (s setRoutes) holder(r *http.Request, action access.Action) (holder, error) {
+	id, ok := cutID(r.PathValue("set"), setPrefix)
+	if !ok || !shortRE().MatchString(id) {
+		return holder{}, errNoID()
+	}
+	names, err := s.short.organizations(r, id[:lettersOfOrganization])
+	if err != nil {
+		return holder{}, err
+	}
+	for _, name := range names {
+		g, err := s.allowAll(r, action, name)
+		if err != nil {
+			return holder{}, err
+		}
+		book, err := s.book(r.Context(), name)
+		if err != nil {
+			return holder{}, err
+		}
+		sets, _, err := book.Sets(r.Context())
+		if err != nil {
+			return holder{}, err
+		}
+		for _, set := range sets {
+			if set.ID == id && (set.Global || s.whole(g, access.Read, name)) {
+				return holder{place: place{organization: name}, set: &set, id: setPrefix + id, book: book, g: g}, nil
+			}
+		}
+	}
+	return holder{}, errNoID()
+}
+
+type setAttributes struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Global      bool   `json:"global"`
+	Priority    bool   `json:"priority"`
+	Workspaces  int    `json:"workspace-count"`
+	Projects    int    `json:"project-count"`
+}
+
+// setResource is a set as a document has it. Only a single one says which variables it
+// has.
+func (s setRoutes) setResource(organization string, set variables.Set, uses []variables.Use) resource {
+	workspaces, projects := []ref{}, []ref{}
+	for _, u := range uses {
+		switch {
+		case u.Set != set.ID:
+		case u.Workspace != "":
+			workspaces = append(workspaces, ref{"workspaces", s.short.id(place{organization, u.Workspace})})
+		default:
+			projects = append(projects, ref{"projects", projectID(organization, u.Project)})
+		}
+	}
+	return resource{Type: setKind, ID: setPrefix + set.ID, Attributes: setAttributes{
+		Name: set.Name, Description: set.Description, Global: set.Global, Priority: set.Priority, Workspaces: len(workspaces), Projects: len(projects),
+	}, Relationships: map[string]relation{
+		"organization": to("organizations", organization), "parent": to("organizations", organization),
+		"workspaces": {workspaces}, "projects": {projects},
+	}}
+}
+
+func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
+	organization, g, err := s.allowOrganization(r, access.Read)
+	if err != nil {
+		return err
+	}
+	all := s.whole(g, access.Read, organization)
+	q := r.URL.Query().Get("q")
+	return s.answerSets(w, r, organization, func(set variables.Set, _ []variables.Use) bool {
+		return (all || set.Global) && strings.Contains(set.Name, q)
+	})
+}
+
+// listOfWorkspace lists the sets that a workspace uses.
+func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error {
+	p, _, _, err := s.allowWorkspace(r, access.Read)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.open(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	return s.answerSets(w, r, p.organization, func(set variables.Set, uses []variables.Use) bool {
+		return len(variables.Applying([]variables.Set{set}, uses, p.workspace, projectName(at.live()))) > 0
+	})
+}
+
+func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
+	organization, name, err := parseProjectID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	g, err := s.allow(r, access.Read, place{organization: organization})
+	if err != nil {
+		return err
+	}
+	all := s.whole(g, access.Read, organization)
+	return s.answerSets(w, r, organization, func(set variables.Set, uses []variables.Use) bool {
+		return (all || set.Global) && len(variables.Applying([]variables.Set{set}, uses, "", name)) > 0
+	})
+}
+
+func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, organization string, want func(variables.Set, []variables.Use) bool) error {
+	r, cancel := within(r)
+	defer cancel()
+	book, err := s.book(r.Context(), organization)
+	if err != nil {
+		return err
+	}
+	sets, uses, err := book.Sets(r.Context())
+	if err != nil {
+		return err
+	}
+	sets = slices.DeleteFunc(sets, func(set variables.Set) bool { return !want(set, uses) })
+	from, to, meta := readPage(r.URL.Query()).of(len(sets))
+	list := make([]resource, 0, to-from)
+	for _, set := range sets[from:to] {
+		list = append(list, s.setResource(organization, set, uses))
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+// refs is a list of resources in a body.
+type refs struct {
+	Data []ref `json:"data"`
+}
+
+// setBody is what makes or changes a set; nil: it says nothing of it.
+type setBody struct {
+	Data struct {
+		Attributes struct {
+			Name        *string `json:"name"`
+			Description *string `json:"description"`
+			Global      *bool   `json:"global"`
+			Priority    *bool   `json:"priority"`
+		} `json:"attributes"`
+		Relationships struct {
+			Workspaces *refs                      `json:"workspaces"`
+			Projects   *refs                      `json:"projects"`
+			Variables  *struct{ Data []struct{} } `json:"vars"`
+			Parent     struct{ Data *ref }        `json:"parent"`
+		} `json:"relationships"`
+	} `json:"data"`
+}
+
+func (b setBody) apply(to *variables.Set) error {
+	a := b.Data.Attributes
+	for value, to := range map[*string]*string{a.Name: &to.Name, a.Description: &to.Description} {
+		if value != nil {
+			*to = *value
+		}
+	}
+	for value, to := range map[*bool]*bool{a.Global: &to.Global, a.Priority: &to.Priority} {
+		if value != nil {
+			*to = *value
+		}
+	}
+	to.Description = said(to.Description)
+	switch rel := b.Data.Relationships; {
+	case !validLabel(to.Name, 4*maxSet) || len([]rune(to.Name)) > maxSet:
+		return invalid("a set has a name of at most %d characters", maxSet)
+	case rel.Parent.Data != nil && rel.Parent.Data.Type == "projects":
+		return invalid("parent: a set is of its organization\nhint: leave parent_project_id out, and let the project use the set")
+	case rel.Variables != nil && len(rel.Variables.Data) > 0:
+		return invalid("vars: variables are added to a set one by one")
+	}
+	return nil
+}
+
+// uses are those that the relations of a body name.
+func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []ref) ([]variables.Use, error) {
+	if len(list) > maxUses {
+		return nil, invalid("more than %d %s at once", maxUses, kind)
+	}
+	var uses []variables.Use
+	for _, one := range list {
+		switch kind {
+		case "workspaces":
+			p, _, err := s.parseWorkspace(r, one.ID)
+			if err != nil || p.organization != organization {
+				return nil, invalid("%s: there is no such workspace in organization %q", kind, organization)
+			}
+			if _, err := s.open(r.Context(), p); err != nil {
+				return nil, err
+			}
+			uses = append(uses, variables.Use{Set: set, Workspace: p.workspace})
+		default:
+			of, name, err := parseProjectID(one.ID)
+			if err != nil || of != "" && of != organization {
+				return nil, invalid("%s: there is no such project in organization %q", kind, organization)
+			}
+			uses = append(uses, variables.Use{Set: set, Project: name})
+		}
+	}
+	return uses, nil
+}
+
+func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	organization := r.PathValue("organization")
+	g, err := s.allowAll(r, manage, organization)
+	if err != nil {
+		return err
+	}
+	var body setBody
+	if err := s.readBody(w, r, largeBody, &body); err != nil {
+		return err
+	}
+	set := variables.Set{ID: organizationLetters(organization) + newID(variables.IDLength-lettersOfOrganization)}
+	if err := body.apply(&set); err != nil {
+		return err
+	}
+	book, err := s.book(r.Context(), organization)
+	if err != nil {
+		return err
+	}
+	h := holder{place: place{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
+	s.short.know(organization)
+	s.o.Wrote(r.Context(), organization)
+	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
+}
+
+// keepSet stores a set with what a body says of its uses, and answers with it.
+func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set variables.Set, body setBody, action string, status int) error {
+	sets, uses, err := h.book.Sets(r.Context())
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(sets, func(o variables.Set) bool { return o.ID != set.ID && o.Name == set.Name }) {
+		return invalid("Name has already been taken")
+	}
+	wanted := map[string]*refs{"workspaces": body.Data.Relationships.Workspaces, "projects": body.Data.Relationships.Projects}
+	var next, gone []variables.Use
+	for kind, list := range wanted {
+		if list == nil {
+			continue
+		}
+		all, err := s.uses(r, h.organization, set.ID, kind, list.Data)
+		if err != nil {
+			return err
+		}
+		next = append(next, all...)
+		for _, u := range uses {
+			if u.Set == set.ID && (u.Workspace != "") == (kind == "workspaces") && !slices.Contains(all, u) {
+				gone = append(gone, u)
+			}
+		}
+	}
+	if !slices.Contains(sets, set) {
+		if err := h.book.PutSet(r.Context(), set, false, authorOf(h.g.Caller)); err != nil {
+			return full(err)
+		}
+	}
+	next = slices.DeleteFunc(next, func(u variables.Use) bool { return slices.Contains(uses, u) })
+	if err := h.putUses(r, next, false); err != nil {
+		return err
+	}
+	if err := h.putUses(r, gone, true); err != nil {
+		return err
+	}
+	h.set = &set
+	h.recordSet(action, status)
+	_, uses, err = h.book.Sets(r.Context())
+	if err != nil {
+		return err
+	}
+	return answer(w, status, document{Data: s.setResource(h.organization, set, uses)})
+}
+
+func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error {
+	for _, u := range uses {
+		if err := h.book.PutUse(r.Context(), u, gone, authorOf(h.g.Caller)); err != nil {
+			return full(err)
+		}
+	}
+	return nil
+}
+
+func (h holder) recordSet(action string, status int) {
+	h.g.Record(h.String(), access.Change{Action: access.Action("variables-" + action), Version: h.id, Detail: "set " + said(h.set.Name), Status: status})
+}
+
+func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := s.holder(r, access.Read)
+	if err != nil {
+		return err
+	}
+	_, uses, err := h.book.Sets(r.Context())
+	if err != nil {
+		return err
+	}
+	its, err := h.variables(r.Context())
+	if err != nil {
+		return err
+	}
+	d, list := s.setResource(h.organization, *h.set, uses), []ref{}
+	for _, one := range its {
+		list = append(list, ref{variableKind, variablePrefix + one.ID})
+	}
+	d.Relationships["vars"] = relation{list}
+	return answer(w, http.StatusOK, document{Data: d})
+}
+
+func (s setRoutes) update(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := s.holder(r, manage)
+	if err != nil {
+		return err
+	}
+	var body setBody
+	if err := s.readBody(w, r, largeBody, &body); err != nil {
+		return err
+	}
+	set := *h.set
+	if err := body.apply(&set); err != nil {
+		return err
+	}
+	return s.keepSet(w, r, h, set, body, "update", http.StatusOK)
+}
+
+func (s setRoutes) delete(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	h, err := s.holder(r, manage)
+	if err != nil {
+		return err
+	}
+	if err := h.book.PutSet(r.Context(), *h.set, true, authorOf(h.g.Caller)); err != nil {
+		return err
+	}
+	h.recordSet("delete", http.StatusNoContent)
+	return noContent(w)
+}
+
+// use is the handler that has workspaces or projects use a set, or not any more.
+func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		r, cancel := within(r)
+		defer cancel()
+		h, err := s.holder(r, manage)
+		if err != nil {
+			return err
+		}
+		var body refs
+		if err := s.readBody(w, r, largeBody, &body); err != nil {
+			return err
+		}
+		kind := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+		uses, err := s.uses(r, h.organization, h.set.ID, kind, body.Data)
+		if err != nil {
+			return err
+		}
+		if err := h.putUses(r, uses, gone); err != nil {
+			return err
+		}
+		h.recordSet("update", http.StatusNoContent)
+		return noContent(w)
+	}
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// written keeps what is written to the registry.
+type written struct {
+	mu  sync.Mutex // guards all
+	all bytes.Buffer
+}
+
+func (w *written) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		w.all.Write(b)
+		w.mu.Unlock()
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// variableServer is a server that keeps sensitive variables and runs nothing.
+func variableServer(t *testing.T, host string) client {
+	t.Helper()
+	return newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }}))
+}
+
+func newVariable(key, value, category string, more object) object {
+	attributes := object{"key": key, "value": value, "category": category}
+	maps.Copy(attributes, more)
+	return object{"data": object{"type": "vars", "attributes": attributes}}
+}
+
+func (c client) variable(path, key, value, category string, more object) item {
+	c.t.Helper()
+	return c.want(http.StatusCreated, http.MethodPost, path, newVariable(key, value, category, more)).item()
+}
+
+func keys(items []item) string {
+	var list []string
+	for _, i := range items {
+		value, _ := i.Attributes["value"].(string)
+		list = append(list, i.Attributes["category"].(string)+" "+i.Attributes["key"].(string)+"="+value)
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestVariables keeps variables of a workspace as the provider hashicorp/tfe and go-tfe ask
+// for it. Another process has them, and nobody sees what is sensitive, not in the registry
+// either.
+func TestVariables(t *testing.T) {
+	host := newRegistry(t)
+	spy := &written{}
+	c := newScript(t, newServer(t, host, setup{via: spy, change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }}))
+	id := c.create("prod")
+	if !regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`).MatchString(id) {
+		t.Fatalf("tfe_variable does not take %s", id)
+	}
+	vars := "workspaces/" + id + "/vars"
+	const secret = "a-secret-that-nobody-sees"
+	plain := c.variable(vars, "size", "3", "terraform", object{"description": "how many", "hcl": true})
+	hidden := c.variable(vars, "token", secret, "env", object{"sensitive": true})
+	if v, ok := hidden.Attributes["value"]; !ok || v != nil {
+		t.Errorf("the value of a sensitive variable is %v", v)
+	}
+	other := variableServer(t, host)
+	if got := keys(other.want(http.StatusOK, http.MethodGet, vars, nil).items()); got != "env token=, terraform size=3" {
+		t.Errorf("another process has %s", got)
+	}
+	one := other.want(http.StatusOK, http.MethodGet, vars+"/"+plain.ID, nil).item()
+	if one.Attributes["description"] != "how many" || one.Attributes["hcl"] != true || relationID(t, one, "configurable") != id {
+		t.Errorf("one variable is %+v", one)
+	}
+	patch := func(status int, of item, attributes object) reply {
+		t.Helper()
+		return other.want(status, http.MethodPatch, vars+"/"+of.ID, object{"data": object{"type": "vars", "id": of.ID, "attributes": attributes}})
+	}
+	if got := patch(http.StatusOK, plain, object{"value": "4"}).item().Attributes; got["value"] != "4" || got["hcl"] != true {
+		t.Errorf("changed to %v", got)
+	}
+	patch(http.StatusUnprocessableEntity, hidden, object{"sensitive": false})
+	patch(http.StatusUnprocessableEntity, hidden, object{"key": "LOGGED"})
+	patch(http.StatusUnprocessableEntity, plain, object{"category": "env"})
+	patch(http.StatusOK, hidden, object{"value": secret + "2"})
+	for name, body := range map[string]object{
+		"taken": newVariable("size", "1", "terraform", nil), "a category": newVariable("a", "1", "policy-set", nil), "no name": newVariable("a b", "1", "terraform", nil),
+		"an expression": newVariable("b", "upper(\""+secret+"\")", "terraform", object{"hcl": true}), "no variable of processes": newVariable("A=B", "1", "env", nil),
+		"large": newVariable("c", strings.Repeat("x", 65<<10), "env", nil),
+	} {
+		if got := c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, body); bytes.Contains(got.body, []byte(secret)) {
+			t.Errorf("%s: the value is in %s", name, got.body)
+		}
+	}
+	for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))[:20]} {
+		if all := spy.all.Bytes(); len(all) == 0 || bytes.Contains(all, []byte(form)) {
+			t.Errorf("the registry has it in clear, or none of %d bytes", len(all))
+		}
+	}
+	c.want(http.StatusNoContent, http.MethodDelete, vars+"/"+hidden.ID, nil)
+	c.want(http.StatusNotFound, http.MethodGet, vars+"/"+hidden.ID, nil)
+	c.want(http.StatusNotFound, http.MethodDelete, vars+"/"+hidden.ID, nil)
+	otherID := c.create("dev-a")
+	c.want(http.StatusNotFound, http.MethodGet, "workspaces/"+otherID+"/vars/"+plain.ID, nil)
+	// With the workspace they go, and do not come again with its name.
+	c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
+	c.want(http.StatusNotFound, http.MethodGet, vars, nil)
+	c.create("prod")
+	if got := c.want(http.StatusOK, http.MethodGet, vars, nil).items(); len(got) > 0 {
+		t.Errorf("a workspace that is made again has %s", keys(got))
+	}
+}
+
+// TestVariablesAtOnce makes variables from two processes at once: none is lost.
+func TestVariablesAtOnce(t *testing.T) {
+	host := newRegistry(t)
+	servers := []client{variableServer(t, host), variableServer(t, host)}
+	vars := "workspaces/" + servers[0].create("prod") + "/vars"
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			if got := servers[i%2].do(http.MethodPost, vars, newVariable("v"+string(rune('a'+i)), "1", "terraform", nil)); got.status != http.StatusCreated {
+				t.Errorf("status %d: %s", got.status, got.body)
+			}
+		})
+	}
+	all.Wait()
+	if got := servers[0].want(http.StatusOK, http.MethodGet, vars, nil).items(); len(got) != 12 {
+		t.Errorf("%d variables: %s", len(got), keys(got))
+	}
+}
+
+// TestVariableRights asks for the right to write, and with runs for that to run.
+func TestVariableRights(t *testing.T) {
+	c, _, id := newRemote(t, setup{})
+	c.tool = ""
+	vars := "workspaces/" + id + "/vars"
+	made := c.variable(vars, "a", "1", "terraform", nil)
+	for _, caller := range []string{"reader", "ci", "dev", "other"} {
+		c.as(caller).want(http.StatusForbidden, http.MethodPost, vars, newVariable("b", "1", "terraform", nil))
+		c.as(caller).want(http.StatusForbidden, http.MethodDelete, vars+"/"+made.ID, nil)
+	}
+	c.as("reader").want(http.StatusOK, http.MethodGet, vars, nil)
+	c.as("other").want(http.StatusForbidden, http.MethodGet, vars, nil)
+	c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("PATH", "/", "env", nil))
+	if got := c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("b", "1", "env", object{"sensitive": true})); !strings.Contains(string(got.body), "no state keys") {
+		t.Errorf("without state keys it says %s", got.body)
+	}
+	// A set is for all of the organization.
+	sets := "organizations/acme/varsets"
+	set := object{"data": object{"type": "varsets", "attributes": object{"name": "all", "global": true}}}
+	for _, caller := range []string{"reader", "ci", "dev", "devrunner"} {
+		c.as(caller).want(http.StatusForbidden, http.MethodPost, sets, set)
+	}
+	at := "varsets/" + c.want(http.StatusCreated, http.MethodPost, sets, set).item().ID
+	for _, caller := range []string{"reader", "ci", "dev", "other"} {
+		for _, path := range []string{at, at + "/relationships/vars"} {
+			if got := c.as(caller).do(http.MethodPatch, path, set).status; got < 400 {
+				t.Errorf("%s: status %d", caller, got)
+			}
+		}
+		if got := c.as(caller).do(http.MethodPost, at+"/relationships/vars", newVariable("b", "1", "terraform", nil)).status; got != http.StatusForbidden && got != http.StatusNotFound {
+			t.Errorf("%s: status %d", caller, got)
+		}
+	}
+}
+
+// TestVariableSets makes sets, has workspaces and projects use them, and shows what
+// counts.
+func TestVariableSets(t *testing.T) {
+	host := newRegistry(t)
+	c := variableServer(t, host)
+	body := newWorkspace("prod")
+	id := c.want(http.StatusCreated, http.MethodPost, workspaces, body).item().ID
+	newSet := func(name string, attributes object) item {
+		t.Helper()
+		attributes["name"] = name
+		return c.want(http.StatusCreated, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": attributes}}).item()
+	}
+	all, its := newSet("all", object{"global": true, "description": "for all"}), newSet("its", object{})
+	if !regexp.MustCompile(`^varset-[a-zA-Z0-9]{16}$`).MatchString(its.ID) {
+		t.Errorf("tfe_variable does not take %s", its.ID)
+	}
+	c.want(http.StatusUnprocessableEntity, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": object{"name": "its"}}})
+	varsOf := func(set item) string { return "varsets/" + set.ID + "/relationships/vars" }
+	c.variable(varsOf(all), "region", "north", "terraform", nil)
+	c.variable(varsOf(all), "zone", "a", "terraform", nil)
+	region := c.variable(varsOf(its), "region", "south", "terraform", nil)
+	counting := func(want string) {
+		t.Helper()
+		if got := keys(variableServer(t, host).want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()); got != want {
+			t.Errorf("counting are %s, want %s", got, want)
+		}
+	}
+	counting("terraform region=north, terraform zone=a")
+	uses := func(status int, method, kind, id string) {
+		t.Helper()
+		c.want(status, method, "varsets/"+its.ID+"/relationships/"+kind, object{"data": []object{{"type": kind, "id": id}}})
+	}
+	uses(http.StatusNoContent, http.MethodPost, "workspaces", id)
+	counting("terraform region=south, terraform zone=a")
+	if got := c.want(http.StatusOK, http.MethodGet, "varsets/"+its.ID, nil).item(); !strings.Contains(string(got.Relationships["workspaces"].Data), id) || !strings.Contains(string(got.Relationships["vars"].Data), region.ID) {
+		t.Errorf("the set is %+v", got)
+	}
+	if got := c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/varsets", nil).names(); !slices.Equal(got, []string{"all", "its"}) {
+		t.Errorf("the workspace uses %v", got)
+	}
+	uses(http.StatusNoContent, http.MethodDelete, "workspaces", id)
+	counting("terraform region=north, terraform zone=a")
+	project := c.want(http.StatusOK, http.MethodGet, "organizations/acme/projects", nil).items()[0].ID
+	uses(http.StatusNoContent, http.MethodPost, "projects", project)
+	counting("terraform region=south, terraform zone=a")
+	if got := c.want(http.StatusOK, http.MethodGet, "projects/"+project+"/varsets", nil).names(); !slices.Equal(got, []string{"all", "its"}) {
+		t.Errorf("the project uses %v", got)
+	}
+	uses(http.StatusUnprocessableEntity, http.MethodPost, "workspaces", "ws-0123456789abcdef")
+	c.want(http.StatusOK, http.MethodPatch, "varsets/"+all.ID, object{"data": object{"type": "varsets", "id": all.ID, "attributes": object{"priority": true}}})
+	counting("terraform region=north, terraform zone=a")
+	c.want(http.StatusNoContent, http.MethodDelete, "varsets/"+all.ID, nil)
+	counting("terraform region=south")
+	c.want(http.StatusNotFound, http.MethodGet, "varsets/"+all.ID, nil)
+	// All that uses a set, at once.
+	to := object{"data": object{"type": "varsets", "id": its.ID, "relationships": object{"workspaces": object{"data": []object{{"type": "workspaces", "id": id}}}, "projects": object{"data": []object{}}}}}
+	if got := c.want(http.StatusOK, http.MethodPatch, "varsets/"+its.ID+"?include=workspaces", to).item(); string(got.Relationships["projects"].Data) != "[]" || !strings.Contains(string(got.Relationships["workspaces"].Data), id) {
+		t.Errorf("the set is %+v", got)
+	}
+}
+
+// TestVariablesOfRun gives a run what its workspace has, and nobody else.
+func TestVariablesOfRun(t *testing.T) {
+	host := newRegistry(t)
+	f := newFakeRuns(host)
+	c := newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) { o.Runs, o.Sealer = f, newSealer(t, "k") }})).as("runner")
+	body := newWorkspace("prod")
+	body["data"].(object)["attributes"].(object)["execution-mode"] = "remote"
+	id := c.want(http.StatusCreated, http.MethodPost, workspaces, body).item().ID
+	const secret = "a-secret-that-nobody-sees"
+	vars := "workspaces/" + id + "/vars"
+	c.variable(vars, "size", "3", "terraform", nil)
+	c.variable(vars, "list", "[1]", "terraform", object{"hcl": true})
+	c.variable(vars, "TOKEN", secret, "env", object{"sensitive": true})
+	run := c.run(id, object{"variables": []object{{"key": "size", "value": "7"}}})
+	n := f.new[0]
+	if string(n.Variables["size"]) != "7" || string(n.Variables["list"]) != "[1]" || n.Environment["TOKEN"] != secret || !slices.Contains(n.Masked, secret) {
+		t.Errorf("the run has %s, %v, masked %v", n.Variables, n.Environment, n.Masked)
+	}
+	if got := c.want(http.StatusOK, http.MethodGet, "runs/"+run.ID, nil); bytes.Contains(got.body, []byte(secret)) {
+		t.Errorf("the run shows %s", got.body)
+	}
+}
+
+// TestShortIDs finds a workspace by its short id in a process that never gave it away, and
+// costs nothing where the id was given away.
+func TestShortIDs(t *testing.T) {
+	host := newRegistry(t)
+	c := newScript(t, newServer(t, host, setup{}))
+	id := c.create("prod")
+	long := "ws-" + keyOf("acme", "prod")
+	for _, ask := range []string{id, long} {
+		if got := c.want(http.StatusOK, http.MethodGet, "workspaces/"+ask, nil).item().ID; got != ask {
+			t.Errorf("asked by %s it is %s", ask, got)
+		}
+	}
+	tool := c
+	tool.tool = "1.12.6"
+	if got := tool.read("prod"); !strings.HasPrefix(got, long+".") {
+		t.Errorf("a tool gets %s", got)
+	}
+	fresh := func() (client, *ocitest.Count) {
+		count := &ocitest.Count{}
+		return newScript(t, newServer(t, host, setup{via: count})), count
+	}
+	by, count := fresh()
+	if got := by.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["name"]; got != "prod" {
+		t.Errorf("a process that never saw it finds %v", got)
+	}
+	count.Take()
+	by.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil)
+	if got := count.Total(); got != 1 {
+		t.Errorf("found before, it takes %d requests, want the list alone", got)
+	}
+	none, count := fresh()
+	none.want(http.StatusNotFound, http.MethodGet, "workspaces/ws-0123456789abcdef", nil)
+	none.as("").want(http.StatusUnauthorized, http.MethodGet, "workspaces/"+id, nil)
+	none.as("other").want(http.StatusNotFound, http.MethodGet, "workspaces/"+id, nil)
+	if got := count.Total(); got != 0 {
+		t.Errorf("ids of nothing that the caller may see take %d requests", got)
+	}
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
+)
+
+const (
+	artifactVariable = "application/vnd.okara.variable.v1"
+	mediaVariable    = "application/vnd.okara.variable.v1+json"
+	annTag           = "vnd.okara.variable.tag" // so that no two records share a manifest, which are deleted by digest
+
+	// maxRecords bounds the records of an organization: each is a tag in the lists of its
+	// states.
+	maxRecords = 2000
+	maxRecord  = 256 << 10 // bytes of one
+	parallel   = 8
+	// tries is how often a record is written whose answer was lost.
+	tries = 3
+)
+
+// ErrFull says that an organization has as many records as it may.
+var ErrFull = errors.New("too many variables and sets")
+
+// Book has the variables of an organization.
+type Book struct {
+	Repo   *oci.Repo
+	Sealer artifact.Sealer // nil: records are in clear
+	Now    func() time.Time
+}
+
+// Variables lists those of a workspace, in order of category and key.
+func (b Book) Variables(ctx context.Context, workspace string) ([]Variable, error) {
+	return b.variables(ctx, of("workspace", workspace), func(v Variable) bool { return v.Workspace == workspace })
+}
+
+// SetVariables lists those of a set.
+func (b Book) SetVariables(ctx context.Context, set string) ([]Variable, error) {
+	return b.variables(ctx, of(kindSet, set), func(v Variable) bool { return v.Set == set })
+}
+
+func (b Book) variables(ctx context.Context, parent string, its func(Variable) bool) ([]Variable, error) {
+	records, err := b.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.parent == parent })
+	if err != nil {
+		return nil, err
+	}
+	var list []Variable
+	for _, r := range records {
+		if its(*r.Variable) { // two names may have one hash
+			list = append(list, *r.Variable)
+		}
+	}
+	slices.SortFunc(list, compare)
+	return list, nil
+}
+
+func compare(a, b Variable) int {
+	return strings.Compare(a.Category+"\x00"+a.Key+"\x00"+a.ID, b.Category+"\x00"+b.Key+"\x00"+b.ID)
+}
+
+// Variable returns the variable of an id; nil: there is none.
+func (b Book) Variable(ctx context.Context, id string) (*Variable, error) {
+	records, err := b.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.id == id })
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	return records[0].Variable, nil
+}
+
+// Sets lists the sets, in order of their names, and who uses them.
+func (b Book) Sets(ctx context.Context) ([]Set, []Use, error) {
+	records, err := b.read(ctx, func(t tag) bool { return t.kind != kindVariable })
+	if err != nil {
+		return nil, nil, err
+	}
+	var sets []Set
+	var uses []Use
+	for _, r := range records {
+		if r.Set != nil {
+			sets = append(sets, *r.Set)
+		} else {
+			uses = append(uses, *r.Use)
+		}
+	}
+	slices.SortFunc(sets, func(a, b Set) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
+	slices.SortFunc(uses, func(a, b Use) int {
+		return strings.Compare(a.Set+"\x00"+a.Workspace+"\x00"+a.Project, b.Set+"\x00"+b.Workspace+"\x00"+b.Project)
+	})
+	return sets, uses, nil
+}
+
+// read reads the newest records of which the tag is wanted, without those that are
+// deleted. A tag that is listed and not found may have been removed after a newer one was
+// written, which another list shows. Not found again, it does not count: its writer was
+// not told yet that it is written.
+func (b Book) read(ctx context.Context, want func(tag) bool) ([]record, error) {
+	for again := false; ; again = true {
+		l, err := b.list(ctx)
+		if err != nil {
+			return nil, err
+		}
+		records, err := b.readAll(ctx, l.wanted(want), again)
+		if again || !errors.Is(err, oci.ErrNotFound) {
+			return slices.DeleteFunc(records, func(r record) bool { return r.Deleted }), err
+		}
+	}
+}
+
+// readAll reads the first of the tags of each id, or the first that is found.
+func (b Book) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, error) {
+	records := make([]record, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i, tags := range ids {
+		g.Go(func() (err error) {
+			records[i] = record{Deleted: true} // where none is found
+			for _, t := range tags {
+				r, err := b.readOne(ctx, t)
+				if found && errors.Is(err, oci.ErrNotFound) {
+					continue
+				}
+				if err == nil {
+					records[i] = r
+				}
+				return err
+			}
+			return nil
+		})
+	}
+	return records, g.Wait()
+}
+
+func (b Book) readOne(ctx context.Context, t tag) (record, error) {
+	m, err := b.Repo.Fetch(ctx, t.String())
+	if err != nil {
+		return record{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return record{}, err
+	}
+	if image.ArtifactType != artifactVariable || len(image.Layers) != 1 {
+		return record{}, b.corrupt(t)
+	}
+	text, err := artifact.Open(ctx, b.Repo, b.Sealer, t.String(), mediaVariable, image.Layers[0], maxRecord)
+	if err != nil {
+		return record{}, err
+	}
+	r := record{tag: t}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return record{}, b.corrupt(t)
+	}
+	if r.Variable != nil {
+		r.Variable.ID = t.id
+	}
+	if r.Set != nil {
+		r.Set.ID = t.id
+	}
+	if kind, parent, id := r.place(); kind != t.kind || parent != t.parent || id != t.id {
+		return record{}, b.corrupt(t)
+	}
+	return r, nil
+}
+
+func (b Book) corrupt(t tag) error {
+	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
+}
+
+// listing is what a list of tags tells.
+type listing struct {
+	ids     map[string][]tag // by kind and id, the newest first
+	replica bool
+}
+
+// wanted are the tags of the ids of which the tags are wanted.
+func (l listing) wanted(want func(tag) bool) [][]tag {
+	var ids [][]tag
+	for _, tags := range l.ids {
+		if want(tags[0]) {
+			ids = append(ids, tags)
+		}
+	}
+	return ids
+}
+
+// list lists the records; a repository that is not there has none.
+func (b Book) list(ctx context.Context) (l listing, err error) {
+	list, err := b.Repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return l, nil
+	}
+	l = listing{map[string][]tag{}, slices.Contains(list.Tags, format.TagReplica)}
+	for _, s := range list.Tags {
+		if t, ok := parseTag(s); ok {
+			l.ids[t.kind+t.id] = append(l.ids[t.kind+t.id], t)
+		}
+	}
+	for _, tags := range l.ids {
+		slices.SortFunc(tags, func(a, b tag) int { return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce)) })
+	}
+	return l, err
+}
+
+// PutVariable keeps a variable, or deletes it.
+func (b Book) PutVariable(ctx context.Context, v Variable, deleted bool, by string) error {
+	return b.write(ctx, record{Variable: &v, Deleted: deleted, By: by})
+}
+
+// PutSet keeps a set, or deletes it with its variables and who uses it: these first, so
+// that a deletion that is cut off can be repeated.
+func (b Book) PutSet(ctx context.Context, s Set, deleted bool, by string) error {
+	if deleted {
+		its := of(kindSet, s.ID)
+		if err := b.end(ctx, by, func(t tag) bool { return t.parent == its }, func(r record) bool {
+			return r.Variable != nil && r.Variable.Set == s.ID || r.Use != nil && r.Use.Set == s.ID
+		}); err != nil {
+			return err
+		}
+	}
+	return b.write(ctx, record{Set: &s, Deleted: deleted, By: by})
+}
+
+// PutUse keeps who uses a set, or that he does not any more.
+func (b Book) PutUse(ctx context.Context, u Use, deleted bool, by string) error {
+	return b.write(ctx, record{Use: &u, Deleted: deleted, By: by})
+}
+
+// EndWorkspace deletes what is of a workspace.
+func (b Book) EndWorkspace(ctx context.Context, workspace, by string) error {
+	its := of("workspace", workspace)
+	return b.end(ctx, by, func(t tag) bool { return t.kind == kindUse || t.parent == its }, func(r record) bool {
+		return r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace || r.Use != nil && r.Use.Workspace == workspace
+	})
+}
+
+// end deletes records.
+func (b Book) end(ctx context.Context, by string, read func(tag) bool, its func(record) bool) error {
+	records, err := b.read(ctx, read)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if !its(r) {
+			continue
+		}
+		r.Deleted, r.By = true, by
+		if err := b.write(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the next record of an id, and removes those before it as far as the
+// registry can.
+func (b Book) write(ctx context.Context, r record) error {
+	l, err := b.list(ctx)
+	if err != nil {
+		return err
+	}
+	t := tag{nonce: newNonce(), seq: 1}
+	t.kind, t.parent, t.id = r.place()
+	before := l.ids[t.kind+t.id]
+	if len(before) > 0 {
+		t.seq = before[0].seq + 1
+	}
+	switch {
+	case l.replica:
+		return fmt.Errorf("%s: %w", b.Repo, statebackend.ErrReplica)
+	case r.Deleted && len(before) == 0:
+		return nil
+	case len(before) == 0 && len(l.ids) >= maxRecords, t.seq > maxSeq:
+		return fmt.Errorf("%s has %d of them: %w", b.Repo, len(l.ids), ErrFull)
+	}
+	if r.Deleted && r.Variable != nil {
+		r.Variable.Value = ""
+	}
+	r.Updated = b.Now().UTC()
+	m, err := b.put(ctx, t, r)
+	if err != nil {
+		return err
+	}
+	gone := true
+	for _, old := range before {
+		gone = b.remove(ctx, old) && gone
+	}
+	if r.Deleted && gone { // nothing is left that it would have to hide
+		_ = b.Repo.Delete(ctx, oci.Descriptor{Digest: m.Digest}) // a courtesy
+	}
+	return nil
+}
+
+func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	blob, err := artifact.SealInlined(ctx, b.Repo, b.Sealer, t.String(), mediaVariable, text)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: artifactVariable, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
+		Annotations: map[string]string{annTag: t.String()},
+	})
+	if err != nil {
+		return m, err
+	}
+	if err := artifact.EnsureBlobs(ctx, b.Repo, blob); err != nil {
+		return m, err
+	}
+	for n := 1; ; n++ { // its tag is its own, so that it may be sent again
+		err := b.Repo.PutTag(ctx, t.String(), m)
+		if !errors.Is(err, oci.ErrUncertain) || n == tries {
+			return m, err
+		}
+	}
+}
+
+// remove removes a record, and reports whether it is gone.
+func (b Book) remove(ctx context.Context, t tag) bool {
+	d, err := b.Repo.Resolve(ctx, t.String())
+	if err == nil {
+		err = b.Repo.Delete(ctx, d)
+	}
+	return err == nil || errors.Is(err, oci.ErrNotFound)
+}

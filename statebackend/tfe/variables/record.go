@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// Categories of variables.
+const (
+	Terraform   = "terraform" // of the configuration
+	Environment = "env"       // of the process of the tool
+)
+
+// Variable is one of a workspace or of a set.
+type Variable struct {
+	ID          string `json:"-"`
+	Workspace   string `json:"workspace,omitempty"` // whose it is; "": that of a set
+	Set         string `json:"set,omitempty"`       // id
+	Key         string `json:"key"`
+	Value       string `json:"value"`
+	Description string `json:"description,omitempty"`
+	Category    string `json:"category"`
+	HCL         bool   `json:"hcl,omitempty"` // the value is the text of an expression
+	Sensitive   bool   `json:"sensitive,omitempty"`
+}
+
+// Set is a set of variables of an organization.
+type Set struct {
+	ID          string `json:"-"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Global      bool   `json:"global,omitempty"`   // all workspaces use it
+	Priority    bool   `json:"priority,omitempty"` // it counts more than what is nearer
+}
+
+// Use says that a workspace, or each workspace of a project, uses a set.
+type Use struct {
+	Set       string `json:"set"`
+	Workspace string `json:"workspace,omitempty"`
+	Project   string `json:"project,omitempty"`
+}
+
+// record is what lies under a tag. One of the pointers is set.
+type record struct {
+	tag      tag
+	Variable *Variable `json:"variable,omitempty"`
+	Set      *Set      `json:"set,omitempty"`
+	Use      *Use      `json:"use,omitempty"`
+	Deleted  bool      `json:"deleted,omitempty"`
+	By       string    `json:"by,omitempty"`
+	Updated  time.Time `json:"updated"`
+}
+
+// Kinds of records.
+const (
+	kindVariable = "var"
+	kindSet      = "set"
+	kindUse      = "use"
+)
+
+// tag names a record: variable-KIND-PARENT-ID-SEQ-NONCE.
+type tag struct {
+	kind   string
+	parent string // 8 hex digits of a hash of whose it is
+	id     string // 16 letters and digits
+	seq    int    // from 1 on; the highest counts, of several the one with the larger nonce
+	nonce  string // 8 hex digits
+}
+
+const (
+	tagPrefix = "variable-"
+	maxSeq    = 999_999
+	idLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	// IDLength is how many letters and digits an id has.
+	IDLength = 16
+)
+
+var tagRE = text.Pattern(`^variable-(var|set|use)-([0-9a-f]{8})-([0-9A-Za-z]{16})-([0-9]{6})-([0-9a-f]{8})$`)
+
+func (t tag) String() string {
+	return fmt.Sprintf("%s%s-%s-%s-%06d-%s", tagPrefix, t.kind, t.parent, t.id, t.seq, t.nonce)
+}
+
+func parseTag(s string) (tag, bool) {
+	if !strings.HasPrefix(s, tagPrefix) {
+		return tag{}, false
+	}
+	m := tagRE().FindStringSubmatch(s)
+	if m == nil {
+		return tag{}, false
+	}
+	seq, _ := strconv.Atoi(m[4]) // six digits
+	return tag{m[1], m[2], m[3], seq, m[5]}, seq > 0
+}
+
+func newNonce() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Letters returns n letters and digits that follow from a text.
+func Letters(s string, n int) string {
+	sum := sha256.Sum256([]byte(s))
+	b := make([]byte, n)
+	for i := range b { // the bias of a byte is no matter for a name
+		b[i] = idLetters[int(sum[i])%len(idLetters)]
+	}
+	return string(b)
+}
+
+// of is the parent of a tag: what a record belongs to.
+func of(kind, name string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + name))
+	return hex.EncodeToString(sum[:4])
+}
+
+// place is where a record belongs, by what it says.
+func (r record) place() (kind, parent, id string) {
+	switch {
+	case r.Variable != nil && r.Variable.Set != "":
+		return kindVariable, of(kindSet, r.Variable.Set), r.Variable.ID
+	case r.Variable != nil:
+		return kindVariable, of("workspace", r.Variable.Workspace), r.Variable.ID
+	case r.Set != nil:
+		return kindSet, of("", ""), r.Set.ID
+	case r.Use != nil:
+		return kindUse, of(kindSet, r.Use.Set), Letters(r.Use.Set+"\x00"+r.Use.Workspace+"\x00"+r.Use.Project, IDLength)
+	}
+	return "", "", ""
+}

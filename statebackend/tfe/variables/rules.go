@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Bounds of a variable and of a set.
+const (
+	maxKey         = 255
+	maxValue       = 64 << 10
+	maxDescription = 512
+)
+
+// Check reports what keeps a variable from being kept. It shows no value.
+func (v Variable) Check() error {
+	switch {
+	case v.Category != Terraform && v.Category != Environment:
+		return fmt.Errorf("category must be %s or %s", Terraform, Environment)
+	case v.Key == "" || len(v.Key) > maxKey:
+		return fmt.Errorf("key must have 1 to %d characters", maxKey)
+	case len(v.Value) > maxValue || len(v.Description) > maxDescription:
+		return fmt.Errorf("a value has at most %d KiB, and a description %d characters", maxValue>>10, maxDescription)
+	case v.Category == Environment:
+		if strings.ContainsAny(v.Key, "=\x00") || strings.ContainsRune(v.Value, 0) {
+			return errors.New("key and value must be those of an environment variable")
+		}
+		return nil
+	case !hclsyntax.ValidIdentifier(v.Key):
+		return errors.New("key must be the name of a variable of the configuration")
+	}
+	_, err := v.literal()
+	return err
+}
+
+// literal is the value of a variable of the configuration.
+func (v Variable) literal() (json.RawMessage, error) {
+	if v.HCL {
+		return parseLiteral(v.Value)
+	}
+	return json.Marshal(v.Value)
+}
+
+// Scope is how near a set is to a workspace that uses it.
+type Scope int
+
+// Scopes, the nearest first.
+const (
+	OfWorkspace Scope = iota
+	OfProject
+	OfAll
+)
+
+// Applied is a set that a workspace uses.
+type Applied struct {
+	Set
+	Scope
+	Variables []Variable
+}
+
+// Applying are the sets that a workspace uses, each by the nearest use, without their
+// variables.
+func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
+	var list []Applied
+	for _, s := range sets {
+		scope, used := OfAll, s.Global
+		for _, u := range uses {
+			switch {
+			case u.Set != s.ID:
+			case u.Workspace == workspace && workspace != "":
+				scope, used = OfWorkspace, true
+			case u.Project == project && project != "":
+				scope, used = min(scope, OfProject), true
+			}
+		}
+		if used {
+			list = append(list, Applied{Set: s, Scope: scope})
+		}
+	}
+	return list
+}
+
+// rank is how much the variables of a set count; what is higher wins. Those of the
+// workspace itself have 0, and what a run brings along counts above them and below sets
+// with priority.
+func (a Applied) rank() int {
+	if a.Priority {
+		return 1 + int(a.Scope)
+	}
+	return -1 - int(a.Scope)
+}
+
+// Given is what a run gets.
+type Given struct {
+	Variables   map[string]json.RawMessage // of the configuration
+	Environment map[string]string
+	Masked      []string // values that no log may show
+}
+
+// layer has variables of one rank.
+type layer struct {
+	rank int
+	name string // of the set; "": the workspace
+	list []Variable
+}
+
+// layers are the variables of a workspace and of the sets that it uses. Of several values
+// of one name the last one counts.
+func layers(own []Variable, sets []Applied) []layer {
+	all := []layer{{0, "", own}}
+	for _, s := range sets {
+		all = append(all, layer{s.rank(), s.Name, s.Variables})
+	}
+	slices.SortFunc(all, func(a, b layer) int { return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(b.name, a.name)) })
+	return all
+}
+
+// Counting are the variables that count for a workspace, whatever a run brings along.
+func Counting(own []Variable, sets []Applied) []Variable {
+	counts := map[string]Variable{}
+	for _, l := range layers(own, sets) {
+		for _, v := range l.list {
+			counts[v.Category+"\x00"+v.Key] = v
+		}
+	}
+	return slices.SortedFunc(maps.Values(counts), compare)
+}
+
+// Give tells what a run gets, of the variables of its workspace, of the sets that it uses
+// and of what it brings along. Of several values of one name that of the highest rank
+// counts, and of those the one of the set whose name comes first.
+func Give(own []Variable, sets []Applied, asked map[string]json.RawMessage) (Given, error) {
+	g := Given{Variables: map[string]json.RawMessage{}, Environment: map[string]string{}}
+	counts, over := map[string]Variable{}, map[string]bool{}
+	for _, l := range layers(own, sets) {
+		for _, v := range l.list {
+			counts[v.Category+"\x00"+v.Key], over[v.Category+"\x00"+v.Key] = v, l.rank > 0
+		}
+	}
+	maps.Copy(g.Variables, asked)
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		v := counts[name]
+		if _, brought := asked[v.Key]; brought && v.Category == Terraform && !over[name] {
+			continue
+		}
+		if err := g.take(v); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+func (g *Given) take(v Variable) error {
+	if v.Sensitive {
+		g.Masked = append(g.Masked, v.Value)
+	}
+	if v.Category == Environment {
+		g.Environment[v.Key] = v.Value
+		return nil
+	}
+	value, err := v.literal()
+	if err != nil { // of another version, which took more
+		return fmt.Errorf("variable %q: %w", v.Key, err)
+	}
+	if v.Sensitive {
+		g.Masked = append(g.Masked, texts(value)...)
+	}
+	g.Variables[v.Key] = value
+	return nil
+}
+
+// texts are the strings in a JSON value.
+func texts(raw json.RawMessage) []string {
+	var list []string
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return list
+		}
+		if s, ok := t.(string); ok {
+			list = append(list, s)
+		}
+	}
+}
+
+// Of reads the variables of a workspace, and the sets that it uses with theirs.
+func (b Book) Of(ctx context.Context, workspace, project string) ([]Variable, []Applied, error) {
+	own, err := b.Variables(ctx, workspace)
+	if err != nil {
+		return nil, nil, err
+	}
+	sets, uses, err := b.Sets(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	applied := Applying(sets, uses, workspace, project)
+	for i := range applied {
+		if applied[i].Variables, err = b.SetVariables(ctx, applied[i].ID); err != nil {
+			return nil, nil, err
+		}
+	}
+	return own, applied, nil
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// TestGive has one name in every place that can give it a value, and takes them away one
+// by one: what counts then is what the next place says.
+func TestGive(t *testing.T) {
+	value := func(text string) []Variable { return []Variable{{Key: "a", Category: Terraform, Value: text}} }
+	set := func(name string, scope Scope, priority bool) Applied {
+		return Applied{Set{ID: name, Name: name, Priority: priority}, scope, value(name)}
+	}
+	sets := []Applied{
+		set("p-all", OfAll, true), set("p-project", OfProject, true), set("p-workspace", OfWorkspace, true),
+		set("b-workspace", OfWorkspace, false), set("a-workspace", OfWorkspace, false), set("project", OfProject, false), set("all", OfAll, false),
+	}
+	own, asked := value("own"), map[string]json.RawMessage{"a": json.RawMessage(`"asked"`)}
+	for _, want := range []string{"p-all", "p-project", "p-workspace", "asked", "own", "a-workspace", "b-workspace", "project", "all", ""} {
+		given, err := Give(own, sets, asked)
+		got := string(given.Variables["a"])
+		if err != nil || want != "" && got != `"`+want+`"` || want == "" && got != "" {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+		switch want {
+		case "asked":
+			asked = nil
+		case "own":
+			own = nil
+		default:
+			sets = slices.DeleteFunc(sets, func(a Applied) bool { return a.Name == want })
+		}
+	}
+}
+
+// TestGiveKinds shows what becomes of categories, expressions and sensitive values.
+func TestGiveKinds(t *testing.T) {
+	own := []Variable{
+		{Key: "a", Category: Terraform, Value: "[1]"}, {Key: "b", Category: Terraform, Value: `{ x = ["secret-in-hcl"] }`, HCL: true, Sensitive: true},
+		{Key: "A", Category: Environment, Value: "secret-of-env", Sensitive: true}, {Key: "a", Category: Environment, Value: "1"},
+	}
+	given, err := Give(own, nil, map[string]json.RawMessage{"a": json.RawMessage("7")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(given.Variables["a"]) != "7" || string(given.Variables["b"]) != `{"x":["secret-in-hcl"]}` || !maps.Equal(given.Environment, map[string]string{"A": "secret-of-env", "a": "1"}) {
+		t.Errorf("got %s, %v", given.Variables, given.Environment)
+	}
+	for _, secret := range []string{"secret-in-hcl", "secret-of-env"} {
+		if !slices.Contains(given.Masked, secret) {
+			t.Errorf("%q is not masked: %q", secret, given.Masked)
+		}
+	}
+	if given, err = Give(own[:1], nil, nil); err != nil || string(given.Variables["a"]) != `"[1]"` || len(given.Masked) > 0 {
+		t.Errorf("text is %s, %v, masked %q", given.Variables["a"], err, given.Masked)
+	}
+}
+
+// TestApplying uses sets by the nearest use.
+func TestApplying(t *testing.T) {
+	sets := []Set{{ID: "g", Global: true}, {ID: "p"}, {ID: "w"}, {ID: "n"}, {ID: "gw", Global: true}}
+	uses := []Use{{Set: "p", Project: "net"}, {Set: "w", Workspace: "prod"}, {Set: "w", Project: "net"}, {Set: "n", Workspace: "other"}, {Set: "gw", Workspace: "prod"}}
+	got := map[string]Scope{}
+	for _, a := range Applying(sets, uses, "prod", "net") {
+		got[a.ID] = a.Scope
+	}
+	if want := (map[string]Scope{"g": OfAll, "p": OfProject, "w": OfWorkspace, "gw": OfWorkspace}); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestTag(t *testing.T) {
+	tag := tag{kindVariable, of("workspace", "prod"), "0123456789ABCDEF", 7, "0123abcd"}
+	if got, ok := parseTag(tag.String()); !ok || got != tag {
+		t.Errorf("%s is %+v, %t", tag, got, ok)
+	}
+	for _, s := range []string{"", "variable-", "workspace-prod-000001-01234567", tag.String() + "0", "variable-var-01234567-0123456789ABCDEF-000000-0123abcd", "variable-x-01234567-0123456789ABCDEF-000001-0123abcd"} {
+		if got, ok := parseTag(s); ok {
+			t.Errorf("%q is %+v", s, got)
+		}
+	}
+}
