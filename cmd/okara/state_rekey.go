@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // rekeyed is the result of state rekey.
@@ -22,10 +24,11 @@ type rekeyed struct {
 	Workspace  string   `json:"workspace"`
 	Keys       []string `json:"keys"`
 	Versions   []int64  `json:"versions"`
+	Variables  int      `json:"variables,omitempty"` // of all workspaces, and sets of them
 }
 
-const rekeyLong = `Seal the newest version of a state, or with --all-versions each of them, with other
-keys, under the lock. Numbers and contents stay. --key, OKARA_STATE_KEYS or the
+const rekeyLong = `Seal the newest version of a state, or with --all-versions each of them and what
+servers keep of variables beside it, with other keys, under the lock. Numbers and contents stay. --key, OKARA_STATE_KEYS or the
 backend block name the keys that open it now, --new-key the keys that are to open
 it from now on, all of them in place of the old ones.
 
@@ -62,6 +65,9 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("rekey", reg.UserAgent()), func(l *statebackend.Lock) error {
 				return rekey(cmd.Context(), reg.App, s, l, &out, all)
 			})
+			if err == nil && all {
+				out.Variables, err = rekeyVariables(cmd.Context(), reg, f, s, out.Keys)
+			}
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
@@ -95,6 +101,16 @@ func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebacke
 		}
 	}
 	return nil
+}
+
+// rekeyVariables seals the variables that are beside a state.
+func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *statebackend.Store, keys []string) (int, error) {
+	o, err := f.options(reg.App)
+	if err != nil {
+		return 0, err
+	}
+	book := variables.Book{Repo: s.Repo(), Sealer: o.Sealer, Now: time.Now}
+	return book.Reseal(ctx, "rekey", func(seal map[string]string) bool { return slices.Equal(envelope.KeyIDs(seal), keys) })
 }
 
 // rekeyer opens with the keys of now and seals with the next ones, which also open

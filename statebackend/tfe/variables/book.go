@@ -162,7 +162,7 @@ func (b Book) readOne(ctx context.Context, t tag) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	r := record{tag: t}
+	r := record{tag: t, seal: image.Layers[0].Annotations}
 	if err := json.Unmarshal(text, &r); err != nil {
 		return record{}, b.corrupt(t)
 	}
@@ -247,6 +247,26 @@ func (b Book) EndWorkspace(ctx context.Context, workspace, by string) error {
 	return b.end(ctx, by, func(t tag) bool { return t.kind == kindUse || t.parent == its }, func(r record) bool {
 		return r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace || r.Use != nil && r.Use.Workspace == workspace
 	})
+}
+
+// Reseal writes each record anew that is not sealed as it is to be, and returns how many
+// those were.
+func (b Book) Reseal(ctx context.Context, by string, right func(seal map[string]string) bool) (n int, err error) {
+	records, err := b.read(ctx, func(tag) bool { return true })
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range records {
+		if right(r.seal) {
+			continue
+		}
+		r.By = by
+		if err := b.write(ctx, r); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // end deletes records.

@@ -52,12 +52,13 @@ type Use struct {
 // record is what lies under a tag. One of the pointers is set.
 type record struct {
 	tag      tag
-	Variable *Variable `json:"variable,omitempty"`
-	Set      *Set      `json:"set,omitempty"`
-	Use      *Use      `json:"use,omitempty"`
-	Deleted  bool      `json:"deleted,omitempty"`
-	By       string    `json:"by,omitempty"`
-	Updated  time.Time `json:"updated"`
+	seal     map[string]string // annotations of its layer
+	Variable *Variable         `json:"variable,omitempty"`
+	Set      *Set              `json:"set,omitempty"`
+	Use      *Use              `json:"use,omitempty"`
+	Deleted  bool              `json:"deleted,omitempty"`
+	By       string            `json:"by,omitempty"`
+	Updated  time.Time         `json:"updated"`
 }
 
 // Kinds of records.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
+)
+
+func openBook(t *testing.T, host, key string, via http.RoundTripper) variables.Book {
+	t.Helper()
+	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true, Transport: via, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(key, 32)))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return variables.Book{Repo: repo, Sealer: sealer, Now: time.Now}
+}
+
+func mustPut(t *testing.T, b variables.Book, v variables.Variable) {
+	t.Helper()
+	if err := b.PutVariable(t.Context(), v, false, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func values(t *testing.T, b variables.Book) string {
+	t.Helper()
+	list, err := b.Variables(t.Context(), "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, v := range list {
+		out = append(out, v.Key+"="+v.Value)
+	}
+	return strings.Join(out, " ")
+}
+
+func variable(id, key, value string) variables.Variable {
+	return variables.Variable{ID: strings.Repeat(id, variables.IDLength), Workspace: "prod", Key: key, Value: value, Category: variables.Terraform}
+}
+
+// TestReseal seals all anew with another key, once.
+func TestReseal(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	old := openBook(t, host, "a", nil)
+	mustPut(t, old, variable("A", "a", "1"))
+	mustPut(t, old, variable("B", "b", "2"))
+	next := openBook(t, host, "b", nil)
+	if _, err := next.Variables(t.Context(), "prod"); !errors.Is(err, envelope.ErrKey) {
+		t.Errorf("another key reads them: %v", err)
+	}
+	both := next
+	both.Sealer = twoKeys{next.Sealer.(*envelope.Envelope), old.Sealer.(*envelope.Envelope)}
+	right := func(seal map[string]string) bool {
+		return slices.Equal(envelope.KeyIDs(seal), next.Sealer.(*envelope.Envelope).SealsFor())
+	}
+	for _, want := range []int{2, 0} {
+		if n, err := both.Reseal(t.Context(), "test", right); err != nil || n != want {
+			t.Errorf("%d sealed anew, %v, want %d", n, err, want)
+		}
+	}
+	if got := values(t, next); got != "a=1 b=2" {
+		t.Errorf("then there are %s", got)
+	}
+}
+
+// twoKeys seals with the first and opens with both.
+type twoKeys struct {
+	*envelope.Envelope
+	old *envelope.Envelope
+}
+
+func (k twoKeys) Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error) {
+	plain, err := k.Envelope.Open(ctx, sealed, ann, aad)
+	if errors.Is(err, envelope.ErrKey) {
+		return k.old.Open(ctx, sealed, ann, aad)
+	}
+	return plain, err
+}
+
+// TestBeingWritten reads what is there while a newer record is listed and not found, as
+// while it is written.
+func TestBeingWritten(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{NoDelete: true})
+	b := openBook(t, host, "a", nil)
+	mustPut(t, b, variable("A", "a", "1"))
+	mustPut(t, b, variable("A", "a", "2"))
+	hidden := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusNotFound, 0), Match: func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "-000002-")
+	}}
+	if got := values(t, openBook(t, host, "a", hidden)); got != "a=1" {
+		t.Errorf("there are %q, want the one before", got)
+	}
+	if got := values(t, b); got != "a=2" {
+		t.Errorf("there are %q, want the newest", got)
+	}
+}
+
+// TestDeleted is gone where the registry deletes nothing, too.
+func TestDeleted(t *testing.T) {
+	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
+		t.Run(name, func(t *testing.T) {
+			b := openBook(t, ocitest.New(t, quirks), "a", nil)
+			mustPut(t, b, variable("A", "a", "1"))
+			for range 2 {
+				if err := b.PutVariable(t.Context(), variable("A", "a", "1"), true, "test"); err != nil {
+					t.Fatal(err)
+				}
+				if got := values(t, b); got != "" {
+					t.Errorf("there are %s", got)
+				}
+			}
+			list, err := b.Repo.Snapshot(t.Context())
+			if want := map[string]int{"deletes": 0, "deletes nothing": 2}[name]; err != nil && !errors.Is(err, oci.ErrNotFound) || len(list.Tags) < want || want == 0 && len(list.Tags) > 0 {
+				t.Errorf("left are %v, %v", list.Tags, err)
+			}
+		})
+	}
+}
+
+// TestCopy changes nothing of a copy.
+func TestCopy(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	b := openBook(t, host, "a", nil)
+	mustPut(t, b, variable("A", "a", "1"))
+	m, err := b.Repo.Fetch(t.Context(), firstTag(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Repo.PutTag(t.Context(), format.TagReplica, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.PutVariable(t.Context(), variable("B", "b", "1"), false, "test"); !errors.Is(err, statebackend.ErrReplica) {
+		t.Errorf("a copy is changed: %v", err)
+	}
+	if got := values(t, b); got != "a=1" {
+		t.Errorf("there are %s", got)
+	}
+}
+
+func firstTag(t *testing.T, b variables.Book) string {
+	t.Helper()
+	list, err := b.Repo.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Tags[0]
+}
