@@ -185,7 +185,7 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	if err != nil {
 		return err
 	}
-	src := &source{ctx: r.Context(), repo: repo, d: d}
+	src := &source{ctx: r.Context(), repo: repo, d: d, raw: a.verifies(r)}
 	defer func() { _ = src.Close() }() // only read
 	if r.Method == http.MethodGet && !notModified(r.Request, d) {
 		to, err := a.locate(r, src, coming)
@@ -211,6 +211,19 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 		return fmt.Errorf("%w: %w", errAborted, src.err)
 	}
 	return nil
+}
+
+// verifies tells of a client that checks the digest itself, so that to hash the blob here
+// would be to do it twice: OpenTofu and Terraform compare the zip of a provider with the
+// hashes that they were answered before, and have none of a module. Who claims to be one
+// of them gets what the registry has.
+func (a *archives) verifies(r delivery) bool {
+	tool := downloads.Tool(r.UserAgent())
+	if !strings.HasSuffix(r.blob.File, ".zip") || tool != downloads.ToolOpenTofu && tool != downloads.ToolTerraform {
+		return false
+	}
+	item, ok := a.layout.Parse(r.blob.Repository)
+	return ok && (item.Kind == addr.KindProvider || item.Kind == addr.KindMirror)
 }
 
 func notModified(r *http.Request, d oci.Descriptor) bool {

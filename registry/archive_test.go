@@ -168,6 +168,38 @@ func TestArchiveResumes(t *testing.T) {
 	}
 }
 
+// TestArchiveVerifiedByClient: the zip of a provider is not hashed for a tool that does so
+// itself, whose error it is then; that of a module is, and so is everything for others.
+func TestArchiveVerifiedByClient(t *testing.T) {
+	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)
+	f.provider(t, release{address: "acme/dns", version: "1.2.3"})
+	provider := f.archiveLink(t, "/v1/providers/acme/dns/1.2.3/download/linux/amd64", "").String()
+	_, module := f.moduleLink(t, 300_000)
+	whole := func(u, agent string) bool {
+		t.Helper()
+		req := must(http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil))
+		req.Header.Set("User-Agent", agent)
+		resp := must(http.DefaultClient.Do(req))
+		defer resp.Body.Close()
+		_, err := io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == http.StatusOK
+	}
+	for _, tt := range []struct {
+		url, agent string
+		whole      bool
+	}{
+		{provider, "OpenTofu/1.12.6 (+https://www.opentofu.org)", true},
+		{provider, "Terraform/1.16.0 (+https://www.terraform.io)", true},
+		{provider, "curl/8.0", false},
+		{module.String(), "OpenTofu/1.12.6 (+https://www.opentofu.org)", false},
+	} {
+		if got := whole(tt.url, tt.agent); got != tt.whole {
+			t.Errorf("%s for %s: wrong bytes as a whole is %t, want %t", tt.url, tt.agent, got, tt.whole)
+		}
+	}
+}
+
 // TestReplicas shows that a link made by one front-end is good at another one
 // that knows nothing but the key, and not at one with another key.
 func TestReplicas(t *testing.T) {

@@ -146,19 +146,25 @@ func (s *source) chunk() (*os.File, int64) {
 
 // leaveFile goes on with the registry, unless it is the registry that failed:
 // then it will not do better now. What was read already is read again, so that
-// the hash is that of the whole.
+// the hash is that of the whole, unless it is the reader's affair.
 func (s *source) leaveFile(cause error) {
 	s.closeFile()
 	if errors.Is(cause, oci.ErrCorrupt) || s.ctx.Err() != nil {
 		s.err = fmt.Errorf("read %s: %w", s.d.Digest, cause)
 		return
 	}
-	body, _, err := s.ask(0, false)
+	again := int64(0)
+	if s.raw {
+		again = s.at
+	}
+	body, _, err := s.ask(again, false)
 	if err != nil {
 		s.err = err
 		return
 	}
-	s.begin(body, 0)
+	if s.begin(body, again); s.raw {
+		return
+	}
 	if _, s.err = io.CopyN(s.sum, body, s.at); s.err == nil {
 		s.bodyAt = s.at
 	}
