@@ -64,18 +64,21 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // change hands a request to the library, with what the store has to know of it. If
 // the disk is full the answer says so in its status too.
 func (b blobs) change(w http.ResponseWriter, r *http.Request) {
-	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost}
+	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost, waits: true}
 	if name := repositoryName().FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
 		it.vital = b.r.vital(name[1])
 	}
-	b.Handler.ServeHTTP(&fullWriter{w, it}, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
+	b.Handler.ServeHTTP(&changeWriter{w, it, b.r.store}, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
 }
 
 // change is what the store knows of the request that it works for.
 type change struct {
 	sends bool        // bytes: a blob that was found damaged is missing to it
+	waits bool        // for the disk before it is answered, see pending
 	vital bool        // it may use the reserve
 	full  atomic.Bool // the disk had no room for it
+
+	pending pending
 }
 
 type changeKey struct{}
@@ -88,14 +91,21 @@ func changeOf(ctx context.Context) *change {
 	return &change{}
 }
 
-// fullWriter turns the status for an error that nobody expects, upon which clients
-// try again, into the one of a full disk.
-type fullWriter struct {
+// changeWriter answers when what was written is on the disk. It turns the status for an
+// error that nobody expects, upon which clients try again, into the one of a full disk.
+type changeWriter struct {
 	http.ResponseWriter
-	it *change
+	it    *change
+	store *store
 }
 
-func (w *fullWriter) WriteHeader(status int) {
+func (w *changeWriter) WriteHeader(status int) {
+	if err := w.it.pending.flush(w.store.sync); err != nil && status < http.StatusBadRequest {
+		if status = http.StatusInternalServerError; noRoom(err) {
+			w.it.full.Store(true)
+		}
+		w.store.checks.log.Error("what was written did not come to the disk", "error", diskError(err))
+	}
 	if status == http.StatusInternalServerError && w.it.full.Load() {
 		status = http.StatusInsufficientStorage
 	}
@@ -103,7 +113,7 @@ func (w *fullWriter) WriteHeader(status int) {
 }
 
 // Unwrap is for [http.ResponseController].
-func (w *fullWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *changeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuseDamaged answers for a blob that is there and is not what it should be.
 // To a HEAD it is missing, so that clients send it anew.

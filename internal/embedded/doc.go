@@ -41,6 +41,9 @@
 // has changed. One with other bytes is answered with an error and logged; it is
 // missing to those who push, so that pushing it again mends it.
 //
+// What is acknowledged is on the disk: the files of a request are waited for together,
+// before the links that make a manifest and a tag, and before the answer (durable.go).
+//
 // The library writes the link of a tag after its folder. A tag that was cut off
 // in between is removed when the directory is opened, or when the write fails.
 //

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,6 +31,7 @@ type store struct {
 	gate    sync.RWMutex // changes hold it shared, and briefly; a sweep holds it alone
 	checks  *checks
 	reserve *reserve
+	sync    func(path string) error // waits until a file or folder is on the disk
 }
 
 const driverName = "okara"
@@ -54,7 +56,7 @@ const maxThreads = 100
 
 func newStore(root string, c *checks) *store {
 	base := filesystem.New(filesystem.DriverParameters{RootDirectory: root, MaxThreads: maxThreads})
-	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}}
+	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath}
 }
 
 // data is the path of a blob's bytes, ghostly one below the folder of a tag.
@@ -67,7 +69,12 @@ func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
 	if err := s.whole(ctx, path); err != nil {
 		return nil, err
 	}
-	return s.StorageDriver.GetContent(ctx, path)
+	content, err := s.StorageDriver.GetContent(ctx, path)
+	if err == nil && len(content) == 0 && strings.HasSuffix(path, "/link") {
+		// The power went before its bytes came to the disk, and nobody was told of it.
+		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
+	}
+	return content, err
 }
 
 func (s *store) Reader(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
@@ -138,7 +145,7 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 		if err := s.reserve.small(ctx, int64(len(content))); err != nil {
 			return err
 		}
-		return s.StorageDriver.PutContent(ctx, path, content)
+		return s.put(ctx, path, content)
 	})
 	if err == nil {
 		return nil
@@ -157,6 +164,10 @@ func (s *store) Writer(ctx context.Context, path string, appending bool) (w driv
 		if err := s.reserve.upload(ctx, 0); err != nil {
 			return err
 		}
+		if uploading().MatchString(path) {
+			w, err = openUpload(filepath.Join(s.root, filepath.FromSlash(path)), appending)
+			return err
+		}
 		w, err = s.StorageDriver.Writer(ctx, path, appending)
 		return err
 	})
@@ -167,7 +178,11 @@ func (s *store) Writer(ctx context.Context, path string, appending bool) (w driv
 }
 
 func (s *store) Move(ctx context.Context, from, to string) error {
-	return diskError(s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) }))
+	err := s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) })
+	if it := changeOf(ctx); err == nil && it.waits {
+		it.pending.add(filepath.Dir(filepath.Join(s.root, filepath.FromSlash(to))))
+	}
+	return diskError(err)
 }
 
 // change does something to the directory, and once more if the reserve gave room

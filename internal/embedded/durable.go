@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/distribution/distribution/v3/registry/storage/driver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// The library waits for the disk after each file that it writes, one after the other: 60
+// times for a version of a module. What is acknowledged has to be on the disk, and neither
+// a manifest nor a tag may be there before what it names. So the files of one request are
+// waited for together: before the links that make a manifest and a tag, and before the
+// answer. What belongs to an upload under way is not waited for at all, since its session
+// ends with the process.
+
+// pending is what a request has written and not waited for.
+type pending struct {
+	mu    sync.Mutex // guards paths
+	paths map[string]bool
+}
+
+func (p *pending) add(paths ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paths == nil {
+		p.paths = map[string]bool{}
+	}
+	for _, path := range paths {
+		p.paths[path] = true
+	}
+}
+
+// maxSyncs is how many files one request waits for at a time. The disk does in one go
+// what it is asked for at the same time.
+const maxSyncs = 8
+
+// flush waits until all of it is on the disk.
+func (p *pending) flush(sync func(path string) error) error {
+	p.mu.Lock()
+	paths := p.paths
+	p.paths = nil
+	p.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(maxSyncs)
+	for path := range paths {
+		g.Go(func() error { return sync(path) })
+	}
+	return g.Wait()
+}
+
+// syncPath waits for a file or folder. One that was removed since has nothing to wait for.
+func syncPath(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows syncs nothing that is open for reading
+	if err != nil {
+		f, err = os.Open(path) // a folder
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+var (
+	// scratch is what the library keeps of an upload under way, beside its bytes.
+	scratch = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/(?:startedat|hashstates/.+)$`)
+	// uploading is where its bytes are.
+	uploading = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/data$`)
+	// revision and naming are the links that make a manifest of the repository, and a tag.
+	revision = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/revisions/[^/]+/[^/]+/link$`)
+	naming   = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+/current/link$`)
+)
+
+// put writes a file in one step, and waits for it or leaves that to the end of the request.
+func (s *store) put(ctx context.Context, path string, content []byte) error {
+	it, file := changeOf(ctx), filepath.Join(s.root, filepath.FromSlash(path))
+	tag := naming().MatchString(path)
+	switch {
+	case !it.waits:
+		return s.StorageDriver.PutContent(ctx, path, content)
+	case scratch().MatchString(path):
+		return replace(file, content)
+	case tag || revision().MatchString(path):
+		if err := it.pending.flush(s.sync); err != nil {
+			return err
+		}
+	}
+	before, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && !tag {
+		err = replace(file, content)
+	} else if now := time.Now(); tag || err != nil || !bytes.Equal(before, content) || os.Chtimes(file, now, now) != nil {
+		// It may take the place of what was acknowledged, and half of it is of no use. What
+		// is the same is as young as if it was written, see touch.
+		return s.StorageDriver.PutContent(ctx, path, content)
+	}
+	if err == nil {
+		it.pending.add(file, filepath.Dir(file))
+	}
+	return err
+}
+
+// replace gives a file its content in one step.
+func replace(file string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return err
+	}
+	part := file + "." + rand.Text() + ".tmp"
+	err := os.WriteFile(part, content, 0o666)
+	if err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil {
+		_ = os.Remove(part) // it may not be there
+	}
+	return err
+}
+
+// uploadFile takes the bytes of an upload, and waits for them when it has all.
+type uploadFile struct {
+	f         *os.File
+	w         *bufio.Writer
+	size      int64
+	committed bool
+}
+
+func openUpload(file string, appending bool) (driver.FileWriter, error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return nil, err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if appending {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	}
+	f, err := os.OpenFile(file, flags, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &uploadFile{f: f, w: bufio.NewWriter(f), size: info.Size()}, nil
+}
+
+func (u *uploadFile) Write(p []byte) (int, error) {
+	n, err := u.w.Write(p)
+	u.size += int64(n)
+	return n, err
+}
+
+func (u *uploadFile) Size() int64 { return u.size }
+
+func (u *uploadFile) Commit(context.Context) error {
+	if err := u.w.Flush(); err != nil {
+		return err
+	}
+	u.committed = true
+	return u.f.Sync()
+}
+
+func (u *uploadFile) Cancel(context.Context) error {
+	return errors.Join(u.f.Close(), os.Remove(u.f.Name()))
+}
+
+func (u *uploadFile) Close() error {
+	if u.committed {
+		return u.f.Close()
+	}
+	return errors.Join(u.w.Flush(), u.f.Close())
+}
