@@ -48,6 +48,24 @@ func contentDigest(b []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
+// TestPublishModuleRequests: what a version costs at the registry is as if it was published
+// there, and less once the server knows that the module is in the catalog.
+func TestPublishModuleRequests(t *testing.T) {
+	f := newFront(t, private(t))
+	for n, most := range []int{20, 12, 12} {
+		version := fmt.Sprintf("1.%d.0", n)
+		body := depottest.ZipOf(t, map[string]string{"main.tf": "# " + version + "\n"})
+		f.count.Take()
+		status, answer := f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/"+version, publisherToken, body, "Content-Type", "application/zip")
+		if status != http.StatusCreated && status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		if got := f.count.Total(); got > most {
+			t.Errorf("version %s took %d requests, at most %d: %v", version, got, most, f.count.Take())
+		}
+	}
+}
+
 // TestPublishModule sends archives as a CI system would and installs what came
 // of them, with no wait in between.
 func TestPublishModule(t *testing.T) {
