@@ -339,6 +339,31 @@ func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n 
 	return part, over, err
 }
 
+// PlanJSON implements [tfe.Runs].
+func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
+	rec, err := r.record(ctx, w, record)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
+	if i < 0 {
+		return nil, tfe.ErrNoRun
+	}
+	ref := portal.PhaseRef(rec, rec.WorkspaceRuns()[i], false)
+	repo, err := r.l.reconciler.WorkspaceRepo(w.Organization, record)
+	if err != nil || ref.Nonce == "" {
+		return nil, err
+	}
+	files, err := repo.Run(ctx, run.AttemptOf(ref))
+	if errors.Is(err, oci.ErrNotFound) { // it plans still
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return files.PlanJSON(ctx)
+}
+
 // Queue implements [tfe.Runs].
 func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQueue, error) {
 	d, err := r.document(ctx)

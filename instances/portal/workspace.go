@@ -32,7 +32,7 @@ func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 	s.State = run.StateTFE
 	s.Remote = &run.Remote{
 		Organization: organization, Workspace: rec.Workspace, RunID: r.o.RunID(organization, rec.Workspace, rec.ID, n.N), Input: n.Ask.Input,
-		Destroy: n.Ask.Destroy, RefreshOnly: n.Ask.RefreshOnly, NoRefresh: n.Ask.NoRefresh,
+		Destroy: n.Ask.Destroy, RefreshOnly: n.Ask.RefreshOnly, NoRefresh: n.Ask.NoRefresh, Save: n.Ask.Save,
 	}
 	s.Took = ""
 	if n.After != nil {
@@ -75,20 +75,27 @@ func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
 	})
 }
 
-// PhaseLog is what there is of the log of a plan or an apply of a workspace from a byte
-// on, and whether nothing more comes. Without a log it is nil.
-func (r *Reconciler) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
+// PhaseRef is the attempt that planned or applied in a run of a workspace; without a
+// nonce it is not known any more.
+func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref {
 	ref := lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
-	over = u.Result != "" || !apply && u.Plan != ""
-	switch {
-	case apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned), u.Attempt == 0:
-		return nil, over, nil
-	case !apply && u.Kind == lifecycle.RunApply: // this one applies what that one planned
+	if !apply && u.Kind == lifecycle.RunApply { // this one applies what that one planned
 		ref.Kind = lifecycle.RunPlan
 		if u.Attempt > u.Planned {
 			ref.Attempt, ref.Nonce = u.Planned, u.Before
 		}
 	}
+	return ref
+}
+
+// PhaseLog is what there is of the log of a plan or an apply of a workspace from a byte
+// on, and whether nothing more comes. Without a log it is nil.
+func (r *Reconciler) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
+	over = u.Result != "" || !apply && u.Plan != ""
+	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
+		return nil, over, nil
+	}
+	ref := PhaseRef(rec, u, apply)
 	if ref.Nonce == "" {
 		return nil, over, forgotten(rec, u)
 	}

@@ -51,6 +51,7 @@ type Remote struct {
 	Destroy      bool   `json:"destroy,omitempty"`
 	RefreshOnly  bool   `json:"refresh_only,omitempty"`
 	NoRefresh    bool   `json:"no_refresh,omitempty"`
+	Save         bool   `json:"save,omitempty"` // somebody may look at the plan later, and apply it
 }
 
 // RemoteInput is what a person gave for one run, with the variables of the workspace.

@@ -356,7 +356,7 @@ func (s shapes) workspaces() []cloudCommand {
 		{[]string{"workspace", "new", "second"}, join([]string{list}, s.made, s.tags), 6},
 		{[]string{"workspace", "select", "first"}, join([]string{list}), 1},
 		{[]string{"plan"}, join([]string{read, read}, s.tags, []string{lock, current, unlock}), 9},
-		{[]string{"workspace", "delete", "second"}, join([]string{list, read}, s.tags, []string{lock, current, unlock}, s.deleted), 20},
+		{[]string{"workspace", "delete", "second"}, join([]string{list, read}, s.tags, []string{lock, current, unlock}, s.deleted), 21},
 	}
 }
 

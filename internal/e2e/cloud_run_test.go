@@ -268,6 +268,22 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 		t.Fatal(err)
 	}
 	apply(`all = "of a set, two, north, (sensitive)"`, "-var", "text=of the command")
+	// A plan that was saved is shown by the tool, as text and as JSON.
+	c.must("app", at, "plan", "-out=saved", "-replace=terraform_data.one")
+	for flag, wants := range map[string][]string{
+		"-no-color": {`-/+ resource "terraform_data" "one"`, "Run status: planned and saved (confirmable)"},
+		"-json":     {`"actions":["delete","create"]`, `"of a set, two, north, (sensitive)"`},
+	} {
+		out := c.must("app", at, "show", flag, "saved")
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("show %s does not tell %s:\n%s", flag, want, out)
+			}
+		}
+		if strings.Contains(out, hidden) || strings.Contains(out, sealed) {
+			t.Errorf("show %s tells a secret:\n%s", flag, out)
+		}
+	}
 	if log := server.log.String(); strings.Contains(log, hidden) || strings.Contains(log, sealed) {
 		t.Error("the log of the server has a secret")
 	}

@@ -34,8 +34,10 @@ type fakeRuns struct {
 	keys    map[string]int
 	acts    []tfe.Decision
 	logs    map[tfe.Phase]string
-	whole   bool  // the logs are
-	fail    error // of each call
+	plan    []byte  // a [tfe.PlanDocument]
+	offsets []int64 // at which logs were read
+	whole   bool    // the logs are
+	fail    error   // of each call
 	running int
 }
 
@@ -84,6 +86,12 @@ func (f *fakeRuns) Create(_ context.Context, w tfe.Workspace, record string, n t
 	return run, nil
 }
 
+func (f *fakeRuns) PlanJSON(context.Context, tfe.Workspace, string, int) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plan, f.fail
+}
+
 func (f *fakeRuns) CheckEnvironment(name string) error {
 	if name == "PATH" {
 		return errors.New("the variable PATH is set by the run itself")
@@ -112,6 +120,7 @@ func (f *fakeRuns) Log(_ context.Context, _ tfe.Workspace, _ string, _ int, p tf
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text := f.logs[p]
+	f.offsets = append(f.offsets, offset)
 	from := min(offset, int64(len(text)))
 	to := min(from+limit, int64(len(text)))
 	return []byte(text[from:to]), f.whole && to == int64(len(text)), f.fail

@@ -3,12 +3,16 @@
 package tfe
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 const (
@@ -160,17 +164,19 @@ func (s *server) part(r *http.Request, id runID, p Phase, offset, limit int64) (
 	if limit == 0 {
 		return out, nil
 	}
-	// One byte before what is asked for tells whether the end is behind it or at it.
 	at := max(0, offset-int64(len(header)))
-	before := min(at, 1)
-	raw, end, err := s.o.Runs.Log(r.Context(), id.asWorkspace(), id.record, id.n, p, at-before, limit+before)
+	read := func(at, limit int64) ([]byte, bool, error) {
+		return s.o.Runs.Log(r.Context(), id.asWorkspace(), id.record, id.n, p, at, limit)
+	}
+	raw, end, err := read(at, limit)
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(raw)) < before { // it ended before
-		return out, nil
+	if end && len(raw) == 0 && at > 0 { // the byte before tells whether the end is here or was
+		if last, _, err := read(at-1, 1); err != nil || len(last) == 0 {
+			return out, err
+		}
 	}
-	raw = raw[before:]
 	for _, b := range raw {
 		if b == startOfText || b == endOfText { // which would end it for its readers
 			b = '?'
@@ -181,4 +187,129 @@ func (s *server) part(r *http.Request, id runID, p Phase, offset, limit int64) (
 		out = append(out, endOfText)
 	}
 	return out, nil
+}
+
+// planDocs are the routes by which a plan that was saved is shown.
+type planDocs struct{ *server }
+
+// whole is what `show -json` says of a plan.
+func (p planDocs) whole(w http.ResponseWriter, r *http.Request) error {
+	return p.show(w, r, func(d PlanDocument) (any, error) { return d.Plan, nil })
+}
+
+// redacted is a plan with its schemas, as the tools show it.
+func (p planDocs) redacted(w http.ResponseWriter, r *http.Request) error {
+	return p.show(w, r, PlanDocument.forTool)
+}
+
+func (p planDocs) show(w http.ResponseWriter, r *http.Request, as func(PlanDocument) (any, error)) error {
+	id, _, err := p.findRun(r, planPrefix, access.Read)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	b, err := p.o.Runs.PlanJSON(r.Context(), id.asWorkspace(), id.record, id.n)
+	if err != nil {
+		return runError(err)
+	}
+	if b == nil {
+		return absent("of this plan no JSON is kept: only of one that is saved, by -out")
+	}
+	var d PlanDocument
+	if err := json.Unmarshal(b, &d); err != nil {
+		return fmt.Errorf("the JSON of a plan: %w", err)
+	}
+	doc, err := as(d)
+	if err != nil {
+		return fmt.Errorf("the JSON of a plan: %w", err)
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// forTool is a plan in the form in which the tools take it to show it. Sensitive values
+// are others, of the same kind.
+func (d PlanDocument) forTool() (any, error) {
+	var plan struct {
+		Format   string                    `json:"format_version"`
+		Outputs  map[string]map[string]any `json:"output_changes"`
+		Changes  []map[string]any          `json:"resource_changes"`
+		Drift    []map[string]any          `json:"resource_drift"`
+		Relevant json.RawMessage           `json:"relevant_attributes,omitempty"`
+	}
+	var schemas struct {
+		Format    string          `json:"format_version"`
+		Providers json.RawMessage `json:"provider_schemas"`
+	}
+	for b, v := range map[*json.RawMessage]any{&d.Plan: &plan, &d.Schemas: &schemas} {
+		if err := decodeExactly(*b, v); err != nil {
+			return nil, err
+		}
+	}
+	for _, change := range plan.Outputs {
+		redactChange(change)
+	}
+	for _, r := range append(plan.Changes, plan.Drift...) {
+		if change, ok := r["change"].(map[string]any); ok {
+			redactChange(change)
+		}
+	}
+	return map[string]any{
+		"plan_format_version": plan.Format, "output_changes": plan.Outputs, "resource_changes": plan.Changes, "resource_drift": plan.Drift,
+		"relevant_attributes": plan.Relevant, "provider_format_version": schemas.Format, "provider_schemas": schemas.Providers,
+	}, nil
+}
+
+// decodeExactly keeps numbers as they are written.
+func decodeExactly(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+// redactChange takes the sensitive values out of a change.
+func redactChange(change map[string]any) {
+	same := reflect.DeepEqual(change["before"], change["after"])
+	for side, other := range map[string]string{"before": "old", "after": "new"} {
+		if same {
+			other = "same"
+		}
+		change[side] = redact(change[side], change[side+"_sensitive"], other)
+	}
+}
+
+// redact replaces what the marks say is sensitive, by which values of two sides that
+// differ do so still.
+func redact(value, marks any, by string) any {
+	all, _ := marks.(bool)
+	switch v := value.(type) {
+	case map[string]any:
+		under, _ := marks.(map[string]any)
+		for key := range v {
+			mark := under[key]
+			if all {
+				mark = true
+			}
+			v[key] = redact(v[key], mark, by)
+		}
+	case []any:
+		under, _ := marks.([]any)
+		for i := range v {
+			switch {
+			case all:
+				v[i] = redact(v[i], true, by)
+			case i < len(under):
+				v[i] = redact(v[i], under[i], by)
+			}
+		}
+	case string:
+		if all {
+			return "sensitive, " + by
+		}
+	case json.Number:
+		if all {
+			return json.Number(map[string]string{"old": "0", "new": "1", "same": "0"}[by])
+		}
+	}
+	return value
 }

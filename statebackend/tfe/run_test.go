@@ -4,6 +4,7 @@ package tfe_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -441,5 +442,51 @@ func TestPhaseStatus(t *testing.T) {
 		if plan != tt.planned || apply != tt.appliedThen {
 			t.Errorf("%s with plan %q: %v and %v", tt.status, tt.plan, plan, apply)
 		}
+	}
+}
+
+// TestPlanJSON shows a plan that was saved to who may read, and no sensitive value in the
+// form that the tools show.
+func TestPlanJSON(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	plan := relationID(t, c.run(id, object{"save-plan": true}), "plan")
+	c.want(http.StatusNotFound, http.MethodGet, "plans/"+plan+"/json-output", nil)
+	f.plan = []byte(`{
+		"plan": {"format_version": "1.2", "output_changes": {"a": {"before": "s3cret", "after": "s3cret2", "after_sensitive": true, "before_sensitive": true}},
+			"resource_changes": [{"address": "x.y", "change": {"before": null, "after": {"big": 12345678901234567890, "list": ["open", "s3cret"], "n": 7},
+				"after_sensitive": {"list": [false, true], "n": true}}}]},
+		"schemas": {"format_version": "1.0", "provider_schemas": {"p": {}}}}`)
+	whole := c.want(http.StatusOK, http.MethodGet, "plans/"+plan+"/json-output", nil)
+	if !bytes.Contains(whole.body, []byte("s3cret2")) || !bytes.HasPrefix(whole.body, []byte(`{"format_version"`)) {
+		t.Errorf("the plan is %s", whole.body)
+	}
+	redacted := c.as("reader").want(http.StatusOK, http.MethodGet, "plans/"+plan+"/json-output-redacted", nil).body
+	for _, want := range []string{
+		`"plan_format_version":"1.2"`, `"provider_format_version":"1.0"`, `"provider_schemas":{"p":{}}`, "12345678901234567890", `["open","sensitive, new"]`,
+		`"before":"sensitive, old"`, `"after":"sensitive, new"`, `"n":1`,
+	} {
+		if !bytes.Contains(redacted, []byte(want)) {
+			t.Errorf("the plan lacks %s: %s", want, redacted)
+		}
+	}
+	if bytes.Contains(redacted, []byte("s3cret")) {
+		t.Errorf("the plan tells a secret: %s", redacted)
+	}
+	c.as("other").want(http.StatusForbidden, http.MethodGet, "plans/"+plan+"/json-output", nil)
+	c.as("").want(http.StatusUnauthorized, http.MethodGet, "plans/"+plan+"/json-output-redacted", nil)
+}
+
+// TestRunLogAtEnd reads a log that is not whole where it ends, and nothing before: there
+// the reader is held until there is more.
+func TestRunLogAtEnd(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	plan := relationID(t, c.run(id, nil), "plan")
+	f.logs[tfe.PhasePlan] = "abc"
+	address := c.want(http.StatusOK, http.MethodGet, "plans/"+plan, nil).item().Attributes["log-read-url"].(string)
+	if got := c.as("").want(http.StatusOK, http.MethodGet, address+"?limit=10&offset=4", nil); len(got.body) > 0 {
+		t.Errorf("behind its end it has %q", got.body)
+	}
+	if !slices.Equal(f.offsets, []int64{3}) {
+		t.Errorf("it was read at %v, want 3", f.offsets)
 	}
 }

@@ -44,6 +44,8 @@ type Runs interface {
 	// nothing follows, also because there never was a log. Where nothing is there yet it may
 	// wait for some seconds.
 	Log(ctx context.Context, w Workspace, record string, n int, p Phase, offset, limit int64) (part []byte, end bool, err error)
+	// PlanJSON is a [PlanDocument] of a run that was to save its plan; nil: there is none.
+	PlanJSON(ctx context.Context, w Workspace, record string, n int) ([]byte, error)
 	// Queue tells what waits and runs of an organization.
 	Queue(ctx context.Context, organization string) (RunQueue, error)
 	// End ends the record of a workspace that is being deleted, if it has one.
@@ -142,6 +144,13 @@ const (
 	RunDiscarded          RunStatus = "discarded"
 	RunCanceled           RunStatus = "canceled"
 )
+
+// PlanDocument is what the tool says of a plan: `show -json`, and the schemas of the
+// resources in it as of `providers schema -json`.
+type PlanDocument struct {
+	Plan    json.RawMessage `json:"plan"`
+	Schemas json.RawMessage `json:"schemas"`
+}
 
 // Phase is a part of a run that has a log.
 type Phase string

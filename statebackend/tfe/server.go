@@ -195,6 +195,8 @@ func (s *server) addRuns(t table) {
 		t.add("POST", "runs/{id}/actions/"+string(action), s.act(action))
 	}
 	t.add("GET", "plans/{id}", s.showPhase(PhasePlan))
+	t.add("GET", "plans/{id}/json-output", planDocs{s}.whole)
+	t.add("GET", "plans/{id}/json-output-redacted", planDocs{s}.redacted)
 	t.add("GET", "applies/{id}", s.showPhase(PhaseApply))
 	t.add("GET", "logs/{token}", s.readLog)
 	t.add("GET", "workspaces/{id}/runs", s.listRuns)

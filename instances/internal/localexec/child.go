@@ -102,6 +102,7 @@ type child struct {
 	unlisted bool   // under the lock no tag list had a result of the attempt
 	replaced int    // resources that the plan makes again
 	plan     []byte // sealed with the result
+	planJSON []byte // likewise; nil: nobody asked for it, or it could not be had
 	lockFile []byte // the dependency lock file that init left, if it is new
 	input    run.RemoteInput
 }
@@ -347,7 +348,7 @@ func (c *child) putResult(ctx context.Context) error {
 	local := files.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
 	a := run.AttemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
-		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}
+		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, JSON: c.planJSON, Lock: c.lockFile, Unlisted: c.unlisted}
 		c.unlisted = false // what is written now may be there although nobody answers
 		err := c.repo.PutRun(ctx, a, files)
 		if errors.Is(err, oci.ErrExists) {

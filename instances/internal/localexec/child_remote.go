@@ -105,7 +105,76 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) e
 	c.report.Changes = code == 2
 	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
 	c.report.Counts = out.counts
-	return nil
+	if r.Save {
+		c.planJSON, err = planJSON(ctx, c, p, file)
+	}
+	return err
+}
+
+// planJSON is what the tool says of a plan, with the schemas by which it can be shown. A
+// plan that it says too much of, or nothing, is applied as well as any.
+func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]byte, error) {
+	said := [2]*wholeText{}
+	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
+		said[i] = &wholeText{most: records.MaxPlanJSON}
+		if code, err := c.command(ctx, p, args, said[i], io.Discard); code != 0 || err != nil {
+			return nil, c.stop.err()
+		}
+	}
+	b, err := planDocument(said[0].kept.Bytes(), said[1].kept.Bytes())
+	if b = []byte(c.masks.text(string(b))); err != nil || len(b) > records.MaxPlanJSON || !json.Valid(b) {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// planDocument puts plan and schemas together, without schemas of what is not in the plan,
+// and without the values of variables, of which some are nobody's to read.
+func planDocument(plan, schemas []byte) ([]byte, error) {
+	var members map[string]json.RawMessage
+	var used struct {
+		Changes []shownResource `json:"resource_changes"`
+		Drift   []shownResource `json:"resource_drift"`
+	}
+	var all schemaDocument
+	if err := errors.Join(json.Unmarshal(plan, &members), json.Unmarshal(plan, &used), json.Unmarshal(schemas, &all)); err != nil {
+		return nil, err
+	}
+	delete(members, "variables")
+	few := schemaDocument{Format: all.Format, Providers: map[string]providerSchemas{}}
+	for _, r := range append(used.Changes, used.Drift...) {
+		from, to := all.Providers[r.Provider], few.Providers[r.Provider]
+		if to.Resources == nil {
+			to = providerSchemas{map[string]json.RawMessage{}, map[string]json.RawMessage{}}
+			few.Providers[r.Provider] = to
+		}
+		have, want := from.Resources, to.Resources
+		if r.Mode == "data" {
+			have, want = from.DataSources, to.DataSources
+		}
+		if have[r.Type] == nil {
+			return nil, fmt.Errorf("no schema of %s", r.Type)
+		}
+		want[r.Type] = have[r.Type]
+	}
+	return json.Marshal(map[string]any{"plan": members, "schemas": few})
+}
+
+// schemaDocument is the part of `providers schema -json` that a plan is shown by.
+type schemaDocument struct {
+	Format    string                     `json:"format_version"`
+	Providers map[string]providerSchemas `json:"provider_schemas"`
+}
+
+type providerSchemas struct {
+	Resources   map[string]json.RawMessage `json:"resource_schemas"`
+	DataSources map[string]json.RawMessage `json:"data_source_schemas"`
+}
+
+type shownResource struct {
+	Mode     string `json:"mode"`
+	Type     string `json:"type"`
+	Provider string `json:"provider_name"`
 }
 
 func (c *child) remoteApply(ctx context.Context, p prepared, file sandbox.Path) error {

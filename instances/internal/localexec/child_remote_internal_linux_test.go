@@ -223,3 +223,20 @@ func TestRunLogGrows(t *testing.T) {
 		t.Errorf("the file has %q, %v", b, err)
 	}
 }
+
+// TestPlanDocument keeps the schemas of what is in a plan, and no value of a variable.
+func TestPlanDocument(t *testing.T) {
+	const plan = `{"format_version":"1.2","variables":{"a":{"value":"s3cret"}},"resource_changes":[{"mode":"managed","type":"t","provider_name":"p"},{"mode":"data","type":"d","provider_name":"p"}]}`
+	const schemas = `{"format_version":"1.0","provider_schemas":{"p":{"provider":{},"resource_schemas":{"t":{"version":1},"u":{}},"data_source_schemas":{"d":{},"t":{}}},"q":{}}}`
+	got, err := planDocument([]byte(plan), []byte(schemas))
+	const want = `{"plan":{"format_version":"1.2","resource_changes":[{"mode":"managed","type":"t","provider_name":"p"},{"mode":"data","type":"d","provider_name":"p"}]},` +
+		`"schemas":{"format_version":"1.0","provider_schemas":{"p":{"resource_schemas":{"t":{"version":1}},"data_source_schemas":{"d":{}}}}}}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v\nwant %s", got, err, want)
+	}
+	for _, schemas := range []string{"", "{}", "[]"} {
+		if got, err := planDocument([]byte(plan), []byte(schemas)); err == nil {
+			t.Errorf("with schemas %q it is %s", schemas, got)
+		}
+	}
+}

@@ -32,6 +32,7 @@ const (
 	mediaRun      = "application/vnd.okara.run.v1+json"
 	mediaRunLog   = "application/vnd.okara.log.v1+zstd"
 	mediaPlan     = "application/vnd.okara.plan.v1"
+	mediaPlanJSON = "application/vnd.okara.plan.v1+json+zstd"
 	mediaFinal    = "application/vnd.okara.record.v1+json"
 )
 
@@ -40,6 +41,7 @@ const (
 	MaxRunResult = 4 << 20
 	MaxRunLog    = 64 << 20
 	MaxPlan      = 256 << 20
+	MaxPlanJSON  = 32 << 20
 	MaxLockFile  = 1 << 20
 	maxSnapshot  = 1 << 20
 	maxFinal     = 64 << 10
@@ -208,6 +210,7 @@ type RunFiles struct {
 	Result []byte // JSON with a member nonce
 	Log    []byte // nil: none
 	Plan   []byte // plan file of the tool; nil: none
+	JSON   []byte // what the tool says of the plan; nil: none
 	Lock   []byte // dependency lock file, which is stored in clear; nil: none
 	// Unlisted says that a list of tags, taken under the lock of the attempt, had no
 	// end of it: nobody else writes one, and so it is not looked for again.
@@ -221,7 +224,7 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 	for _, l := range []struct {
 		mediaType string
 		b         []byte
-	}{{mediaRun, f.Result}, {mediaRunLog, f.Log}, {mediaPlan, f.Plan}} {
+	}{{mediaRun, f.Result}, {mediaRunLog, f.Log}, {mediaPlan, f.Plan}, {mediaPlanJSON, f.JSON}} {
 		if l.b == nil {
 			continue
 		}
@@ -281,6 +284,11 @@ func (r RunResult) Log(ctx context.Context) ([]byte, error) {
 
 // Plan reads the plan file; nil if the attempt left none.
 func (r RunResult) Plan(ctx context.Context) ([]byte, error) { return r.read(ctx, mediaPlan, MaxPlan) }
+
+// PlanJSON reads what the tool says of the plan; nil if the attempt left nothing.
+func (r RunResult) PlanJSON(ctx context.Context) ([]byte, error) {
+	return r.read(ctx, mediaPlanJSON, MaxPlanJSON)
+}
 
 // PlanAt reads the plan file under the tag of an attempt whose nonce nobody has
 // any more. The caller compares its digest with the one that was approved.
