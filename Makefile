@@ -18,6 +18,7 @@ PLATFORMS := darwin_amd64 darwin_arm64 freebsd_amd64 linux_amd64 linux_arm linux
 RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
 OUT      = bin/release/$(VERSION)
 TAG     := devel
+VCS      = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 NESTED  := internal/e2e internal/conformance operator provider
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal oci registry statebackend | grep -v internal/e2e/ | xargs -n1 dirname | sort -u | sed 's|^|./|')
 TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
@@ -47,8 +48,9 @@ test: tools
 	$(MAKE) -j2 $(TESTS)
 $(TESTS): test-%:
 	cd $* && MAKEFLAGS= OKARA_TEST_BUILT=1 go test -vet=off -timeout 30m ./...
+# With its version, where git tells: the tag, or a time and a commit.
 build:
-	go build -o bin/okara ./cmd/okara
+	go build -buildvcs=$(VCS) -trimpath -ldflags '-s -w' -o bin/okara ./cmd/okara
 image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara bundle load --images
 	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
 release: # okara's own provider as GoReleaser leaves one, for okara publish provider

@@ -5,7 +5,6 @@ package cli
 import (
 	"io"
 	"log/slog"
-	"runtime/debug"
 
 	"go.opentelemetry.io/otel/trace"
 )
@@ -27,15 +26,6 @@ type App struct {
 	Tracer  trace.TracerProvider // nil: nothing is traced
 
 	used func() usedCredential // what the last request to a registry was made with; nil: none was
-}
-
-// version is the module version of the binary, or "devel".
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }
 
 // UserAgent is how okara names itself to servers, "okara/VERSION".

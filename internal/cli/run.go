@@ -7,12 +7,14 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/buildinfo"
 )
 
 // Run runs one command line of the tree that newRoot makes, and returns the exit
 // code of the process. It is main without the process: nothing in it reads a global.
 func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []string) int {
-	a.Version = version()
+	a.Version = buildinfo.Version()
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(a.In)

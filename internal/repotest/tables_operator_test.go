@@ -8,6 +8,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	credentials
 	oci
 	oci/artifact
+	internal/buildinfo
 	internal/addr
 	internal/archive
 	internal/catalog

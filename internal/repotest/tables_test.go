@@ -45,6 +45,7 @@ internal/cli: what the commands of cmd/okara and of instances share, and how a c
 	credentials
 	oci
 	statebackend
+	internal/buildinfo
 	internal/addr
 	internal/archive
 	internal/client
@@ -551,6 +552,7 @@ internal/states: state files compared, states read to be looked at, and what hel
 internal/webtest: a real browser for tests; it knows no page
 internal/syntax: text in, syntax trees and settings out
 	internal/text
+internal/buildinfo: leaf: what a program was built from
 internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
 internal/ocitest: test package
 	*
@@ -570,6 +572,7 @@ internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
 internal/e2e/perf: it runs programs and measures them from outside
 provider/cmd/terraform-provider-okara: it starts the provider; what it does is a package
+	internal/buildinfo
 	provider/internal/plugin
 provider/internal/plugin: the protocol of plugins over a Store; as few packages as states, locks and versions take
 	credentials

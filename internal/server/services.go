@@ -28,7 +28,7 @@ func (f *Front) services() []offer {
 	own := []offer{
 		{"/api/v1/", f.mounted.API, nil}, // it limits, counts and hands on its requests itself
 		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
-		{"GET /healthz", f.handler(true, healthz), nil}, // who is busy is healthy
+		{"GET /healthz", f.handler(true, healthz(f.o.Version)), nil}, // who is busy is healthy
 		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
 	}
 	own = append(own, f.forPeople()...)
@@ -136,9 +136,9 @@ func (f *Front) loginExchange(w http.ResponseWriter, r *http.Request) error {
 	return f.kit.Guard.LoginExchange(w, r)
 }
 
-// healthz says that the process runs.
-func healthz(w http.ResponseWriter, _ *http.Request) error {
-	return say(w, "ok\n")
+// healthz says that the process runs, and which version of okara it is.
+func healthz(version string) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, _ *http.Request) error { return say(w, "ok "+version+"\n") }
 }
 
 // readyz says that the registry has answered once. An outage later does not

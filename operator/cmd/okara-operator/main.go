@@ -9,13 +9,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // where the system has no time zones
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/buildinfo"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
@@ -92,7 +92,7 @@ func (e *hintError) Unwrap() error { return e.err }
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use: "okara-operator", Short: "Fill an OCI registry with what objects of Kubernetes say",
-		Version: version(), SilenceErrors: true, SilenceUsage: true,
+		Version: buildinfo.Version(), SilenceErrors: true, SilenceUsage: true,
 		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -109,13 +109,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usagef("unknown command %q", args[0])
 	}
 	return usagef("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
-}
-
-// version is the module version of the binary, or "devel".
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/seed-141914ff/okara/internal/buildinfo"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -105,7 +106,7 @@ func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 		return err
 	}
 	p, _, err := portalserve.New(portalserve.Options{
-		File: f.config, Namespace: f.namespace, Client: mgr.GetClient(), Clock: clock, Transport: transport, Version: version(), Logger: log,
+		File: f.config, Namespace: f.namespace, Client: mgr.GetClient(), Clock: clock, Transport: transport, Version: buildinfo.Version(), Logger: log,
 	})
 	if err != nil {
 		return portalError(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/buildinfo"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -48,7 +49,7 @@ func (s *registrySite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.scratch, "temp-dir", "", "`FOLDER` for temporary files (default the system's)")
 }
 
-func userAgent() string { return "okara-operator/" + version() }
+func userAgent() string { return "okara-operator/" + buildinfo.Version() }
 
 // check says what is wrong with the flags.
 func (s *registrySite) check() error {

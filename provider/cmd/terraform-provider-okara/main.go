@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/buildinfo"
 	"github.com/seed-141914ff/okara/provider/internal/plugin"
 )
 
@@ -23,12 +23,11 @@ func main() {
 // version is that of the module, or else the one in the name of the program, where
 // releases have it: terraform-provider-okara_v1.2.3.
 func version(program string) string {
-	info, ok := debug.ReadBuildInfo()
-	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+	if v := buildinfo.Version(); v != buildinfo.Devel {
+		return v
 	}
 	if _, v, ok := strings.Cut(filepath.Base(program), "_v"); ok {
 		return strings.TrimSuffix(v, ".exe")
 	}
-	return "devel"
+	return buildinfo.Devel
 }
