@@ -1,0 +1,26 @@
+# Settings of okara serve, as the service okara starts it. okara serve --help and
+# https://github.com/seed-141914ff/okara/blob/main/docs/serve-reference.md have all.
+# "okara serve --config FILE --check" says what is wrong with this file.
+
+# On a loopback address everybody on this machine may do everything.
+listen = "127.0.0.1:8080"
+
+# Without a registry artifacts are kept in the built-in one, in /var/lib/okara.
+# registry = "registry.example.com/platform"
+
+# For a team: a name, a certificate, and rules that say who may do what.
+# listen     = ":8443"
+# hostname   = "okara.example.com"
+# public_url = "https://okara.example.com"
+# audit_log  = "/var/log/okara/audit.jsonl"
+# anonymous  = ["read:module:**"]
+#
+# tls {
+#   cert = "/etc/okara/cert.pem"
+#   key  = "/etc/okara/key.pem"
+# }
+#
+# token "ci" {
+#   sha256 = "…" # as okara token new prints it
+#   scopes = ["publish:module:acme/**", "read:*:**"]
+# }
