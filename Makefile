@@ -12,6 +12,8 @@ COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 KO      := $(CACHE)/ko/0.19.1/ko
+PROM    := $(CACHE)/promtool/0.313.0/promtool
+PACKING := $(CACHE)/goreleaser/2.16.0/goreleaser $(CACHE)/cyclonedx/1.10.0/cyclonedx-gomod $(COSIGN)
 STATES  := $(CACHE)/terraform/1.16.0/terraform
 VERSION := 0.0.1
 PLATFORMS := darwin_amd64 darwin_arm64 freebsd_amd64 linux_amd64 linux_arm linux_arm64 windows_amd64 windows_arm64
@@ -27,7 +29,7 @@ TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/co
 lint tools: export GOGC := 400
 lint tools: export GOMEMLIMIT := 3GiB
 
-.PHONY: build image release tools generate test $(TESTS) lint race cover bench bench-once bench-long fuzz demo demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
+.PHONY: build image release release-check tools generate test $(TESTS) lint race cover bench bench-once bench-long fuzz demo demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -55,6 +57,8 @@ image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara
 	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
 release: # okara's own provider as GoReleaser leaves one, for okara publish provider
 	cd internal/e2e && go run ./dist ../../provider github.com/seed-141914ff/okara/provider/cmd/terraform-provider-okara $(VERSION) "$(CURDIR)/$(OUT)" $(PLATFORMS)
+release-check: tools $(PACKING) # what a release is made of, built twice and compared; half an hour at first
+	.ci/release-check $(PACKING)
 tools: build $(TOFU) $(TIME) $(REG) $(JQ) $(RELEASE)
 generate: # what is made from the API types of operator
 	$(MAKE) -C operator generate
@@ -83,7 +87,8 @@ bench-long: tools $(STATES)
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		(cd "$${f%:*}" && go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x .) || exit 1; done
-interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO)
+interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
+	cd internal/e2e && OKARA_TEST_PROMTOOL="$(CURDIR)/$(PROM)" go test -count=1 -run 'TestPromtool' .
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara ./instances/commands && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
 	OKARA_TEST_FAULTS=1 go test -count=1 -run 'TestTofuFaultMatrix' -v ./cmd/okara
@@ -123,6 +128,12 @@ $(CACHE)/trivy/%/trivy: internal/e2e/trivy/%/go.mod
 	cd $(<D) && GOEXPERIMENT=jsonv2 go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/aquasecurity/trivy/cmd/trivy
 $(CACHE)/cosign/%/cosign: internal/e2e/cosign/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/sigstore/cosign/v2/cmd/cosign
+$(CACHE)/goreleaser/%/goreleaser: internal/e2e/goreleaser/%/go.mod
+	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/goreleaser/goreleaser/v2
+$(CACHE)/promtool/%/promtool: internal/e2e/promtool/%/go.mod
+	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/prometheus/prometheus/cmd/promtool
+$(CACHE)/cyclonedx/%/cyclonedx-gomod: internal/e2e/cyclonedx/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 $(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
 $(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,7 +80,8 @@ type ciJob struct {
 	dir, registry string
 }
 
-// action runs the composite action and uses the okara that it puts on PATH.
+// action runs the composite action, once with a release and once without, and uses the
+// okara that it puts on PATH.
 func (c *ciJob) action(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.set.root, "action.yml"))
@@ -87,11 +89,24 @@ func (c *ciJob) action(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := scripts(string(text))
-	if len(list) != 1 {
-		t.Fatalf("%d scripts in action.yml, want 1", len(list))
+	if len(list) != 3 {
+		t.Fatalf("%d scripts in action.yml, want 3", len(list))
+	}
+	install, build, set := list[0], list[1], list[2]
+	r := newRelease(t, "1.2.3", []byte("#!/bin/sh\necho okara v1.2.3\n"))
+	server := httptest.NewServer(r)
+	defer server.Close()
+	key := filepath.Join(c.dir, "key.pem")
+	if err := os.WriteFile(key, r.key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	released := filepath.Join(c.dir, "released")
+	if hasTools("curl", "openssl") {
+		c.run(t, install+"test \"$(\"$RUNNER_TEMP/okara/okara\")\" = 'okara v1.2.3'\n",
+			"GITHUB_ACTION_PATH="+c.set.root, "RUNNER_TEMP="+released, "OKARA_VERSION=1.2.3", "OKARA_SHA256SUMS=", "OKARA_RELEASES="+server.URL, "OKARA_RELEASE_KEY="+key)
 	}
 	paths, env := filepath.Join(c.dir, "path"), filepath.Join(c.dir, "env")
-	c.run(t, list[0], "GITHUB_ACTION_PATH="+c.set.root, "GITHUB_PATH="+paths, "GITHUB_ENV="+env,
+	c.run(t, build+set, "GITHUB_ACTION_PATH="+c.set.root, "GITHUB_PATH="+paths, "GITHUB_ENV="+env,
 		"RUNNER_TEMP="+filepath.Join(c.dir, "temp"), "OKARA_INPUT_REGISTRY="+c.registry, "OKARA_INPUT_SERVER=https://okara.example.com")
 	if got := mustRead(t, env); got != "OKARA_REGISTRY="+c.registry+"\nOKARA_SERVER=https://okara.example.com\n" {
 		t.Errorf("the action sets %q", got)

@@ -554,6 +554,7 @@ internal/syntax: text in, syntax trees and settings out
 	internal/text
 internal/buildinfo: leaf: what a program was built from
 internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
+internal/metricstest: test package
 internal/ocitest: test package
 	*
 internal/tofutest: test package

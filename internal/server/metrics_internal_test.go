@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/metricstest"
 )
 
 // TestMetricsPage compares the metrics and their labels with the page that
@@ -47,6 +48,38 @@ func TestMetricsPage(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-page +code):\n%s", diff)
+	}
+}
+
+// TestQueries holds each query of the alerts and the dashboard for a server against what a
+// server shows.
+func TestQueries(t *testing.T) {
+	m := NewMetrics()
+	m.running("v1", t.TempDir())
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	all := metricstest.Series{"up": {"job", "instance"}}
+	all.Scraped(w.Body.String())
+	all.Documented(t, "../../docs/serve-reference.md")
+	page, err := os.ReadFile("../../docs/monitor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
+		if !strings.Contains(string(page), "\n| `"+alert[1]+"`") {
+			t.Errorf("docs/monitor.md does not say what to do about %s", alert[1])
+		}
+	}
+	alerts, panels := metricstest.Queries(t, "../../deploy/prometheus/rules.yaml"), metricstest.Queries(t, "../../deploy/grafana/okara-serve.json")
+	for _, query := range slices.Concat(alerts, panels) {
+		all.Check(t, query)
+	}
+	if len(alerts) < 10 || len(panels) < 10 {
+		t.Errorf("%d alerts and %d panels", len(alerts), len(panels))
 	}
 }
 

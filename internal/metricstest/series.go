@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metricstest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Series are the labels of metrics, by name.
+type Series map[string][]string
+
+func sample() *regexp.Regexp   { return regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? [0-9.e+-]+$`) }
+func label() *regexp.Regexp    { return regexp.MustCompile(`([a-z_]+)="`) }
+func row() *regexp.Regexp      { return regexp.MustCompile("(?m)^\\| `([a-z_]+)(?:\\{([a-z,]+)\\})?`") }
+func selector() *regexp.Regexp { return regexp.MustCompile(`([a-z_]+)\s*(=~|!~|!=|=)\s*"[^"]*"`) }
+func grouping() *regexp.Regexp { return regexp.MustCompile(`\bby \(([a-z_, ]*)\)`) }
+func word() *regexp.Regexp     { return regexp.MustCompile(`[a-z_]{3,}|\bup\b`) }
+
+// Scraped adds what a page of metrics shows.
+func (s Series) Scraped(page string) {
+	for _, m := range sample().FindAllStringSubmatch(page, -1) {
+		for _, l := range label().FindAllStringSubmatch(m[2], -1) {
+			s[m[1]] = append(s[m[1]], l[1])
+		}
+		s[m[1]] = append(s[m[1]], "job", "pod", "namespace")
+	}
+}
+
+// Documented adds the metrics of okara serve: a test of internal/server holds the table
+// against what it scrapes.
+func (s Series) Documented(t *testing.T, reference string) {
+	t.Helper()
+	page, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range row().FindAllStringSubmatch(string(page), -1) {
+		labels := append(strings.Split(m[2], ","), "le", "job", "instance", "pod", "namespace")
+		s[m[1]], s[m[1]+"_bucket"] = labels, labels
+	}
+}
+
+// Check wants a query to name metrics that there are, with labels that these have.
+func (s Series) Check(t *testing.T, query string) {
+	t.Helper()
+	var labels, names []string
+	for _, m := range selector().FindAllStringSubmatch(query, -1) {
+		labels = append(labels, m[1])
+	}
+	for _, m := range grouping().FindAllStringSubmatch(query, -1) {
+		labels = append(labels, word().FindAllString(m[1], -1)...)
+	}
+	rest := regexp.MustCompile(`\{[^}]*\}|\[[^]]*\]`).ReplaceAllString(grouping().ReplaceAllString(query, ""), "")
+	for _, name := range word().FindAllString(rest, -1) {
+		if !slices.Contains([]string{"sum", "max", "rate", "increase", "absent", "vector", "time", "histogram_quantile"}, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		t.Errorf("%s: no metric", query)
+	}
+	for _, name := range names {
+		if s[name] == nil {
+			t.Errorf("%s: nobody has %s", query, name)
+			continue
+		}
+		for _, l := range labels {
+			if !slices.Contains(s[name], l) {
+				t.Errorf("%s: %s has no label %s, but %q", query, name, l, s[name])
+			}
+		}
+	}
+}
+
+// rule matches a line with the query of an alert.
+func rule() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*expr: (.+)$`) }
+
+// Queries are those of a dashboard of Grafana, .json, or of rules of Prometheus, .yaml, each
+// on a line of its own.
+func Queries(t *testing.T, file string) []string {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	if filepath.Ext(file) == ".yaml" {
+		for _, m := range rule().FindAllStringSubmatch(string(src), -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	var dashboard struct {
+		Panels []struct {
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(src, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			all = append(all, target.Expr)
+		}
+	}
+	return all
+}
