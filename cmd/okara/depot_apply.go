@@ -50,6 +50,9 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		switch {
 		case r.Error != "":
 			count["failed"]++
+			if otherContent(r.Err()) {
+				count["conflicts"]++
+			}
 			lines = append(lines, fmt.Sprintf("failed %s %s: %s", r.Entry, r.Version, r.Error))
 		case r.Action == supply.ActionDrift:
 			drift = append(drift, fmt.Sprintf("%s %s: %s", r.Entry, r.Version, r.Reason))
@@ -65,8 +68,8 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		up.Note("drift: %s", d)
 	}
 	up.Note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
-	if count["failed"]+len(drift) > 0 {
+	if len(drift) > 0 {
 		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}
-	return nil
+	return unfinished(count["failed"], count["conflicts"], "versions failed")
 }

@@ -27,12 +27,15 @@ version that it allows.
 
 SHA256SUMS and its signature are verified before anything is pushed and stored
 unchanged, so that clients verify the author's signature. What is there already
-is skipped; an interrupted run goes on where it stopped.
+is compared with the origin: modules by their files, providers by their sums. The same
+is skipped, so that an interrupted run goes on where it stopped, and other content is
+refused: a version never changes.
 
 Each version ends as new, skipped, refused or failed. Refused is what was not
 accepted: a missing or wrong signature, other bytes than announced, a package that
 cannot be installed, other content for a version that is there. Failed is what
-could not be read or stored. Neither stops the others: the exit code is then 6.
+could not be read or stored. Neither stops the others: the exit code is then 6, or 4
+if all there was to refuse is other content for versions that are there.
 
 ` + internalHelp + `
 
@@ -59,7 +62,8 @@ type mirrorResult struct {
 
 	Warnings []string `json:"warnings,omitempty"`
 
-	arg string // on the command line
+	arg      string // on the command line
+	conflict bool   // the version is there with other content
 }
 
 func newMirror(up *upstreams) *cobra.Command {
@@ -186,7 +190,7 @@ func (m *mirrorer) took(r supply.Result) {
 	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
 	case r.Err() != nil:
-		out.Reason = r.Err().Error()
+		out.Reason, out.conflict = r.Err().Error(), otherContent(r.Err())
 	case r.Action == supply.ActionGone:
 		out.Reason = r.Reason
 	case !m.o.dryRun:
@@ -300,10 +304,13 @@ func (m *mirrorer) addLockFile(name string) error {
 
 // printMirrored prints one line per version and a summary.
 func printMirrored(a *cli.App, results []mirrorResult) error {
-	count := map[string]int{}
+	count, conflicts := map[string]int{}, 0
 	var lines []string
 	for _, r := range results {
 		count[r.State]++
+		if r.conflict {
+			conflicts++
+		}
 		line := fmt.Sprintf("%s %s: %s", r.Address, r.Version, r.State)
 		if r.Reason != "" {
 			line += ": " + r.Reason
@@ -323,10 +330,26 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	} else {
 		a.Note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
 	}
-	if bad := count["refused"] + count["failed"]; bad > 0 {
-		return cli.PartlyError("%d of %d versions were not mirrored", bad, len(results))
+	return unfinished(count["refused"]+count["failed"], conflicts, fmt.Sprintf("of %d versions were not mirrored", len(results)))
+}
+
+// unfinished is nil, or says that some versions are not as the origins have them. The exit
+// code is that of a conflict where other content under their numbers is all that is wrong.
+func unfinished(bad, conflicts int, what string) error {
+	switch bad {
+	case 0:
+		return nil
+	case conflicts:
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they are there with other content", bad, what)},
+			"a published version never changes: ask the origin which of the two is right; the other one needs another number")
 	}
-	return nil
+	return cli.PartlyError("%d %s", bad, what)
+}
+
+// otherContent tells a version that is there with other content.
+func otherContent(err error) bool {
+	_, is := errors.AsType[*depot.ConflictError](err)
+	return is
 }
 
 const sourceHelp = `Where providers come from:

@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,6 +16,50 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
+
+// TestMirrorOtherContent mirrors a version again whose zip is another one at the origin
+// now, and has a depot take over a module that somebody published.
+func TestMirrorOtherContent(t *testing.T) {
+	const name = "registry.example.com/acme/dns"
+	host := ocitest.New(t, ocitest.Quirks{})
+	mirror := func(size int) outcome {
+		packed := t.TempDir()
+		if err := os.CopyFS(filepath.Join(packed, name), os.DirFS(newRelease(t, 2, size))); err != nil {
+			t.Fatal(err)
+		}
+		return okara(t, "mirror", name, "--from", packed, "--registry", host, "--allow-unsigned")
+	}
+	if o := mirror(1 << 10); o.code != cli.ExitOK {
+		t.Fatal(o.err)
+	}
+	both := regexp.MustCompile(`stored sha256:[0-9a-f]{64}, yours sha256:[0-9a-f]{64}`)
+	if o := mirror(2 << 10); o.code != cli.ExitConflict || !both.MatchString(o.out) || !strings.Contains(o.err, "hint: a published version never changes") {
+		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
+	}
+
+	git, tag := newGitModule(t)
+	tag("v1.0.0")
+	file := filepath.Join(t.TempDir(), "depot.hcl")
+	text := fmt.Sprintf("module \"net/vpc/aws\" {\n  source = \"git::file://%s\"\n}\n", git)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]int{"# v1.0.0\n": cli.ExitOK, "# somebody's own\n": cli.ExitConflict} {
+		host, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o := okara(t, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--registry", host); o.code != cli.ExitOK {
+			t.Fatal(o.err)
+		}
+		for range 2 { // nothing is taken over by asking again
+			o := okara(t, "depot", "apply", file, "--registry", host)
+			if o.code != want || want == cli.ExitConflict && !both.MatchString(o.out) {
+				t.Errorf("%q: exit %d, want %d\n%s%s", content, o.code, want, o.out, o.err)
+			}
+		}
+	}
+}
 
 // TestMirrorStates mirrors what is good, what cannot be installed and what the
 // origin does not have in one run.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -37,13 +38,14 @@ type MirrorOptions struct {
 	AllowExpired  bool                // the key has expired since it signed
 	Trusted       []signing.PublicKey // one of them must have signed; empty: any key of the origin will do
 	Gate          Gate                // asked before the version becomes visible; nil: it does
+	Compare       bool                // a version that is there has to have the zips of the origin
 }
 
 // MirrorProvider stores one version of a provider as the origin publishes it:
 // SHA256SUMS and signature are verified before anything is pushed, each zip before
 // it is pushed, and all are stored unchanged.
 // A version that is there with all wanted platforms is success without a
-// download. Platforms that the version lacks are an error that wraps
+// download, unless it is to be compared. Platforms that the version lacks are an error that wraps
 // oci.ErrExists, since a version never changes.
 //
 // Each zip goes through a temporary file, where it is checked and hashed, into the
@@ -63,7 +65,11 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, err
 	}
 	if stored != nil {
-		return mirrored(r, v, *stored, wanted)
+		out, err := mirrored(r, v, *stored, wanted)
+		if err == nil && o.Compare {
+			err = sameProvider(ctx, r, *stored, src, p, v, wanted)
+		}
+		return out, err
 	}
 	packages, err := packagesOf(ctx, src, p, v, wanted)
 	if err != nil {
@@ -293,14 +299,18 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 
 // MirrorModule stores one version of a module as fetch writes it into an empty
 // directory: the tree, and the annotations that say where it is from. A version
-// that is there is success without a fetch.
+// that is there is success without a fetch, unless it is to be compared.
 func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err
 	}
 	if have, err := r.Resolve(ctx, m.Version.Tag()); err == nil {
-		return Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}, nil
+		out := Published{Repository: r.String(), Tag: m.Version.Tag(), Digest: have.Digest.String(), Existing: true}
+		if o.Compare {
+			err = sameModule(ctx, d, m, fetch, o)
+		}
+		return out, err
 	} else if !errors.Is(err, oci.ErrNotFound) {
 		return Published{}, err
 	}
@@ -315,4 +325,73 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch fu
 	}
 	o.Annotations = annotations
 	return d.PublishModule(ctx, tree, m, o)
+}
+
+// sameModule is nil if a version that is there has the content that fetch writes, and else a
+// [*ConflictError].
+func sameModule(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (err error) {
+	dir, remove, err := files.TempDir(d.o.TempDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	tree, _, err := fetch(ctx, dir)
+	if err != nil {
+		return err
+	}
+	plan, err := PlanModule(ctx, tree, m, o)
+	if err != nil {
+		return err
+	}
+	_, err = d.ModuleThere(ctx, m, plan, o)
+	if other, ok := errors.AsType[*ConflictError](err); ok {
+		other.Next = addr.Version{} // the number is the origin's choice
+	}
+	return err
+}
+
+// sameProvider is nil if the zips of a version that is there are those of the origin, and
+// else a [*ConflictError] about the first that is not. A platform that is there alone is
+// not looked at.
+func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) error {
+	packages, err := packagesOf(ctx, src, p, v, wanted)
+	if err != nil {
+		return err
+	}
+	for _, pkg := range packages {
+		i := slices.IndexFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == pkg.Platform })
+		if i < 0 {
+			continue // what lacks a platform is told as that
+		}
+		have, offered, err := compared(ctx, r, stored.Platforms[i], pkg)
+		if err != nil {
+			return err
+		}
+		if have != offered {
+			return &ConflictError{Repository: r.String(), Tag: v.Tag(), Stored: have, Offered: offered}
+		}
+	}
+	return nil
+}
+
+// compared is one digest of a zip here and at the origin. One of which the origin tells no
+// sum is read.
+func compared(ctx context.Context, r *oci.Repo, stored artifact.ProviderPlatform, pkg upstream.Package) (have, offered string, err error) {
+	if pkg.Zh == "" && pkg.H1 != "" && stored.H1 != "" {
+		return stored.H1, pkg.H1, nil
+	}
+	zip, err := artifact.ResolveProviderZip(ctx, r, stored)
+	if err != nil {
+		return "", "", err
+	}
+	if pkg.Zh != "" {
+		return zip.Digest.String(), digest.NewDigestFromEncoded(digest.SHA256, pkg.Zh).String(), nil
+	}
+	body, err := pkg.Open(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	defer body.Close()
+	read, err := digest.SHA256.FromReader(io.LimitReader(body, zip.Size+1))
+	return zip.Digest.String(), read.String(), err
 }

@@ -39,6 +39,7 @@ type ModuleOptions struct {
 	NoLatest    bool              // leave the tag "latest" alone
 	Policy      Policy            // "": PolicyImmutable
 	Gate        Gate              // asked before the version becomes visible; nil: it does
+	Compare     bool              // [Depot.MirrorModule]: a version that is there has to have the content of the origin
 
 	AllowInvalid bool // ship a configuration that no client loads
 }

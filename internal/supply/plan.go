@@ -274,7 +274,7 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 		if err != nil {
 			return st, err
 		}
-		return s.present(it, o, st, recorded, found), nil
+		return s.present(it, o, st, recorded, found, have), nil
 	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
 		return s.candidate(it, o, st, have), nil
 	case recorded && known.rests(o, s.o.Now()):
@@ -306,7 +306,7 @@ func (s *Syncer) once(ctx context.Context, it item, o offer, l *depot.Listing) S
 	}
 	st.run = func(ctx context.Context) (VersionRecord, error) {
 		vr, err := s.publish(ctx, it, o, nil)
-		if vr.published.Existing {
+		if err == nil && vr.published.Existing {
 			vr.published.Warnings = l.WarnYanked(o.version)
 		}
 		return vr, err
@@ -323,12 +323,12 @@ func constraintText(e Entry) string {
 
 // present compares what is there, by its digest, with the record and with the origin.
 // Drift is reported, never repaired: what was published does not change.
-func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string) Step {
+func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string, have []addr.Version) Step {
 	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		st.Action, st.Reason = ActionAdopt, "published by somebody else"
-		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	case st.known.Digest != now.Digest:
 		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since)
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:

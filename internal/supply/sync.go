@@ -232,7 +232,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
 		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
-			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g,
+			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g, Compare: true,
 			AllowInvalid: e.AllowInvalid || s.o.Once, // what a user mirrors was published by somebody else
 		})
 	}
@@ -263,7 +263,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	}
 	it.publish = func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error) {
 		return s.d.MirrorProvider(ctx, src, e.Address, o.version, depot.MirrorOptions{
-			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Gate: g,
+			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Gate: g, Compare: true,
 		})
 	}
 	return it, nil
