@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"path"
@@ -323,8 +324,9 @@ func (s Server) cliConfig(states bool) (string, error) {
 		}
 	}
 	base := strings.TrimSuffix(s.URL, "/")
-	if s.Host != "" {
-		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n", s.Host, base+"/v1/modules/", base+"/v1/providers/")
+	names := s.names(u)
+	for _, name := range names {
+		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n", name, base+"/v1/modules/", base+"/v1/providers/")
 		for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
 			if states {
 				fmt.Fprintf(&b, "    %q = %q\n", service, base+"/api/v2/")
@@ -332,10 +334,8 @@ func (s Server) cliConfig(states bool) (string, error) {
 		}
 		b.WriteString("  }\n}\n")
 	}
-	hosts := []string{s.Host, u.Host}
-	slices.Sort(hosts)
-	for _, host := range slices.Compact(hosts) {
-		if host != "" && s.Token != "" {
+	for _, host := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(names), u.Host)))) {
+		if s.Token != "" {
 			fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, s.Token)
 		}
 	}
@@ -343,14 +343,38 @@ func (s Server) cliConfig(states bool) (string, error) {
 		return b.String(), nil
 	}
 	if s.Hosts == nil {
-		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", s.Host+"/*/*")
+		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    exclude = [%s]\n  }\n  direct {}\n}\n", base+"/mirror/", allOf(names))
 		return b.String(), nil
 	}
-	var mirrored []string
-	for _, h := range s.Hosts {
-		mirrored = append(mirrored, fmt.Sprintf("%q", h+"/*/*"))
-	}
-	list := strings.Join(mirrored, ", ")
+	list := allOf(s.Hosts)
 	fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n", base+"/mirror/", list, list)
 	return b.String(), nil
+}
+
+// names are those by which a configuration may call this server: that of its settings, the
+// one in its address, and the first with the port of the address.
+func (s Server) names(u *url.URL) []string {
+	if s.Host == "" {
+		return nil
+	}
+	names := []string{s.Host}
+	with := s.Host
+	if port := u.Port(); port != "" && !strings.Contains(s.Host, ":") {
+		with = net.JoinHostPort(s.Host, port)
+	}
+	for _, name := range []string{with, u.Host} {
+		if !slices.Contains(names, name) && !strings.HasPrefix(name, "[") { // which no name of a host is to the tools
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// allOf are all providers of some hosts, as a list of patterns.
+func allOf(hosts []string) string {
+	var list []string
+	for _, h := range hosts {
+		list = append(list, fmt.Sprintf("%q", h+"/*/*"))
+	}
+	return strings.Join(list, ", ")
 }
