@@ -131,7 +131,7 @@ const maxTries = 4
 
 // won makes the lock that an acquirer won.
 func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) {
-	l := &Lock{s: x.s, x: x, hold: a.Hold()}
+	l := &Lock{writer: writer{s: x.s, x: x, hold: a.Hold()}}
 	l.none = l.hold.Newest == 0 && !x.seen.Pointer
 	if a.Result.Sealed {
 		sealed, err := format.ParseState(x.sealed)

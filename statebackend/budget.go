@@ -44,7 +44,7 @@ const writeCopies = 3
 
 // Reserve waits until a state of size bytes may be taken in for writing; below 0
 // the size is not known. The caller calls release after the write.
-func (s *Store) Reserve(ctx context.Context, size int64) (release func(), err error) {
+func (s *vault) Reserve(ctx context.Context, size int64) (release func(), err error) {
 	b := s.o.Budget
 	if b == nil {
 		return func() {}, nil

@@ -44,7 +44,7 @@ type Beat struct {
 
 func (x *session) dated() Beat { return Beat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
 
-func (s *Store) moment() moment { return moment{time.Now(), s.o.Uptime()} }
+func (s *vault) moment() moment { return moment{time.Now(), s.o.Uptime()} }
 
 func (m moment) age(now moment) time.Duration {
 	return max(now.at.Sub(m.at), now.uptime-m.uptime)

@@ -23,9 +23,18 @@ type LockInfo = format.LockInfo
 // Lock is a lock that this process won. It is safe for concurrent use, one
 // request after the other.
 type Lock struct {
-	s     *Store
-	x     *session
+	writer
 	beats *beats // nil without a lease
+
+	// Guarded by the mutex of writer:
+	leaves time.Duration // until when Leave tries, by Uptime; 0: it was not called
+	owner  string        // whom the record named when somebody asked; "": nobody did
+}
+
+// writer reads and writes the versions of a workspace under its lock.
+type writer struct {
+	s *Store
+	x *session
 
 	mu       sync.Mutex            // guards the fields below
 	hold     protocol.Hold         // its claim does not change
@@ -33,8 +42,6 @@ type Lock struct {
 	wrote    bool
 	none     bool // the list by which the lock was won has neither versions nor state-W
 	released bool
-	leaves   time.Duration // until when Leave tries, by Uptime; 0: it was not called
-	owner    string        // whom the record named when somebody asked; "": nobody did
 }
 
 // Info returns who holds the lock.
@@ -46,7 +53,7 @@ func (l *Lock) Fence() int64 { return l.hold.Claim.Fence }
 
 // Get returns the current state as the lock knows it, which may be newer than
 // what a reader without the lock sees.
-func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
+func (l *writer) Get(ctx context.Context) ([]byte, Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, err := l.readHead(ctx)
@@ -58,7 +65,7 @@ func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 
 // readHead reads the manifest of the head. state-W has it unless its writer
 // died before moving it, or a dead holder's write came late.
-func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
+func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
 	}
@@ -90,7 +97,7 @@ func (l *Lock) readHead(ctx context.Context) (format.StateManifest, error) {
 // the message names the version that keeps the bytes, also those of writes
 // after the first that failed: a run goes on for a while, and its last state
 // says most.
-func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
+func (l *writer) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
 	}
@@ -100,12 +107,12 @@ func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 
 // Delete deletes the workspace: its history stays until it is pruned, and a
 // later Put revives the name.
-func (l *Lock) Delete(ctx context.Context) error {
+func (l *writer) Delete(ctx context.Context) error {
 	_, err := l.write(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
 	return err
 }
 
-func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
+func (l *writer) write(ctx context.Context, state []byte, m format.StateManifest) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
@@ -121,7 +128,7 @@ func (l *Lock) write(ctx context.Context, state []byte, m format.StateManifest) 
 }
 
 // settled turns the outcome of a saver into that of a write.
-func (l *Lock) settled(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
+func (l *writer) settled(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
 	kept := int64(0)
 	if res.Written {
 		kept = m.N
@@ -146,7 +153,7 @@ func (l *Lock) settled(ctx context.Context, m format.StateManifest, res protocol
 }
 
 // prepare encodes a state, pushes its blob and fills the manifest.
-func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifest) error {
+func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManifest) error {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are to be kept all the same, and whether the lock is lost is
@@ -179,7 +186,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *format.StateManifes
 }
 
 // overtaken reads who ended our claim, and says where the bytes are.
-func (l *Lock) overtaken(ctx context.Context, kept int64) error {
+func (l *writer) overtaken(ctx context.Context, kept int64) error {
 	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
@@ -194,7 +201,7 @@ func (l *Lock) overtaken(ctx context.Context, kept int64) error {
 
 // missing says why the last list may lack the claim, and its tombstone too. The newest
 // version is what nobody removes while the lock is held.
-func (l *Lock) missing() string {
+func (l *writer) missing() string {
 	if l.hold.Newest > 0 && !slices.Contains(l.x.numbers, l.hold.Newest) {
 		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.Newest)
 	}
@@ -334,7 +341,7 @@ func refusal(err error) string {
 }
 
 // unpruned logs why old versions stay, unless that was the last thing said of it.
-func (s *Store) unpruned(ctx context.Context, l line, err error) {
+func (s *reader) unpruned(ctx context.Context, l line, err error) {
 	if s.findings.first(l.fragment, refusal(err)) {
 		s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.repo.String(), "workspace", l.workspace, "error", err)
 	}

@@ -149,7 +149,7 @@ func (s *vault) closed(m format.StateManifest, err error) error {
 // Decode returns the state that a manifest and its stored bytes hold, without
 // a registry: for files that were copied out of one. It opens what was sealed
 // for any place, and no bytes for a version without state.
-func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
+func (s *reader) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
 	sm, err := format.ParseState(m)
 	if err != nil {
 		return nil, Version{}, err

@@ -36,7 +36,7 @@ func (l *Listing) Owned(ctx context.Context, workspace, owner string) error {
 	return nil
 }
 
-func (s *Store) notOwned(workspace, why string) error {
+func (s *records) notOwned(workspace, why string) error {
 	return fmt.Errorf("workspace %q in %s: %w: %s", workspace, s.repo, ErrOwner, why)
 }
 

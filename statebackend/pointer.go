@@ -18,7 +18,7 @@ const movable = "the rule that keeps tags from moving must exempt state-*, locke
 // pointed reads the current state by state-W. Whether that tag follows what is
 // written is known from the verdict on the registry only. Without one the versions
 // are listed too, and the newest is read; where the tag cannot move, they alone are.
-func (s *Store) pointed(ctx context.Context, l line) (format.StateManifest, error) {
+func (s *reader) pointed(ctx context.Context, l line) (format.StateManifest, error) {
 	if s.o.StrictReads || s.findings.stuck() {
 		return s.listed(ctx, l)
 	}
@@ -44,7 +44,7 @@ func (s *Store) pointed(ctx context.Context, l line) (format.StateManifest, erro
 // behind reports whether there is a version above what state-W names, and learns from
 // the verdict on the registry, if there is one. A version that is being written is
 // given a moment.
-func (s *Store) behind(ctx context.Context, l line, m format.StateManifest) (bool, error) {
+func (s *reader) behind(ctx context.Context, l line, m format.StateManifest) (bool, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return false, err
@@ -69,7 +69,7 @@ func (s *Store) behind(ctx context.Context, l line, m format.StateManifest) (boo
 
 // left says that state-W could not be moved to version n. Where the registry refuses
 // that for good, whoever reads is told by the verdict from now on.
-func (s *Store) left(ctx context.Context, l line, n int64, cause error) {
+func (s *recorder) left(ctx context.Context, l line, n int64, cause error) {
 	if !refusesForGood(cause) {
 		s.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
 			"repository", s.repo.String(), "version", n, "error", cause)
@@ -86,7 +86,7 @@ func (s *Store) left(ctx context.Context, l line, n int64, cause error) {
 }
 
 // recordStuck adds to the verdict that state-W does not move.
-func (s *Store) recordStuck(ctx context.Context) error {
+func (s *recorder) recordStuck(ctx context.Context) error {
 	v, err := s.Verdict(ctx)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):

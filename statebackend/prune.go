@@ -21,7 +21,7 @@ const forkAge = 30 * 24 * time.Hour
 // Prune removes all but the newest keep versions and returns what it removed.
 // The highest version always stays, for its number must not be used again, and
 // so do young versions that are not on the line of the head.
-func (s *Store) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
+func (s *recorder) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *Store) Prune(ctx context.Context, workspace string, keep int) ([]int64,
 }
 
 // Prunable returns the versions that Prune would remove, oldest first.
-func (s *Store) Prunable(ctx context.Context, workspace string, keep int) ([]int64, error) {
+func (s *reader) Prunable(ctx context.Context, workspace string, keep int) ([]int64, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // changes. What the old keys open goes with the old manifest, where the registry
 // deletes. A state that OpenTofu encrypted has no key of ours and stays; one in
 // clear is ErrUnsealed.
-func (l *Lock) Rekey(ctx context.Context, n int64) error {
+func (l *writer) Rekey(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.rekey(ctx, n); err != nil {
@@ -25,7 +25,7 @@ func (l *Lock) Rekey(ctx context.Context, n int64) error {
 	return nil
 }
 
-func (l *Lock) rekey(ctx context.Context, n int64) error {
+func (l *writer) rekey(ctx context.Context, n int64) error {
 	if l.released {
 		return ErrLockLost
 	}
@@ -62,7 +62,7 @@ func (l *Lock) rekey(ctx context.Context, n int64) error {
 }
 
 // replace puts a manifest in the place of another one.
-func (l *Lock) replace(ctx context.Context, n int64, old oci.Descriptor, next oci.Manifest) error {
+func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next oci.Manifest) error {
 	v, err := l.x.list(ctx)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 
 // Replica returns the mark that makes this repository a copy of another one;
 // oci.ErrNotFound if it is none.
-func (s *Store) Replica(ctx context.Context) (format.ReplicaMark, error) { return s.replica(ctx) }
+func (s *reader) Replica(ctx context.Context) (format.ReplicaMark, error) { return s.replica(ctx) }
 
 func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
 	m, err := r.repo.Fetch(ctx, format.TagReplica)
@@ -185,7 +185,7 @@ func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64,
 
 // pruneCopies keeps the configured number of versions in a copy. It is a courtesy: a
 // failure is logged, and the next run tries again.
-func (s *Store) pruneCopies(ctx context.Context, l line) {
+func (s *recorder) pruneCopies(ctx context.Context, l line) {
 	if s.o.MaxVersions <= 0 {
 		return
 	}
@@ -239,7 +239,7 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 
 // movePointer makes the pointer a copy of version n. Where the registry does not let
 // it move, that is said and no error.
-func (s *Store) movePointer(ctx context.Context, l line, n int64) error {
+func (s *recorder) movePointer(ctx context.Context, l line, n int64) error {
 	m, err := s.repo.Fetch(ctx, l.numbered(n))
 	if err != nil {
 		return err

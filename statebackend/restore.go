@@ -19,7 +19,7 @@ import (
 // version on would be in clear again, or for a key that nobody else has. If that key is
 // lost, another one that seals does, and nothing is known of what it succeeds but
 // what its manifest says.
-func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
+func (l *writer) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
 	head, err := l.Head(ctx)
 	if err == nil && head.Encrypted && l.s.o.Sealer == nil {
 		_, _, err = l.Get(ctx)
@@ -41,7 +41,7 @@ func (l *Lock) Restore(ctx context.Context, old []byte, lostKey bool) (Version, 
 
 // closedHead is the current version where it is sealed and err says why it cannot be
 // opened.
-func (l *Lock) closedHead(ctx context.Context, err error) (Version, error) {
+func (l *writer) closedHead(ctx context.Context, err error) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m, rerr := l.readHead(ctx); rerr == nil && sealed(m) {

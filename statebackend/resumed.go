@@ -103,7 +103,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 
 // Latest is [Lock.Head], read anew with one request: a process that took the lock
 // over under the same id may have written since. Then the error is ErrLockLost.
-func (l *Lock) Latest(ctx context.Context) (Version, error) {
+func (l *writer) Latest(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	l.head = nil
 	l.mu.Unlock()

@@ -225,7 +225,7 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 			x.fresh, x.first = false, true
 		}
 		x.claimed = x.s.moment()
-		return x.put(ctx, tag(format.LockClaim), m)
+		return x.s.put(ctx, tag(format.LockClaim), m, x.blobs...)
 	case protocol.OpPutTombstone:
 		kind := format.LockTombstone
 		if req.Forced {
@@ -235,8 +235,8 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 		if err != nil {
 			return err
 		}
-		err = x.put(ctx, tag(kind), m)
-		if refusesForGood(err) && x.there(ctx, tag(kind)) {
+		err = x.s.put(ctx, tag(kind), m, x.blobs...)
+		if refusesForGood(err) && x.s.there(ctx, tag(kind)) {
 			return nil // an earlier attempt whose answer was lost
 		}
 		return err
@@ -244,9 +244,9 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 		if err := x.seal(ctx, req); err != nil {
 			return err
 		}
-		return x.put(ctx, x.numbered(req.N), x.sealed)
+		return x.s.put(ctx, x.numbered(req.N), x.sealed, x.blobs...)
 	case protocol.OpPutMarker:
-		return x.put(ctx, tag(format.LockMarker), x.claims[req.Claim])
+		return x.s.put(ctx, tag(format.LockMarker), x.claims[req.Claim], x.blobs...)
 	case protocol.OpPutUnlocked:
 		return x.putUnlocked(ctx, tag(format.LockMarker), tag(format.UnlockMarker))
 	case protocol.OpDelete:
@@ -256,9 +256,9 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 	case protocol.OpUntagClaim:
 		return repo.Untag(ctx, tag(format.LockClaim))
 	case protocol.OpPutVersion:
-		return x.putOnce(ctx, x.numbered(req.N), x.head)
+		return x.s.putOnce(ctx, x.numbered(req.N), x.head, x.blobs...)
 	case protocol.OpPutPointer:
-		return x.put(ctx, x.pointer(), x.head)
+		return x.s.put(ctx, x.pointer(), x.head, x.blobs...)
 	}
 	return fmt.Errorf("unknown request %d", req.Op)
 }
@@ -266,33 +266,33 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 // put writes a manifest under a tag with one request. A registry that does not
 // have the blobs yet refuses it, which is a definite answer: then they are
 // pushed and the manifest is sent once more.
-func (x *session) put(ctx context.Context, tag string, m oci.Manifest) error {
-	err := x.s.repo.PutTag(ctx, tag, m)
+func (r *records) put(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
+	err := r.repo.PutTag(ctx, tag, m)
 	if err == nil || !oci.MissesBlob(err) {
 		return err
 	}
-	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, x.blobs...) {
-		if perr := x.s.repo.PushBlob(ctx, b); perr != nil {
+	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
+		if perr := r.repo.PushBlob(ctx, b); perr != nil {
 			// Without ErrUncertain: the tag was refused, whatever became of the blob.
 			return fmt.Errorf("%v, and pushing what it needs: %v: %w", err, perr, definite(perr))
 		}
 	}
-	return x.s.repo.PutTag(ctx, tag, m)
+	return r.repo.PutTag(ctx, tag, m)
 }
 
-func (x *session) there(ctx context.Context, tag string) bool {
-	_, err := x.s.repo.Resolve(ctx, tag)
+func (r *records) there(ctx context.Context, tag string) bool {
+	_, err := r.repo.Resolve(ctx, tag)
 	return err == nil
 }
 
 // putOnce is put of a tag that nobody else writes and that stays: a registry that keeps
 // tags refuses to be sent the same bytes again, which then are there.
-func (x *session) putOnce(ctx context.Context, tag string, m oci.Manifest) error {
-	err := x.put(ctx, tag, m)
+func (r *records) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
+	err := r.put(ctx, tag, m, blobs...)
 	if !refusesForGood(err) {
 		return err
 	}
-	if d, rerr := x.s.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
+	if d, rerr := r.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
 		return nil
 	}
 	return err
@@ -327,17 +327,17 @@ func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 }
 
 // rootTag is the tag of a claim that another one joins; "" for the zero claim.
-func (x *session) rootTag(root protocol.ClaimID) string {
+func (l line) rootTag(root protocol.ClaimID) string {
 	if root == (protocol.ClaimID{}) {
 		return ""
 	}
-	return x.claimTag(root)
+	return l.claimTag(root)
 }
 
 // rootOf is the claim that another one joined, if it says so.
-func (x *session) rootOf(l format.LockManifest) (root protocol.ClaimID, joined bool) {
-	t, ok := format.ParseStateTag(l.Root)
-	if !ok || t.Kind != format.LockClaim || t.Fragment != x.fragment {
+func (l line) rootOf(m format.LockManifest) (root protocol.ClaimID, joined bool) {
+	t, ok := format.ParseStateTag(m.Root)
+	if !ok || t.Kind != format.LockClaim || t.Fragment != l.fragment {
 		return protocol.ClaimID{}, false
 	}
 	return protocol.ClaimID{Fence: t.N, X: t.X}, true
@@ -381,10 +381,10 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	if err != nil {
 		return err
 	}
-	if err := x.put(ctx, locked, m); err != nil || x.seen.Written {
+	if err := x.s.put(ctx, locked, m, x.blobs...); err != nil || x.seen.Written {
 		return err
 	}
-	return x.put(ctx, unlocked, m)
+	return x.s.put(ctx, unlocked, m, x.blobs...)
 }
 
 // readMarker tells whether locked-W is an older tool's lock. Where such a tool

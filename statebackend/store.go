@@ -47,13 +47,21 @@ type Options struct {
 // Store keeps the states of any number of workspaces in one repository. It is
 // safe for concurrent use.
 type Store struct {
-	vault
+	recorder
 	locks     holdings
-	findings  findings
 	sightings sightings
-	seen      memo
 
 	maxWorkspaces int
+}
+
+// recorder writes what no lock guards: records, verdicts, copies.
+type recorder struct{ reader }
+
+// reader reads what is in the repository of a store, without a lock.
+type reader struct {
+	vault
+	findings findings
+	seen     memo
 }
 
 // New returns a store on r. It sends nothing.
@@ -74,10 +82,9 @@ func New(r *oci.Repo, o Options) *Store {
 		o.NewID = uuid.NewString
 	}
 	s := &Store{
-		vault:     vault{records{repo: r, o: o}},
+		recorder:  recorder{reader{vault: vault{records{repo: r, o: o}}, seen: memo{kept: map[string]remembered{}}}},
 		locks:     holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
 		sightings: sightings{last: map[string]map[protocol.ClaimID]protocol.Sighting{}},
-		seen:      memo{kept: map[string]remembered{}},
 
 		maxWorkspaces: maxWorkspaces,
 	}
@@ -88,11 +95,11 @@ func New(r *oci.Repo, o Options) *Store {
 }
 
 // Repo returns the repository that the store is on.
-func (s *Store) Repo() *oci.Repo { return s.repo }
+func (s *records) Repo() *oci.Repo { return s.repo }
 
 // Get returns the current state, without a lock. Where nothing was stored yet,
 // or the workspace was deleted, the error is oci.ErrNotFound.
-func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
+func (s *reader) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.View(ctx, workspace, func(b []byte, _ Version) error {
 		state = b
@@ -103,7 +110,7 @@ func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, err
 
 // View is Get for servers: the state counts for the budget until use returns,
 // and so must not be kept.
-func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
+func (s *reader) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	m, err := s.pointed(ctx, lineOf(workspace))
 	if err != nil {
 		return Version{}, err
@@ -115,7 +122,7 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 // is not: one request to look, for who follows what others write. What is current
 // is what state-W says, so it may be a while behind, and its version may fall. Where
 // nobody has found out whether that tag moves, the versions are listed once a minute.
-func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+func (s *reader) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	l := lineOf(workspace)
 	look := s.pointed
 	if s.findings.trustsPointer(s.o.Now()) {
@@ -134,7 +141,7 @@ func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, V
 }
 
 // GetTag returns the state under a tag of a workspace.
-func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Version, error) {
+func (s *reader) GetTag(ctx context.Context, workspace, tag string) ([]byte, Version, error) {
 	m, err := s.fetchState(ctx, tag, workspace)
 	if err != nil {
 		return nil, Version{}, err
@@ -144,7 +151,7 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 
 // GetVersion returns version n of a workspace, a [*VersionError] if the workspace
 // has others only.
-func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+func (s *reader) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.ViewVersion(ctx, workspace, n, func(b []byte, _ Version) error {
 		state = b
@@ -154,7 +161,7 @@ func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]by
 }
 
 // ViewVersion is GetVersion for servers, as [Store.View] is Get.
-func (s *Store) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
+func (s *reader) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
 	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		if newest, cerr := s.Current(ctx, workspace); cerr == nil {
@@ -171,7 +178,7 @@ func (s *Store) ViewVersion(ctx context.Context, workspace string, n int64, use 
 const parallelReads = 4
 
 // Workspaces lists the workspaces that have a state, in order of their names.
-func (s *Store) Workspaces(ctx context.Context) iter.Seq2[string, error] {
+func (s *reader) Workspaces(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		names, err := s.workspaces(ctx)
 		if err != nil {
@@ -186,7 +193,7 @@ func (s *Store) Workspaces(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-func (s *Store) workspaces(ctx context.Context) ([]string, error) {
+func (s *reader) workspaces(ctx context.Context) ([]string, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return nil, err
@@ -194,7 +201,7 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 	return s.workspacesIn(ctx, tags)
 }
 
-func (s *Store) workspacesIn(ctx context.Context, tags []string) ([]string, error) {
+func (s *reader) workspacesIn(ctx context.Context, tags []string) ([]string, error) {
 	heads, err := s.headsIn(ctx, tags)
 	names := make([]string, len(heads))
 	for i, h := range heads {
@@ -205,7 +212,7 @@ func (s *Store) workspacesIn(ctx context.Context, tags []string) ([]string, erro
 
 // headsIn reads the newest version of each workspace in a tag list, in order of
 // their names, and leaves out those without a state.
-func (s *Store) headsIn(ctx context.Context, tags []string) ([]Head, error) {
+func (s *reader) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	newest := newestTags(tags)
 	heads := make([]Head, len(newest))
 	g, ctx := errgroup.WithContext(ctx)
@@ -226,7 +233,7 @@ func (s *Store) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 
 // head reads the newest version of a workspace; it has no name if there is no state,
 // but a digest where something else is under its tag.
-func (s *Store) head(ctx context.Context, t format.StateTag) (Head, error) {
+func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
 	m, err := s.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // what cannot be read is no reason to hide it
 		return Head{s.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil

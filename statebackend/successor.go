@@ -36,7 +36,7 @@ func CheckState(state []byte) error {
 // current state itself is read only where its manifest does not decide, and
 // where it is encrypted: who cannot open it has the wrong key. In a store for
 // sealing what is in clear, the same bytes in clear are not the same.
-func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
+func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
 	head, err = l.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return Version{}, false, nil
@@ -69,7 +69,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 
 // Push stores next unless it is the current state already. With force it may
 // also be what Succeeds refuses as stale, and sealed above a state in clear.
-func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, error) {
+func (l *writer) Push(ctx context.Context, next []byte, force bool) (Version, error) {
 	head, same, err := l.Succeeds(ctx, next)
 	if same {
 		return head, nil
@@ -88,7 +88,7 @@ func (s *vault) clear(v Version, state []byte) bool {
 // Head returns the current version without its state; oci.ErrNotFound if there
 // is none or the workspace was deleted. With a Sealer the state is opened, since
 // what the manifest says of it is not sealed.
-func (l *Lock) Head(ctx context.Context) (Version, error) {
+func (l *writer) Head(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, err := l.readHead(ctx)

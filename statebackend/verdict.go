@@ -25,12 +25,12 @@ const (
 // Verdict reads what the last check of the registry found out. It is kept in
 // the repository and goes before what is known of the host; oci.ErrNotFound
 // without one.
-func (s *Store) Verdict(ctx context.Context) (format.Verdict, error) {
-	l, err := s.List(ctx)
+func (s *reader) Verdict(ctx context.Context) (format.Verdict, error) {
+	tags, err := s.tags(ctx)
 	if err != nil {
 		return format.Verdict{}, err
 	}
-	return l.Verdict(ctx)
+	return s.verdictIn(ctx, tags)
 }
 
 // Verdict is [Store.Verdict] by this list. Without one it asks for nothing.
@@ -57,7 +57,7 @@ func (r *records) verdictIn(ctx context.Context, tags []string) (format.Verdict,
 
 // RecordVerdict keeps a verdict in the repository. Where the tag of an older one
 // cannot move, it gets a tag of its own, and so do all that follow.
-func (s *Store) RecordVerdict(ctx context.Context, v format.Verdict) error {
+func (s *recorder) RecordVerdict(ctx context.Context, v format.Verdict) error {
 	m, err := format.NewVerdict(v)
 	if err != nil {
 		return err
@@ -66,14 +66,14 @@ func (s *Store) RecordVerdict(ctx context.Context, v format.Verdict) error {
 	if err != nil && !errors.Is(err, ErrUnsafe) { // from a cache, as the verdict may say
 		return err
 	}
-	x, later := s.session("", LockInfo{}), format.LaterVerdictTag(s.o.Now())
+	later := format.LaterVerdictTag(s.o.Now())
 	if newest := format.NewestVerdict(tags); newest == "" || newest == format.TagVerdict {
-		err = x.put(ctx, format.TagVerdict, m)
+		err = s.put(ctx, format.TagVerdict, m)
 		if newest != "" && refusesForGood(err) {
-			err = x.put(ctx, later, m)
+			err = s.put(ctx, later, m)
 		}
 	} else {
-		err = x.put(ctx, later, m)
+		err = s.put(ctx, later, m)
 	}
 	if err != nil {
 		return fmt.Errorf("recording the verdict in %s: %w", s.repo, err)

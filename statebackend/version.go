@@ -85,7 +85,7 @@ func numbers(tags []string, fragment string) []int64 {
 
 // History lists the versions of a workspace, newest first, one request each.
 // A jump of about 100,000 in the numbers marks a lock that was taken over.
-func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version, error] {
+func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		tags, err := s.tags(ctx)
 		if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 
 // Describe returns version n of a workspace without reading its state, with one
 // request. Nothing tells it whether the version is the current one.
-func (s *Store) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
+func (s *reader) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
 	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
 	v := newVersion(m)
 	v.N = n
@@ -136,7 +136,7 @@ func versionError(workspace string, n int64, err error) error {
 // Current returns the current version of a workspace without reading its state;
 // oci.ErrNotFound if there is none or the workspace was deleted. Nothing is
 // opened, so what it says is what the manifest says.
-func (s *Store) Current(ctx context.Context, workspace string) (Version, error) {
+func (s *reader) Current(ctx context.Context, workspace string) (Version, error) {
 	for v, err := range s.History(ctx, workspace) {
 		if err != nil {
 			return Version{}, err
@@ -151,7 +151,7 @@ func (s *Store) Current(ctx context.Context, workspace string) (Version, error) 
 
 // Since counts the versions of a workspace above n. A replica whose current
 // version is n lacks as many of its source.
-func (s *Store) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
+func (s *reader) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
 	for v, err := range s.History(ctx, workspace) {
 		if err != nil {
 			return count, err

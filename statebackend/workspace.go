@@ -284,7 +284,7 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 }
 
 // recordSeen reads a record; what is under its tag never changes.
-func (s *Store) recordSeen(ctx context.Context, tag string) (*Record, error) {
+func (s *reader) recordSeen(ctx context.Context, tag string) (*Record, error) {
 	if r, ok := recall[*Record](&s.seen, tag); ok {
 		return r, nil
 	}
@@ -302,7 +302,7 @@ func (s *Store) recordSeen(ctx context.Context, tag string) (*Record, error) {
 
 // headSeen is head, but a version that was read before is not read again. Nobody
 // rewrites a version but with the same content.
-func (s *Store) headSeen(ctx context.Context, t format.StateTag) (Head, error) {
+func (s *reader) headSeen(ctx context.Context, t format.StateTag) (Head, error) {
 	if h, ok := recall[Head](&s.seen, t.String()); ok {
 		return h, nil
 	}
@@ -315,7 +315,7 @@ func (s *Store) headSeen(ctx context.Context, t format.StateTag) (Head, error) {
 }
 
 // remember keeps what this store wrote itself.
-func (s *Store) remember(l line, v Version) {
+func (s *reader) remember(l line, v Version) {
 	h := Head{l.workspace, v}
 	if v.Empty {
 		h = Head{}
@@ -324,4 +324,4 @@ func (s *Store) remember(l line, v Version) {
 }
 
 // age is how long ago a record was written, by our own clock.
-func (s *Store) age(r *Record) time.Duration { return s.o.Now().Sub(r.Updated) }
+func (s *reader) age(r *Record) time.Duration { return s.o.Now().Sub(r.Updated) }

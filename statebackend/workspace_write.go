@@ -157,9 +157,8 @@ const recordTries = 4
 
 // putRecord writes a record. Its tag is its own, so that it may be sent again where
 // the answer was lost.
-func (s *Store) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
-	x := s.session("", LockInfo{})
-	err := x.put(ctx, tag, m)
+func (s *recorder) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
+	err := s.put(ctx, tag, m)
 	for range recordTries {
 		if !errors.Is(err, oci.ErrUncertain) || sleep(ctx, protocol.Again()) != nil {
 			return err
@@ -167,7 +166,7 @@ func (s *Store) putRecord(ctx context.Context, tag string, m oci.Manifest) error
 		if d, rerr := s.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
 			return nil
 		}
-		err = x.put(ctx, tag, m)
+		err = s.put(ctx, tag, m)
 	}
 	return err
 }
@@ -175,7 +174,7 @@ func (s *Store) putRecord(ctx context.Context, tag string, m oci.Manifest) error
 // dropRecords removes records below seq that are older than age, as far as the
 // registry can; a younger one is counted by checkRate. What is no record is left
 // alone. It is a courtesy: the next one tries again.
-func (s *Store) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
+func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
 		can := s.findings.abilities()

@@ -34,10 +34,7 @@ operator/internal/kindrun.one 41: to be parted by concern
 operator/internal/registryctl.entries 40: to be parted by concern
 registry files 32: small files to be joined with their neighbours, or parts to be moved out
 statebackend files 38: small files to be joined with their neighbours, or parts to be moved out
-statebackend names 140: the library
-statebackend.Lock 43: to be parted by concern
-statebackend.Store 68: to be parted by concern
-statebackend.session 34: to be parted by concern
+statebackend names 112: the library
 statebackend/s3facade.Facade 32: to be parted by concern
 statebackend/tfe files 29: small files to be joined with their neighbours, or parts to be moved out
 statebackend/tfe.server 118: to be parted by concern
