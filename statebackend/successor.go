@@ -18,7 +18,7 @@ var ErrNotState = errors.New("not a state file")
 // CheckState reports whether bytes are a complete state file, else ErrNotState.
 func CheckState(state []byte) error {
 	if _, _, ok := Meta(state); !ok {
-		return fmt.Errorf("no JSON with lineage and serial: %w", ErrNotState)
+		return fmt.Errorf("not JSON with lineage and serial: %w", ErrNotState)
 	}
 	if !json.Valid(state) {
 		return fmt.Errorf("the JSON is incomplete: %w", ErrNotState)
@@ -46,7 +46,7 @@ func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same 
 	}
 	lineage, serial, ok := Meta(next)
 	if !ok {
-		return head, false, fmt.Errorf("no JSON with lineage and serial: %w", ErrNotState)
+		return head, false, fmt.Errorf("not JSON with lineage and serial: %w", ErrNotState)
 	}
 	if head.Lineage == "" || head.Serial == serial || head.Encrypted && l.s.o.Sealer == nil {
 		state, _, err := l.Get(ctx)

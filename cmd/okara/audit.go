@@ -90,8 +90,8 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 // auditFilters are the flags that say which records are wanted.
 func auditFilters() map[string]string {
 	return map[string]string{
-		"actor": "only of who has `TEXT` in name, issuer, mode or address", "action": "only what is this `ACTION`, such as publish",
-		"kind": "only of this `KIND`, such as module", "address": "only of what has `TEXT` in its address",
+		"actor": "only by actors with `TEXT` in name, issuer, mode or address", "action": "only what is this `ACTION`, such as publish",
+		"kind": "only of this `KIND`, such as module", "address": "only of addresses with `TEXT` in them",
 		"decision": "only what was allowed or denied: `DECISION`", "outcome": "only what was done, refused or failed: `OUTCOME`", "since": "only from this `TIME` on", "until": "only before this `TIME`",
 	}
 }

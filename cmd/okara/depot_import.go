@@ -53,7 +53,7 @@ cluster has both groups, a name without its group means okara's.`,
 	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
-	cmd.Flags().StringVar(&as, "as", "depot", "`FORM` of what is written: depot, or kubernetes")
+	cmd.Flags().StringVar(&as, "as", "depot", "`FORM` of the output: depot, or kubernetes")
 	return cmd
 }
 

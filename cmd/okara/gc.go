@@ -33,7 +33,7 @@ func newGC(a *cli.App) *cobra.Command {
 	var o embedded.Collection
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Free the space of what was deleted from the embedded registry",
+		Short: "Free the space of deleted content in the embedded registry",
 		Long: `Remove from the embedded registry what no tag leads to: manifests, blobs, and
 what cut uploads left behind. What refers to something that stays, such as a
 signature, stays too. A server does this by itself, see gc_interval of okara

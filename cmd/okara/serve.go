@@ -259,7 +259,7 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.Var(&s.Grace, "grace", "how long to go on accepting requests after a signal, for load balancers to notice; on a loopback address only if given")
 	fl.Lookup("grace").DefValue = "5s"
 	fl.Var(&s.Drain, "drain", "how long running downloads may go on after that")
-	fl.Var(&s.GC.Interval, "gc-interval", "how often the embedded registry frees the space of what no tag leads to, 0: never")
+	fl.Var(&s.GC.Interval, "gc-interval", "how often the embedded registry frees the space of unreferenced content, 0: never")
 	fl.Var(&s.GC.MinAge, "gc-min-age", "what it then leaves alone: everything younger, at least 1h")
 	fl.Var(&s.GC.Reserve, "gc-reserve", "what the embedded registry keeps of the disk for locks and small states once it is full, 0: nothing")
 }

@@ -24,7 +24,7 @@ func newStateLocks(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "locks [REPOSITORY]",
-		Short: "List the locks that are held: who, since when, for what",
+		Short: "List the locks that are held: by whom, since when, and for what",
 		Long: `List the locks that are held in a repository, with the line that ends each.
 An age is by the clock of the holder and this machine, so it is approximate. A
 lock that is listed but cannot be read has the last part of its tag as its ID.

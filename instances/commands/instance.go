@@ -65,7 +65,7 @@ func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool)
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
 	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 	if changes {
-		fl.StringVar(&f.key, "key", "", "go on with the change of this `KEY`, whose answer got lost: it is done once")
+		fl.StringVar(&f.key, "key", "", "repeat the change of this `KEY`, whose answer was lost: it is done only once")
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = f.completeIDs(reg)

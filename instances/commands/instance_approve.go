@@ -24,8 +24,8 @@ func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve ID",
-		Short: "Let a request or a plan of somebody else through",
-		Long: `Let a request or a plan of somebody else through. What waits is shown first: who asks
+		Short: "Approve a request or a plan of somebody else",
+		Long: `Approve a request or a plan of somebody else. What waits is shown first: who asks
 and why, each value as it is and as it would be, version and digest of the module, and
 the whole plan where one was made. Then the command asks, unless --yes is given. Exactly
 what was shown is approved: if it has changed since, nothing is done.

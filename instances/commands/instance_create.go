@@ -68,8 +68,8 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	fl.StringVar(&f.body.Owner, "owner", "", "whose it is: `KIND:ID`, such as group:team-a; needed if several fit")
 	fl.StringVar(&f.ttl, "ttl", "", "lifetime, such as 4h; the template's by default")
 	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; the newest that the template takes by default")
-	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for who approves it")
-	fl.BoolVar(&f.body.Force, "force", false, "go beyond limits, for admins")
+	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for the approver")
+	fl.BoolVar(&f.body.Force, "force", false, "ignore quotas, for admins")
 	fl.BoolVar(&f.wait, "wait", false, "wait until it is ready")
 	return cmd
 }
@@ -113,7 +113,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		}
 		valid := json.Valid([]byte(value))
 		if typed && !valid {
-			return nil, cli.UsageError("--parameter %s: the value is no JSON", name)
+			return nil, cli.UsageError("--parameter %s: the value is not valid JSON", name)
 		}
 		if valid {
 			values[name] = json.RawMessage(value)

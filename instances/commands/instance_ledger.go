@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-const ledgerLong = `Have a server go on with the ledger of its instances as it is. A server does not lead
+const ledgerLong = `Make a server accept the ledger of its instances as it is. A server does not lead
 from a ledger that is older than it was, that is another one, or that is empty
 although instances were made: it was restored from a backup, or somebody removed
 versions. If it cannot be restored, this says that it counts; the servers go on within

@@ -118,7 +118,7 @@ says. An admin may say how much longer.
 	}
 	f.add(reg, cmd, true)
 	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; what the template says by default")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for who approves it")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
 	return cmd
 }
 
@@ -168,7 +168,7 @@ nothing runs for it.
 	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&name, "name", "", "`NAME` for people")
 	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: what the template takes now")
-	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for who approves it")
+	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
 	fl.BoolVar(&wait, "wait", false, "wait until it is ready")
 	return cmd
 }
@@ -194,15 +194,15 @@ func newInstanceReason(reg *cli.Registries, verb, short, long, example string) *
 }
 
 func newInstanceReject(reg *cli.Registries) *cobra.Command {
-	return newInstanceReason(reg, "reject", "Refuse a request or a plan of somebody else",
-		`Refuse a request or a plan of somebody else. An instance that was ready before stays
+	return newInstanceReason(reg, "reject", "Reject a request or a plan of somebody else",
+		`Reject a request or a plan of somebody else. An instance that was ready before stays
 as it was; any other is destroyed.`, "too large for a test")
 }
 
 func newInstanceOrphan(reg *cli.Registries) *cobra.Command {
-	return newInstanceReason(reg, "orphan", "Leave the resources of an instance to people",
-		`Leave the resources of an instance to people: nothing is destroyed, and okara looks
-after it no more. Its state stays. For admins, where destroying cannot succeed.`, "the account is closed")
+	return newInstanceReason(reg, "orphan", "Stop managing an instance, and keep its resources",
+		`Stop managing an instance, and keep its resources: nothing is destroyed, and its state
+stays. For admins, where destroying cannot succeed.`, "the account is closed")
 }
 
 func newInstanceTransfer(reg *cli.Registries) *cobra.Command {

@@ -28,7 +28,7 @@ on as it was.
 
 ` + pauseHelp
 	cmd.Example = "  okara template pause sandbox/vpc --reason 'the account is full'"
-	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that people see")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` that others can read")
 	return cmd
 }
 

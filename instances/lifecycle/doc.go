@@ -21,7 +21,34 @@
 //
 // # Rows
 //
-// The table of the life of an instance has 23 rows. What callers may do in which
+// The life of an instance is this table: row, phase, event, next phase. Comments name
+// its rows.
+//
+//	1  none | create | provisioning; requested where a request needs approval
+//	2  requested | approve; reject, destroy, cancel, a week passes | provisioning; rejected
+//	3  provisioning, updating | plan ready that needs approval | planned
+//	4  planned | approve that plan; reject, cancel, a day passes | the phase before; ready if it was, else destroying
+//	5  provisioning | run succeeded | ready; available in a pool
+//	6  provisioning, updating | run failed or lost, attempts left | same, next attempt later
+//	7  provisioning, updating | run failed for good, or cancelled | failed
+//	8  available | claim | ready, with an owner
+//	9  available | drain: old revision, too old, pool smaller | destroying
+//	10 ready, failed | update | updating
+//	11 updating | run succeeded | ready
+//	12 as 13 | extend | same, later end
+//	13 live but requested, available, destroying, destroy_failed | expire, not protected | destroying; orphaned if its template says so
+//	14 as 13 | expire, protected | same, a notice each day
+//	15 live but destroying | destroy, not protected | destroying; destroyed if nothing was applied
+//	16 failed | retry | the phase before it failed
+//	17 destroying | run succeeded, state is empty | destroyed
+//	18 destroying | run failed or lost, or resources left | same for five attempts, then destroy_failed
+//	19 destroy_failed | retry; a day passes; update by an admin | destroying
+//	20 destroy_failed, failed, ready | orphan by an admin | orphaned
+//	21 live but requested, planned, available, destroying | protect, unprotect, rename, transfer | same
+//	22 destroyed, orphaned, rejected | a week passes | removed
+//	23 ready | comparison with the state due, and its end | same, drift noted
+//
+// What callers may do in which
 // phase is one function, admits; what time does is another, [Document.Due] being
 // its face to the outside; what the end of an attempt does is in ended.go. The
 // end of an instance is looked at before anything else of it: a caller who comes

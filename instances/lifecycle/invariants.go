@@ -10,7 +10,7 @@ import (
 
 // Violation is a rule of the model that a document breaks.
 type Violation struct {
-	Rule string // I1 to I9
+	Rule string // in a word, such as identity or limits
 	ID   string // of the record; "": the document as a whole
 	Text string
 }
@@ -47,8 +47,8 @@ type rule struct {
 
 func rules() []rule {
 	return []rule{
-		{"I1", identity}, {"I2", ownership}, {"I4", runOrder}, {"I4", runOfPhase}, {"I5", leftovers},
-		{"I6", withoutEnd}, {"I7", unlisted}, {"I8", finality}, {"I9", attempts},
+		{"identity", identity}, {"owner", ownership}, {"runs", runOrder}, {"runs", runOfPhase}, {"leftovers", leftovers},
+		{"end", withoutEnd}, {"outputs", unlisted}, {"final", finality}, {"attempts", attempts},
 	}
 }
 
@@ -242,7 +242,7 @@ type limit struct {
 	most int
 }
 
-// overfull looks at the limits of templates (I3). Of the records that were made
+// overfull looks at the limits of templates. Of the records that were made
 // when a limit was n or less there are n at most: later ones may have come under
 // a higher one. Those that an admin forced, or whose template an update changed,
 // came by other rules.
@@ -272,7 +272,7 @@ func (d *Document) overfull() []Violation {
 			}
 		}
 		if n > l.most {
-			all = append(all, Violation{Rule: "I3", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.most)})
+			all = append(all, Violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.most)})
 		}
 	}
 	return all

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// workspaceRules are what no step leaves behind of a workspace: I1, I2 and I4 to I9
+// workspaceRules are what no step leaves behind of a workspace: the rules of instances,
 // as far as they are about one.
 func workspaceRules() []rule {
 	return []rule{
-		{"I1", workspaceIdentity}, {"I2", workspaceOwner}, {"I4", workspaceNumbers},
-		{"I4", workspacePhase}, {"I8", finality}, {"I9", attempts}, {"I9", workspacePlans},
+		{"identity", workspaceIdentity}, {"owner", workspaceOwner}, {"runs", workspaceNumbers},
+		{"runs", workspacePhase}, {"final", finality}, {"attempts", attempts}, {"attempts", workspacePlans},
 	}
 }
 
@@ -35,7 +35,7 @@ func (d *Document) twice() []Violation {
 		}
 		at := place{r.Template, r.Workspace}
 		if other, ok := first[at]; ok {
-			all = append(all, Violation{Rule: "I1", ID: id, Text: "its workspace has record " + other})
+			all = append(all, Violation{Rule: "identity", ID: id, Text: "its workspace has record " + other})
 			continue
 		}
 		first[at] = id

@@ -32,14 +32,14 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.To("Token")
 			tab.Press(personal)
 			tab.Enter()
-			tab.Wait("Somebody made the link")
+			tab.Wait("The link that you followed")
 			tab.To("Name")
 			tab.Press("net one")
 			tab.To("Lifetime")
 			tab.To("Launch")
 			tab.Enter()
 			tab.Wait("Log of run 1")
-			tab.Wait("It is being made.") // what the form says, once
+			tab.Wait("It is being created.") // what the form says, once
 			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 			tab.Wait("number 1 in the queue")
 			d.Store.Start(t, id)
@@ -58,7 +58,7 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.Wait("This cannot be undone")
 			tab.To("Destroy")
 			tab.Enter()
-			tab.Wait("Its name is not what it is called")
+			tab.Wait("The name does not match")
 			tab.Focused("Not done")
 			tab.To("Type its name")
 			tab.Press("net one")
@@ -66,7 +66,7 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.Enter()
 			tab.Wait("being destroyed")
 			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
-			tab.Wait("Its record goes at")
+			tab.Wait("Its record is removed at")
 		})
 	}
 }

@@ -224,7 +224,7 @@ func (p property) value(text string) (json.RawMessage, error) {
 	switch kind := p.kind(); {
 	case kind == kindJSON:
 		if !json.Valid([]byte(text)) {
-			return nil, fmt.Errorf("is no JSON; write it such as %s", p.sample())
+			return nil, fmt.Errorf("must be valid JSON, such as %s", p.sample())
 		}
 		return json.RawMessage(text), nil
 	case kind == kindNumber, p.is("boolean") || p.is("number") || p.is("integer"):

@@ -33,7 +33,7 @@ func TestLaunch(t *testing.T) {
 	if string(r.Parameters["size"]) != `"large"` || r.Name != "my network" || r.TTL.Hours() != 10 {
 		t.Errorf("%+v", r)
 	}
-	d.Shows(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "Nothing is written yet", `http-equiv="refresh"`)
+	d.Shows(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "No output yet", `http-equiv="refresh"`)
 	d.Store.Start(t, id)
 	d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n")
 	d.Shows(t, "anna", path, "1 of 2 done", "Creation complete", "has been at work since", "Cancel")
@@ -44,7 +44,7 @@ func TestLaunch(t *testing.T) {
 	}
 	d.Send(t, "anna", path, path+"/extend")
 	d.Send(t, "anna", path, path+"/protect")
-	d.Shows(t, "anna", path, "1 of 2 times", "protected", "Take the protection away", "12 h")
+	d.Shows(t, "anna", path, "1 of 2 times", "protected", "Remove protection", "12 h")
 	d.Send(t, "anna", path, path+"/unprotect")
 	d.Send(t, "anna", path+"/rename", path+"/rename", "name", "another")
 	d.Shows(t, "anna", "instances", "another", "Extend", path+"/destroy", "12 h")
@@ -63,7 +63,7 @@ func TestLaunch(t *testing.T) {
 	d.Send(t, "anna", path+"/destroy", path+"/destroy", "typed", "another")
 	d.Shows(t, "anna", path, "being destroyed")
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
-	d.Shows(t, "anna", path, "destroyed", "Its record goes at")
+	d.Shows(t, "anna", path, "destroyed", "Its record is removed at")
 }
 
 // TestFormErrors shows what is wrong beside the field and in a summary, keeps what
@@ -77,7 +77,7 @@ func TestFormErrors(t *testing.T) {
 		text  string
 	}{
 		{"no such size", []string{"p.size", "huge"}, "p-size", "is none of"},
-		{"span", []string{"ttl", "soon"}, "ttl", "wants a time span"},
+		{"span", []string{"ttl", "soon"}, "ttl", "must be a duration"},
 		{"too long", []string{"ttl", "900h"}, "ttl", "at most"},
 		{"name", []string{"name", strings.Repeat("x", 65)}, "name", "64"},
 	} {
@@ -158,21 +158,21 @@ func TestOwner(t *testing.T) {
 func TestLink(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	body := d.Shows(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
-		`<option value="large" selected>`, "from the link", "Somebody made the link", "it filled in:</strong> size", "may not fill in: secret")
+		`<option value="large" selected>`, "from the link", "The link that you followed", "filled in:</strong> size", "may not fill in: secret")
 	if strings.Contains(body, "planted") || strings.Contains(body, "1000h") {
 		t.Error("the link filled what it may not")
 	}
 	for _, bad := range []string{"p.size=huge", "p.size=%3Cscript%3E", "p.size="} {
-		if body := d.Shows(t, "anna", "run/lab/vpc?"+bad); strings.Contains(body, "Somebody made the link") || strings.Contains(body, "<script>") {
+		if body := d.Shows(t, "anna", "run/lab/vpc?"+bad); strings.Contains(body, "The link that you followed") || strings.Contains(body, "<script>") {
 			t.Errorf("%s was taken", bad)
 		}
 	}
 	form := d.Fill(t, "anna", "run/lab/vpc?p.size=large", "p.size", "large", "ttl", "soon")
-	if again := d.Open(t, 422, "anna", "run/lab/vpc?p.size=large", form).Body; !strings.Contains(again, "Somebody made the link") {
+	if again := d.Open(t, 422, "anna", "run/lab/vpc?p.size=large", form).Body; !strings.Contains(again, "The link that you followed") {
 		t.Error("after an error nobody says what came from the link")
 	}
 	form.Set("p.size", "small")
-	if again := d.Open(t, 422, "anna", "run/lab/vpc?p.size=large", form).Body; strings.Contains(again, "Somebody made the link") {
+	if again := d.Open(t, 422, "anna", "run/lab/vpc?p.size=large", form).Body; strings.Contains(again, "The link that you followed") {
 		t.Error("what was changed does not come from the link")
 	}
 	if d.Store.Commits() != 0 {

@@ -49,10 +49,10 @@ func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 	if len(no.doc.Fields) == 0 {
 		text := no.Error()
 		if no.again() && no.doc.Reason == api.ReasonNoLeader {
-			text = "No leader answers now. Send this again in a moment: it is done once."
+			text = "No leader answers now. Send this again in a moment: it is done only once."
 		}
 		if no.doc.Reason == api.ReasonKeyReused {
-			text = "This page was sent already, with other values. Look at your instances; send it again for another one."
+			text = "This form was already sent with other values. Look at your instances; send it again to create another one."
 		}
 		b.Errors = append(b.Errors, problem{Text: text})
 		return no.status, true
@@ -99,9 +99,9 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	case !t.Enabled:
 		body.Closed = "It is switched off."
 	case len(t.Owners) == 0:
-		body.Closed = "You may look at it and not launch it."
+		body.Closed = "You may view it, but not launch it."
 	}
-	body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"What you call it; up to 64 characters."}})
+	body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
 	if len(t.Owners) > 1 {
 		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []site.Choice{{Text: "Choose", Chosen: true}}}
 		for _, o := range t.Owners {
@@ -119,7 +119,7 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	if len(t.Versions) > 1 {
 		version := field{
 			Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-			Help: []string{"What is asked for here is what the newest asks for."}, Options: []site.Choice{{Text: "the newest that the template takes", Chosen: true}},
+			Help: []string{"The fields below are those of the newest version."}, Options: []site.Choice{{Text: "the newest that the template takes", Chosen: true}},
 		}
 		for _, v := range t.Versions {
 			version.Options = append(version.Options, site.Choice{Value: text.Block(v), Text: text.Block(v)})
@@ -128,7 +128,7 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	}
 	body.Extra = append(body.Extra, reasonField(t.Approval)...)
 	if t.Force {
-		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Go beyond limits", Kind: kindCheck, Help: []string{"Quotas do not count. You may, as an admin."}})
+		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Ignore quotas", Kind: kindCheck, Help: []string{"Launch it although a quota is used up. You may, as an admin."}})
 	}
 	return body, p, nil
 }
@@ -170,7 +170,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		one.set(f.Get(one.Name))
 		if one.Name == "ttl" && one.Value != "" {
 			if create.TTL, err = api.ParseDuration(strings.TrimSpace(one.Value)); err != nil {
-				one.Error, ok = "wants a time span such as 8h or 30m", false
+				one.Error, ok = "must be a duration such as 8h or 30m", false
 			}
 		}
 	}
@@ -220,12 +220,12 @@ func stillLinked(p parameters, fields []field, query, form url.Values) []string 
 func launched(made api.Instance, now time.Time) string {
 	switch made.Phase {
 	case "requested":
-		return "It is asked for. Somebody has to approve it before anything is made."
+		return "It is requested. It must be approved before anything is created."
 	case "ready":
 		if !made.ClaimedAt.IsZero() && now.Sub(made.ClaimedAt) < time.Minute {
-			return "It is yours, and ready."
+			return "It is ready, and yours."
 		}
-		return "You have this one already."
+		return "You already have this instance."
 	}
-	return "It is being made. The log below is what happens."
+	return "It is being created. The log below shows how."
 }

@@ -102,7 +102,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 			say("Without an answer it is rejected at %s.", hourOf(i.Next, now))
 		}
 	case lifecycle.Planned:
-		say("The plan is made and nothing has been changed. Somebody who may approve looks at it, and exactly that plan is applied.")
+		say("The plan is ready, and nothing has been changed. Somebody who may approve looks at it, and exactly that plan is applied.")
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Destroying:
 		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
 			say("Run %d has been at work since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
@@ -110,14 +110,14 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	case lifecycle.Available:
 		say("It waits in the pool for somebody who launches the template.")
 	case lifecycle.Failed:
-		say("The log of the last run says why. Try again, or destroy what there is of it.")
+		say("The log of the last run says why. Try again, or destroy what was created.")
 	case lifecycle.DestroyFailed:
-		say("Something of it is still there. It is tried again by itself every day, and at once if you ask for it.")
+		say("Some of its resources are still there. It is tried again every day, and at once if you ask for it.")
 	case lifecycle.Orphaned:
-		say("What it made is left to people. Its state and source stay where they are.")
+		say("It is not managed any more, and its resources were left in place. So were its state and source.")
 	case lifecycle.Destroyed, lifecycle.Rejected:
 		if !i.Next.IsZero() {
-			say("Its record goes at %s.", hourOf(i.Next, now))
+			say("Its record is removed at %s.", hourOf(i.Next, now))
 		}
 	}
 	if p := i.Pending; p != nil && p.Run == 0 && i.Phase != string(lifecycle.Requested) {
@@ -148,9 +148,9 @@ func waits(i api.Instance, now time.Time) string {
 		switch c.Reason {
 		case lifecycle.WaitQueued:
 			if i.Run != nil && i.Run.Place > 0 {
-				return fmt.Sprintf("It waits for a free place: number %d in the queue.", i.Run.Place)
+				return fmt.Sprintf("It is number %d in the queue.", i.Run.Place)
 			}
-			return "It waits for a free place."
+			return "It waits in the queue."
 		case lifecycle.WaitRetry:
 			if i.Run != nil && i.Run.NotBefore.After(now) {
 				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", hourOf(i.Run.NotBefore, now), message)

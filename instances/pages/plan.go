@@ -39,7 +39,7 @@ func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
 		return nil, err
 	}
 	if to.over {
-		return &planBody{Missing: "The plan is too large to be shown whole, and what nobody sees whole is not approved.", Closed: true}, nil
+		return &planBody{Missing: "The plan is too large to be shown in full, and a plan that cannot be read in full cannot be approved.", Closed: true}, nil
 	}
 	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
 }

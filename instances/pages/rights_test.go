@@ -129,7 +129,7 @@ func TestApprove(t *testing.T) {
 	d.Shows(t, "approver", "approvals", "load test", "7 to add, 1 to change, 2 to destroy, 1 of them replaced", "/approve")
 	at := "instances/" + id + "/approve"
 	d.Shows(t, "approver", at, "Plan: 1 to add", "sha256:a1a1", "Exactly this plan")
-	d.Shows(t, "anna", at, "This cannot be done with it now, or not by you.")
+	d.Shows(t, "anna", at, "This action is not available now, or you have no right to it.")
 	stale := d.Fill(t, "approver", at, "plan", "sha256:"+strings.Repeat("b", 64))
 	d.Open(t, 303, "approver", at, stale)
 	if phase := d.Store.Record(t, id).Phase; phase != lifecycle.Planned {
@@ -163,13 +163,13 @@ func TestReveal(t *testing.T) {
 	d.Open(t, 404, "anna", at+"/reveal?name=none", nil)
 }
 
-// TestNoLeader sends a form again whose answer got lost: it is done once.
+// TestNoLeader sends a form again whose answer got lost: it is done only once.
 func TestNoLeader(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "small")
 	d.Store.Break(nil, true) // it is done, and nobody hears of it
 	got := d.Open(t, 503, "anna", "run/lab/vpc", form)
-	if !strings.Contains(got.Body, "it is done once") || portaltest.KeyOf(got.Body) != form.Get("key") {
+	if !strings.Contains(got.Body, "it is done only once") || portaltest.KeyOf(got.Body) != form.Get("key") {
 		t.Error(got.Body)
 	}
 	d.Store.Break(nil, false)
@@ -180,7 +180,7 @@ func TestNoLeader(t *testing.T) {
 	}
 	form.Set("p.size", "large") // somebody went back and changed it
 	body := d.Open(t, 422, "anna", "run/lab/vpc", form).Body
-	if !strings.Contains(body, "sent already") || portaltest.KeyOf(body) == form.Get("key") {
+	if !strings.Contains(body, "already sent") || portaltest.KeyOf(body) == form.Get("key") {
 		t.Error(body)
 	}
 	d.Store.Break(fmt.Errorf("the store: %w", errors.ErrUnsupported), false)

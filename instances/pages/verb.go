@@ -50,16 +50,16 @@ func allVerbs() map[string]verb {
 			},
 		},
 		api.ActRetry: {
-			button: "Try again", kind: "primary", title: "Try again", say: said("What was tried last is tried once more."), done: told("It is tried again."),
+			button: "Try again", kind: "primary", title: "Try again", say: said("The last action is tried once more."), done: told("It is tried again."),
 		},
 		api.ActCancel: {
-			button: "Cancel", title: "Cancel the run", say: said("The run is asked to end early. What it has made by then stays, and an instance that never was ready has failed."), done: told("It is being cancelled."),
+			button: "Cancel", title: "Cancel the run", say: said("The run is asked to end early. What it has created by then stays, and an instance that was never ready becomes failed."), done: told("It is being cancelled."),
 		},
 		api.ActProtect: {
-			button: "Protect", title: "Protect", say: said("At its end it is not destroyed, and nobody can destroy it before the protection is taken away. It counts for the quota all the while."), done: told("It is protected."),
+			button: "Protect", title: "Protect", say: said("It is not destroyed when it expires, and nobody can destroy it until the protection is removed. It still counts for the quota."), done: told("It is protected."),
 		},
 		api.ActUnprotect: {
-			button: "Take the protection away", title: "Take the protection away", say: said("It ends at its end again; one that is beyond it ends at once."), done: told("It is protected no more."),
+			button: "Remove protection", title: "Remove protection", say: said("It expires again as before. If its end has passed, it is destroyed at once."), done: told("It is no longer protected."),
 		},
 		api.ActUpdate: {
 			button: "Change", ask: true, title: "Change", say: said("It runs once more, with what you change here."), fields: updateFields, asks: updateAsks,
@@ -71,31 +71,31 @@ func allVerbs() map[string]verb {
 			},
 		},
 		api.ActRename: {
-			button: "Rename", ask: true, title: "Rename", say: said("Only what it is called changes."), fields: renameFields, asks: renameAsks, done: told("It has another name."),
+			button: "Rename", ask: true, title: "Rename", say: said("Only its name changes."), fields: renameFields, asks: renameAsks, done: told("It is renamed."),
 		},
 		api.ActTransfer: {
-			button: "Give away", ask: true, title: "Give it to another owner", say: said("It fills the quota of whom it is given to. You may lose sight of it."), fields: transferFields, asks: transferAsks, done: told("It belongs to somebody else now."),
+			button: "Give away", ask: true, title: "Give it to another owner", say: said("It counts for the quota of the new owner. You may not be able to see it any more."), fields: transferFields, asks: transferAsks, done: told("It has a new owner."),
 		},
 		api.ActApprove: {
 			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, asks: approveAsks, done: told("It is approved."),
 		},
 		api.ActReject: {
-			button: "Reject", ask: true, title: "Reject", say: said("Nothing of what was asked for is made. Who asked reads the reason."), fields: reasonFields, asks: reasonAsks, done: told("It is rejected."),
+			button: "Reject", ask: true, title: "Reject", say: said("The request is not carried out. Whoever made it can read the reason."), fields: reasonFields, asks: reasonAsks, done: told("It is rejected."),
 		},
 		api.ActDestroy: {
 			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: told("It is being destroyed."),
 		},
 		api.ActOrphan: {
 			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, asks: reasonAsks,
-			say: said("The server forgets it: it is not destroyed at its end, and not watched any more. What it made goes on, and costs.", "Its state and source stay in the registry, for people to take over."), done: told("It is left to people."),
+			say: said("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running, and keep costing.", "Its state and source stay in the registry, so that you can take over."), done: told("It is orphaned."),
 		},
 	}
 }
 
 func destroySays(i api.Instance) []string {
-	lines := []string{"Everything that it made is destroyed. This cannot be undone."}
+	lines := []string{"Everything that it created is destroyed. This cannot be undone."}
 	if i.Connection != nil && i.Connection.URL != "" {
-		lines = append(lines, "Nothing answers any more at "+text.Block(i.Connection.URL)+".")
+		lines = append(lines, "These stop answering: "+text.Block(i.Connection.URL)+".")
 	}
 	if o := i.Owner; o != nil && o.Kind != "user" {
 		lines = append(lines, "It belongs to "+ownerName(o)+": others may use it.")
@@ -190,7 +190,7 @@ func (c *verbCall) look(p *api.Pending) (err error) {
 		return err
 	}
 	if c.body.Plan == nil {
-		c.body.Plan = &planBody{Missing: "There is no plan to be seen, so nothing can be approved.", Closed: true}
+		c.body.Plan = &planBody{Missing: "There is no plan to review, so it cannot be approved.", Closed: true}
 	}
 	c.body.Closed = c.body.Plan.Closed
 	return nil
@@ -237,8 +237,8 @@ func (c *verbCall) request(f *site.Form) (asked, bool) {
 	}
 	c.body.summary(c.body.Fields)
 	if c.typed && strings.TrimSpace(f.Get("typed")) != c.body.Typed {
-		c.body.TypedBad, ok = "is not what it is called", false
-		c.body.Errors = append(c.body.Errors, problem{"typed", "Its name " + c.body.TypedBad})
+		c.body.TypedBad, ok = "does not match: type it exactly as shown", false
+		c.body.Errors = append(c.body.Errors, problem{"typed", "The name " + c.body.TypedBad})
 	}
 	return q, ok
 }

@@ -32,7 +32,7 @@ func extendAsks(c *verbCall, f *site.Form) (any, bool) {
 		c.body.Fields[0].set(text)
 		by, err := api.ParseDuration(text)
 		if err != nil {
-			c.body.Fields[0].Error = "wants a time span such as 30m or 2h"
+			c.body.Fields[0].Error = "must be a duration such as 30m or 2h"
 			return nil, false
 		}
 		body.By = by
@@ -53,7 +53,7 @@ func renameAsks(c *verbCall, f *site.Form) (any, bool) {
 }
 
 func reasonFields(*verbCall) ([]field, error) {
-	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Others read it."}}}, nil
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Other people can read it."}}}, nil
 }
 
 func reasonAsks(c *verbCall, f *site.Form) (any, bool) {
@@ -128,7 +128,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 		one := p.Properties[p.Order[n]]
 		f.Required = false
 		if one.Sensitive {
-			f.Help = append(f.Help, "Empty means: as it is.")
+			f.Help = append(f.Help, "Leave it empty to keep the value.")
 			continue
 		}
 		if now, ok := c.i.Parameters[p.Order[n]]; ok {
@@ -147,7 +147,7 @@ func reasonField(approval string) []field {
 	if approval == lifecycle.ApprovalNone {
 		return nil
 	}
-	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For who approves it; may be empty."}}}
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For the approver; may be empty."}}}
 }
 
 func updateAsks(c *verbCall, f *site.Form) (any, bool) {

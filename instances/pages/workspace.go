@@ -117,9 +117,9 @@ func (s *workspaces) document(r *site.Request) (*lifecycle.Document, error) {
 func runsError(err error) error {
 	switch {
 	case errors.Is(err, lifecycle.ErrNoLeader):
-		return &service.Error{Status: http.StatusServiceUnavailable, Text: "no replica answers that executes runs"}
+		return &service.Error{Status: http.StatusServiceUnavailable, Text: "no replica that executes runs answers"}
 	case errors.Is(err, lifecycle.ErrNotFound):
-		return site.NotFound("there is no such run, or not any more")
+		return site.NotFound("there is no such run, or it is not kept any more")
 	}
 	return err
 }

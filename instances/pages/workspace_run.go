@@ -62,7 +62,7 @@ func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
 	id, number, _ := strings.Cut(r.PathValue("run"), ".")
 	n, err := strconv.Atoi(number)
 	w.rec = w.doc.Records[id]
-	none := site.NotFound("workspace %s has no such run, or not any more", text.Block(w.String()))
+	none := site.NotFound("workspace %s has no such run, or it is not kept any more", text.Block(w.String()))
 	if w.rec == nil || err != nil || strconv.Itoa(n) != number {
 		return w, none
 	}
@@ -142,7 +142,7 @@ func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
 	case u.Confirmed != nil:
 		add("Confirmed by", actorName(*u.Confirmed))
 	case u.Ask != nil && u.Ask.AutoApply && u.Kind == lifecycle.RunApply:
-		add("Confirmed by", "nobody: it was asked to apply by itself")
+		add("Confirmed by", "nobody: it applies without confirmation")
 	}
 	if u.Stopped != nil {
 		add("Ended by", actorName(*u.Stopped))
@@ -184,7 +184,7 @@ func (w workspaceRun) next() []string {
 	case planDue(w.run):
 		return []string{"Its plan is made. It is applied when somebody confirms it, here or where it was asked for."}
 	case why.Place > 0:
-		return []string{fmt.Sprintf("It waits for a free place: number %d in the queue.", why.Place)}
+		return []string{fmt.Sprintf("It is number %d in the queue.", why.Place)}
 	case why.Message != "":
 		return []string{"It waits: " + why.Message}
 	}
@@ -199,9 +199,9 @@ func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
 	case err != nil:
 		return nil, err
 	case !there:
-		return &planBody{Missing: "What the tool said of the plan is not kept any more.", Closed: true}, nil
+		return &planBody{Missing: "The output of the plan is not kept any more.", Closed: true}, nil
 	case to.over:
-		return &planBody{Missing: "The plan is too large to be shown whole, and what nobody sees whole is not confirmed here.", Closed: true}, nil
+		return &planBody{Missing: "The plan is too large to be shown in full, and a plan that cannot be read in full cannot be confirmed here.", Closed: true}, nil
 	}
 	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
 }
@@ -296,7 +296,7 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	err = s.runs.Do(r.Context(), r.Grant.Caller, event)
 	switch {
 	case errors.Is(err, lifecycle.ErrStalePlan):
-		return &site.Answer{To: w.at(), Text: "Not done: the plan is another one than the page showed. Look at it again.", Bad: true}, nil
+		return &site.Answer{To: w.at(), Text: "Not done: the plan has changed since the page was made. Look at it again.", Bad: true}, nil
 	case errors.Is(err, lifecycle.ErrPhase):
 		return &site.Answer{To: w.at(), Text: "Not done: the run has gone on since the page was made. This is how it stands.", Bad: true}, nil
 	case err != nil:

@@ -95,7 +95,7 @@ func decode(body []byte, to any) error {
 		return field("/"+strings.Trim(name, `"`), "there is no such member")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: the body is no JSON as it is wanted here: %s", lifecycle.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
+		return fmt.Errorf("%w: the body is not the JSON that is expected here: %s", lifecycle.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: more than one JSON value", lifecycle.ErrInvalid)

@@ -265,7 +265,7 @@ func parseKeys(b []byte) (*issuerKeys, error) {
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(b, &set); err != nil {
-		return nil, fmt.Errorf("no JSON Web Key Set: %w", err)
+		return nil, fmt.Errorf("not a JSON Web Key Set: %w", err)
 	}
 	keys := keysOf(set)
 	if len(keys.ids) == 0 {

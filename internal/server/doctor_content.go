@@ -54,7 +54,7 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	if refused, n := total(checks, "result", "refused"), total(checks, "", ""); n > 0 {
 		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks of versions refused one", refused, n), Meaning: "What is served is signed and scanned as require blocks say."}
 		if refused > 0 {
-			f.Verdict, f.Meaning = web.Look, "Nobody is served a version that was refused."
+			f.Verdict, f.Meaning = web.Look, "A version that was refused is not served."
 			f.Do = "The page of its versions says why to who may publish there."
 		}
 		all = append(all, f)

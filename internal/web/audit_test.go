@@ -70,8 +70,8 @@ func TestAuditPage(t *testing.T) {
 	if body = says("audit?action=yank", "1 to 1 of 1", "../api/v1/audit?action=yank&amp;format=csv", "net/vpn/aws"); strings.Contains(body, "net/vpc/aws") {
 		t.Error("the filter lets through what does not fit")
 	}
-	says("audit?actor=otto", "Nothing fits.", `<a href="./audit">Take`)
-	says("audit?what=decisions&kind=state", "Nothing fits.")
+	says("audit?actor=otto", "No records match.", `<a href="./audit">Clear`)
+	says("audit?what=decisions&kind=state", "No records match.")
 	if _, body := s.ask(t, wrong, http.MethodGet, "audit", nil); strings.Contains(body, "anna") {
 		t.Error("who may not is told of somebody")
 	}

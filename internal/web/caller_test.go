@@ -64,7 +64,7 @@ func TestCallers(t *testing.T) {
 	if n := s.count.Take(); len(n) != 0 {
 		t.Errorf("the warm page asks %v", n)
 	}
-	if _, body, _ := s.as(t, "reader", "/ui/modules/open/shop/aws/1.0.0/dependencies"); !strings.Contains(body, "Nothing here calls it") {
+	if _, body, _ := s.as(t, "reader", "/ui/modules/open/shop/aws/1.0.0/dependencies"); !strings.Contains(body, "No module that you may see calls this one") {
 		t.Errorf("what nobody calls says\n%s", body)
 	}
 }

@@ -241,7 +241,7 @@ func nameOfEntry(name string) entryName {
 // sync asks for a run now.
 func (d *depots) sync(r *site.Request, _ *site.Form) (*site.Answer, error) {
 	if !d.depot.Sync() {
-		return &site.Answer{To: "depot", Text: "This replica runs no depot file, so nothing was begun.", Bad: true}, nil
+		return &site.Answer{To: "depot", Text: "This replica runs no depot file, so no sync was started.", Bad: true}, nil
 	}
 	r.Grant.Record(depotLock, access.Change{Action: "sync", Status: 303})
 	return &site.Answer{To: "depot", Text: "Sync requested. It starts when the current run ends."}, nil

@@ -204,7 +204,7 @@ func TestDepotEnds(t *testing.T) {
 	}
 	says("depot", "No depot has filled this registry yet, and this replica runs no depot file", "okara serve --depot depot.hcl")
 	s.depots.view.Runs = true
-	says("depot", "names no module and no provider yet", "Nothing waits", "Nobody runs now", "None of its own has ended", "Run now")
+	says("depot", "names no module and no provider yet", "Nothing waits", "No run is active", "None of its own has ended", "Run now")
 	s.depots.view.Problem = "depot.hcl:3,1-2: Unsupported argument"
 	says("depot", "The depot file cannot be used", "depot.hcl:3,1-2")
 	for i := range 250 {
@@ -226,7 +226,7 @@ func TestDepotBrowser(t *testing.T) {
 	for i, look := range []webtest.Look{{Width: 1280, Theme: "light", Script: true}, {Width: 375, Theme: "dark"}} {
 		t.Run(fmt.Sprintf("%s %d", look.Theme, look.Width), func(t *testing.T) {
 			p := b.Tab(t, s.URL+"/ui/depot", look)
-			p.Wait("For a person")
+			p.Wait("Needs attention")
 			p.To("Approve net/vpc/aws 1.4.0")
 			p.Enter()
 			p.Wait("net/vpc/aws 1.4.0 is published.")

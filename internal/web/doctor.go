@@ -93,9 +93,9 @@ func summary(all []Finding) string {
 	case len(all) == 0:
 		return ""
 	case bad == 0:
-		return "Nothing needs you."
+		return "No action is needed."
 	case bad == 1:
-		return "1 line needs you."
+		return "1 finding needs attention."
 	}
-	return site.Plural(bad, "line") + " need you."
+	return site.Plural(bad, "finding") + " need attention."
 }

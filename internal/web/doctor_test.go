@@ -51,7 +51,7 @@ func TestDoctorPage(t *testing.T) {
 	s.findings = findings()
 	_, body := s.ask(t, admin, http.MethodGet, "doctor", nil)
 	last := -1
-	for _, text := range []string{"2 lines need you.", `<span class="mark bad">act</span> Key &lt;b&gt;`, "&lt;script&gt;alert(1)", "javascript:alert(1)</span>", `<span class="mark warn">look</span> Disk`, "Make room in time.", `<span class="mark good">fine</span> Queue`} {
+	for _, text := range []string{"2 findings need attention.", `<span class="mark bad">act</span> Key &lt;b&gt;`, "&lt;script&gt;alert(1)", "javascript:alert(1)</span>", `<span class="mark warn">look</span> Disk`, "Make room in time.", `<span class="mark good">fine</span> Queue`} {
 		at := strings.Index(body, text)
 		if at <= last {
 			t.Errorf("%q is at %d, after %d, in\n%s", text, at, last, body)
@@ -79,11 +79,11 @@ func TestDoctorEnds(t *testing.T) {
 	}
 	says("Nothing was measured yet.")
 	s.findings = findings()[:1]
-	says("Nothing needs you.")
+	says("No action is needed.")
 	s.findings = findings()[1:2]
-	says("1 line needs you.")
+	says("1 finding needs attention.")
 	for i := range 120 {
 		s.findings = append(s.findings, web.Finding{About: fmt.Sprint("Key ", i)})
 	}
-	says("21 more are not shown.", "Key 98<", "1 line needs you.")
+	says("21 more are not shown.", "Key 98<", "1 finding needs attention.")
 }

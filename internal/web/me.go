@@ -51,7 +51,7 @@ func (l *logins) me(r *site.Request) (*site.Page, error) {
 	case "oidc":
 		body.Known = "a token of the issuer"
 	case "pass-through":
-		body.Known = "a credential of the registry, which decides itself"
+		body.Known = "a credential of the registry, which decides about access itself"
 	}
 	return &site.Page{Template: "me.html", Title: "Me", Body: body}, nil
 }

@@ -66,7 +66,7 @@ func TestPages(t *testing.T) {
 		{"modules/net/large/aws/1.0.0/inputs", `href="?page=2"`, "", 200},
 		{"modules/net/large/aws/1.0.0/inputs?page=3", "input_299", "input_000", 200},
 		{"modules/net/large/aws/1.0.0/inputs?q=PART+299", "input_299", "input_298", 200},
-		{"modules/net/large/aws/1.0.0/inputs?q=none", "No input has this", "input_", 200},
+		{"modules/net/large/aws/1.0.0/inputs?q=none", "No input matches this", "input_", 200},
 		{"modules/net/vpc/aws/versions", `data-th="Digest"><code class="digest sum">sha256:`, "not read yet", 200},
 		{"modules/net/vpc/aws/1.10.0/submodules/modules/subnet", "zone", "", 200},
 		{"modules/net/vpc/aws/1.10.0/examples/examples/simple", "A directory of", "", 200},

@@ -34,7 +34,7 @@ func TestStateReplicas(t *testing.T) {
 	says(admin, "states/shop/default/history", map[string]bool{
 		`href="./../../../states/far/default">far</a></th><td class="num">2</td><td><span class="mark warn">2 versions behind</span>`: true,
 		`href="./../../../states/near/default">near</a></th><td class="num">4</td><td><span class="mark good">up to date</span>`:      true,
-		"newest in far": true, "newest in near": true, "being looked for": false,
+		"newest in far": true, "newest in near": true, "Looking for replicas": false,
 		"okara state replicate okara.example.com/acme/state/shop okara.example.com/acme/state/far -w default":  true,
 		"okara state replicate okara.example.com/acme/state/shop okara.example.com/acme/state/near -w default": false,
 	})
@@ -61,7 +61,7 @@ func TestStateReplicaElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for caller, path := range map[string]string{admin: "states/shop/default", wrong: "states/other/default"} {
-		if _, body := s.ask(t, caller, http.MethodGet, path, nil); !strings.Contains(body, "How far it is behind is not known here") || strings.Contains(body, "<strong>up to date") {
+		if _, body := s.ask(t, caller, http.MethodGet, path, nil); !strings.Contains(body, "How far it lags behind is not known here") || strings.Contains(body, "<strong>up to date") {
 			t.Errorf("%s as %s:\n%s", path, caller, body)
 		}
 	}

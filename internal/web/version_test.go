@@ -34,7 +34,7 @@ func TestYanked(t *testing.T) {
 				t.Fatal(err)
 			}
 			status, body := s.get(t, "/ui/modules/net/vpc/aws/1.1.0")
-			if c.sees != (status == http.StatusOK) || !strings.Contains(body, "it loses routes") || c.sees != strings.Contains(body, "Nobody is served this version") {
+			if c.sees != (status == http.StatusOK) || !strings.Contains(body, "it loses routes") || c.sees != strings.Contains(body, "This version is not served") {
 				t.Errorf("the version is %d:\n%s", status, body)
 			}
 			if _, body := s.get(t, "/ui/modules/net/vpc/aws/versions"); c.sees != strings.Contains(body, "it loses routes") {

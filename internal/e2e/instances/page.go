@@ -30,7 +30,7 @@ func (p *replica) openLink(ctx context.Context, who, link string) (url.Values, e
 		return nil, err
 	}
 	key := formKey.FindSubmatch(b)
-	if resp.StatusCode != http.StatusOK || key == nil || !bytes.Contains(b, []byte("Somebody made the link")) {
+	if resp.StatusCode != http.StatusOK || key == nil || !bytes.Contains(b, []byte("The link that you followed")) {
 		return nil, fmt.Errorf("%s: %s %s", link, resp.Status, b)
 	}
 	u, err := url.Parse(link)

@@ -104,7 +104,7 @@ func (s *site) form(most int, may Check, f Do) http.Handler {
 func (s *site) readForm(r *Request, most int) (*Form, error) {
 	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
-		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this wants a form: application/x-www-form-urlencoded"}
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this must be a form: application/x-www-form-urlencoded"}
 	}
 	if r.ContentLength > int64(most) {
 		return nil, formTooLarge(most)
@@ -115,7 +115,7 @@ func (s *site) readForm(r *Request, most int) (*Form, error) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, BadForm("the form broke off")
+		return nil, BadForm("the form was cut off")
 	case len(b) > most:
 		return nil, formTooLarge(most)
 	}
@@ -168,7 +168,7 @@ func (f *Form) takeKey(now time.Time) error {
 	made, random, ok := strings.Cut(keys[0], "-")
 	seconds, err := strconv.ParseInt(made, 36, 64)
 	if !ok || err != nil || len(random) != len(rand.Text()) || strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
-		return BadForm("the key of the form is none: send it from its page")
+		return BadForm("the key of the form is invalid: send it from its page")
 	}
 	age := now.Sub(time.Unix(seconds, 0))
 	if age > keyAge || age < -keySkew {

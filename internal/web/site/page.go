@@ -254,7 +254,7 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusConflict:
 		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
-		body.Hint, body.Me = "Who runs this server can give you the right.", true
+		body.Hint, body.Me = "The administrator of this server can give you the right.", true
 		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (access.Right{}) {
 			body.Right = Clip(text.Block(no.Right.String()))
 		}

@@ -316,7 +316,7 @@ func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clo
 		}
 	}
 	for _, v := range lifecycle.Check(d) {
-		if d.Records[v.ID] != nil && !slices.Contains([]string{"I3", "I6"}, v.Rule) {
+		if d.Records[v.ID] != nil && !slices.Contains([]string{"limits", "end"}, v.Rule) {
 			broken[v.ID] = fmt.Errorf("Instance %s: its record cannot be: %s %s", v.ID, v.Rule, v.Text)
 			delete(d.Records, v.ID)
 		}

@@ -61,7 +61,7 @@ func parse(body []byte) (*payload, error) {
 	dec.UseNumber()
 	var p payload
 	if err := dec.Decode(&p); err != nil {
-		return nil, fmt.Errorf("it is no JSON of a Terraform: %w", err)
+		return nil, fmt.Errorf("it is not the JSON of a Terraform: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it has something behind the Terraform")
