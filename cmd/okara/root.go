@@ -50,6 +50,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	completeItems(reg, stored...)
 	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
 	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
+	root.AddCommand(newWorkspace(reg))
 	addInstances(root, doctor, reg)
 	root.AddGroup(&cobra.Group{ID: "server", Title: "Server and clients:"}, &cobra.Group{ID: "access", Title: "Access:"})
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))

@@ -29,7 +29,7 @@ cannot be done now or a quota is used up, 5 denied.`
 // command "doctor". The groups of commands before theirs are there already.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
-	root.AddCommand(newInstance(reg), newTemplate(reg), newWorkspace(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
+	root.AddCommand(newInstance(reg), newTemplate(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
 	doctor.AddCommand(newDoctorInstances(reg))
 }
 

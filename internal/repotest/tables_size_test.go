@@ -7,7 +7,6 @@ package repotest_test
 const larger = `
 cmd/okara files 74: a command a file
 instances/api names 88: parts to be moved to where they are used
-instances/commands files 26: a command a file
 instances/lifecycle files 42: small files to be joined with their neighbours, or parts to be moved out
 instances/lifecycle names 202: events are its language, and templates are here still
 instances/lifecycle.Record 34: to be parted by concern

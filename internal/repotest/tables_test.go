@@ -28,7 +28,6 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	*
 	!instances/api
 	!instances/internal/portalclient
-	!instances/internal/workspaceclient
 	!instances/internal/ledger
 	!instances/lifecycle
 	!instances/pages
@@ -459,14 +458,13 @@ instances/pages: pages of templates and instances, which show what the API answe
 	internal/web/site
 	oci
 instances/api: leaf: what the API of instances says
-instances/commands: commands of instances, templates and workspaces; what they share with okara's other commands is cli's
+instances/commands: commands of instances and templates; what they share with okara's other commands is cli's
 	instances/internal/records
 	oci
 	oci/artifact
 	statebackend
 	instances/api
 	instances/internal/portalclient
-	instances/internal/workspaceclient
 	instances/internal/ledger
 	instances/internal/localexec
 	instances/lifecycle
@@ -483,7 +481,7 @@ instances/internal/portalclient: it asks a front-end for instances; how one is r
 	instances/api
 	internal/client
 	internal/text
-instances/internal/workspaceclient: it asks a front-end for workspaces; how one is reached is client's
+internal/workspaceclient: it asks a front-end for workspaces; how one is reached is client's
 	oci
 	internal/client
 internal/web: it puts the pages together, and has those of who runs the server; other sets come in as values; it knows no registry and no other server

@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/workspaceclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/client"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/internal/workspaceclient"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such workspace, 4 it is there already, is
+locked or has resources, 5 denied.`
+
+// newWorkspace groups what people do with workspaces of a cloud block.
+func newWorkspace(reg *cli.Registries) *cobra.Command {
+	cmd := cli.Parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
+	cmd.Long = `Make, list and delete the workspaces that a cloud block or backend "remote" uses on
+a server (okara serve).
+
+ORGANIZATION is the organization of that block, and the NAME of /state/NAME. The
+server is asked, since it knows who may do what: the one that --server or
+OKARA_SERVER names, with the token of --token-file or OKARA_TOKEN, else the one that
+` + "`tofu login`" + ` got there. "okara state" does without a server, and knows no tags.`
+	cmd.AddCommand(newWorkspaceList(reg), newWorkspaceCreate(reg), newWorkspaceDelete(reg))
+	return cmd
+}
+
+// workspaceFlags name the server of workspaces.
+type workspaceFlags struct{ server cli.ServerFlags }
+
+// Add gives a command the flags, and completes its first argument: an organization,
+// or with whole a workspace of one.
+func (f *workspaceFlags) add(reg *cli.Registries, cmd *cobra.Command, whole bool) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
+	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
+	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
+		defer cancel()
+		return f.complete(ctx, reg, word, whole)
+	}
+}
+
+// open returns the client of the server.
+func (f *workspaceFlags) open(reg *cli.Registries) (*workspaceclient.Client, error) {
+	front, err := cli.OpenFrontEnd(reg, f.server, nil)
+	if err != nil {
+		return nil, err
+	}
+	if front == nil {
+		return nil, cli.WithHint(cli.UsageError("no server is named"), "set OKARA_SERVER, or add --server https://okara.example.com")
+	}
+	return &workspaceclient.Client{Front: front}, nil
+}
+
+// complete asks the server for words. What fails completes nothing, and says nothing.
+func (f *workspaceFlags) complete(ctx context.Context, reg *cli.Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
+	c, err := f.open(reg)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if organization, _, named := strings.Cut(word, "/"); named && whole {
+		all, _ := c.List(ctx, organization, workspaceclient.Filter{})
+		for _, w := range all {
+			words = append(words, text.Line(organization+"/"+w.Name))
+		}
+	} else {
+		words, _ = c.Organizations(ctx)
+		for i := range words {
+			if words[i] = text.Line(words[i]); whole {
+				words[i] += "/"
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+		}
+	}
+	return slices.DeleteFunc(words, func(one string) bool { return !strings.HasPrefix(one, word) }), directive
+}
+
+// workspaceError adds what helps, and the exit code, to what the server refused.
+func workspaceError(err error) error {
+	if errors.Is(err, workspaceclient.ErrName) {
+		return cli.UsageError("%w", err)
+	}
+	e, ok := errors.AsType[*client.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Status == http.StatusUnprocessableEntity:
+		return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
+	case errors.Is(err, oci.ErrDenied):
+		return cli.WithHint(err, "the token is valid, and its rights do not include this: it takes write:state:ORGANIZATION/WORKSPACE, or read")
+	case errors.Is(err, oci.ErrNotFound):
+		return cli.WithHint(err, "`okara workspace list ORGANIZATION` shows those that you may read; is this the address of `okara serve`?")
+	}
+	return err
+}
+
+func newWorkspaceList(reg *cli.Registries) *cobra.Command {
+	var f workspaceFlags
+	var filter workspaceclient.Filter
+	cmd := &cobra.Command{
+		Use:   "list ORGANIZATION",
+		Short: "List the workspaces of an organization",
+		Long: `List the workspaces of an organization that you may read, by name, with their tags
+and projects. A workspace whose state came by another way has neither.
+
+` + workspaceHelp,
+		Example: `  okara workspace list acme --server https://okara.example.com
+  okara workspace list acme --tag network --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			organization, err := workspaceclient.ParseOrganization(args[0])
+			if err != nil {
+				return workspaceError(err)
+			}
+			c, err := f.open(reg)
+			if err != nil {
+				return err
+			}
+			list, err := c.List(cmd.Context(), organization, filter)
+			if err != nil {
+				return workspaceError(err)
+			}
+			rows := [][]string{{"WORKSPACE", "TAGS", "PROJECT", "LOCKED", "CREATED"}}
+			for _, w := range list {
+				rows = append(rows, workspaceRow(w))
+			}
+			return reg.PrintResult(list, cli.Table(rows))
+		},
+	}
+	f.add(reg, cmd, false)
+	fl := cmd.Flags()
+	fl.StringArrayVar(&filter.Tags, "tag", nil, "only those with this `KEY` among their tags (repeatable: with all of them)")
+	fl.StringVar(&filter.Project, "project", "", "only those of the project `NAME`")
+	return cmd
+}
+
+func workspaceRow(w workspaceclient.Workspace) []string {
+	created := "-"
+	if !w.Created.IsZero() {
+		created = w.Created.UTC().Format(time.DateOnly)
+	}
+	tags := slices.Clone(w.Tags)
+	for i, key := range tags {
+		if value := w.Values[key]; value != "" {
+			tags[i] += "=" + value
+		}
+	}
+	return []string{cli.OrDash(w.Name), cli.OrDash(strings.Join(tags, ",")), cli.OrDash(w.Project), cli.YesNo(w.Locked), created}
+}
+
+func newWorkspaceCreate(reg *cli.Registries) *cobra.Command {
+	var f workspaceFlags
+	var n workspaceclient.New
+	var tags []string
+	cmd := &cobra.Command{
+		Use:   "create ORGANIZATION/WORKSPACE",
+		Short: "Make a workspace, with its tags",
+		Long: `Make a workspace, with its tags.
+
+` + "`tofu init`" + ` makes the workspace that a cloud block names by itself. Where the block
+has tags and nobody can be asked, as in CI, this command makes the first one.
+
+With --execution-mode remote the server executes plans and applies of the workspace,
+which takes a right to run and a server that does so.
+
+The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
+
+` + workspaceHelp,
+		Example: `  okara workspace create acme/network-prod --tag network --tag env=prod
+  okara workspace create acme/shop --project retail --description "the shop"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := workspaceclient.ParsePlace(args[0])
+			if err != nil {
+				return workspaceError(err)
+			}
+			if n.Tags, err = parseTags(tags); err != nil {
+				return err
+			}
+			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
+				return cli.UsageError("--execution-mode %q: want local or remote", n.Mode)
+			}
+			c, err := f.open(reg)
+			if err != nil {
+				return err
+			}
+			w, err := c.Create(cmd.Context(), p, n)
+			if err != nil {
+				return workspaceError(err)
+			}
+			return reg.PrintResult(w, fmt.Sprintf("workspace %s is made", p))
+		},
+	}
+	f.add(reg, cmd, true)
+	fl := cmd.Flags()
+	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
+	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label that lists can ask for")
+	fl.StringVar(&n.Mode, "execution-mode", "", "where its runs are executed, `MODE` local or remote (default: what the organization has)")
+	fl.StringVar(&n.Description, "description", "", "`TEXT` for people")
+	return cmd
+}
+
+// parseTags reads tags as they stand on the command line.
+func parseTags(list []string) (map[string]string, error) {
+	tags := map[string]string{}
+	for _, tag := range list {
+		key, value, _ := strings.Cut(tag, "=")
+		if _, twice := tags[key]; twice || key == "" {
+			return nil, cli.WithHint(cli.UsageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
+		}
+		tags[key] = value
+	}
+	return tags, nil
+}
+
+// deletedWorkspace is the result of workspace delete.
+type deletedWorkspace struct {
+	Organization string `json:"organization"`
+	Name         string `json:"name"`
+	Deleted      bool   `json:"deleted"`
+}
+
+func newWorkspaceDelete(reg *cli.Registries) *cobra.Command {
+	var f workspaceFlags
+	var force, yes bool
+	cmd := &cobra.Command{
+		Use:   "delete ORGANIZATION/WORKSPACE",
+		Short: "Delete a workspace; its versions stay until they are pruned",
+		Long: `Delete a workspace. The infrastructure stays as it is, and so do the versions of
+the state: "okara state restore" brings one back.
+
+While the state has resources, or is locked, the workspace stays, with --force too
+if it is locked. Whether a state that OpenTofu encrypted has resources nobody can
+see, so that takes --force.
+
+` + workspaceHelp,
+		Example: `  okara workspace delete acme/old-test
+  okara workspace delete acme/old-test --force --yes`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := workspaceclient.ParsePlace(args[0])
+			if err != nil {
+				return workspaceError(err)
+			}
+			c, err := f.open(reg)
+			if err != nil {
+				return err
+			}
+			if err := reg.Confirm(yes, "--yes", fmt.Sprintf("delete workspace %s", p)); err != nil {
+				return err
+			}
+			if err := c.Delete(cmd.Context(), p, force); err != nil {
+				if errors.Is(err, oci.ErrExists) && !force {
+					return cli.WithHint(workspaceError(err), "destroy what is in it with `tofu destroy`, or delete the workspace alone with --force; a lock ends with `tofu force-unlock`")
+				}
+				return workspaceError(err)
+			}
+			return reg.PrintResult(deletedWorkspace{p.Organization, p.Name, true}, fmt.Sprintf("workspace %s is deleted", p))
+		},
+	}
+	f.add(reg, cmd, true)
+	cmd.Flags().BoolVar(&force, "force", false, "delete it with resources in its state as well")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
