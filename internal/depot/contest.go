@@ -83,8 +83,8 @@ type putOptions struct {
 	// Then the bid tells whether it hands out what nobody signed.
 	fresh bool
 	// written is called once the version is there, while others still see the bid, with
-	// the tags of before. It is not where who else publishes is not known.
-	written func(tags []string) (warnings []string)
+	// the tags of before. They are old where they do not show the bid.
+	written func(tags []string, old bool) (warnings []string)
 }
 
 // putVersion is PutVersion without the time. tags are those of the repository before.
@@ -114,11 +114,11 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 		return nil, nil, err
 	}
 	done, err := putOnce(ctx, r, tag, m, !shown)
-	switch {
-	case err == nil && !shown:
+	if err == nil && !shown {
 		warnings = []string{fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag)}
-	case err == nil && o.written != nil:
-		warnings = o.written(b.tags)
+	}
+	if err == nil && o.written != nil {
+		warnings = append(warnings, o.written(b.tags, !shown)...)
 	}
 	if done { // else the version may arrive late, and nothing else must come before
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))

@@ -170,10 +170,7 @@ func (o ModuleOptions) plain() bool { return o.Gate == nil && o.Policy != Policy
 // version has it; if anything is missing after all, everything is asked for.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (warnings []string, err error) {
 	r := l.Repository
-	put := putOptions{fresh: true}
-	if !o.NoLatest {
-		put.written = func(tags []string) []string { return pointLatest(ctx, r, v, a.Root, tags) }
-	}
+	put := putOptions{fresh: true, written: o.latest(ctx, r, v, a.Root)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
 	if len(l.Times) > 0 { // okara published one that is there
 		empty := oci.EmptyBlob().Digest
@@ -195,23 +192,36 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 // pushGated publishes a version after its gate has seen it, or as an edition.
 func pushGated(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	r := l.Repository
+	a.New = !slices.Contains(l.Tags, v.Tag())
 	if _, err := r.Push(ctx, a); err != nil {
 		return Published{}, err
 	}
 	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: a.Root, Module: packed}); err != nil {
 		return out, err
 	}
-	var warnings []string
-	var err error
-	if o.Policy == PolicyEditions {
-		warnings, err = pushEdition(ctx, r, v, a.Root, l.Tags)
-	} else {
-		warnings, err = PutVersion(ctx, r, out.Tag, a.Root)
+	if o.Policy != PolicyEditions {
+		warnings, err := putNew(ctx, r, out.Tag, a.Root, putOptions{written: o.latest(ctx, r, v, a.Root)})
+		out.Warnings = append(out.Warnings, warnings...)
+		return out, err
 	}
+	warnings, err := pushEdition(ctx, r, v, a.Root, l.Tags)
 	if out.Warnings = append(out.Warnings, warnings...); err != nil {
 		return out, err
 	}
 	return out.moved(ctx, r, o), nil
+}
+
+// latest moves the tag latest once a version is there, unless it is to stay.
+func (o ModuleOptions) latest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) func(tags []string, old bool) (warnings []string) {
+	if o.NoLatest {
+		return nil
+	}
+	return func(tags []string, old bool) []string {
+		if old {
+			return moveLatest(ctx, r)
+		}
+		return pointLatest(ctx, r, v, m, tags)
+	}
 }
 
 // ModuleThere says what publishing the plan would meet: existing if its content is

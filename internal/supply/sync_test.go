@@ -462,3 +462,19 @@ func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	r.want(r.versions(), "1.0.0")
 	r.want(r.apply(moduleEntry(o, "allow_invalid = true")), "publish 1.1.0 published", "present 1.0.0")
 }
+
+// TestSyncRequests: a new version costs at the registry what publishing one costs that a
+// gate sees, and what the record of the entry takes; the others are looked at once.
+func TestSyncRequests(t *testing.T) {
+	o, r := newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0"), newRunner(t)
+	for i, most := range []int{66, 5, 25} {
+		if i == 2 {
+			o.tag("v1.3.0", "# new")
+		}
+		r.count.Take()
+		r.apply(moduleEntry(o, ""))
+		if got := r.count.Total(); got > most {
+			t.Errorf("run %d took %d requests, at most %d: %v", i, got, most, r.count.Take())
+		}
+	}
+}
