@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // TestServeRulesFile changes the file of rules under a server that runs: a new rule
 // counts, a broken file keeps the old ones and is told, and what a subject got before a
 // time is void.
 func TestServeRulesFile(t *testing.T) {
-	issuer := portaltest.NewIssuer(t)
+	issuer := webtest.NewIssuer(t)
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		file := filepath.Join(dir, name)

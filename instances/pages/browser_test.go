@@ -25,7 +25,7 @@ func TestBrowserLaunch(t *testing.T) {
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
-				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: portaltest.Rule(t, "use", "use:instance:lab/*").Allow}}
+				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
 			})
 			tab := b.Tab(t, d.Pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script})
 			tab.Wait("A token of this server")

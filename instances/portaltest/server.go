@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -80,28 +81,10 @@ type Server struct {
 	Store   *Store
 	Catalog *Catalog
 	Results *Results
-	Issuer  *Issuer
-	Audit   *Audit
+	Issuer  *webtest.Issuer
+	Audit   *webtest.Audit
 	Kit     *service.Kit
 	API     http.Handler
-}
-
-// Audit is an audit log in memory.
-type Audit struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (a *Audit) Write(p []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.buf.Write(p)
-}
-
-func (a *Audit) String() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.buf.String()
 }
 
 // Rules are who may what: groups of the issuer named use, read, approve and admin
@@ -109,15 +92,15 @@ func (a *Audit) String() string {
 func Rules(t testing.TB) []access.Rule {
 	t.Helper()
 	return []access.Rule{
-		Rule(t, "use", "use:instance:lab/*"), Rule(t, "read", "read:instance:lab/*"), Rule(t, "approve", "approve:instance:lab/*"),
-		Rule(t, "admin", "admin:instance:**", "admin:template:**"),
+		webtest.Rule(t, "use", "use:instance:lab/*"), webtest.Rule(t, "read", "read:instance:lab/*"), webtest.Rule(t, "approve", "approve:instance:lab/*"),
+		webtest.Rule(t, "admin", "admin:instance:**", "admin:template:**"),
 	}
 }
 
 // NewServer starts an API. Change adjusts its options and what anonymous may.
 func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Server {
 	t.Helper()
-	s := &Server{Store: NewStore(lifecycle.Limits{}), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: NewIssuer(t), Audit: &Audit{}}
+	s := &Server{Store: NewStore(lifecycle.Limits{}), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: webtest.NewIssuer(t), Audit: &webtest.Audit{}}
 	o := portal.Options{Store: s.Store, Machine: s.Store.Machine, Catalog: s.Catalog, Results: s.Results, Rate: 100_000, Streams: service.Pace{Poll: time.Millisecond}}
 	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Issuer.URL, Audiences: []string{"okara"}}}, Rules: Rules(t)}
 	if change != nil {

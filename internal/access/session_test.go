@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 const staticToken = "oks_ci_aaaaaaaaaaaaaaaaaaaaaaaa"
@@ -42,7 +42,7 @@ func seal(t testing.TB, ring *access.Keyring, purpose string, v any) string {
 // team, and who has the static token, may much.
 type people struct {
 	*access.Guard
-	issuer            *portaltest.Issuer
+	issuer            *webtest.Issuer
 	own, portal, keys *access.Keyring
 	now               time.Time
 	policy            access.Policy
@@ -50,9 +50,9 @@ type people struct {
 
 func newPeople(t testing.TB) *people {
 	t.Helper()
-	p := &people{issuer: portaltest.NewIssuer(t), own: ring(t, "s"), portal: ring(t, "p"), keys: ring(t, "a"), now: time.Now()}
+	p := &people{issuer: webtest.NewIssuer(t), own: ring(t, "s"), portal: ring(t, "p"), keys: ring(t, "a"), now: time.Now()}
 	all := []string{"read:module:**", "use:instance:sandbox/*", "admin:*:**"}
-	rule := portaltest.Rule(t, "team", all...)
+	rule := webtest.Rule(t, "team", all...)
 	p.policy = access.Policy{
 		Anonymous: access.AnonymousRead(), Rules: []access.Rule{rule},
 		Tokens: []access.Token{{ID: "ci", Hash: sha256.Sum256([]byte(staticToken)), Scopes: rule.Allow}},
@@ -204,7 +204,7 @@ func TestSessionOfPortal(t *testing.T) {
 		}
 		return p.issuer.Sign(t, c)
 	}
-	stranger := portaltest.NewIssuer(t)
+	stranger := webtest.NewIssuer(t)
 	for _, c := range []struct {
 		name, proof string
 		after       time.Duration

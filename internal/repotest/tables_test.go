@@ -9,10 +9,7 @@ const mounts = `
 cmd/okara: it mounts the platform; tests of both as one program
 	instances
 	instances/commands
-	instances/portaltest
 	instances/settings
-internal/access: tests of sessions against an issuer
-	instances/portaltest
 internal/web: tests of all pages
 	instances/lifecycle
 	instances/pages
@@ -547,7 +544,8 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/cache
 	internal/envelope
 	internal/text
-internal/webtest: a real browser for tests; it knows no page
+internal/webtest: a real browser for tests, and whom people log in at; it knows no page
+	internal/access
 internal/syntax: text in, syntax trees and settings out
 	internal/text
 internal/buildinfo: leaf: what a program was built from
@@ -561,6 +559,7 @@ internal/depottest: test package
 	*
 instances/portaltest: test package
 	*
+	internal/webtest
 	internal/ocitest
 internal/mutant: it runs tests without a guard of theirs; it knows no package
 internal/repotest: it reads the tree, not the code

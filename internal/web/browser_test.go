@@ -92,7 +92,7 @@ func TestBrowserLogin(t *testing.T) {
 			cameBack(t, p, annaToken)
 		})
 		t.Run("issuer", func(t *testing.T) {
-			i := portaltest.NewIssuer(t)
+			i := webtest.NewIssuer(t)
 			i.Says = teamed
 			h := brokered(t, i, sessions(), func(o *access.Options) { o.Login.PublicURL = "" })
 			look.Hosts = []string{strings.TrimPrefix(i.URL, "http://")}

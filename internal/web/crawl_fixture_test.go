@@ -29,6 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -76,7 +77,7 @@ func newWholeOf(t *testing.T, templates string, rights map[string][]string) *who
 	w.api = portaltest.NewServer(t, func(o *portal.Options, p *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, templates)
 		for name, scopes := range rights {
-			p.Tokens = append(p.Tokens, tokenOf(t, name, portaltest.Rule(t, name, scopes...).Allow))
+			p.Tokens = append(p.Tokens, tokenOf(t, name, webtest.Rule(t, name, scopes...).Allow))
 		}
 		p.Tokens = append(p.Tokens, tokenOf(t, admin, access.AnonymousAll()))
 	})

@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // team lets those of a group read modules of net.
 func team(t testing.TB) access.Policy {
 	t.Helper()
-	return access.Policy{Rules: []access.Rule{portaltest.Rule(t, "team", "read:module:net/**", "use:instance:sandbox/*")}}
+	return access.Policy{Rules: []access.Rule{webtest.Rule(t, "team", "read:module:net/**", "use:instance:sandbox/*")}}
 }
 
 // brokered is a server whose people log in at an issuer.
-func brokered(t testing.TB, i *portaltest.Issuer, sessions *access.Sessions, change func(*access.Options)) *house {
+func brokered(t testing.TB, i *webtest.Issuer, sessions *access.Sessions, change func(*access.Options)) *house {
 	t.Helper()
 	o := access.Options{
 		Policy: team(t), Sessions: sessions,
@@ -79,7 +79,7 @@ func teamed(claims map[string]any) {
 func TestIssuerLogin(t *testing.T) {
 	for _, base := range []string{"", "/okara"} {
 		t.Run("below "+base+"/", func(t *testing.T) {
-			i := portaltest.NewIssuer(t)
+			i := webtest.NewIssuer(t)
 			i.Says = teamed
 			h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Path: base, Plain: true}, nil)
 			c := h.browser(t)
@@ -120,7 +120,7 @@ func TestIssuerLogin(t *testing.T) {
 // TestLoggedInWithoutRights is somebody whom no rule gives anything: pages say so. To
 // send him to the issuer again, which knows him, would never end.
 func TestLoggedInWithoutRights(t *testing.T) {
-	i := portaltest.NewIssuer(t)
+	i := webtest.NewIssuer(t)
 	h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Plain: true}, nil)
 	c := h.browser(t)
 	if to := h.in(t, c, "/ui/"); to != "/ui/" {
@@ -164,7 +164,7 @@ func TestIssuerLoginRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
-			i := portaltest.NewIssuer(t)
+			i := webtest.NewIssuer(t)
 			i.Says = c.says
 			h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Plain: true, Keep: func() access.Kept { return access.Kept{Groups: []string{"**"}} }},
 				func(o *access.Options) { o.Now = func() time.Time { return now } })
@@ -207,7 +207,7 @@ func longGroups(n int) []string {
 // TestReplicas logs in at one server, and is known to another one with its keys, as long
 // as they have the key.
 func TestReplicas(t *testing.T) {
-	i := portaltest.NewIssuer(t)
+	i := webtest.NewIssuer(t)
 	i.Says = func(claims map[string]any) { claims["groups"] = append(longGroups(100), "team") }
 	keep := func() access.Kept { return access.Kept{Groups: []string{"**"}} }
 	sessions := func(letters ...string) *access.Sessions {

@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/pages"
-	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -57,7 +57,7 @@ func ring(t testing.TB, letters ...string) *access.Keyring {
 type house struct {
 	*httptest.Server
 	guard *access.Guard
-	audit *portaltest.Audit
+	audit *webtest.Audit
 }
 
 // newHouse starts pages of a guard with these options, below /base where a proxy would
@@ -70,7 +70,7 @@ func newHouse(t testing.TB, o access.Options, base string) *house {
 // newHouseWith is newHouse with an API of instances.
 func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler) *house {
 	t.Helper()
-	h := &house{audit: &portaltest.Audit{}}
+	h := &house{audit: &webtest.Audit{}}
 	if o.Keyring == nil {
 		o.Keyring = ring(t, "a")
 	}
