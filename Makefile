@@ -29,9 +29,11 @@ TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/co
 lint tools: export GOGC := 400
 lint tools: export GOMEMLIMIT := 3GiB
 
-.PHONY: build image release release-check tools generate test $(TESTS) lint race cover bench bench-once bench-long fuzz demo demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
+.PHONY: build image release release-check tools generate test $(TESTS) lint race cover bench bench-once bench-long fuzz demo recording demo-instances demo-kube scale-kube chaos-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
+recording: build $(TOFU) $(TIME) # the demo as the moving picture of the README
+	cd internal/e2e && go run ./record ../../testdata/demo/demo.sh ../../docs/demo.svg
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
 	cd internal/e2e && go run ./instances
 demo-kube: build $(TOFU)

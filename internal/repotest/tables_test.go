@@ -568,6 +568,7 @@ internal/conformance: a test module: other people's registries and clients on ou
 	internal/tofutest
 internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
+internal/e2e/record: it runs a script and draws what that prints
 internal/e2e/perf: it runs programs and measures them from outside
 provider/cmd/terraform-provider-okara: it starts the provider; what it does is a package
 	internal/buildinfo
