@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 const replicateLong = `Copy the versions that DESTINATION lacks, in order, then move its current state.
@@ -23,7 +25,8 @@ this is a command for a timer. Stored bytes are copied as they are: replicating
 encrypted states needs no key, but readers of DESTINATION then have to name
 REPOSITORY, with primary_repository in the backend block or --primary-repository,
 unless both have the same path. --reseal seals each version anew for DESTINATION,
-which needs the keys.
+which needs the keys. What servers keep of variables beside the states is copied with
+all of them, and what is deleted there is removed, but not with --workspace.
 
 The first run marks DESTINATION as a replica, and locks in it are refused. To
 fail over, make sure that nothing writes to REPOSITORY any more, then run
@@ -67,8 +70,12 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if err := how.confirm(cmd.Context(), reg.App, src, dst); err != nil {
 				return err
 			}
-			return replicateStates(reg.App, replicatedStates{Repository: args[0], Destination: args[1]}, names,
-				func(name string) (copied, kept []int64, err error) { return how.one(cmd.Context(), src, dst, name) })
+			out := replicatedStates{Repository: args[0], Destination: args[1]}
+			errs := out.copy(names, func(name string) (copied, kept []int64, err error) { return how.one(cmd.Context(), src, dst, name) })
+			if !cmd.Flags().Changed("workspace") {
+				err = how.variables(cmd.Context(), reg, f, src, dst, &out)
+			}
+			return errors.Join(out.print(reg.App, errs), err)
 		},
 	}
 	f.workspaceFlag(reg, cmd, &ws)
@@ -133,11 +140,31 @@ func (how replication) one(ctx context.Context, src, dst *statebackend.Store, na
 	return copied, nil, err
 }
 
+// variables copies what servers keep of variables beside the states.
+func (how replication) variables(ctx context.Context, reg *cli.Registries, f *stateFlags, src, dst *statebackend.Store, out *replicatedStates) error {
+	o, err := f.options(reg.App)
+	if err != nil {
+		return err
+	}
+	book := func(s *statebackend.Store) variables.Book {
+		return variables.Book{Repo: s.Repo(), Sealer: o.Sealer, Now: time.Now}
+	}
+	n, err := book(src).Replicate(ctx, book(dst), how.reseal)
+	if out.Variables = n.Copied + n.Removed; err != nil {
+		err = cli.PartlyError("copying the variables of workspaces: %w", err)
+	}
+	if n.Left > 0 {
+		reg.Note("%s beside the states are sealed for %s and not copied: with another path, --reseal copies them", cli.Plural(n.Left, "variable"), out.Repository)
+	}
+	return err
+}
+
 // replicatedStates is the result of state replicate.
 type replicatedStates struct {
 	Repository  string                `json:"repository"`
 	Destination string                `json:"destination"`
 	Workspaces  []replicatedWorkspace `json:"workspaces"`
+	Variables   int                   `json:"variables,omitempty"` // of workspaces, sets of them and uses of sets, that were copied or removed
 }
 
 type replicatedWorkspace struct {
@@ -147,11 +174,8 @@ type replicatedWorkspace struct {
 	Error     string  `json:"error,omitempty"`
 }
 
-// replicateStates copies one workspace after the other and prints what came of each.
-// One that fails does not stop the others.
-func replicateStates(a *cli.App, out replicatedStates, names []string, one func(name string) (copied, kept []int64, err error)) error {
-	var lines []string
-	var errs []error
+// copy copies one workspace after the other. One that fails does not stop the others.
+func (out *replicatedStates) copy(names []string, one func(name string) (copied, kept []int64, err error)) (errs []error) {
 	for _, name := range names {
 		copied, kept, err := one(name)
 		r := replicatedWorkspace{Workspace: name, Copied: append([]int64{}, copied...), Kept: kept}
@@ -160,13 +184,24 @@ func replicateStates(a *cli.App, out replicatedStates, names []string, one func(
 			errs = append(errs, err)
 		}
 		out.Workspaces = append(out.Workspaces, r)
-		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, cli.Plural(len(copied), "version"))+keptText(kept, out.Repository))
+	}
+	return errs
+}
+
+// print tells what came of each workspace.
+func (out *replicatedStates) print(a *cli.App, errs []error) error {
+	var lines []string
+	for _, r := range out.Workspaces {
+		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", r.Workspace, cli.Plural(len(r.Copied), "version"))+keptText(r.Kept, out.Repository))
+	}
+	if out.Variables > 0 {
+		lines = append(lines, fmt.Sprintf("%s copied or removed, with sets of them", cli.Plural(out.Variables, "variable")))
 	}
 	if err := a.PrintResult(out, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
-	if len(errs) > 0 && len(errs) < len(names) {
-		return cli.PartlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
+	if n := len(out.Workspaces); len(errs) > 0 && len(errs) < n {
+		return cli.PartlyError("%d of %d workspaces: %w", len(errs), n, errors.Join(errs...))
 	}
 	return errors.Join(errs...)
 }

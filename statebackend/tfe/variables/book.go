@@ -147,22 +147,15 @@ func (b Book) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, e
 }
 
 func (b Book) readOne(ctx context.Context, t tag) (record, error) {
-	m, err := b.Repo.Fetch(ctx, t.String())
+	_, layer, err := b.fetch(ctx, t)
 	if err != nil {
 		return record{}, err
 	}
-	image, err := m.Image()
+	text, err := artifact.Open(ctx, b.Repo, b.Sealer, t.String(), mediaVariable, layer, maxRecord)
 	if err != nil {
 		return record{}, err
 	}
-	if image.ArtifactType != artifactVariable || len(image.Layers) != 1 {
-		return record{}, b.corrupt(t)
-	}
-	text, err := artifact.Open(ctx, b.Repo, b.Sealer, t.String(), mediaVariable, image.Layers[0], maxRecord)
-	if err != nil {
-		return record{}, err
-	}
-	r := record{tag: t, seal: image.Layers[0].Annotations}
+	r := record{tag: t, seal: layer.Annotations}
 	if err := json.Unmarshal(text, &r); err != nil {
 		return record{}, b.corrupt(t)
 	}
@@ -178,14 +171,30 @@ func (b Book) readOne(ctx context.Context, t tag) (record, error) {
 	return r, nil
 }
 
+// fetch reads the manifest of a record, and which layer has it.
+func (b Book) fetch(ctx context.Context, t tag) (oci.Manifest, oci.Descriptor, error) {
+	m, err := b.Repo.Fetch(ctx, t.String())
+	if err != nil {
+		return m, oci.Descriptor{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return m, oci.Descriptor{}, err
+	}
+	if image.ArtifactType != artifactVariable || len(image.Layers) != 1 {
+		return m, oci.Descriptor{}, b.corrupt(t)
+	}
+	return m, image.Layers[0], nil
+}
+
 func (b Book) corrupt(t tag) error {
 	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
 }
 
 // listing is what a list of tags tells.
 type listing struct {
-	ids     map[string][]tag // by kind and id, the newest first
-	replica bool
+	ids    map[string][]tag // by kind and id, the newest first
+	marked bool             // that this is a copy, or was one
 }
 
 // wanted are the tags of the ids of which the tags are wanted.
@@ -205,16 +214,39 @@ func (b Book) list(ctx context.Context) (l listing, err error) {
 	if errors.Is(err, oci.ErrNotFound) {
 		return l, nil
 	}
-	l = listing{map[string][]tag{}, slices.Contains(list.Tags, format.TagReplica)}
+	l.ids = map[string][]tag{}
 	for _, s := range list.Tags {
 		if t, ok := parseTag(s); ok {
 			l.ids[t.kind+t.id] = append(l.ids[t.kind+t.id], t)
 		}
 	}
 	for _, tags := range l.ids {
-		slices.SortFunc(tags, func(a, b tag) int { return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce)) })
+		slices.SortFunc(tags, newer)
 	}
+	l.marked = slices.Contains(list.Tags, format.TagReplica)
 	return l, err
+}
+
+// newer has the record first that counts.
+func newer(a, b tag) int {
+	return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce))
+}
+
+// replica reports whether the repository is a copy: the mark stays where one was taken
+// over.
+func (b Book) replica(ctx context.Context, l listing) (bool, error) {
+	if !l.marked {
+		return false, nil
+	}
+	m, err := b.Repo.Fetch(ctx, format.TagReplica)
+	if errors.Is(err, oci.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	mark, err := format.ParseReplicaMark(m)
+	return !mark.Promoted, err
 }
 
 // PutVariable keeps a variable, or deletes it.
@@ -300,16 +332,19 @@ func (b Book) write(ctx context.Context, r record) error {
 	if len(before) > 0 {
 		t.seq = before[0].seq + 1
 	}
+	replica, err := b.replica(ctx, l)
 	switch {
-	case l.replica:
+	case err != nil:
+		return err
+	case replica:
 		return fmt.Errorf("%s: %w", b.Repo, statebackend.ErrReplica)
 	case r.Deleted && len(before) == 0:
 		return nil
 	case len(before) == 0 && len(l.ids) >= maxRecords, t.seq > maxSeq:
-		return fmt.Errorf("%s has %d of them: %w", b.Repo, len(l.ids), ErrFull)
+		return fmt.Errorf("%s has %d of them, with those that are deleted where the registry keeps them: %w", b.Repo, len(l.ids), ErrFull)
 	}
-	if r.Deleted && r.Variable != nil {
-		r.Variable.Value = ""
+	if r.Deleted {
+		r.gone(r.By, b.Now())
 	}
 	r.Updated = b.Now().UTC()
 	m, err := b.put(ctx, t, r)

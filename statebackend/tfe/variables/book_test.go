@@ -15,8 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
@@ -134,33 +132,4 @@ func TestDeleted(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestCopy changes nothing of a copy.
-func TestCopy(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	b := openBook(t, host, "a", nil)
-	mustPut(t, b, variable("A", "a", "1"))
-	m, err := b.Repo.Fetch(t.Context(), firstTag(t, b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Repo.PutTag(t.Context(), format.TagReplica, m); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.PutVariable(t.Context(), variable("B", "b", "1"), false, "test"); !errors.Is(err, statebackend.ErrReplica) {
-		t.Errorf("a copy is changed: %v", err)
-	}
-	if got := values(t, b); got != "a=1" {
-		t.Errorf("there are %s", got)
-	}
-}
-
-func firstTag(t *testing.T, b variables.Book) string {
-	t.Helper()
-	list, err := b.Repo.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list.Tags[0]
 }

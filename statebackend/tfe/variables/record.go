@@ -61,6 +61,14 @@ type record struct {
 	Updated  time.Time         `json:"updated"`
 }
 
+// gone makes it the record of what was deleted.
+func (r *record) gone(by string, now time.Time) {
+	if r.Variable != nil {
+		r.Variable.Value = ""
+	}
+	r.Deleted, r.By, r.Updated = true, by, now.UTC()
+}
+
 // Kinds of records.
 const (
 	kindVariable = "var"

@@ -85,3 +85,14 @@ func TestTag(t *testing.T) {
 		}
 	}
 }
+
+// FuzzTag takes one spelling of a tag, or none.
+func FuzzTag(f *testing.F) {
+	f.Add("variable-var-01234567-0123456789ABCDEF-000001-0123abcd")
+	f.Add("variable-set-01234567-0123456789ABCDEF-999999-0123abcd\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, ok := parseTag(s); ok && got.String() != s {
+			t.Errorf("%q is %s", s, got)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Replicated is what a copy of variables, sets and uses of sets came to.
+type Replicated struct {
+	Copied, Removed int
+	Left            int // sealed for the path of the source, so that no reader of the copy could open them
+}
+
+// Replicate makes a copy have what b has, which needs no key, but where what is sealed is
+// to be sealed for another path, by reseal, or where the registry of the copy deletes
+// nothing. The copy must be marked as one: [statebackend.ErrReplica].
+func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicated, err error) {
+	from, err := b.list(ctx)
+	if err != nil {
+		return n, err
+	}
+	to, err := dst.list(ctx)
+	if err != nil || len(from.ids)+len(to.ids) == 0 {
+		return n, err
+	}
+	if replica, err := dst.replica(ctx, to); err != nil || !replica {
+		return n, cmp.Or(err, fmt.Errorf("%s is no copy of another one: %w", dst.Repo, statebackend.ErrReplica))
+	}
+	for id, tags := range from.ids {
+		if err := b.replicate(ctx, dst, tags[0], to.ids[id], reseal, &n); err != nil {
+			return n, err
+		}
+	}
+	for id, tags := range to.ids {
+		if from.ids[id] != nil {
+			continue
+		}
+		changed, err := dst.withdraw(ctx, tags)
+		if err != nil {
+			return n, err
+		}
+		if changed {
+			n.Removed++
+		}
+	}
+	return n, nil
+}
+
+// replicate copies the record of a tag, and removes what dst has of its id beside it.
+func (b Book) replicate(ctx context.Context, dst Book, t tag, there []tag, reseal bool, n *Replicated) error {
+	if !slices.Contains(there, t) {
+		copied, err := b.copyTo(ctx, dst, t, reseal)
+		switch {
+		case errors.Is(err, oci.ErrNotFound): // replaced meanwhile: the next run finds the other
+			return nil
+		case err != nil:
+			return err
+		case !copied:
+			n.Left++
+			return nil
+		}
+		n.Copied++
+	}
+	for _, other := range there {
+		if other != t && !dst.remove(ctx, other) && newer(other, t) < 0 {
+			return fmt.Errorf("%s:%s counts more than what is copied, and the registry does not delete it: %w", dst.Repo, other, oci.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// copyTo copies a record as it is stored, or seals it for dst; false: it is sealed for b.
+func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, error) {
+	m, layer, err := b.fetch(ctx, t)
+	if err != nil {
+		return false, err
+	}
+	if layer.MediaType != mediaVariable && b.Repo.Name() != dst.Repo.Name() {
+		if !reseal {
+			return false, nil
+		}
+		r, err := b.readOne(ctx, t)
+		if err == nil {
+			_, err = dst.put(ctx, t, r)
+		}
+		return err == nil, err
+	}
+	blob := oci.Blob{Descriptor: layer, From: b.Repo, Open: func() (io.ReadCloser, error) { return b.Repo.Open(ctx, layer) }}
+	if err := artifact.EnsureBlobs(ctx, dst.Repo, blob); err != nil {
+		return false, err
+	}
+	err = dst.Repo.PutTag(ctx, t.String(), m)
+	return err == nil, err
+}
+
+// withdraw removes the records of an id from a copy, or writes that it is deleted where
+// the registry deletes nothing; false: that is written.
+func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
+	gone := true
+	for _, t := range tags {
+		gone = b.remove(ctx, t) && gone
+	}
+	if gone {
+		return true, nil
+	}
+	_, layer, err := b.fetch(ctx, tags[0])
+	if err == nil && layer.MediaType != mediaVariable && b.Sealer == nil {
+		err = fmt.Errorf("%s deletes nothing, so that to write that %s is deleted takes the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
+	}
+	if err != nil {
+		return false, err
+	}
+	r, err := b.readOne(ctx, tags[0])
+	if err != nil || r.Deleted {
+		return false, err
+	}
+	t := tags[0]
+	t.seq, t.nonce = min(t.seq+1, maxSeq), newNonce()
+	r.gone("replicate", b.Now())
+	_, err = b.put(ctx, t, r)
+	return err == nil, err
+}

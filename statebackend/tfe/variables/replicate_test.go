@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
+)
+
+// replicated copies the states of a book and then the book, and tells what came of it.
+func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Replicated {
+	t.Helper()
+	src, dst := statebackend.New(from.Repo, statebackend.Options{}), statebackend.New(to.Repo, statebackend.Options{})
+	if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil && !errors.Is(err, oci.ErrNotFound) {
+		t.Fatal(err)
+	}
+	n, err := from.Replicate(t.Context(), to, reseal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestReplicate has a copy follow its source, which it does not change by itself, until it
+// is taken over.
+func TestReplicate(t *testing.T) {
+	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
+		t.Run(name, func(t *testing.T) {
+			from, to := openBook(t, ocitest.New(t, quirks), "a", nil), openBook(t, ocitest.New(t, quirks), "a", nil)
+			mustPut(t, from, variable("A", "a", "1"))
+			mustPut(t, from, variable("B", "b", "2"))
+			check := func(want variables.Replicated, has string) {
+				t.Helper()
+				if got := replicated(t, from, to, false); got != want {
+					t.Errorf("copied %+v, want %+v", got, want)
+				}
+				if got := values(t, to); got != has {
+					t.Errorf("the copy has %s, want %s", got, has)
+				}
+			}
+			check(variables.Replicated{Copied: 2}, "a=1 b=2")
+			check(variables.Replicated{}, "a=1 b=2")
+			mustPut(t, from, variable("A", "a", "3"))
+			check(variables.Replicated{Copied: 1}, "a=3 b=2")
+			if err := from.PutVariable(t.Context(), variable("B", "b", ""), true, "test"); err != nil {
+				t.Fatal(err)
+			}
+			if quirks.NoDelete {
+				check(variables.Replicated{Copied: 1}, "a=3")
+			} else {
+				check(variables.Replicated{Removed: 1}, "a=3")
+			}
+			if err := to.PutVariable(t.Context(), variable("C", "c", "1"), false, "test"); !errors.Is(err, statebackend.ErrReplica) {
+				t.Errorf("a copy is written: %v", err)
+			}
+			if _, err := statebackend.New(to.Repo, statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{}); err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, to, variable("C", "c", "1"))
+			if got := values(t, to); got != "a=3 c=1" {
+				t.Errorf("taken over, it has %s", got)
+			}
+			if _, err := from.Replicate(t.Context(), to, false); !errors.Is(err, statebackend.ErrReplica) {
+				t.Errorf("what was taken over is copied to: %v", err)
+			}
+		})
+	}
+}
+
+// TestReplicateBetween copies from a registry that deletes to one that does not, which
+// takes the keys, and to another path, which takes sealing anew.
+func TestReplicateBetween(t *testing.T) {
+	from, to := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil), openBook(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), "a", nil)
+	mustPut(t, from, variable("A", "a", "1"))
+	replicated(t, from, to, false)
+	if err := from.PutVariable(t.Context(), variable("A", "a", ""), true, "test"); err != nil {
+		t.Fatal(err)
+	}
+	without := to
+	without.Sealer = nil
+	if _, err := from.Replicate(t.Context(), without, false); !errors.Is(err, oci.ErrUnsupported) {
+		t.Errorf("without keys: %v", err)
+	}
+	for range 2 {
+		replicated(t, from, to, false)
+		if got := values(t, to); got != "" {
+			t.Errorf("the copy has %s", got)
+		}
+	}
+	repo, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/other/path", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := variables.Book{Repo: repo, Sealer: from.Sealer, Now: time.Now}
+	mustPut(t, from, variable("B", "b", "2"))
+	if got := replicated(t, from, elsewhere, false); got != (variables.Replicated{Left: 1}) {
+		t.Errorf("to another path: %+v", got)
+	}
+	for _, want := range []variables.Replicated{{Copied: 1}, {}} {
+		if got := replicated(t, from, elsewhere, true); got != want {
+			t.Errorf("sealed anew: %+v, want %+v", got, want)
+		}
+	}
+	if got := values(t, elsewhere); got != "b=2" {
+		t.Errorf("the copy has %s", got)
+	}
+}
