@@ -24,6 +24,7 @@ terraform {
 module "local" { source = "./child" }
 module "far" { source = "net/vpc/aws" }
 data "terraform_remote_state" "x" { backend = "local" }
+resource "terraform_data" "x" {}
 `)},
 		"child/main.tofu": {Data: []byte(`
 terraform {

@@ -75,7 +75,7 @@ func (f *Front) newTFE() (http.Handler, error) {
 	}
 	c := &clouds{&f.o, f.kit.Guard}
 	own, err := tfe.New(tfe.Options{
-		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: c.allow, Right: c.right, Organizations: c.organizations, Wrote: c.wrote,
+		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: c.allow, Right: c.right, Organizations: c.organizations, Renew: c.renew, Wrote: c.wrote,
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
@@ -181,9 +181,17 @@ func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bo
 }
 
 // wrote hears that a state was stored, by the name of the state that has it.
-func (c *clouds) wrote(ctx context.Context, name string) {
+func (c *clouds) wrote(ctx context.Context, name string) <-chan struct{} {
+	if c.o.States == nil {
+		return nil
+	}
+	return c.o.States.Wrote(ctx, name)
+}
+
+// renew has the next list of organizations read anew.
+func (c *clouds) renew() {
 	if c.o.States != nil {
-		c.o.States.Wrote(ctx, name)
+		c.o.States.Renew()
 	}
 }
 

@@ -72,8 +72,8 @@ type States struct {
 
 	mu     sync.Mutex // guards the fields below
 	stores map[string]*statebackend.Store
-	wrote  map[string]bool // names with an entry, as far as this process knows
-	writes map[string]int  // how often this process stored something of a name
+	wrote  map[string]chan struct{} // names with an entry, as far as this process knows
+	writes map[string]int           // how often this process stored something of a name
 }
 
 // New returns the states of a registry. It makes no request.
@@ -102,7 +102,7 @@ func New(o Options) (*States, error) {
 		workspaces: newCache("state-workspace", listBytes, (*Workspace).size, o.Now),
 		versions:   newCache("state-version", versionBytes, func(statebackend.Version) int { return 1 << 10 }, o.Now),
 		documents:  newCache("state-document", documentBytes, (*VersionView).size, o.Now),
-		stores:     map[string]*statebackend.Store{}, wrote: map[string]bool{}, writes: map[string]int{},
+		stores:     map[string]*statebackend.Store{}, wrote: map[string]chan struct{}{}, writes: map[string]int{},
 	}, nil
 }
 
@@ -245,21 +245,25 @@ func (s *States) readEntry(tag string) cache.Loader[string] {
 const entryTime = 30 * time.Second
 
 // Wrote hears that this server stored a state: what was known of its versions is old.
-// It sees to it that there is an entry of it, does not wait for that, and tries again at
-// the next write.
-func (s *States) Wrote(ctx context.Context, name string) {
+// It sees to it that there is an entry of it, and tries again at the next write where that
+// fails. Nobody has to wait for what it returns, which is closed when that was tried.
+func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	s.mu.Lock()
-	known := s.wrote[name]
+	tried, known := s.wrote[name]
+	if !known {
+		tried = make(chan struct{})
+	}
 	if len(s.wrote) < maxNames {
-		s.wrote[name] = true
+		s.wrote[name] = tried
 		s.writes[name]++
 	}
 	s.mu.Unlock()
 	s.lists.Forget(name)
 	if known {
-		return
+		return tried
 	}
 	go func() {
+		defer close(tried)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), entryTime)
 		defer cancel()
 		if err := s.enter(ctx, name); err != nil {
@@ -269,7 +273,11 @@ func (s *States) Wrote(ctx context.Context, name string) {
 			s.mu.Unlock()
 		}
 	}()
+	return tried
 }
+
+// Renew has the next call of [States.Names] find what other servers entered.
+func (s *States) Renew() { s.names.Forget("") }
 
 func (s *States) enter(ctx context.Context, name string) error {
 	repository, err := s.Repository(name)

@@ -231,6 +231,8 @@ type finder struct {
 	mu     sync.Mutex       // guards the fields below
 	places map[string]place // by what follows the prefix
 	names  map[string]bool  // organizations
+	// renewed is when the list of organizations was last read anew.
+	renewed time.Time
 }
 
 // maxFound bounds what a finder remembers.
@@ -261,40 +263,28 @@ func (f *finder) know(organization string) {
 	f.names[organization] = true
 }
 
-// workspace is that of a short id. Who asks for one that is not remembered has a token,
-// and it is looked for in what he may see something of.
+// workspace is that of a short id, which tells nothing to who may not read the workspace.
+// One that is not remembered is looked for in what the caller may see something of; then
+// in organizations that are new.
 func (f *finder) workspace(r *http.Request, id string) (place, error) {
+	g, err := f.s.o.Allow(r, access.Read, "", "")
+	if err != nil {
+		return place{}, err
+	}
 	f.mu.Lock()
 	p, ok := f.places[id]
 	f.mu.Unlock()
 	if ok {
-		return p, nil
-	}
-	names, err := f.organizations(r, id[:lettersOfOrganization])
-	if err != nil {
-		return place{}, err
+		return p, f.seen(g, p)
 	}
 	r, cancel := within(r)
 	defer cancel()
-	found := []place{}
-	for _, name := range names {
-		store, err := f.s.store(r.Context(), name)
-		if err != nil {
-			return place{}, err
-		}
-		list, err := store.List(r.Context())
-		if err != nil {
-			return place{}, err
-		}
-		all, err := list.Workspaces(r.Context())
-		if err != nil {
-			return place{}, err
-		}
-		for _, w := range all {
-			if p := (place{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
-				found = append(found, p)
-			}
-		}
+	var found []place
+	if err := f.each(r.Context(), g, id[:lettersOfOrganization], func(name string) (err error) {
+		found, err = f.look(r.Context(), g, name, id, found)
+		return err
+	}, func() bool { return len(found) > 0 }); err != nil {
+		return place{}, err
 	}
 	switch len(found) {
 	case 0:
@@ -306,18 +296,89 @@ func (f *finder) workspace(r *http.Request, id string) (place, error) {
 	return place{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
 }
 
-// organizations are those of which an id has the letters, among those that the caller may
-// see something of.
-func (f *finder) organizations(r *http.Request, letters string) ([]string, error) {
-	g, err := f.s.o.Allow(r, access.Read, "", "")
+// seen refuses a workspace as if there was none.
+func (f *finder) seen(g access.Grant, p place) error {
+	if !g.May(f.s.o.Right(access.Read, p.organization, p.workspace)) {
+		return errNoID()
+	}
+	return nil
+}
+
+// look adds the workspaces of an organization that have an id and that the caller may
+// read.
+func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []place) ([]place, error) {
+	store, err := f.s.store(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	names, err := f.s.o.Organizations(r.Context(), g)
-	f.mu.Lock()
-	names = slices.AppendSeq(names, maps.Keys(f.names))
-	f.mu.Unlock()
-	return slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))), func(name string) bool {
-		return organizationLetters(name) != letters
-	}), err
+	list, err := store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list.Workspaces(ctx)
+	for _, w := range all {
+		if p := (place{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id && f.seen(g, p) == nil {
+			found = append(found, p)
+		}
+	}
+	return found, err
+}
+
+// renewTime is how often the list of organizations is read anew for ids that are not found.
+const renewTime = time.Second
+
+// each goes through the organizations of which an id has the letters, among those that the
+// caller may read something of: what is known, then what is new, until it is enough.
+func (f *finder) each(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
+	began, done := f.s.now(), map[string]bool{}
+	for again := false; ; again = true {
+		names, err := f.s.o.Organizations(ctx, g)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		names = slices.AppendSeq(names, maps.Keys(f.names))
+		f.mu.Unlock()
+		for _, name := range names {
+			if done[name] || organizationLetters(name) != letters || !g.May(f.s.o.Right(access.Read, name, "")) {
+				continue
+			}
+			done[name] = true
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		if again || enough() {
+			return nil
+		}
+		if err := f.renew(ctx, began); err != nil {
+			return err
+		}
+	}
+}
+
+// renew sees to it that the list of organizations is one from after a time. Who asks too
+// often waits.
+func (f *finder) renew(ctx context.Context, began time.Time) error {
+	for {
+		f.mu.Lock()
+		last, now := f.renewed, f.s.now()
+		wait := renewTime - now.Sub(last)
+		if wait <= 0 {
+			f.renewed = now
+		}
+		f.mu.Unlock()
+		switch {
+		case last.After(began):
+			return nil
+		case wait <= 0:
+			f.s.o.Renew()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
@@ -186,6 +187,8 @@ func runError(err error) error {
 		return refuse(http.StatusConflict, "workspace has a run", "%w\nhint: discard or cancel it first", err)
 	case errors.Is(err, ErrTooManyRuns):
 		return refuse(http.StatusConflict, "too many runs", "%w\nhint: discard or cancel some", err)
+	case errors.Is(err, oci.ErrTooLarge):
+		return invalid("%w\nhint: give large values to runs by files of the configuration", err)
 	}
 	return err
 }

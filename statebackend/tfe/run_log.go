@@ -306,6 +306,10 @@ func redact(value, marks any, by string) any {
 		if all {
 			return "sensitive, " + by
 		}
+	case bool:
+		if all {
+			return by == "new"
+		}
 	case json.Number:
 		if all {
 			return json.Number(map[string]string{"old": "0", "new": "1", "same": "0"}[by])

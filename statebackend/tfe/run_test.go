@@ -453,8 +453,8 @@ func TestPlanJSON(t *testing.T) {
 	c.want(http.StatusNotFound, http.MethodGet, "plans/"+plan+"/json-output", nil)
 	f.plan = []byte(`{
 		"plan": {"format_version": "1.2", "output_changes": {"a": {"before": "s3cret", "after": "s3cret2", "after_sensitive": true, "before_sensitive": true}},
-			"resource_changes": [{"address": "x.y", "change": {"before": null, "after": {"big": 12345678901234567890, "list": ["open", "s3cret"], "n": 7},
-				"after_sensitive": {"list": [false, true], "n": true}}}]},
+			"resource_changes": [{"address": "x.y", "change": {"before": null, "after": {"big": 12345678901234567890, "list": ["open", "s3cret"], "n": 7, "on": false, "off": false},
+				"after_sensitive": {"list": [false, true], "n": true, "on": true}}}]},
 		"schemas": {"format_version": "1.0", "provider_schemas": {"p": {}}}}`)
 	whole := c.want(http.StatusOK, http.MethodGet, "plans/"+plan+"/json-output", nil)
 	if !bytes.Contains(whole.body, []byte("s3cret2")) || !bytes.HasPrefix(whole.body, []byte(`{"format_version"`)) {
@@ -463,7 +463,7 @@ func TestPlanJSON(t *testing.T) {
 	redacted := c.as("reader").want(http.StatusOK, http.MethodGet, "plans/"+plan+"/json-output-redacted", nil).body
 	for _, want := range []string{
 		`"plan_format_version":"1.2"`, `"provider_format_version":"1.0"`, `"provider_schemas":{"p":{}}`, "12345678901234567890", `["open","sensitive, new"]`,
-		`"before":"sensitive, old"`, `"after":"sensitive, new"`, `"n":1`,
+		`"before":"sensitive, old"`, `"after":"sensitive, new"`, `"n":1`, `"on":true`, `"off":false`,
 	} {
 		if !bytes.Contains(redacted, []byte(want)) {
 			t.Errorf("the plan lacks %s: %s", want, redacted)

@@ -39,6 +39,9 @@ type Options struct {
 	// Organizations are the names that a caller may see: those of the configuration,
 	// and those that states were written for. nil: none are listed.
 	Organizations func(ctx context.Context, g access.Grant) ([]string, error)
+	// Renew has the next call of Organizations find those that are new; nil: nothing is
+	// to be done for that.
+	Renew func()
 	// Split tells how the workspaces of an organization are stored. reserved: the
 	// NAMEs "ORGANIZATION.*" are those of its workspaces and no organizations of
 	// their own; new: so is each new workspace. nil: no organization is split.
@@ -47,8 +50,9 @@ type Options struct {
 	// "": local.
 	Mode func(organization string) string
 	// Wrote hears of the NAME of each repository in which a state was stored or
-	// deleted; nil: nobody does.
-	Wrote func(ctx context.Context, name string)
+	// deleted. What it returns is closed once other servers can find the organization in
+	// their lists, or never will by this call. nil: nobody hears of it.
+	Wrote func(ctx context.Context, name string) <-chan struct{}
 	// PublicURL is how the client reaches this server, such as
 	// "https://okara.example.com/base", without a slash at the end. "": not known,
 	// and then states come in the body of the request that announces them.
@@ -115,7 +119,10 @@ func New(o Options) (http.Handler, error) {
 		o.Mode = func(string) string { return "" }
 	}
 	if o.Wrote == nil {
-		o.Wrote = func(context.Context, string) {}
+		o.Wrote = func(context.Context, string) <-chan struct{} { return nil }
+	}
+	if o.Renew == nil {
+		o.Renew = func() {}
 	}
 	if o.Organizations == nil {
 		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }

@@ -30,6 +30,13 @@ func addVariables(t table, v variableRoutes) {
 		t.add("DELETE", path+"/{variable}", v.delete)
 	}
 	t.add("GET", "workspaces/{id}/all-vars", v.listAll)
+	// As older clients name them: the workspace is in the filter, in the body, or follows
+	// from the variable.
+	t.add("GET", "vars", v.list)
+	t.add("POST", "vars", v.createNamed)
+	t.add("GET", "vars/{variable}", v.show)
+	t.add("PATCH", "vars/{variable}", v.update)
+	t.add("DELETE", "vars/{variable}", v.delete)
 	addVariableSets(t, setRoutes{v})
 }
 
@@ -59,27 +66,82 @@ func (h holder) String() string {
 	return h.place.String()
 }
 
-// holder is that of a request. What a run gets is decided by who may run, where runs are
-// executed here.
-func (v variableRoutes) holder(r *http.Request, action access.Action) (h holder, err error) {
-	if id := r.PathValue("set"); id != "" {
+// holder is that of a request.
+func (v variableRoutes) holder(r *http.Request, action access.Action) (holder, error) {
+	switch {
+	case r.PathValue("set") != "":
 		return setRoutes{v}.holder(r, action)
+	case r.PathValue("id") != "":
+		return v.holderOf(r, r.PathValue("id"), action)
+	case r.PathValue("variable") != "":
+		return v.holderWith(r, action)
 	}
-	if h.place, _, h.g, err = v.allowWorkspace(r, action); err != nil {
+	p, err := filtered(r)
+	if err != nil {
+		return holder{}, err
+	}
+	return v.ofWorkspace(r, p, v.short.id(p), action)
+}
+
+// holderOf is the workspace of an id.
+func (v variableRoutes) holderOf(r *http.Request, id string, action access.Action) (holder, error) {
+	p, _, err := v.parseWorkspace(r, id)
+	if err != nil {
+		return holder{}, err
+	}
+	if !isShort(strings.TrimPrefix(id, "ws-")) {
+		id = p.id("")
+	}
+	return v.ofWorkspace(r, p, id, action)
+}
+
+// holderWith is the workspace that has the variable that a request names by its id alone.
+func (v variableRoutes) holderWith(r *http.Request, action access.Action) (holder, error) {
+	id, ok := cutID(r.PathValue("variable"), variablePrefix)
+	if !ok || !shortRE().MatchString(id) {
+		return holder{}, errNoID()
+	}
+	g, err := v.o.Allow(r, access.Read, "", "")
+	if err != nil {
+		return holder{}, err
+	}
+	var found *place
+	err = v.short.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
+		book, err := v.book(r.Context(), name)
+		if err != nil {
+			return err
+		}
+		one, err := book.Variable(r.Context(), id)
+		if err == nil && one != nil && one.Set == "" && v.short.seen(g, place{name, one.Workspace}) == nil {
+			found = &place{name, one.Workspace}
+		}
+		return err
+	}, func() bool { return found != nil })
+	if err != nil {
+		return holder{}, err
+	}
+	if found == nil {
+		return holder{}, errNoID()
+	}
+	return v.ofWorkspace(r, *found, v.short.id(*found), action)
+}
+
+// ofWorkspace decides about a request for the variables of a workspace. What a run gets is
+// decided by who may run, also where this server executes none: another one may.
+func (v variableRoutes) ofWorkspace(r *http.Request, p place, id string, action access.Action) (h holder, err error) {
+	h = holder{place: p, id: id}
+	if h.g, err = v.allow(r, action, p); err != nil {
 		return h, err
 	}
-	if action == manage && v.o.Runs != nil {
-		if _, err := v.allow(r, access.Run, h.place); err != nil {
+	if action == manage {
+		if _, err := v.allow(r, access.Run, p); err != nil {
 			return h, err
 		}
 	}
-	if _, err := v.open(r.Context(), h.place); err != nil {
+	if _, err := v.open(r.Context(), p); err != nil {
 		return h, err
 	}
-	if h.id = r.PathValue("id"); !isShort(strings.TrimPrefix(h.id, "ws-")) {
-		h.id = h.place.id("")
-	}
-	h.book, err = v.book(r.Context(), h.organization)
+	h.book, err = v.book(r.Context(), p.organization)
 	return h, err
 }
 
@@ -187,6 +249,9 @@ type variableBody struct {
 			HCL         *bool   `json:"hcl"`
 			Sensitive   *bool   `json:"sensitive"`
 		} `json:"attributes"`
+		Relationships struct {
+			Workspace struct{ Data ref } `json:"workspace"` // where the path names none
+		} `json:"relationships"`
 	} `json:"data"`
 }
 
@@ -238,8 +303,10 @@ func (v variableRoutes) check(one variables.Variable, others []variables.Variabl
 	return nil
 }
 
-// newID is an id that nothing has.
-func newID(n int) string { return rand.Text()[:n] }
+// newID is an id that nothing in an organization has.
+func newID(organization string) string {
+	return organizationLetters(organization) + rand.Text()[:variables.IDLength-lettersOfOrganization]
+}
 
 func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
@@ -252,7 +319,30 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	if err := v.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	one := variables.Variable{ID: newID(variables.IDLength), Workspace: h.workspace}
+	return v.make(w, r, h, body)
+}
+
+// createNamed makes a variable of the workspace that the body names, so that what decides
+// first is the right to run anything.
+func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
+	r, cancel := within(r)
+	defer cancel()
+	if _, err := v.allow(r, access.Run, place{}); err != nil {
+		return err
+	}
+	var body variableBody
+	if err := v.readBody(w, r, largeBody, &body); err != nil {
+		return err
+	}
+	h, err := v.holderOf(r, body.Data.Relationships.Workspace.Data.ID, manage)
+	if err != nil {
+		return err
+	}
+	return v.make(w, r, h, body)
+}
+
+func (v variableRoutes) make(w http.ResponseWriter, r *http.Request, h holder, body variableBody) error {
+	one := variables.Variable{ID: newID(h.organization), Workspace: h.workspace}
 	if h.set != nil {
 		one.Set, one.Workspace = h.set.ID, ""
 	}

@@ -44,14 +44,14 @@ func (s setRoutes) whole(g access.Grant, action access.Action, organization stri
 }
 
 // allowAll decides about a request that concerns all of an organization. What a run gets
-// is decided by who may run, where runs are executed here.
+// is decided by who may run, also where this server executes none: another one may.
 func (s setRoutes) allowAll(r *http.Request, action access.Action, organization string) (access.Grant, error) {
 	g, err := s.allow(r, action, place{organization: organization})
 	if err != nil || action != manage {
 		return g, err
 	}
-	if !s.whole(g, access.Write, organization) || s.o.Runs != nil && !s.whole(g, access.Run, organization) {
-		return g, refuse(http.StatusForbidden, "forbidden", "a set of variables is for the workspaces of all of %q, and the caller may not manage them all", organization)
+	if !s.whole(g, access.Write, organization) || !s.whole(g, access.Run, organization) {
+		return g, refuse(http.StatusForbidden, "forbidden", "a set of variables is for the workspaces of all of %q, and the caller may not write and run them all", organization)
 	}
 	return g, nil
 }
@@ -62,30 +62,35 @@ func (s setRoutes) holder(r *http.Request, action access.Action) (holder, error)
 	if !ok || !shortRE().MatchString(id) {
 		return holder{}, errNoID()
 	}
-	names, err := s.short.organizations(r, id[:lettersOfOrganization])
+	g, err := s.o.Allow(r, access.Read, "", "")
 	if err != nil {
 		return holder{}, err
 	}
-	for _, name := range names {
-		g, err := s.allowAll(r, action, name)
-		if err != nil {
-			return holder{}, err
-		}
+	var h holder
+	err = s.short.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
 		book, err := s.book(r.Context(), name)
 		if err != nil {
-			return holder{}, err
+			return err
 		}
 		sets, _, err := book.Sets(r.Context())
 		if err != nil {
-			return holder{}, err
+			return err
 		}
 		for _, set := range sets {
 			if set.ID == id && (set.Global || s.whole(g, access.Read, name)) {
-				return holder{place: place{organization: name}, set: &set, id: setPrefix + id, book: book, g: g}, nil
+				h = holder{place: place{organization: name}, set: &set, id: setPrefix + id, book: book}
 			}
 		}
+		return nil
+	}, func() bool { return h.set != nil })
+	if err != nil {
+		return h, err
 	}
-	return holder{}, errNoID()
+	if h.set == nil {
+		return h, errNoID()
+	}
+	h.g, err = s.allowAll(r, action, h.organization)
+	return h, err
 }
 
 type setAttributes struct {
@@ -97,13 +102,13 @@ type setAttributes struct {
 	Projects    int    `json:"project-count"`
 }
 
-// setResource is a set as a document has it. Only a single one says which variables it
-// has.
-func (s setRoutes) setResource(organization string, set variables.Set, uses []variables.Use) resource {
+// setResource is a set as a document has it, with the workspaces that the caller may read.
+// Only a single one says which variables it has.
+func (s setRoutes) setResource(g access.Grant, organization string, set variables.Set, uses []variables.Use) resource {
 	workspaces, projects := []ref{}, []ref{}
 	for _, u := range uses {
 		switch {
-		case u.Set != set.ID:
+		case u.Set != set.ID, !g.May(s.o.Right(access.Read, organization, u.Workspace)):
 		case u.Workspace != "":
 			workspaces = append(workspaces, ref{"workspaces", s.short.id(place{organization, u.Workspace})})
 		default:
@@ -125,14 +130,14 @@ func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	all := s.whole(g, access.Read, organization)
 	q := r.URL.Query().Get("q")
-	return s.answerSets(w, r, organization, func(set variables.Set, _ []variables.Use) bool {
+	return s.answerSets(w, r, g, organization, func(set variables.Set, _ []variables.Use) bool {
 		return (all || set.Global) && strings.Contains(set.Name, q)
 	})
 }
 
 // listOfWorkspace lists the sets that a workspace uses.
 func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, _, _, err := s.allowWorkspace(r, access.Read)
+	p, _, g, err := s.allowWorkspace(r, access.Read)
 	if err != nil {
 		return err
 	}
@@ -142,7 +147,7 @@ func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return s.answerSets(w, r, p.organization, func(set variables.Set, uses []variables.Use) bool {
+	return s.answerSets(w, r, g, p.organization, func(set variables.Set, uses []variables.Use) bool {
 		return len(variables.Applying([]variables.Set{set}, uses, p.workspace, projectName(at.live()))) > 0
 	})
 }
@@ -157,12 +162,12 @@ func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	all := s.whole(g, access.Read, organization)
-	return s.answerSets(w, r, organization, func(set variables.Set, uses []variables.Use) bool {
+	return s.answerSets(w, r, g, organization, func(set variables.Set, uses []variables.Use) bool {
 		return (all || set.Global) && len(variables.Applying([]variables.Set{set}, uses, "", name)) > 0
 	})
 }
 
-func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, organization string, want func(variables.Set, []variables.Use) bool) error {
+func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, g access.Grant, organization string, want func(variables.Set, []variables.Use) bool) error {
 	r, cancel := within(r)
 	defer cancel()
 	book, err := s.book(r.Context(), organization)
@@ -177,7 +182,7 @@ func (s setRoutes) answerSets(w http.ResponseWriter, r *http.Request, organizati
 	from, to, meta := readPage(r.URL.Query()).of(len(sets))
 	list := make([]resource, 0, to-from)
 	for _, set := range sets[from:to] {
-		list = append(list, s.setResource(organization, set, uses))
+		list = append(list, s.setResource(g, organization, set, uses))
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
@@ -269,7 +274,7 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readBody(w, r, largeBody, &body); err != nil {
 		return err
 	}
-	set := variables.Set{ID: organizationLetters(organization) + newID(variables.IDLength-lettersOfOrganization)}
+	set := variables.Set{ID: newID(organization)}
 	if err := body.apply(&set); err != nil {
 		return err
 	}
@@ -279,7 +284,7 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := holder{place: place{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
 	s.short.know(organization)
-	s.o.Wrote(r.Context(), organization)
+	s.announce(r.Context(), organization)
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
 }
 
@@ -327,7 +332,7 @@ func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set
 	if err != nil {
 		return err
 	}
-	return answer(w, status, document{Data: s.setResource(h.organization, set, uses)})
+	return answer(w, status, document{Data: s.setResource(h.g, h.organization, set, uses)})
 }
 
 func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error {
@@ -358,7 +363,7 @@ func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d, list := s.setResource(h.organization, *h.set, uses), []ref{}
+	d, list := s.setResource(h.g, h.organization, *h.set, uses), []ref{}
 	for _, one := range its {
 		list = append(list, ref{variableKind, variablePrefix + one.ID})
 	}

@@ -4,6 +4,7 @@ package tfe_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"io"
 	"maps"
@@ -14,7 +15,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -42,7 +46,7 @@ func (w *written) RoundTrip(r *http.Request) (*http.Response, error) {
 // variableServer is a server that keeps sensitive variables and runs nothing.
 func variableServer(t *testing.T, host string) client {
 	t.Helper()
-	return newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }}))
+	return newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }})).as("runner")
 }
 
 func newVariable(key, value, category string, more object) object {
@@ -71,7 +75,7 @@ func keys(items []item) string {
 func TestVariables(t *testing.T) {
 	host := newRegistry(t)
 	spy := &written{}
-	c := newScript(t, newServer(t, host, setup{via: spy, change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }}))
+	c := newScript(t, newServer(t, host, setup{via: spy, change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }})).as("runner")
 	id := c.create("prod")
 	if !regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`).MatchString(id) {
 		t.Fatalf("tfe_variable does not take %s", id)
@@ -125,8 +129,80 @@ func TestVariables(t *testing.T) {
 	c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
 	c.want(http.StatusNotFound, http.MethodGet, vars, nil)
 	c.create("prod")
-	if got := c.want(http.StatusOK, http.MethodGet, vars, nil).items(); len(got) > 0 {
-		t.Errorf("a workspace that is made again has %s", keys(got))
+	again := func() {
+		t.Helper()
+		if got := c.want(http.StatusOK, http.MethodGet, vars, nil).items(); len(got) > 0 {
+			t.Errorf("a workspace that is made again has %s", keys(got))
+		}
+	}
+	again()
+	// Nor where it was deleted by who knows nothing of variables.
+	c.variable(vars, "size", "3", "terraform", nil)
+	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := statebackend.New(repo, statebackend.Options{}).MarkDeleted(t.Context(), "prod", "another"); err != nil {
+		t.Fatal(err)
+	}
+	c.create("prod")
+	again()
+}
+
+// TestVariablesByThemselves names variables as older clients do, and variables of others as
+// nobody may.
+func TestVariablesByThemselves(t *testing.T) {
+	host := newRegistry(t)
+	c := variableServer(t, host)
+	id, dev := c.create("prod"), c.create("dev-a")
+	body := func(workspace, key string) object {
+		v := newVariable(key, "1", "terraform", nil)
+		v["data"].(object)["relationships"] = object{"workspace": object{"data": object{"type": "workspaces", "id": workspace}}}
+		return v
+	}
+	made := c.want(http.StatusCreated, http.MethodPost, "vars", body(id, "a")).item()
+	if !regexp.MustCompile(`^var-[a-zA-Z0-9]{16}$`).MatchString(made.ID) || relationID(t, made, "configurable") != id {
+		t.Errorf("made is %+v", made)
+	}
+	other := variableServer(t, host)
+	filter := "vars?filter[organization][name]=acme&filter[workspace][name]="
+	if got := keys(other.want(http.StatusOK, http.MethodGet, filter+"prod", nil).items()); got != "terraform a=1" {
+		t.Errorf("the workspace has %s", got)
+	}
+	other.want(http.StatusUnprocessableEntity, http.MethodGet, "vars", nil)
+	at := "vars/" + made.ID
+	if got := other.want(http.StatusOK, http.MethodGet, at, nil).item(); got.Attributes["key"] != "a" || relationID(t, got, "configurable") != id {
+		t.Errorf("it is %+v", got)
+	}
+	change := object{"data": object{"type": "vars", "attributes": object{"value": "2"}}}
+	for caller, status := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusNotFound, "dev": http.StatusNotFound, "reader": http.StatusForbidden, "ci": http.StatusForbidden} {
+		by := other.as(caller)
+		by.want(status, http.MethodPatch, at, change)
+		by.want(status, http.MethodDelete, at, nil)
+		if status != http.StatusForbidden {
+			by.want(status, http.MethodGet, at, nil)
+		}
+	}
+	for caller, status := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusForbidden, "ci": http.StatusForbidden, "devrunner": http.StatusNotFound} {
+		other.as(caller).want(status, http.MethodPost, "vars", body(id, "b"))
+	}
+	other.as("devrunner").want(http.StatusForbidden, http.MethodPost, "vars", body(dev, "b")) // runs, and writes nothing
+	other.want(http.StatusNotFound, http.MethodPost, "vars", body("", "b"))
+	other.as("dev").want(http.StatusForbidden, http.MethodGet, filter+"prod", nil)
+	other.want(http.StatusOK, http.MethodPatch, at, change)
+	if got := c.want(http.StatusOK, http.MethodGet, at, nil).item().Attributes["value"]; got != "2" {
+		t.Errorf("changed to %v", got)
+	}
+	c.want(http.StatusNoContent, http.MethodDelete, at, nil)
+	c.want(http.StatusNotFound, http.MethodGet, at, nil)
+	// A variable of a set is the set's alone.
+	set := c.want(http.StatusCreated, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": object{"name": "all", "global": true}}}).item()
+	of := c.variable("varsets/"+set.ID+"/relationships/vars", "c", "1", "terraform", nil)
+	c.want(http.StatusNotFound, http.MethodGet, "vars/"+of.ID, nil)
+	// Who reads some workspaces learns of no others by a set that they use.
+	c.want(http.StatusNoContent, http.MethodPost, "varsets/"+set.ID+"/relationships/workspaces", object{"data": []object{{"type": "workspaces", "id": id}, {"type": "workspaces", "id": dev}}})
+	if got := string(c.as("dev").want(http.StatusOK, http.MethodGet, "varsets/"+set.ID, nil).body); strings.Contains(got, id) || !strings.Contains(got, dev) {
+		t.Errorf("who may read %s alone gets %s", dev, got)
 	}
 }
 
@@ -298,11 +374,58 @@ func TestShortIDs(t *testing.T) {
 	if got := count.Total(); got != 1 {
 		t.Errorf("found before, it takes %d requests, want the list alone", got)
 	}
+	// Whether a workspace is there does not show to who may not read it.
+	for _, by := range []client{c, by} {
+		for _, path := range []string{"workspaces/" + id, "workspaces/" + id + "/vars", "workspaces/ws-0123456789abcdef"} {
+			by.as("dev").want(http.StatusNotFound, http.MethodGet, path, nil)
+			by.as("").want(http.StatusUnauthorized, http.MethodGet, path, nil)
+		}
+	}
 	none, count := fresh()
 	none.want(http.StatusNotFound, http.MethodGet, "workspaces/ws-0123456789abcdef", nil)
 	none.as("").want(http.StatusUnauthorized, http.MethodGet, "workspaces/"+id, nil)
 	none.as("other").want(http.StatusNotFound, http.MethodGet, "workspaces/"+id, nil)
 	if got := count.Total(); got != 0 {
 		t.Errorf("ids of nothing that the caller may see take %d requests", got)
+	}
+}
+
+// TestNewOrganization finds by short ids what another process made in an organization that
+// was not there when this one listed them.
+func TestNewOrganization(t *testing.T) {
+	host := newRegistry(t)
+	var mu sync.Mutex // guards the two
+	all, listed := []string{"acme"}, []string{}
+	entered := make(chan struct{})
+	served := func() client {
+		return newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) {
+			o.Organizations = func(context.Context, access.Grant) ([]string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(listed), nil
+			}
+			o.Renew = func() {
+				mu.Lock()
+				defer mu.Unlock()
+				listed = slices.Clone(all)
+			}
+			o.Wrote = func(_ context.Context, name string) <-chan struct{} {
+				go func() {
+					mu.Lock()
+					defer mu.Unlock()
+					if name == "other" && len(all) == 1 {
+						all = append(all, name)
+						close(entered)
+					}
+				}()
+				return entered
+			}
+		}})).as("admin")
+	}
+	c, far := served(), served()
+	far.want(http.StatusNotFound, http.MethodGet, "workspaces/ws-0123456789abcdef", nil)
+	id := c.want(http.StatusCreated, http.MethodPost, "organizations/other/workspaces", newWorkspace("prod")).item().ID
+	if got := far.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item().Attributes["name"]; got != "prod" {
+		t.Errorf("found is %v", got)
 	}
 }

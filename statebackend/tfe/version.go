@@ -333,12 +333,21 @@ func (s *server) uploaded(r *http.Request, g access.Grant, id stateVersion) (res
 	return resource{Type: versionKind, ID: r.PathValue("id"), Attributes: versionAttributes{Serial: id.serial, Status: statusPending}}, nil
 }
 
-// listVersions is the history of one workspace, newest first.
-func (s *server) listVersions(w http.ResponseWriter, r *http.Request) error {
+// filtered is the workspace that a request names by a filter.
+func filtered(r *http.Request) (place, error) {
 	q := r.URL.Query()
 	p := place{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
 	if p.organization == "" || p.workspace == "" {
-		return invalid("filter[organization][name] and filter[workspace][name] are needed, both")
+		return p, invalid("filter[organization][name] and filter[workspace][name] are needed, both")
+	}
+	return p, nil
+}
+
+// listVersions is the history of one workspace, newest first.
+func (s *server) listVersions(w http.ResponseWriter, r *http.Request) error {
+	p, err := filtered(r)
+	if err != nil {
+		return err
 	}
 	if _, err := s.allow(r, access.Read, p); err != nil {
 		return err
@@ -350,7 +359,7 @@ func (s *server) listVersions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	numbers := states.Numbers(at.workspace)
-	from, to, meta := readPage(q).of(len(numbers))
+	from, to, meta := readPage(r.URL.Query()).of(len(numbers))
 	list := make([]resource, 0, to-from)
 	for _, n := range numbers[from:to] {
 		v, err := at.store.Describe(r.Context(), at.workspace, n)

@@ -164,17 +164,50 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.recent.forget(p)
+	if err := s.endFormer(r.Context(), at, g); err != nil {
+		return err
+	}
 	record, err := s.create(r.Context(), at, g, body.applier(s, r, p))
 	if err != nil {
 		return err
 	}
-	s.o.Wrote(r.Context(), organization) // by which its short id is found
+	s.announce(r.Context(), organization)
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
 	h := handle("")
 	if ofTool(r) && s.handles(g, &record) {
 		h = s.handleFor(&record, s.now())
 	}
 	return answer(w, http.StatusCreated, document{Data: s.seen(r, s.resource(p, h, g, &record).held(nil))})
+}
+
+// endFormer deletes what variables are left of a workspace of this name that was deleted:
+// somebody may have made one while that was done, or it was done by who has no state keys.
+func (s *server) endFormer(ctx context.Context, at located, g access.Grant) error {
+	if at.record == nil || !at.record.Deleted {
+		return nil
+	}
+	book, err := variableRoutes{s}.book(ctx, at.organization)
+	if err != nil {
+		return err
+	}
+	return book.EndWorkspace(ctx, at.place.workspace, authorOf(g.Caller))
+}
+
+// announceTime bounds how long the answer that something was made waits until the other
+// servers can find it by its id.
+const announceTime = 5 * time.Second
+
+// announce has an organization listed, by which short ids of what is in it are found.
+func (s *server) announce(ctx context.Context, organization string) {
+	listed := s.o.Wrote(ctx, organization)
+	if listed == nil {
+		return
+	}
+	select {
+	case <-listed:
+	case <-ctx.Done():
+	case <-time.After(announceTime):
+	}
 }
 
 // create writes the first record of a workspace.

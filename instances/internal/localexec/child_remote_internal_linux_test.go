@@ -241,6 +241,22 @@ func TestPlanDocument(t *testing.T) {
 	}
 }
 
+// FuzzPlanDocument puts together what any tool says, without values of variables.
+func FuzzPlanDocument(f *testing.F) {
+	f.Add(`{"variables":{"a":{"value":"s3cret"}},"resource_changes":[{"mode":"managed","type":"a","provider_name":"p"}]}`, `{"format_version":"1.0","provider_schemas":{"p":{"resource_schemas":{"a":{}}}}}`)
+	f.Add(`null`, `null`)
+	f.Add(`{"resource_drift":[{"mode":"data"}]}`, `{"provider_schemas":{"":{"data_source_schemas":{"":null}}}}`)
+	f.Fuzz(func(t *testing.T, plan, schemas string) {
+		b, err := planDocument([]byte(plan), []byte(schemas))
+		var got struct {
+			Plan map[string]json.RawMessage `json:"plan"`
+		}
+		if err == nil && json.Unmarshal(b, &got) != nil || got.Plan["variables"] != nil {
+			t.Errorf("%q with %q is %s", plan, schemas, b)
+		}
+	})
+}
+
 // TestServerNames has the tool find this server by each name that a configuration may have
 // for it: with the port of its address, and without.
 func TestServerNames(t *testing.T) {
