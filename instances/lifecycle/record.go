@@ -62,11 +62,12 @@ type Source struct {
 	Module  string `json:"module"`          // address, namespace/name/system; "": there is a Chart
 	Chart   string `json:"chart,omitempty"` // URL of its repository
 	Version string `json:"version"`
-	Digest  string `json:"digest"`         // of the manifest; of a chart in git sha1: and the commit
-	Archive string `json:"archive"`        // digest of the zip
-	Size    int64  `json:"size,omitempty"` // of the zip, bytes; 0: it is asked for
-	Path    string `json:"path,omitempty"` // below the archive; of a chart its name or folder, where the URL alone does not say it
-	Lock    string `json:"lock,omitempty"` // digest of the dependency lock file; "": none yet
+	Digest  string `json:"digest"`           // of the manifest; of a chart in git sha1: and the commit
+	Archive string `json:"archive"`          // digest of the zip
+	Size    int64  `json:"size,omitempty"`   // of the zip, bytes; 0: it is asked for
+	Path    string `json:"path,omitempty"`   // below the archive; of a chart its name or folder, where the URL alone does not say it
+	Lock    string `json:"lock,omitempty"`   // digest of the dependency lock file; "": none yet
+	Secret  string `json:"secret,omitempty"` // name of that by which a chart is fetched; "": anonymously
 }
 
 // Record is one instance.

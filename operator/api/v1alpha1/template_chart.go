@@ -16,6 +16,12 @@ type Chart struct {
 	// A git repository.
 	// +optional
 	Git *ChartGit `json:"git,omitempty"`
+
+	// Secret of the namespace of the Template, by which the chart is fetched, in the form of
+	// source-controller: kubernetes.io/dockerconfigjson for oci, username and password for
+	// helm and git, or identity and known_hosts for git by ssh. None: it is fetched anonymously.
+	// +optional
+	SecretRef *SecretRef `json:"secretRef,omitempty"`
 }
 
 // ChartOCI is a chart in an OCI registry.

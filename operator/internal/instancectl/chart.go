@@ -16,15 +16,19 @@ import (
 
 // ChartSource is where a chart is; which one of it is not said.
 func ChartSource(c *v1alpha1.Chart) lifecycle.Source {
+	var s lifecycle.Source
 	switch {
 	case c.OCI != nil:
-		return lifecycle.Source{Chart: c.OCI.URL}
+		s.Chart = c.OCI.URL
 	case c.Helm != nil:
-		return lifecycle.Source{Chart: c.Helm.URL, Path: c.Helm.Name}
+		s.Chart, s.Path = c.Helm.URL, c.Helm.Name
 	case c.Git != nil:
-		return lifecycle.Source{Chart: c.Git.URL, Path: c.Git.Path}
+		s.Chart, s.Path = c.Git.URL, c.Git.Path
 	}
-	return lifecycle.Source{}
+	if c.SecretRef != nil {
+		s.Secret = c.SecretRef.Name
+	}
+	return s
 }
 
 // resolveChart fills the status of a Template with a chart.

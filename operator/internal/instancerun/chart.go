@@ -26,7 +26,9 @@ type Charts struct {
 
 // Resolve is what the chart of a Template means now, fixed by digest, version or commit.
 func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (lifecycle.Source, error) {
+	source := instancectl.ChartSource(o.Spec.Chart)
 	chart := chartOf(o.Spec.Chart)
+	fetchedBy(chart, source.Secret)
 	insecure(chart, c.Registry, c.PlainHTTP)
 	s := helm.Spec{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: map[string]string{v1alpha1.LabelTemplate: o.Name}, Chart: chart}
 	if o.Status.ObservedGeneration != o.Generation {
@@ -38,7 +40,6 @@ func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (lifecycle.So
 	if _, pending := errors.AsType[*helm.PendingError](err); pending {
 		return lifecycle.Source{}, fmt.Errorf("%w: %w", instancectl.ErrPending, err)
 	}
-	source := instancectl.ChartSource(o.Spec.Chart)
 	source.Version, source.Digest = found.Version, found.Digest
 	return source, err
 }
@@ -70,6 +71,18 @@ func pinned(s lifecycle.Source) helm.Chart {
 		return helm.Chart{Git: &helm.Git{URL: s.Chart, Path: s.Path, Commit: commit}}
 	}
 	return helm.Chart{HTTP: &helm.HTTP{URL: s.Chart, Chart: s.Path, Version: s.Version}}
+}
+
+// fetchedBy has a chart fetched by a Secret beside its source; "": anonymously.
+func fetchedBy(c helm.Chart, secret string) {
+	switch {
+	case c.OCI != nil:
+		c.OCI.PullSecret = secret
+	case c.HTTP != nil:
+		c.HTTP.Secret = secret
+	case c.Git != nil:
+		c.Git.Secret = secret
+	}
 }
 
 // insecure has a chart fetched without TLS, where the registry of the operator is used so.

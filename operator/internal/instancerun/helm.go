@@ -42,6 +42,11 @@ func (x *Helm) spec(a instancectl.Attempt) (helm.Spec, error) {
 		Chart: pinned(a.Source), Values: values, ServiceAccountName: runhome.Account,
 		Interval: metav1.Duration{Duration: never}, Timeout: metav1.Duration{Duration: a.Template.Timeout / actions}, Drift: fluxexec.DriftRepair,
 	}
+	if a.Source.Secret != "" {
+		// Its source is beside the Templates: the Secret never comes near what is installed.
+		s.ChartNamespace = x.o.Instances
+		fetchedBy(s.Chart, a.Source.Secret)
+	}
 	insecure(s.Chart, x.o.Registry, x.o.PlainHTTP)
 	if a.Variables == nil {
 		s.Values = nil

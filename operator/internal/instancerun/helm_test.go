@@ -281,6 +281,13 @@ func TestCharts(t *testing.T) {
 			if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: s.a.ID}, o); err != nil || !strings.Contains(fmt.Sprint(o.Object["spec"]), c.want) {
 				t.Errorf("%v %v", err, o.Object["spec"])
 			}
+			c.chart.SecretRef = &v1alpha1.SecretRef{Name: "pull"}
+			s.a.ID, s.a.Source.Secret = "bcdefghj"+name[:2], instancectl.ChartSource(&c.chart).Secret
+			s.goesOn(run.Running)
+			beside := client.ObjectKey{Namespace: s.operator, Name: s.a.ID}
+			if err := s.Get(t.Context(), beside, o); err != nil || !strings.Contains(fmt.Sprint(o.Object["spec"]), "secretRef:map[name:pull]") || !strings.Contains(fmt.Sprint(s.release().Object["spec"]), "namespace:"+s.operator) {
+				t.Errorf("fetched with a credential: %v, %v, %v", err, o.Object["spec"], s.release().Object["spec"])
+			}
 			if name == "helm" && !strings.Contains(fmt.Sprint(s.release().Object["spec"]), "version:1.2.0") {
 				t.Errorf("the release takes another version: %v", s.release().Object["spec"])
 			}

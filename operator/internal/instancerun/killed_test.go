@@ -73,6 +73,6 @@ func chartLife(t *testing.T, nth int, after bool) (deaths int) {
 func (s *installed) by(c client.Client) instancerun.Flux {
 	return instancerun.Flux{Charts: instancerun.NewHelm(instancerun.Options{
 		Client: c, Helm: &helm.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)},
-		Registry: "registry.test", PlainHTTP: true, Operator: s.operator,
+		Registry: "registry.test", PlainHTTP: true, Operator: s.operator, Instances: s.operator,
 	})}
 }

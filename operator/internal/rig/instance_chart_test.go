@@ -3,6 +3,12 @@
 package rig
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +24,34 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// launchChart makes a Template of a chart, named by a range, and an instance that is ready.
+// guarded makes charts of the registry want a password to be read.
+func (p *platform) guarded() {
+	host, rest, _ := strings.Cut(p.repository, "/")
+	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: host})
+		r.Out.Header.Del("Authorization")
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if read := r.Method == http.MethodGet || r.Method == http.MethodHead; read && strings.HasPrefix(r.URL.Path, "/v2/charts/") && user+":"+password != "reader:secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="charts"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		behind.ServeHTTP(w, r)
+	}))
+	p.t.Cleanup(server.Close)
+	p.repository = strings.TrimPrefix(server.URL, "http://") + "/" + rest
+}
+
+// launchChart makes a Template of a chart, named by a range and fetched with a credential
+// that stays beside the Template, and an instance that is ready.
 func (p *platform) launchChart() *v1alpha1.Instance {
 	p.t.Helper()
 	host, _, _ := strings.Cut(p.repository, "/")
-	c, err := oci.New(host, oci.Options{PlainHTTP: true})
+	c, err := oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{Username: "reader", Password: "secret"}, nil
+	}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -33,8 +62,14 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 	if err := repo.PutTag(p.t.Context(), "1.0.0", packed.Root); err != nil {
 		p.t.Fatal(err)
 	}
+	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
+		corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"username":"reader","password":"secret"}}}`, host),
+	}}
+	if err := p.Create(p.t.Context(), pull); err != nil {
+		p.t.Fatal(err)
+	}
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "lab.hello"}, Spec: v1alpha1.TemplateSpec{
-		Executor: v1alpha1.ExecutorHelm, Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://" + repo.String(), Version: "1.x"}}, Timeout: "10m",
+		Executor: v1alpha1.ExecutorHelm, Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://" + repo.String(), Version: "1.x"}, SecretRef: &v1alpha1.SecretRef{Name: pull.Name}}, Timeout: "10m",
 		TTL: &v1alpha1.TemplateTTL{Default: "8h", Extend: "2h"}, Drift: &v1alpha1.TemplateDrift{Every: "1h", Remediate: true},
 		Parameters: []v1alpha1.TemplateParameter{{Name: "motto"}}, Inputs: map[string]apiextensions.JSON{"text": {Raw: []byte(`"${parameters.motto}, ${id}"`)}},
 		Connection: &v1alpha1.TemplateConnection{URL: "https://${id}.example.com/"},
@@ -62,6 +97,7 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 // is left.
 func TestInstanceOfChart(t *testing.T) {
 	p := newPlatform(t, Helm)
+	p.guarded()
 	t.Cleanup(p.operate(p.Client))
 	o := p.launchChart()
 	if o.Status.URL != "https://bcdefghjkm.example.com/" || o.Status.Module.Version != "1.0.0" {
@@ -75,6 +111,15 @@ func TestInstanceOfChart(t *testing.T) {
 		}
 	}
 	until(t, "the chart has its values", has("hello, bcdefghjkm"))
+	var secrets corev1.SecretList
+	if err := p.Client.List(t.Context(), &secrets, client.InNamespace(o.Status.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range secrets.Items {
+		if s.Type == corev1.SecretTypeDockerConfigJson {
+			t.Errorf("the credential is in the namespace of the instance: %s", s.Name)
+		}
+	}
 	made.Data["text"] = "somebody's"
 	if err := p.Client.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
@@ -97,8 +142,9 @@ func TestInstanceOfChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.later(10 * time.Hour)
+	source := object(t, "{apiVersion: source.toolkit.fluxcd.io/v1, kind: OCIRepository, metadata: {name: bcdefghjkm, namespace: "+p.ns+"}}")
 	lookup := object(t, "{apiVersion: source.toolkit.fluxcd.io/v1, kind: OCIRepository, metadata: {name: lab.hello, namespace: "+p.ns+"}}")
-	for _, gone := range []client.Object{o, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}, made, lookup} {
+	for _, gone := range []client.Object{o, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}, made, lookup, source} {
 		until(t, "nothing is left", func() (bool, any) {
 			err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(gone), gone)
 			return apierrors.IsNotFound(err), gone

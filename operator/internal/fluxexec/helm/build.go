@@ -51,6 +51,7 @@ func (c Chart) sourceKind() string {
 
 func (s *Spec) source() any {
 	m := s.meta(fluxobj.SourceVersion, s.Chart.sourceKind())
+	m.Metadata.Namespace = s.chartKey().Namespace
 	interval := s.interval()
 	switch {
 	case s.Chart.HTTP != nil:
@@ -111,7 +112,7 @@ func (s *Spec) release() *release {
 	if spec.Values == nil {
 		spec.Values = json.RawMessage("{}")
 	}
-	ref := sourceRef{Kind: s.Chart.sourceKind(), Name: s.Name}
+	ref := sourceRef{Kind: s.Chart.sourceKind(), Name: s.Name, Namespace: s.ChartNamespace}
 	switch {
 	case s.Chart.OCI != nil:
 		spec.ChartRef = &ref

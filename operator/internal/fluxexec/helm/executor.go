@@ -3,6 +3,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,6 +39,11 @@ func (e *AccountError) Error() string {
 
 func (e *Executor) as(s *Spec) fluxobj.Client {
 	return fluxobj.Client{Client: e.Client, Live: e.Live, UID: s.UID}
+}
+
+// chartKey names the source of the chart.
+func (s *Spec) chartKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: cmp.Or(s.ChartNamespace, s.Namespace), Name: s.Name}
 }
 
 func (s *Spec) key() client.ObjectKey { return client.ObjectKey{Namespace: s.Namespace, Name: s.Name} }
@@ -90,7 +96,7 @@ func (e *Executor) Observe(ctx context.Context, s Spec) (fluxexec.Status, error)
 		return fluxexec.Status{}, err
 	}
 	status := Observe(s, live)
-	err = status.Look(ctx, c, s.Chart.sourceKind(), s.key())
+	err = status.Look(ctx, c, s.Chart.sourceKind(), s.chartKey())
 	return status, err
 }
 
@@ -159,11 +165,11 @@ func (e *Executor) account(ctx context.Context, live *unstructured.Unstructured)
 // the source and, of a release that was kept, its HelmChart (H4).
 func (e *Executor) Clean(ctx context.Context, s Spec) (gone bool, err error) {
 	c := e.as(&s)
-	gone, err = c.Clean(ctx, fluxobj.SourceVersion, s.Chart.sourceKind(), s.key())
+	gone, err = c.Clean(ctx, fluxobj.SourceVersion, s.Chart.sourceKind(), s.chartKey())
 	if err != nil || s.Chart.OCI != nil {
 		return gone, err
 	}
-	chart, err := c.Clean(ctx, fluxobj.SourceVersion, chartKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Namespace + "-" + s.Name})
+	chart, err := c.Clean(ctx, fluxobj.SourceVersion, chartKind, client.ObjectKey{Namespace: s.chartKey().Namespace, Name: s.Namespace + "-" + s.Name})
 	return gone && chart, err
 }
 

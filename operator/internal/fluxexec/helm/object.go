@@ -95,8 +95,9 @@ type httpChartSpec struct {
 }
 
 type sourceRef struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
 }
 
 type action struct {

@@ -75,14 +75,16 @@ func (s *Spec) lookup() *httpChart {
 	}}
 }
 
-// fetched is nil for an object of source-controller that has what it is to have.
+// fetched is nil for an object of source-controller that has what it is to have. While a
+// fetch fails, the condition alone says of which generation it is.
 func fetched(o *unstructured.Unstructured) error {
 	ready := fluxobj.Conditions(o)["Ready"]
+	seen := max(ready.Generation, fluxobj.Number(o, "status", "observedGeneration"))
 	switch {
-	case fluxobj.Number(o, "status", "observedGeneration") != o.GetGeneration() || !ready.True() && !ready.False():
-		return &PendingError{o.GetKind(), o.GetName()}
-	case ready.False():
+	case ready.False() && seen == o.GetGeneration():
 		return fmt.Errorf("%s %s: %s", o.GetKind(), o.GetName(), ready.Message)
+	case !ready.True() || fluxobj.Number(o, "status", "observedGeneration") != o.GetGeneration():
+		return &PendingError{o.GetKind(), o.GetName()}
 	}
 	return nil
 }

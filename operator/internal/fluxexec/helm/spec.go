@@ -32,6 +32,9 @@ type Spec struct {
 	Request   string            `json:"request,omitempty"` // as [fluxexec.Spec] has it
 
 	Chart Chart `json:"chart"`
+	// ChartNamespace has the source of the chart and the Secret by which it is fetched, which
+	// who installs cannot read there; "": Namespace.
+	ChartNamespace string `json:"chartNamespace,omitempty"`
 	// Values are an object of JSON; what ValuesFrom has comes first, and loses.
 	Values     json.RawMessage `json:"values,omitempty"`
 	ValuesFrom []ValuesFrom    `json:"valuesFrom,omitempty"`
@@ -121,6 +124,9 @@ func (s *Spec) check() error {
 	}
 	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
 		return fieldf("namespace", "%q is no name of a namespace", s.Namespace)
+	}
+	if s.ChartNamespace != "" && len(validation.IsDNS1123Label(s.ChartNamespace)) > 0 {
+		return fieldf("chartNamespace", "%q is no name of a namespace", s.ChartNamespace)
 	}
 	if s.TargetNamespace != "" && len(validation.IsDNS1123Label(s.TargetNamespace)) > 0 {
 		return fieldf("targetNamespace", "%q is no name of a namespace", s.TargetNamespace)
