@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -27,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
+	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
 // outcome is what a command line did.
@@ -318,7 +320,19 @@ func TestStateReplicateCommand(t *testing.T) {
 	for _, ws := range []string{"default", "prod"} {
 		mustOkara(t, "state", "push", src, newFile(t, "s", stateText(ws, 1)), "-w", ws)
 	}
-	mustOkara(t, "state", "replicate", src, dst)
+	repo, err := oci.OpenRepo(src, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := variables.Variable{ID: "0123456789ABCDEF", Workspace: "prod", Key: "a", Category: variables.Terraform}
+	if err := (variables.Book{Repo: repo, Now: time.Now}).PutVariable(t.Context(), one, false, "test"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 variable copied or removed", ""} {
+		if out := mustOkara(t, "state", "replicate", src, dst); strings.Contains(out, "variable") != (want != "") || !strings.Contains(out, want) {
+			t.Errorf("replicate tells of variables, want %q:\n%s", want, out)
+		}
+	}
 	if diff := cmp.Diff(serialsOf(t, src), serialsOf(t, dst)); diff != "" {
 		t.Errorf("serials (-source +replica):\n%s", diff)
 	}
