@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ func newUndeprecate(reg *cli.Registries) *cobra.Command {
 
 func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, artifact.ActionYank, "Withdraw a version",
-		`Withdraw a version: the front-end neither lists nor serves it, so that exact pins
+		`Withdraw a version, or with @* every version, which asks first: the front-end neither lists nor serves it, so that exact pins
 and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
 Direct access by oci:// still works, unless --delete-tag removes the tag, which not
 every registry allows.`)
@@ -49,6 +50,7 @@ as long as the registry still has what it named.`)
 func newAnnounce(reg *cli.Registries, action, short, long string) *cobra.Command {
 	an := depot.Announcement{Action: action}
 	var server cli.ServerFlags
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   action + " ADDRESS@VERSION",
 		Short: short,
@@ -62,22 +64,16 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			address, version, ok := strings.Cut(args[0], "@")
-			if !ok {
-				return cli.UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
-			}
-			it, err := addr.ParseItem(address)
+			it, address, version, err := announcedVersion(args[0])
 			if err != nil {
-				return cli.UsageError("%w", err)
-			}
-			if version != artifact.AllVersions {
-				v, err := addr.ParseVersion(version)
-				if err != nil {
-					return cli.UsageError("%w", err)
-				}
-				version = v.String()
+				return err
 			}
 			an.Version = version
+			if version == artifact.AllVersions && action == artifact.ActionYank {
+				if err := reg.Confirm(yes, "--yes", fmt.Sprintf("withdraw every version of %s", address)); err != nil {
+					return err
+				}
+			}
 			tag, err := announceItem(cmd.Context(), reg, server, it, an)
 			if err != nil {
 				return err
@@ -94,9 +90,27 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		f.StringVar(&an.Replacement, "replacement", "", "`VERSION` or address to use instead")
 	}
 	if action == artifact.ActionYank {
+		f.BoolVarP(&yes, "yes", "y", false, "do not ask, where every version is withdrawn")
 		f.BoolVar(&an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
 	}
 	return cmd
+}
+
+// announcedVersion reads ADDRESS@VERSION, or ADDRESS@* for all.
+func announcedVersion(arg string) (it addr.Item, address, version string, err error) {
+	address, version, ok := strings.Cut(arg, "@")
+	if !ok {
+		return it, "", "", cli.UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", arg)
+	}
+	if it, err = addr.ParseItem(address); err == nil && version != artifact.AllVersions {
+		var v addr.Version
+		v, err = addr.ParseVersion(version)
+		version = v.String()
+	}
+	if err != nil {
+		err = cli.UsageError("%w", err)
+	}
+	return it, address, version, err
 }
 
 // announceItem records the announcement and returns the tag of the event.

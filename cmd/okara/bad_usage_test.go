@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,6 +95,7 @@ func TestBadUsage(t *testing.T) {
 		{"yank net/vpc/aws --registry REGISTRY", cli.ExitUsage, "names no version: ADDRESS@VERSION", "usage: okara yank"},
 		{"yank net/vpc/aws@latest --registry REGISTRY", cli.ExitUsage, `version "latest"`, "usage: okara yank"},
 		{"yank net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"deprecate net/vpc/aws@1.0.0 --replacement 9.9.9 --registry REGISTRY", cli.ExitNotFound, "the replacement: REGISTRY/modules/net/vpc/aws has no version 9.9.9, the newest is 1.1.0", ""},
 		{"deprecate net/vpc/aws@v9.9.9 --registry REGISTRY", cli.ExitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
 		{"bundle create DIR/b.tar net/vpc/aws@9.9.9 --registry REGISTRY", cli.ExitNotFound, "no version of REGISTRY/modules/net/vpc/aws matches", ""},
 		{"convert REGISTRY/x:1 net/vpc/aws 2.0.0 --registry REGISTRY", cli.ExitNotFound, "REGISTRY/x has no tag 1", ""},
@@ -158,9 +160,22 @@ func TestBadUsage(t *testing.T) {
 		{"list --registry REGISTRY --ca-file TEXT", cli.ExitUsage, "no PEM certificate in it", "usage: okara list"},
 		{"bundle load DIR --registry REGISTRY", cli.ExitFailure, "is a directory", "usage: okara bundle load FILE"},
 		{"mirror --lockfile DIR --registry REGISTRY", cli.ExitFailure, "is a directory", "usage: okara mirror"},
+		{"sign net/vpc/aws@1.0.0 --cosign-key PUBLIC --registry REGISTRY", cli.ExitUsage, "PUBLIC: read cosign key: this is a public key", "name the private key"},
+		{"sign acme/dns@1.0.0 --sign-key KEYS/ID.pub.asc --registry REGISTRY", cli.ExitUsage, "this is a public key", "name the private key"},
+		{"sign net/vpc/aws@1.0.0 --cosign-key DIR/none --registry REGISTRY", cli.ExitUsage, "no such file", "`okara keys new` makes one"},
+		{"verify net/vpc/aws@1.0.0 --cosign-key KEYS/okara-cosign.key --registry REGISTRY", cli.ExitUsage, "this is a private key", "name the public key"},
+		{"TMPDIR=DIR/none publish module MODULE net/tmp/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no such file", "temporary files cannot be made in DIR/none; name another directory with TMPDIR"},
+		{"bundle load CUT --registry REGISTRY", cli.ExitFailure, "CUT: the file ends too early", "copy it once more"},
+		{"bundle show CUT", cli.ExitFailure, "CUT: the file ends too early", "copy it once more"},
+		{"serve --listen REGISTRY --storage DIR/storage", cli.ExitFailure, "address already in use", "end it, or name another one with --listen"},
+		{"serve --config SETTINGS", cli.ExitUsage, `SETTINGS:1: An argument named "listne" is not expected here. Did you mean "listen"?`, ""},
+		{"lock FOLDER --registry REGISTRY", cli.ExitFailure, "FOLDER: no .tf, .tf.json, .tofu or .tofu.json file", "name the folder of a root module"},
+		{"mirror net/vpc/aws --from https://TLS --registry REGISTRY", cli.ExitUsage, `"https://TLS" is no origin of modules`, "the host of a registry"},
 		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
 
 		// Questions without a terminal, and what is not said.
+		{"yank net/vpc/aws@* --registry REGISTRY", cli.ExitUsage, "withdraw every version of net/vpc/aws needs an answer", "add --yes"},
+		{"doctor instances --server http://REGISTRY", cli.ExitUsage, "no registry given", "--registry HOST[/PREFIX]"},
 		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "there is no terminal", "--force"},
 		{"state unlock REGISTRY/infra/state", cli.ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
 		{"state delete REGISTRY/infra/state", cli.ExitUsage, "--workspace is needed", "usage: okara state delete"},
@@ -191,7 +206,16 @@ func newBadUsage(t *testing.T) badUsage {
 	text, empty := filepath.Join(dir, "text"), filepath.Join(t.TempDir(), "empty")
 	mustWrite(t, text, []byte("hello\n"))
 	mustWrite(t, empty, nil)
+	keys, settings, cut := filepath.Join(dir, "keys"), filepath.Join(dir, "settings.hcl"), filepath.Join(dir, "cut.tar")
+	mustOkara(t, "keys", "new", "--cosign", "--dir", keys)
+	id, _, _ := strings.Cut(mustOkara(t, "keys", "new", "--allow-ecc", "--dir", keys), "\t")
+	mustWrite(t, settings, []byte("listne = \"127.0.0.1:8080\"\n"))
+	mustOkara(t, "bundle", "create", cut, "net/vpc/aws@1.0.0", "--registry", registry.host)
+	if err := os.Truncate(cut, 4096); err != nil { // between two of its files
+		t.Fatal(err)
+	}
 	return badUsage{registry, strings.NewReplacer(
+		"PUBLIC", filepath.Join(keys, "okara-cosign.pub"), "KEYS", keys, "ID", id, "SETTINGS", settings, "CUT", cut, "FOLDER", t.TempDir(), "TMPDIR", "TMPDIR",
 		"REGISTRY", registry.host, "MODULE", module, "DIR", dir, "TEXT", text, "EMPTY", empty, "TLS", strings.TrimPrefix(tls.URL, "https://"),
 		"LOGIN", newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`),
 		"DENIES", newAnswer(t, http.StatusForbidden, `{"errors":[{"code":"DENIED","message":"policy says no"}]}`),
@@ -216,7 +240,13 @@ func newAnswer(t *testing.T, status int, body string) (host string) {
 func (u badUsage) check(t *testing.T, line string, code int, reason, hint string) {
 	t.Helper()
 	before := u.registry.n.Load()
-	o := okara(t, strings.Fields(u.names.Replace(line))...)
+	words := strings.Fields(u.names.Replace(line))
+	if dir, ok := strings.CutPrefix(words[0], "TMPDIR="); ok {
+		_ = t.TempDir() // the test's own
+		t.Setenv("TMPDIR", dir)
+		words = words[1:]
+	}
+	o := okara(t, words...)
 	message, said, _ := strings.Cut(o.err, "\nhint: ")
 	if reason = literal(u.names, reason); o.code != code || !strings.Contains(message, reason) {
 		t.Errorf("exit %d, want %d with %q\n%s%s", o.code, code, reason, o.out, o.err)
@@ -238,6 +268,19 @@ func literal(names *strings.Replacer, text string) string {
 		return text
 	}
 	return names.Replace(text)
+}
+
+// TestPartlyHint: where what failed is in the list, the hint is for that.
+func TestPartlyHint(t *testing.T) {
+	u := newBadUsage(t)
+	for line, want := range map[string]string{
+		"mirror acme/dns --from https://TLS --registry REGISTRY": "hint: name the CA that signed its certificate with --ca-file",
+		"mirror TLS/acme/dns --registry REGISTRY":                "hint: it speaks https",
+	} {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != cli.ExitPartly || !strings.Contains(o.err, want) {
+			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
+		}
+	}
 }
 
 // TestForgivenUsage is what people copy from elsewhere, and is understood.

@@ -44,15 +44,14 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		return err
 	}
 	count := map[string]int{}
+	var failures []error
 	var lines []string
 	var drift []string
 	for _, r := range results {
 		switch {
 		case r.Error != "":
 			count["failed"]++
-			if otherContent(r.Err()) {
-				count["conflicts"]++
-			}
+			failures = append(failures, r.Err())
 			lines = append(lines, fmt.Sprintf("failed %s %s: %s", r.Entry, r.Version, r.Error))
 		case r.Action == supply.ActionDrift:
 			drift = append(drift, fmt.Sprintf("%s %s: %s", r.Entry, r.Version, r.Reason))
@@ -71,5 +70,5 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 	if len(drift) > 0 {
 		return cli.PartlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}
-	return unfinished(count["failed"], count["conflicts"], "versions failed")
+	return unfinished(failures, "versions failed")
 }

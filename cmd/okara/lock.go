@@ -99,6 +99,9 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	}
 	options := lockfile.Options{Compute: o.compute}
 	if options.Required, err = description.RequiredProviders(os.DirFS(dir), dir, o.defaultHost); err != nil {
+		if errors.Is(err, description.ErrNoModule) {
+			return cli.WithHint(err, "name the folder of a root module, where `tofu init` runs: okara lock DIR")
+		}
 		return err
 	}
 	if err := o.sources(ctx, up, file, &options); err != nil {

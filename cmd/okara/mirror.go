@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 const mirrorLong = `Copy providers and modules from their origins into the registry.
@@ -62,8 +63,8 @@ type mirrorResult struct {
 
 	Warnings []string `json:"warnings,omitempty"`
 
-	arg      string // on the command line
-	conflict bool   // the version is there with other content
+	arg string // on the command line
+	err error  // what Reason says
 }
 
 func newMirror(up *upstreams) *cobra.Command {
@@ -139,7 +140,7 @@ type mirrorer struct {
 func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, args []string) ([]mirrorResult, error) {
 	for _, s := range args {
 		if err := m.add(s); err != nil {
-			if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
+			if hasType[*addr.SyntaxError](err) || hasType[*cli.ExitError](err) {
 				return nil, err
 			}
 			m.fail(s, err)
@@ -176,7 +177,7 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 
 // fail notes an argument that gives no version.
 func (m *mirrorer) fail(arg string, err error) {
-	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg})
+	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg, err: err})
 }
 
 // took notes what became of a step.
@@ -190,7 +191,7 @@ func (m *mirrorer) took(r supply.Result) {
 	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
 	case r.Err() != nil:
-		out.Reason, out.conflict = r.Err().Error(), otherContent(r.Err())
+		out.Reason, out.err = r.Err().Error(), r.Err()
 	case r.Action == supply.ActionGone:
 		out.Reason = r.Reason
 	case !m.o.dryRun:
@@ -243,6 +244,9 @@ func (m *mirrorer) add(arg string) error {
 	}
 	if parts == 3 && len(m.o.provider.Trusted) > 0 {
 		return fmt.Errorf("%w: a module has no OpenPGP signature", trust.ErrUntrusted)
+	}
+	if parts == 3 && !isHost && strings.Contains(m.o.from, "/") {
+		return cli.WithHint(cli.UsageError("%q is no origin of modules", m.o.from), "for modules --from is the host of a registry, such as registry.terraform.io")
 	}
 	if parts == 3 {
 		host := m.o.defaultHost
@@ -304,12 +308,13 @@ func (m *mirrorer) addLockFile(name string) error {
 
 // printMirrored prints one line per version and a summary.
 func printMirrored(a *cli.App, results []mirrorResult) error {
-	count, conflicts := map[string]int{}, 0
+	count := map[string]int{}
+	var failures []error
 	var lines []string
 	for _, r := range results {
 		count[r.State]++
-		if r.conflict {
-			conflicts++
+		if r.err != nil {
+			failures = append(failures, r.err)
 		}
 		line := fmt.Sprintf("%s %s: %s", r.Address, r.Version, r.State)
 		if r.Reason != "" {
@@ -330,26 +335,33 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	} else {
 		a.Note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
 	}
-	return unfinished(count["refused"]+count["failed"], conflicts, fmt.Sprintf("of %d versions were not mirrored", len(results)))
+	return unfinished(failures, fmt.Sprintf("of %d versions were not mirrored", len(results)))
 }
 
 // unfinished is nil, or says that some versions are not as the origins have them. The exit
 // code is that of a conflict where other content under their numbers is all that is wrong.
-func unfinished(bad, conflicts int, what string) error {
-	switch bad {
-	case 0:
+func unfinished(failures []error, what string) error {
+	if len(failures) == 0 {
 		return nil
-	case conflicts:
-		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they are there with other content", bad, what)},
+	}
+	if !slices.ContainsFunc(failures, func(err error) bool { return !otherContent(err) }) {
+		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf("%d %s: they are there with other content", len(failures), what)},
 			"a published version never changes: ask the origin which of the two is right; the other one needs another number")
 	}
-	return cli.PartlyError("%d %s", bad, what)
+	for _, err := range failures {
+		if errors.Is(err, oci.ErrUnavailable) { // which is likely that of all
+			return cli.PartlyBecause(err, "%d %s", len(failures), what)
+		}
+	}
+	return cli.PartlyError("%d %s", len(failures), what)
 }
 
 // otherContent tells a version that is there with other content.
-func otherContent(err error) bool {
-	_, is := errors.AsType[*depot.ConflictError](err)
-	return is
+func otherContent(err error) bool { return hasType[*depot.ConflictError](err) }
+
+func hasType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 const sourceHelp = `Where providers come from:

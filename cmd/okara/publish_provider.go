@@ -131,7 +131,7 @@ func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, erro
 	}
 	key, err := signing.ParseKey(b, passphrase)
 	if err != nil {
-		return nil, cli.WithHint(cli.UsageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
+		return nil, cli.UsageError("%s: %w", file, err)
 	}
 	return key, nil
 }
@@ -139,7 +139,7 @@ func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, erro
 // readKeyFile reads a private key and the passphrase for it.
 func readKeyFile(a *cli.App, file, passphraseFile string) (key, passphrase []byte, err error) {
 	if key, err = os.ReadFile(file); err != nil {
-		return nil, nil, cli.UsageError("%w", err)
+		return nil, nil, cli.WithHint(cli.UsageError("%w", err), "`okara keys list` shows the keys on this machine, `okara keys new` makes one")
 	}
 	passphrase, err = readPassphrase(a, passphraseFile)
 	return key, passphrase, err

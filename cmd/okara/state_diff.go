@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,32 +20,37 @@ func newStateDiff(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "diff [REPOSITORY] A [B]",
-		Short: "Compare two versions of a state by resource address",
-		Long: `Compare version A with version B, or with the current one, by resource address.
+		Short: "Compare two versions of a state, or files, by resource address",
+		Long: `Compare A with B, or with the current version, by resource address. Each is the
+number of a version or the file of a state; two files need no repository.
 
 Values are masked where the state marks them as sensitive, and where an
 attribute's name says so (password, secret, token, private_key and the like).`,
-		Example: "  okara state diff registry.example.com/infrastructure/tofu-state 41 42 -w prod",
-		Args:    cobra.RangeArgs(1, 3),
-		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
-			var from, to int64 // 0: the current version
-			for i, n := range []*int64{&from, &to}[:len(args)-1] {
-				var err error
-				if *n, err = versionArg(args[i+1]); err != nil {
-					return err
-				}
-			}
-			s, err := f.store(reg, args[0])
-			if err != nil {
-				return err
-			}
-			d, err := compareVersions(cmd.Context(), s, ws, from, to)
-			if err != nil {
-				return noState(err, args[0], ws)
-			}
-			d.Repository = args[0]
-			return printDiff(reg.App, d, limit)
-		}),
+		Example: `  okara state diff registry.example.com/infrastructure/tofu-state 41 42 -w prod
+  okara state diff before.tfstate after.tfstate`,
+		Args: cobra.RangeArgs(1, 3),
+	}
+	stored := f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
+		s, err := f.store(reg, args[0])
+		if err != nil {
+			return err
+		}
+		d, err := compareStates(cmd.Context(), s, ws, args[1:])
+		if err != nil {
+			return noState(err, args[0], ws)
+		}
+		d.Repository, d.Workspace = args[0], ws
+		return printDiff(reg.App, d, limit)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 || !isStateFile(args[0]) || !isStateFile(args[1]) {
+			return stored(cmd, args)
+		}
+		d, err := compareStates(cmd.Context(), nil, "", args)
+		if err != nil {
+			return err
+		}
+		return printDiff(reg.App, d, limit)
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().IntVar(&limit, "limit", 100, "show at most `N` changed addresses, 0 for all")
@@ -53,30 +59,71 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 
 // stateDiff is the result of state diff.
 type stateDiff struct {
-	Repository string          `json:"repository"`
-	Workspace  string          `json:"workspace"`
-	From       int64           `json:"from"`
-	To         int64           `json:"to"`
+	Repository string          `json:"repository,omitempty"`
+	Workspace  string          `json:"workspace,omitempty"`
+	From       int64           `json:"from,omitempty"` // version
+	To         int64           `json:"to,omitempty"`   // likewise
+	FromFile   string          `json:"from_file,omitempty"`
+	ToFile     string          `json:"to_file,omitempty"`
 	Changes    []states.Change `json:"changes"`
 	More       bool            `json:"more"`
 }
 
-// compareVersions compares two versions, 0 being the current one.
-func compareVersions(ctx context.Context, s *statebackend.Store, ws string, from, to int64) (stateDiff, error) {
-	d := stateDiff{Workspace: ws, From: from, To: to}
-	var docs [2]*states.Document
-	for i, n := range []*int64{&d.From, &d.To} {
-		state, v, err := read(ctx, s, ws, *n)
-		if err != nil {
-			return stateDiff{}, err
-		}
-		if docs[i], err = states.Parse(state); err != nil {
-			return stateDiff{}, fmt.Errorf("version %d: %w", v.N, err)
-		}
-		*n = v.N
+// compareStates compares the two states that sides name, the current version where
+// there is only one. Without a store both are files.
+func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides []string) (stateDiff, error) {
+	var d stateDiff
+	from, err := readSide(ctx, s, ws, sides[0], &d.From, &d.FromFile)
+	if err != nil {
+		return d, err
 	}
-	d.Changes = states.Diff(docs[0], docs[1])
+	to, err := readSide(ctx, s, ws, append(sides, "")[1], &d.To, &d.ToFile)
+	if err != nil {
+		return d, err
+	}
+	d.Changes = states.Diff(from, to)
 	return d, nil
+}
+
+// readSide reads a version, the current one for "", or a file, and says which it was.
+func readSide(ctx context.Context, s *statebackend.Store, ws, side string, version *int64, file *string) (*states.Document, error) {
+	if isStateFile(side) {
+		*file = side
+		state, err := os.ReadFile(side)
+		if err != nil {
+			return nil, err
+		}
+		doc, err := states.Parse(state)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", side, err)
+		}
+		return doc, nil
+	}
+	if side != "" {
+		var err error
+		if *version, err = versionArg(side); err != nil {
+			return nil, err
+		}
+	}
+	state, v, err := read(ctx, s, ws, *version)
+	if err != nil {
+		return nil, err
+	}
+	*version = v.N
+	doc, err := states.Parse(state)
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", v.N, err)
+	}
+	return doc, nil
+}
+
+// isStateFile tells a file that is there from a version and from a repository.
+func isStateFile(arg string) bool {
+	if isVersion(arg) {
+		return false
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // printDiff prints the first changes, all of them if limit is 0.
@@ -86,11 +133,18 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 		a.Note("%d more changes are not shown, --limit 0 shows all", more)
 	}
 	if len(d.Changes) == 0 {
-		a.Note("no difference between version %d and version %d", d.From, d.To)
+		a.Note("no difference between %s and %s", sideName(d.From, d.FromFile), sideName(d.To, d.ToFile))
 	}
 	var lines []string
 	for _, c := range d.Changes {
 		lines = append(lines, c.String())
 	}
 	return a.PrintResult(d, strings.Join(lines, "\n"))
+}
+
+func sideName(version int64, file string) string {
+	if file != "" {
+		return file
+	}
+	return fmt.Sprintf("version %d", version)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +45,7 @@ repositories.`,
 			if shown == "" {
 				reg.Note("no lock is held in %s", args[0])
 			} else {
-				reg.Note("after making sure that the holder is gone: okara state unlock REPOSITORY -w WORKSPACE --id ID")
+				noteUnlocks(reg.App, list)
 			}
 			if all {
 				return reg.PrintResult(list, shown)
@@ -81,6 +82,26 @@ func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name str
 		}
 	}
 	return list, nil
+}
+
+// noteUnlocks prints the line that ends each lock. What stands in a lock is anybody's:
+// words that a shell would read otherwise are quoted.
+func noteUnlocks(a *cli.App, list []heldLocks) {
+	a.Note("after making sure that the holder is gone:")
+	for _, held := range list {
+		for _, l := range held.Locks {
+			a.Note("  okara state unlock %s -w %s --id %s", held.Repository, shellWord(l.Workspace), shellWord(l.ID))
+		}
+	}
+}
+
+// shellWord is a text on one line as one word of a POSIX shell.
+func shellWord(s string) string {
+	s = text.Line(s)
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // locksText is a table of all locks; "" without one.

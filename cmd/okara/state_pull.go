@@ -26,6 +26,9 @@ With --json the document describes what was read and --output is required.`,
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			if output == "-" {
+				output = ""
+			}
 			if reg.JSON && output == "" {
 				return cli.UsageError("--json needs --output, stdout cannot hold both documents")
 			}
@@ -47,7 +50,7 @@ With --json the document describes what was read and --output is required.`,
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")
 	cmd.Flags().Int64Var(&least, "min-version", 0, "fail if the version read is below `N`")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600; - for stdout")
 	return cmd
 }
 

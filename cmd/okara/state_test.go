@@ -178,6 +178,9 @@ func TestStateLockedExit(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustOkara(t, "state", "locks", reference, "--json")), &doc); err != nil || len(doc.Locks) != 1 {
 		t.Fatalf("locks: %+v, %v", doc, err)
 	}
+	if o := okara(t, "state", "locks", reference); !strings.Contains(o.err, "\n  okara state unlock "+reference+" -w default --id "+doc.Locks[0].ID+"\n") {
+		t.Errorf("the line that ends the lock is missing: %s", o.err)
+	}
 	mustOkara(t, "state", "unlock", reference, "--id", doc.Locks[0].ID, "--force")
 	mustOkara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
 	if _, err := s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")); err != nil {

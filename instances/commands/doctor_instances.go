@@ -18,19 +18,19 @@ import (
 )
 
 func newDoctorInstances(reg *cli.Registries) *cobra.Command {
-	var f portalFlags
+	f := portalFlags{server: cli.ServerFlags{Both: true}}
 	cmd := &cobra.Command{
 		Use:   "instances",
 		Short: "Look for states of instances that no record names",
 		Long: `Look for states of instances that no record names, after a ledger was lost or
-restored: what they list exists, and nobody destroys it. The entries of the registry
-are compared with what the server that --server or OKARA_SERVER names has; only its
-admins may ask. Nothing is changed.
+restored: what they list exists, and nobody destroys it. The entries in the registry
+of --registry are compared with what the server that --server or OKARA_SERVER names
+has; only its admins may ask. Nothing is changed.
 
 Prints one line per finding.
 
 Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
-		Example: `  okara doctor instances --server https://okara.example.com`,
+		Example: `  okara doctor instances --server https://okara.example.com --registry registry.example.com/platform`,
 		Args:    cobra.NoArgs,
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			client, layout, err := reg.Client()

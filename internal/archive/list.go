@@ -218,6 +218,28 @@ func checkName(name string) error {
 	return nil
 }
 
+// Foreign returns the files whose names Windows cannot have.
+func (t *Tree) Foreign() []string {
+	var names []string
+	for _, f := range t.Files {
+		for element := range strings.SplitSeq(f.Path, "/") {
+			if notOnWindows(element) {
+				names = append(names, f.Path)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// devices are names that Windows keeps for itself, with whatever extension.
+const devices = "con prn aux nul com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
+
+func notOnWindows(element string) bool {
+	stem, _, _ := strings.Cut(strings.ToLower(element), ".")
+	return strings.ContainsAny(element, `<>:"|?*`) || strings.HasSuffix(element, ".") || strings.HasSuffix(element, " ") || slices.Contains(strings.Fields(devices), strings.TrimSpace(stem))
+}
+
 func (w *walk) file(name string, info fs.FileInfo) error {
 	w.out.Files = append(w.out.Files, File{Path: name, Size: info.Size(), Exec: info.Mode()&0o100 != 0})
 	w.out.Bytes += info.Size()

@@ -4,6 +4,7 @@ package bundle
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,9 @@ const (
 	maxIndex = 64 << 20 // bytes of index.json
 	maxBlobs = 1 << 20
 )
+
+// ErrCut says that a bundle ends before its end, as after a copy that broke off.
+var ErrCut = fmt.Errorf("the file ends too early: %w", oci.ErrCorrupt)
 
 // File is a bundle file opened for reading. Where its blobs are is known,
 // their content was not checked.
@@ -79,6 +83,9 @@ func (b *File) scan() error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return ErrCut
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", err, oci.ErrCorrupt)
 		}
@@ -108,8 +115,31 @@ func (b *File) scan() error {
 			}
 		}
 	}
+	if err := b.whole(); err != nil {
+		return err
+	}
 	if !layout || b.IndexRaw == nil {
 		return fmt.Errorf("it is not an OCI image layout: %w", oci.ErrCorrupt)
+	}
+	return nil
+}
+
+// whole tells a bundle whose last files are missing from a whole one, which ends with
+// two blocks of zeros: of a part, an archive of its own, nothing else would tell.
+func (b *File) whole() error {
+	end := make([]byte, 2*tarBlock)
+	size, err := b.file.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return err // of an empty file other words say more
+	}
+	if size < int64(len(end)) {
+		return ErrCut
+	}
+	if _, err := b.file.ReadAt(end, size-int64(len(end))); err != nil {
+		return err
+	}
+	if !bytes.Equal(end, make([]byte, len(end))) {
+		return ErrCut
 	}
 	return nil
 }

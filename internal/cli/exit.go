@@ -93,6 +93,20 @@ func PartlyError(format string, args ...any) error {
 	return &ExitError{Code: ExitPartly, Err: fmt.Errorf(format, args...)}
 }
 
+// PartlyBecause is PartlyError with the hint that fits cause, which was printed before.
+func PartlyBecause(cause error, format string, args ...any) error {
+	return &ExitError{Code: ExitPartly, Err: &becauseError{fmt.Sprintf(format, args...), cause}}
+}
+
+type becauseError struct {
+	text  string
+	cause error
+}
+
+func (e *becauseError) Error() string { return e.text }
+
+func (e *becauseError) Unwrap() error { return e.cause }
+
 // hintError carries what the user can do next; it is printed on a second line.
 type hintError struct {
 	err  error

@@ -14,11 +14,14 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -26,7 +29,12 @@ import (
 // classHint returns what helps against most errors of a class. It follows the
 // cause: advice about the network is for those who got no answer.
 func (a *App) classHint(err error) string {
+	if because, ok := errors.AsType[*becauseError](err); ok {
+		err = because.cause
+	}
 	switch {
+	case hasType[*upstream.InsideError](err):
+		return "if it is meant, allow it with --allow-internal HOST[:PORT]"
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return a.refusedHint(err)
 	case errors.Is(err, oci.ErrRateLimited):
@@ -40,16 +48,39 @@ func (a *App) classHint(err error) string {
 	if errors.Is(err, oci.ErrUnavailable) {
 		return unavailableHint(err)
 	}
-	if open, ok := errors.AsType[*files.ModeError](err); ok {
-		return "chmod 600 " + open.Name
+	if hint := fileHint(err); hint != "" {
+		return hint
 	}
 	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another program has this port: end it, or name another one with --listen; --listen 127.0.0.1:0 takes a free one"
 	case errors.Is(err, envelope.ErrKey):
 		return "name a key that it was sealed for: " + states.KeyOptions + "; `okara state keys` shows the keys of every version"
 	case errors.Is(err, statebackend.ErrNotState):
 		return "a state file is what `tofu state pull` and `okara state pull` print"
 	case hasType[*depot.UnpublishedError](err):
 		return "`okara list` shows what is there; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
+	}
+	return ""
+}
+
+// fileHint is for files of this machine, and keys among them.
+func fileHint(err error) string {
+	if open, ok := errors.AsType[*files.ModeError](err); ok {
+		return "chmod 600 " + open.Name
+	}
+	if dir, ok := files.NoTemporary(err); ok {
+		return fmt.Sprintf("temporary files cannot be made in %s; name another directory with TMPDIR", dir)
+	}
+	switch {
+	case errors.Is(err, signing.ErrPublic):
+		return "name the private key: the public one beside it, with .pub in its name, is for those who verify"
+	case errors.Is(err, signing.ErrPrivate):
+		return "name the public key, which has .pub in its name; the private one stays with who signs"
+	case errors.Is(err, signing.ErrPassphrase):
+		return "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file"
+	case errors.Is(err, bundle.ErrCut):
+		return "copy it once more, and compare its size or sum with that of the original"
 	}
 	return ""
 }

@@ -87,7 +87,7 @@ func PublishHint(err error) error {
 	case errors.Is(err, signing.ErrNoProvider):
 		return WithHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
-		return WithHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
+		return WithHint(err, "rename the file, or leave it out with a line in .terraformignore; a link inside the folder ships with --dereference")
 	}
 	return err
 }

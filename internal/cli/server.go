@@ -19,7 +19,10 @@ import (
 )
 
 // ServerFlags name a front-end and who publishes there.
-type ServerFlags struct{ URL, TokenFile, Audience string }
+type ServerFlags struct {
+	URL, TokenFile, Audience string
+	Both                     bool // the command compares the server with the registry of --registry
+}
 
 // Add gives a command the flags.
 func (s *ServerFlags) Add(f *pflag.FlagSet) {
@@ -32,9 +35,9 @@ func (s *ServerFlags) Add(f *pflag.FlagSet) {
 // names a registry on the command line means that one.
 func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*client.Client, error) {
 	switch {
-	case s.URL != "" && reg.Registry != "":
+	case s.URL != "" && reg.Registry != "" && !s.Both:
 		return nil, UsageError("--server and --registry are two places; name one")
-	case s.URL == "" && reg.Registry == "":
+	case s.URL == "" && (reg.Registry == "" || s.Both):
 		s.URL = reg.Getenv("OKARA_SERVER")
 	}
 	if s.URL == "" {

@@ -17,16 +17,17 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ErrNoModule says that a folder holds no configuration.
-var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
-
 // maxFluxTar is the size above which tofu-controller's runner refuses a module
 // with its default settings (4 MiB for the message that carries it).
 const maxFluxTar = 3_670_016
+
+// ErrNoModule says that a folder holds no configuration.
+var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 
 // ModuleOptions say how a module is published.
 type ModuleOptions struct {
@@ -74,6 +75,9 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	p := &ModulePlan{Tree: listed, description: v.Describe(m, o.Dir)}
 	if kind, at := v.Backend(o.Dir); kind != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
+	}
+	if names := listed.Foreign(); len(names) > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("Windows cannot have files of these names, and unpacks nothing: %s; rename them", text.Excerpt(strings.Join(names, ", "))))
 	}
 	return p, nil
 }

@@ -42,6 +42,11 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	if warnings, err = d.announceable(ctx, l, an); err != nil {
 		return artifact.StatusEvent{}, nil, err
 	}
+	if w, err := replaces(ctx, d, l, an.Replacement); err != nil {
+		return artifact.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
+	} else if w != "" {
+		warnings = append(warnings, w)
+	}
 	e := artifact.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: artifact.NextStatusTime(l.Events)}
 	if !an.DeleteTag || an.Action != artifact.ActionYank || an.Version == artifact.AllVersions {
 		event, err = artifact.PutStatusEvent(ctx, r, e)
@@ -53,6 +58,29 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 			"`okara prune` may remove what it names, and then nothing brings it back", an.Version, err)}, nil
 	}
 	return event, nil, err
+}
+
+// replaces checks that a replacement is there: a version has to be, an address may be
+// that of another registry.
+func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (warning string, err error) {
+	if replacement == "" {
+		return "", nil
+	}
+	if v, err := addr.ParseVersion(replacement); err == nil {
+		if !slices.Contains(l.Versions, v) {
+			return "", l.NoVersion(v)
+		}
+		return "", nil
+	}
+	s, err := addr.ParseSelection(replacement)
+	if err != nil {
+		return "", nil // words for people
+	}
+	_, err = d.Versions(ctx, s.Item)
+	if errors.Is(err, oci.ErrNotFound) {
+		return fmt.Sprintf("the replacement %s is not in this registry", replacement), nil
+	}
+	return "", err
 }
 
 // keepsTag tells of a tag that the registry does not delete, or not for this account, or

@@ -22,6 +22,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
+// ErrNoModule says that a folder has no file that tofu or terraform would read.
+var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
+
 // ErrOutside says that a module uses another one that is not in the package.
 var ErrOutside = errors.New("outside of the package")
 

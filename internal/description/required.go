@@ -47,6 +47,9 @@ func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration in %s: %w", root, err)
 	}
+	if len(files.Files) == 0 {
+		return nil, fmt.Errorf("%s: %w", root, ErrNoModule)
+	}
 	v, err := NewModule(tree, files)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // prefix is that of all names of this package.
@@ -34,4 +36,15 @@ func namedFile(dir string) (f *os.File, done func(), err error) {
 		return f, func() { _ = f.Close() }, nil
 	}
 	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // an open file keeps its name on Windows
+}
+
+// NoTemporary tells of the error of a temporary file or directory that could not be
+// made, and where it was to be.
+func NoTemporary(err error) (dir string, ok bool) {
+	e, ok := errors.AsType[*fs.PathError](err)
+	if !ok || e.Op != "open" && e.Op != "mkdir" && e.Op != "createtemp" && e.Op != "mkdirtemp" {
+		return "", false
+	}
+	dir, name := filepath.Split(e.Path)
+	return filepath.Clean(dir), strings.HasPrefix(name, prefix)
 }

@@ -44,6 +44,7 @@ internal/cli: what the commands of cmd/okara and of instances share, and how a c
 	internal/buildinfo
 	internal/addr
 	internal/archive
+	internal/bundle
 	internal/client
 	internal/depot
 	internal/description
@@ -56,6 +57,7 @@ internal/cli: what the commands of cmd/okara and of instances share, and how a c
 	internal/syntax
 	internal/text
 	internal/trust
+	internal/upstream
 registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
 	oci
 	oci/artifact

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/crypto/nacl/secretbox"
 	"golang.org/x/crypto/scrypt"
@@ -32,6 +33,8 @@ func ParseCosignKey(text, passphrase []byte) (*ecdsa.PrivateKey, error) {
 		if der, err = openCosign(der, passphrase); err != nil {
 			return nil, fmt.Errorf("read cosign key: %w", err)
 		}
+	case "PUBLIC KEY":
+		return nil, fmt.Errorf("read cosign key: %w", ErrPublic)
 	default:
 		return nil, fmt.Errorf("read cosign key: PEM of type %q", block.Type)
 	}
@@ -83,7 +86,7 @@ func openCosign(b, passphrase []byte) ([]byte, error) {
 	}
 	plain, ok := secretbox.Open(nil, box.Ciphertext, (*[24]byte)(box.Cipher.Nonce), (*[32]byte)(derived))
 	if !ok {
-		return nil, errors.New("wrong passphrase")
+		return nil, ErrPassphrase
 	}
 	return plain, nil
 }
@@ -109,6 +112,9 @@ func NewCosignKey() (private, public []byte, err error) {
 // ParseCosignPublicKey reads an ECDSA public key from PEM.
 func ParseCosignPublicKey(text []byte) (*ecdsa.PublicKey, error) {
 	block, _ := pem.Decode(text)
+	if block != nil && strings.HasSuffix(block.Type, "PRIVATE KEY") {
+		return nil, fmt.Errorf("read cosign public key: %w", ErrPrivate)
+	}
 	if block == nil || block.Type != "PUBLIC KEY" {
 		return nil, errors.New("read cosign public key: not a PEM public key")
 	}

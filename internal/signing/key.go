@@ -73,6 +73,13 @@ func Successor(old PublicKey, lifetime time.Duration) (*Key, error) {
 	return NewKey(o)
 }
 
+// Which half of a key it is, or what it needs, where another was meant.
+var (
+	ErrPublic     = errors.New("this is a public key")
+	ErrPrivate    = errors.New("this is a private key")
+	ErrPassphrase = errors.New("wrong passphrase, or none")
+)
+
 // ParseKey reads an armored private key. A protected one needs the passphrase;
 // the error of a wrong one does not repeat it.
 func ParseKey(armored, passphrase []byte) (*Key, error) {
@@ -83,15 +90,15 @@ func ParseKey(armored, passphrase []byte) (*Key, error) {
 	case len(list) != 1:
 		return nil, fmt.Errorf("read private key: %d keys in one file, want one", len(list))
 	case list[0].PrivateKey == nil:
-		return nil, errors.New("read private key: this is a public key")
+		return nil, fmt.Errorf("read private key: %w", ErrPublic)
 	}
 	k := &Key{list[0]}
 	if k.entity.PrivateKey.Encrypted {
 		if len(passphrase) == 0 {
-			return nil, fmt.Errorf("key %s is protected by a passphrase", k.ID())
+			return nil, fmt.Errorf("key %s is protected by a passphrase: %w", k.ID(), ErrPassphrase)
 		}
 		if err := k.entity.DecryptPrivateKeys(passphrase); err != nil {
-			return nil, fmt.Errorf("key %s: wrong passphrase", k.ID())
+			return nil, fmt.Errorf("key %s: %w", k.ID(), ErrPassphrase)
 		}
 	}
 	return k, nil

@@ -47,7 +47,7 @@ func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 		}
 		for _, entity := range list {
 			if entity.PrivateKey != nil {
-				return nil, errors.New("read public key: this is a private key")
+				return nil, fmt.Errorf("read public key: %w", ErrPrivate)
 			}
 			if len(list) == 1 {
 				keys = append(keys, newPublicKey(entity, strings.TrimSpace(string(block))+"\n"))

@@ -3,6 +3,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -24,6 +26,7 @@ const (
 	maxJSON    = 2 << 20
 	maxSums    = 1 << 20
 	maxPackage = 4 << 30
+	maxReason  = 512 // of what comes with an error
 )
 
 // TokenFunc returns the API token for the services of one host, as a
@@ -78,7 +81,13 @@ func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
 		return resp, nil
 	}
-	resp.Body.Close()
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusBadRequest {
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // what it says helps, or is missing
+		if bytes.Contains(said, []byte("HTTPS")) {                  // to whom http was spoken
+			return nil, fmt.Errorf("asking %s: %s: %w", where(u), text.Excerpt(string(bytes.TrimSpace(said))), oci.ErrUnavailable)
+		}
+	}
 	return nil, fmt.Errorf("asking %s: %s: %w", where(u), resp.Status, statusError(resp.StatusCode))
 }
 
