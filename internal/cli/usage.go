@@ -28,8 +28,12 @@ func WordUsage(root *cobra.Command) {
 // usageArgs makes every command of the tree say in its own words what is wrong
 // with its arguments, with the exit code of usage.
 func usageArgs(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, joinVersion(cmd, args)) }
+	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			args = joinVersion(cmd, args)
 			err := check(cmd, args)
 			if _, said := errors.AsType[*ExitError](err); err == nil || said {
 				return err
@@ -78,11 +82,20 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	case len(args) <= len(wanted):
 		return UsageError("%w", err)
 	}
-	err = UsageError("%q is one argument too many", args[len(wanted)])
-	if v, verr := addr.ParseVersion(args[len(args)-1]); verr == nil && strings.HasPrefix(wanted[0], "ADDRESS[@") {
-		err = WithHint(err, "a version follows the address after an @: %s@%s", args[0], v)
+	return UsageError("%q is one argument too many", args[len(wanted)])
+}
+
+// joinVersion reads "ADDRESS VERSION" as ADDRESS@VERSION, where that is one argument
+// more than the command has.
+func joinVersion(cmd *cobra.Command, args []string) []string {
+	wanted := argWords(cmd)
+	if len(wanted) == 0 || !strings.HasPrefix(strings.TrimLeft(wanted[0], "["), "ADDRESS") || len(args) <= len(wanted) || strings.Contains(args[0], "@") {
+		return args
 	}
-	return err
+	if _, err := addr.ParseVersion(args[1]); err != nil {
+		return args
+	}
+	return append([]string{args[0] + "@" + args[1]}, args[2:]...)
 }
 
 // argWords are the words for the arguments in the usage of a command, without its
