@@ -201,6 +201,11 @@ type Outputs struct {
 	Connection *Connection                `json:"connection,omitempty"`
 }
 
+// Resources is the answer to GET instances/ID/resources.
+type Resources struct {
+	Resources []string `json:"resources"` // addresses of what the last state has, data sources aside
+}
+
 // Revealed is the answer to POST instances/ID/outputs/reveal.
 type Revealed struct {
 	Name      string          `json:"name"`

@@ -43,7 +43,7 @@ type Approve struct {
 	Plan string `json:"plan"`
 }
 
-// Reason is the body of reject and of orphan.
+// Reason is the body of reject and of orphan, and of pause, which needs none.
 type Reason struct {
 	Reason string `json:"reason"`
 }

@@ -94,8 +94,3 @@ type Quota struct {
 	Limit int `json:"limit"` // 0: there is none
 	Used  int `json:"used"`
 }
-
-// Pause is the body of POST templates/NAME/pause.
-type Pause struct {
-	Reason string `json:"reason,omitempty"`
-}

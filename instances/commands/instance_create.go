@@ -23,7 +23,7 @@ type createFlags struct {
 	body       api.Create
 	parameters []string
 	ttl        string
-	wait       bool
+	w          waitFlags
 }
 
 func newInstanceCreate(reg *cli.Registries) *cobra.Command {
@@ -39,13 +39,16 @@ taken as that, and any other as text; NAME:=VALUE has to be JSON. Secrets do not
 belong on a command line: NAME=@FILE takes the text of a file.
 
 ` + instanceHelp + `
-6 with --wait: it failed.`,
+6 with --wait: it failed, or goes on after --timeout.`,
 		Example: `  okara instance create sandbox/vpc
   okara instance create sandbox/vpc -p size=large -p cidr=10.1.0.0/16 --ttl 4h --wait
   okara instance create lab/team --owner group:team-a --name demo`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			body, err := f.request(args[0])
+			if err == nil {
+				err = f.w.check()
+			}
 			if err != nil {
 				return err
 			}
@@ -54,10 +57,10 @@ belong on a command line: NAME=@FILE takes the text of a file.
 				return err
 			}
 			noteCreated(reg.App, one, status)
-			if !f.wait {
+			if !f.w.wait {
 				return printInstance(reg.App, one)
 			}
-			return waitForInstance(ctx, reg.App, c, one.ID)
+			return f.w.until(ctx, reg.App, c, one.ID)
 		}),
 	}
 	cmd.ValidArgsFunction = f.completeTemplates(reg)
@@ -70,7 +73,7 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; the newest that the template takes by default")
 	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for the approver")
 	fl.BoolVar(&f.body.Force, "force", false, "ignore quotas, for admins")
-	fl.BoolVar(&f.wait, "wait", false, "wait until it is ready")
+	f.w.add(cmd, "it is ready")
 	return cmd
 }
 

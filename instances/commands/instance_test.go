@@ -165,6 +165,34 @@ func TestInstanceFailed(t *testing.T) {
 	}
 }
 
+// TestInstanceDestroyFails waits for what cannot be destroyed: the command shows the attempt
+// and when the next one comes, ends in time, and stops the attempts.
+func TestInstanceDestroyFails(t *testing.T) {
+	h := newPortalHome(t)
+	id := h.create(t, "use-anna", "lab/vpc")
+	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true, Resources: 1})
+	if code, _, errOut := h.as(t, "use-anna", "instance", "destroy", id, "--timeout", "1s"); code != cli.ExitUsage || !strings.Contains(errOut, "--timeout needs --wait") {
+		t.Errorf("without --wait: %d %s", code, errOut)
+	}
+	if code, _, errOut := h.as(t, "use-anna", "instance", "destroy", id); code != cli.ExitOK {
+		t.Fatalf("destroy: %d %s", code, errOut)
+	}
+	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "a network is in use", State: true, Resources: 1})
+	code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "1s")
+	for _, text := range []string{"attempt 1 of 5 failed: a network is in use", "the next attempt begins at 2026-05-01", "is not done after 1s, and goes on by itself", "okara instance wait " + id} {
+		if code != cli.ExitPartly || !strings.Contains(errOut, text) {
+			t.Errorf("wait: %d, without %q: %s", code, text, errOut)
+		}
+	}
+	if code, _, errOut := h.as(t, "use-anna", "instance", "retry", id); code != cli.ExitOK {
+		t.Errorf("retry: %d %s", code, errOut)
+	}
+	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "a network is in use", State: true, Resources: 1})
+	if code, out, errOut := h.as(t, "use-anna", "instance", "cancel", id); code != cli.ExitOK || out != id+" destroy_failed\n" {
+		t.Errorf("cancel: %d %s %s", code, out, errOut)
+	}
+}
+
 // TestInstanceInterrupted ends the waiting, not the instance, and says so.
 func TestInstanceInterrupted(t *testing.T) {
 	h := newPortalHome(t)

@@ -31,13 +31,14 @@ func newInstanceVerb(reg *cli.Registries, verb, short, long string) *cobra.Comma
 func newInstanceRetry(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "retry", "Try again what failed",
 		`Try again what failed: the run of an instance that is failed, or the destroying of
-one that is destroy_failed.`)
+one that is destroy_failed. Between two attempts the next one begins at once.`)
 }
 
 func newInstanceCancel(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "cancel", "End what an instance does now",
 		`End what an instance does now: its run is interrupted, a request or a plan that
-waits for approval is withdrawn. What was made stays until it is destroyed.`)
+waits for approval is withdrawn. What was made stays until it is destroyed. Between two
+attempts to destroy it no more are made until the next day, or until `+"`okara instance retry`"+`.`)
 }
 
 func newInstanceProtect(reg *cli.Registries) *cobra.Command {
@@ -55,31 +56,36 @@ protected only an admin lets go.`)
 
 func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
-	var wait bool
+	var w waitFlags
 	cmd := &cobra.Command{
 		Use:   "destroy ID",
 		Short: "Destroy an instance",
 		Long: `Destroy an instance, with all that it made. A run is interrupted first. Without
---wait the command returns when the server has noted it.
+--wait the command returns when the server has noted it. What cannot be destroyed is
+tried again within hours, and then every day: --timeout says how long the command waits
+for that.
 
 ` + instanceHelp + `
-6 with --wait: destroying failed.`,
+6 with --wait: destroying failed, or goes on after --timeout.`,
 		Example: `  okara instance destroy abcdefgh23
-  okara instance destroy abcdefgh23 --wait`,
+  okara instance destroy abcdefgh23 --wait --timeout 15m`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
 			one, err := c.Destroy(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			if wait {
-				return waitForInstance(ctx, reg.App, c, one.ID)
+			if w.wait {
+				return w.until(ctx, reg.App, c, one.ID)
 			}
 			return printInstance(reg.App, one)
 		}),
 	}
 	f.add(reg, cmd, true)
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until nothing is left")
+	w.add(cmd, "nothing is left")
 	return cmd
 }
 
@@ -126,12 +132,13 @@ func newInstanceUpdate(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	var parameters []string
 	var name, version, reason string
-	var wait bool
+	var w waitFlags
 	cmd := &cobra.Command{
 		Use:   "update ID",
 		Short: "Change parameters, version or name of an instance",
 		Long: `Change an instance: parameters that the template lets change, the version of its
-module, or its name. A parameter is written as for create. A name changes alone, and
+module, or its name. Of one that failed before it ever was ready all parameters can be
+changed; those that are not named stay as they are, and it is launched again. A parameter is written as for create. A name changes alone, and
 nothing runs for it.
 
 ` + instanceHelp,
@@ -142,8 +149,8 @@ nothing runs for it.
 	}
 	cmd.RunE = f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 		body := api.Update{Version: version, Reason: reason}
-		var err error
-		if len(parameters) > 0 {
+		err := w.check()
+		if err == nil && len(parameters) > 0 {
 			body.Parameters, err = parseParameters(parameters)
 		}
 		if cmd.Flags().Changed("name") {
@@ -155,8 +162,8 @@ nothing runs for it.
 		one, err := c.Verb(ctx, args[0], "update", body)
 		if err == nil && one.Pending != nil {
 			reg.Note("the update of instance %s waits until somebody approves it", one.ID)
-		} else if err == nil && wait {
-			return waitForInstance(ctx, reg.App, c, one.ID)
+		} else if err == nil && w.wait {
+			return w.until(ctx, reg.App, c, one.ID)
 		}
 		if err != nil {
 			return err
@@ -169,7 +176,7 @@ nothing runs for it.
 	fl.StringVar(&name, "name", "", "`NAME` for people")
 	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: what the template takes now")
 	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
-	fl.BoolVar(&wait, "wait", false, "wait until it is ready")
+	w.add(cmd, "it is ready")
 	return cmd
 }
 

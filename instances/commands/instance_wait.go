@@ -19,39 +19,63 @@ import (
 
 func newInstanceWait(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
-	var timeout time.Duration
+	w := waitFlags{wait: true}
 	cmd := &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until an instance has done what it does",
-		Long: `Wait until an instance is ready, or is gone if it is being destroyed. One that
-waits for approval is not waited for. Ctrl-C ends the waiting only: the instance
-goes on.
+		Long: `Wait until an instance is ready, or is gone if it is being destroyed. Each attempt that
+fails is shown, and when the next one comes. One that waits for approval is not waited
+for. Ctrl-C ends the waiting only: the instance goes on.
 
 ` + instanceHelp + `
-6 it failed, 1 with --timeout: it is not done yet.`,
+6 it failed, or is not done after --timeout and goes on by itself.`,
 		Example: `  okara instance wait abcdefgh23
   okara instance wait abcdefgh23 --timeout 20m && okara instance outputs abcdefgh23`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			return waitForInstance(ctx, reg.App, c, args[0])
+			return w.until(ctx, reg.App, c, args[0])
 		}),
 	}
 	f.add(reg, cmd, false)
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "wait no longer than this; 0: without an end")
+	w.addTimeout(cmd)
 	return cmd
+}
+
+// waitFlags say whether a command waits for what it asked for, and how long.
+type waitFlags struct {
+	wait    bool
+	timeout time.Duration
+}
+
+// add adds the flags to a command that need not wait; until says for what it would.
+func (w *waitFlags) add(cmd *cobra.Command, until string) {
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until)
+	w.addTimeout(cmd)
+}
+
+func (w *waitFlags) addTimeout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: without an end")
+}
+
+// check refuses a time for waiting where nothing is waited for.
+func (w *waitFlags) check() error {
+	if w.timeout != 0 && !w.wait {
+		return cli.UsageError("--timeout needs --wait")
+	}
+	return nil
 }
 
 // waitPause is how often the server is asked.
 const waitPause = 2 * time.Second
 
-// waitForInstance waits until an instance has done what it does, prints it, and returns an
-// error if it failed.
-func waitForInstance(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
+// until waits until an instance has done what it does, prints it, and returns an error if
+// it failed.
+func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
+	if w.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.timeout)
+		defer cancel()
+	}
 	said := ""
 	for {
 		one, err := c.Instance(ctx, id)
@@ -73,12 +97,17 @@ func waitForInstance(ctx context.Context, a *cli.App, c *portalclient.Client, id
 		if ctx.Err() == nil {
 			return err
 		}
-		format := "instance %s goes on by itself"
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			format = "instance %s is not done yet; it goes on by itself"
-		}
-		return cli.WithHint(fmt.Errorf(format+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+		return w.left(ctx.Err(), id)
 	}
+}
+
+// left says that the waiting is over and the instance is not done.
+func (w *waitFlags) left(why error, id string) error {
+	err := fmt.Errorf("instance %s goes on by itself: %w", id, why)
+	if errors.Is(why, context.DeadlineExceeded) {
+		err = cli.PartlyError("instance %s is not done after %s, and goes on by itself", id, w.timeout)
+	}
+	return cli.WithHint(err, "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 }
 
 // settled reports whether nothing comes of an instance without somebody.
@@ -96,6 +125,9 @@ func waitLine(one api.Instance) string {
 	line.WriteString(one.ID + " " + one.Phase)
 	if one.Run != nil {
 		line.WriteString(", run " + runWords(one.Run))
+	}
+	if one.Run != nil && !one.Run.NotBefore.IsZero() {
+		line.WriteString(", the next attempt begins at " + cli.Timestamp(one.Run.NotBefore))
 	}
 	for _, c := range one.Conditions {
 		if c.Type == "Waiting" {

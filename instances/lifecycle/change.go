@@ -3,7 +3,9 @@
 package lifecycle
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -152,12 +154,18 @@ func (w *work) cancel(e Cancel) (Answer, error) {
 	r = w.edit(r)
 	w.note(r, "cancelled", "")
 	why := "cancelled"
+	if r.Phase == Destroying {
+		why = "stopped"
+	}
 	if who := w.who(); who != "" {
 		why += " by " + who
 	}
 	switch {
 	case Awaits(r) != "":
 		w.decline(r, why)
+	case r.Phase == Destroying:
+		n, text := r.Run.Failures, r.Run.Error
+		notDestroyed(w, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
 	case r.Run.active():
 		w.stop(r, why)
 		if r.Then != nil {
@@ -170,14 +178,22 @@ func (w *work) cancel(e Cancel) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// retry is rows 16 and 19: what was tried last is tried again.
+// retry is rows 16 and 19: what was tried last is tried again. Between two attempts
+// the next one comes at once.
 func (w *work) retry(e Retry) (Answer, error) {
 	r, err := w.meet(e.ID, verbRetry)
 	if err != nil {
 		return Answer{}, err
 	}
+	if err := countAgain(w, r); err != nil {
+		return Answer{}, err
+	}
 	r = w.edit(r)
 	w.note(r, "retried", "")
+	if r.Run.waits() {
+		w.await(r, 0, WaitQueued, "")
+		return Answer{Status: 200, Record: r}, nil
+	}
 	if r.Phase == DestroyFailed {
 		w.destroy(r, "tried again")
 		return Answer{Status: 200, Record: r}, nil
@@ -242,6 +258,9 @@ func (w *work) update(e Update) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if err := countAgain(w, r); err != nil {
+		return Answer{}, err
+	}
 	r = w.edit(r)
 	run := w.newRun(r, RunApply)
 	run.Parameters, run.Why = merged, clip(e.Why, maxDetail)
@@ -280,9 +299,13 @@ func union(a, b []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// renew lets another apply follow what runs: row 10.
+// renew lets another apply follow what runs: row 10. One that never was ready has the
+// time for it that a launch has.
 func (w *work) renew(r *Record, run *Run, why string) {
 	r.Phase, r.Reason = Updating, ""
+	if r.ReadyAt.IsZero() {
+		w.endAfter(r, r.TTL+runTime(w.doc.template(cmp.Or(run.Snapshot, r.Snapshot))))
+	}
 	w.follow(r, run, why)
 }
 

@@ -139,7 +139,7 @@ func (w *work) only(e Create) *Record {
 	}
 	var newest *Record
 	for _, r := range w.doc.Records {
-		if r.Phase.Live() && r.Template == e.Template.Name && r.Owner.Same(e.Owner) &&
+		if r.Phase.Live() && r.Counts() && r.Template == e.Template.Name && r.Owner.Same(e.Owner) &&
 			(newest == nil || r.Since.After(newest.Since) || r.Since.Equal(newest.Since) && r.ID < newest.ID) {
 			newest = r
 		}
@@ -243,7 +243,7 @@ func (w *work) adopt(e Adopt) (Answer, error) {
 		w.keep(r.Snapshot, e.Template)
 	}
 	r.Applied, r.Forced, r.Run, r.Then = true, true, nil, nil
-	r.Pooled, r.Kept, r.Archived, r.Removing = false, false, false, false
+	r.Pooled, r.Kept, r.Archived, r.Removing, r.Empty = false, false, false, false, false
 	r.Conditions, r.Notices, r.FinishedAt, r.Key = nil, nil, time.Time{}, w.command.Key
 	r.Pending, r.Declined = nil, ""
 	if r.Since.IsZero() {

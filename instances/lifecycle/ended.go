@@ -61,7 +61,7 @@ func (w *work) ended(e Ended) {
 		w.workspaceEnded(r, e.Result)
 		return
 	}
-	r.Applied = r.Applied || e.Result.State
+	r.Applied, r.Empty = r.Applied || e.Result.State, e.Result.Resources == 0
 	switch {
 	case r.Then != nil || r.Phase == Destroying && r.Run.Kind != RunDestroy:
 		w.stopped(r, e)
@@ -126,14 +126,14 @@ func (w *work) applyEnded(r *Record, e Ended) {
 	case res.Outcome == Done && validPlan(res.Plan):
 		w.planned(r, res)
 	case res.Outcome == Done:
-		w.again(r, "the plan has no digest")
+		w.again(r, Result{Error: "the plan has no digest"})
 	case res.Outcome == Held:
 		w.await(r, lockedAgain, WaitStateLocked, res.Error)
 	case res.Outcome == Stale:
 		w.planAnew(r)
 		w.await(r, 0, WaitQueued, "the plan did not fit any more")
 	default:
-		w.again(r, failure(res))
+		w.again(r, res)
 	}
 }
 
@@ -162,13 +162,14 @@ func (w *work) planAnew(r *Record) {
 	}
 }
 
-// again is rows 6 and 7: another attempt, while there are any left.
-func (w *work) again(r *Record, text string) {
-	run := r.Run
+// again is rows 6 and 7: another attempt, while there are any left and the error may
+// go away.
+func (w *work) again(r *Record, res Result) {
+	run, text := r.Run, failure(res)
 	run.Failures++
 	run.Error = clip(text, maxText)
 	retries := w.doc.template(run.Snapshot).Retries
-	if run.Failures > retries {
+	if run.Failures > retries || res.Permanent {
 		w.fail(r, RunFailed, text)
 		return
 	}
@@ -180,6 +181,7 @@ func (w *work) again(r *Record, text string) {
 func (w *work) fail(r *Record, result, why string) {
 	w.endRun(r, result, why)
 	r.Phase, r.Reason = Failed, clip(why, maxText)
+	happened(w, r, "failed", why)
 	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
 		end := w.now.Add(max(t.Failed, minTTL))
 		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
@@ -208,6 +210,7 @@ func (w *work) settle(r *Record) {
 func (w *work) applied(r *Record, e Ended) {
 	w.settle(r)
 	w.endRun(r, Done, "")
+	happened(w, r, "ready", "")
 	t := w.doc.template(r.Snapshot)
 	r.Reason = ""
 	r.Outputs, r.Connection = listed(e.Result.Outputs, t.Outputs), bounded(e.Connection)
@@ -283,6 +286,7 @@ func (w *work) planned(r *Record, res Result) {
 		return
 	}
 	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
+	outcome(w, r, "plan made", run, "")
 	if approved {
 		r.Phase = Planned
 		w.notice(r, NoticeApproval)
@@ -305,6 +309,7 @@ func (w *work) destroyEnded(r *Record, res Result) {
 	}
 	if res.Outcome == Done && res.Resources == 0 {
 		w.endRun(r, Done, "")
+		happened(w, r, "destroyed", r.Reason)
 		w.finish(r, Destroyed, r.Reason)
 		return
 	}
@@ -319,10 +324,24 @@ func (w *work) destroyEnded(r *Record, res Result) {
 		w.await(r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
 		return
 	}
-	n := run.Failures
-	w.endRun(r, RunFailed, text)
-	r.Phase, r.Reason = DestroyFailed, clip(fmt.Sprintf("destroy failed %d times: %s", n, text), maxText)
+	notDestroyed(w, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
+}
+
+// notDestroyed ends a run that destroys before nothing is left: it is tried again in a
+// day, or when somebody asks for it.
+func notDestroyed(w *work, r *Record, result, why string) {
+	w.endRun(r, result, r.Run.Error)
+	r.Phase, r.Reason = DestroyFailed, clip(why, maxText)
+	happened(w, r, "not destroyed", why)
 	w.notice(r, NoticeDestroyFailed)
+}
+
+// attemptCount is a number of attempts in words.
+func attemptCount(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
 }
 
 // driftEnded is row 23.

@@ -150,7 +150,9 @@ type Result struct {
 	PlanSize int64
 	Lock     string // digest of the dependency lock file that init left
 	Error    string
-	Outputs  map[string]json.RawMessage // those that are listed and not sensitive
+	// Permanent says that the error stays: another attempt would end the same.
+	Permanent bool
+	Outputs   map[string]json.RawMessage // those that are listed and not sensitive
 	// Resources is how many the last state lists; -1: it is not known.
 	Resources int
 	// State reports whether the attempt stored a state.

@@ -33,6 +33,7 @@ func (w *work) destroy(r *Record, why string) {
 // destroyRun queues the run that destroys, if there can be anything.
 func (w *work) destroyRun(r *Record) {
 	if !r.Applied {
+		record(w, r, History{Action: "destroyed", Detail: "nothing had been made"})
 		w.finish(r, Destroyed, r.Reason)
 		return
 	}

@@ -15,8 +15,6 @@ type Violation struct {
 	Text string
 }
 
-func (v Violation) String() string { return fmt.Sprintf("%s %s: %s", v.Rule, v.ID, v.Text) }
-
 // Check looks for what no step leaves behind, in the order of ids. A record that
 // breaks a rule is none to go on with: who reads a document sets it aside and
 // shows it. Limits are of the document as a whole, since none of the records
@@ -251,7 +249,7 @@ func (d *Document) overfull() []Violation {
 	have := map[scope][]int{} // limits of those that count
 	for _, r := range d.Records {
 		t := d.Templates[r.Snapshot]
-		if !r.counts() || t == nil || r.Forced || r.Revised {
+		if !r.Counts() || t == nil || r.Forced || r.Revised {
 			continue
 		}
 		if n := t.most(); n > 0 {

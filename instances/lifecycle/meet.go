@@ -2,6 +2,8 @@
 
 package lifecycle
 
+import "time"
+
 // verb is what a caller does to an instance, as a refusal says it.
 type verb string
 
@@ -27,7 +29,7 @@ func admits(v verb, p Phase) bool {
 		return p == Requested || p == Planned
 	case verbCancel: // rows 2, 4, 7
 		return p == Requested || p == Planned || p == Provisioning || p == Updating
-	case verbRetry: // rows 16, 19
+	case verbRetry: // rows 16, 19; between attempts see [Record.admits]
 		return p == Failed || p == DestroyFailed
 	case verbUpdate: // rows 10, 19
 		return p == Ready || p == Failed || p == DestroyFailed
@@ -43,9 +45,19 @@ func admits(v verb, p Phase) bool {
 	return false
 }
 
-// admits reports whether a verb is about a change that waits for approval.
-func (r *Record) admits(v verb) bool {
-	return r.waitsForChange() && (v == verbApprove || v == verbReject || v == verbCancel)
+// admits reports whether a verb is about a change that waits for approval, or about a
+// run between two attempts: the next one is made at once, or, of a run that destroys,
+// not at all for now.
+func (r *Record) admits(v verb, now time.Time) bool {
+	switch v {
+	case verbApprove, verbReject:
+		return r.waitsForChange()
+	case verbCancel:
+		return r.waitsForChange() || r.Phase == Destroying && r.Run.waits() && r.Run.Failures > 0
+	case verbRetry:
+		return r.Run.waits() && r.Run.NotBefore.After(now)
+	}
+	return false
 }
 
 // ends reports whether an end counts in a phase: rows 12 to 14.
@@ -60,7 +72,7 @@ func (w *work) meet(id string, v verb) (*Record, error) {
 	switch {
 	case r == nil || r.isWorkspace(): // which has events of its own
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
-	case !admits(v, r.Phase) && !r.admits(v):
+	case !admits(v, r.Phase) && !r.admits(v, w.now):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
 	case w.expired(r):
 		return nil, refuse(ErrPhase, "instance %s has come to its end and cannot be %s", r.ID, v)

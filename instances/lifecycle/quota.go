@@ -19,9 +19,29 @@ type Quota struct {
 	Group     int
 }
 
-// counts reports whether an instance counts against limits: what is live, and
-// what its end left to people who have not removed it.
-func (r *Record) counts() bool { return r.Phase.Live() || r.Kept && !r.Removing }
+// Counts reports whether an instance counts against limits: what is live, and
+// what its end left to people who have not removed it. A failed one without
+// resources counts no more, unless a change of it waits for approval.
+func (r *Record) Counts() bool {
+	bare := r.Empty || !r.Applied
+	if bare && r.Phase == Failed && r.Owner.ID != "" && r.Pending == nil {
+		return false
+	}
+	return r.Phase.Live() || r.Kept && !r.Removing
+}
+
+// countAgain refuses to run what counts against no limit now, where that would go
+// beyond one.
+func countAgain(w *work, r *Record) error {
+	if r.Counts() || r.Forced {
+		return nil
+	}
+	t := w.doc.template(r.Snapshot)
+	if err := w.within(t, r.Owner, nil); err != nil {
+		return err
+	}
+	return w.room(t)
+}
 
 // Quotas are the limits that a template and the server set an owner, and how
 // much of each is used. The groups of the actor count if he is the owner.
@@ -61,7 +81,7 @@ func (a Actor) is(o Owner) bool {
 func (d *Document) used(o Owner, of func(*Record) bool) QuotaError {
 	var q QuotaError
 	for _, r := range d.Records {
-		if r.counts() && r.Owner.Same(o) && of(r) {
+		if r.Counts() && r.Owner.Same(o) && of(r) {
 			q.Used++
 			q.IDs = append(q.IDs, r.ID)
 		}
@@ -122,7 +142,7 @@ func (t *Template) most() int {
 func (d *Document) live(template string) int {
 	n := 0
 	for _, r := range d.Records {
-		if r.Template == template && r.counts() {
+		if r.Template == template && r.Counts() {
 			n++
 		}
 	}

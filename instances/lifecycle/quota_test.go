@@ -3,6 +3,7 @@
 package lifecycle_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -90,7 +91,54 @@ func TestQuotas(t *testing.T) {
 	w.refused(person(2), forced, lifecycle.ErrDenied, "")
 }
 
-// A failed one counts, one that is destroyed does not.
+// A failed one counts no more if it has no resources. It counts when it runs again,
+// which is refused beyond a limit.
+func TestQuotaOfFailed(t *testing.T) {
+	one := with(func(t *lifecycle.Template) { t.Max, t.PerOwner = 1, 1 })
+	for name, again := range map[string]func(id string) lifecycle.Event{
+		"retry":  func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} },
+		"update": func(id string) lifecycle.Event { return lifecycle.Update{ID: id} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.create(anna, one)
+			w.run(id, bare)
+			w.want(id, lifecycle.Failed)
+			other := w.create(anna, one)
+			if other == id {
+				t.Fatal("the failed one is the only one that anna may have")
+			}
+			_, err := w.try(anna, again(id))
+			if q, ok := errors.AsType[*lifecycle.QuotaError](err); !ok || q.Limit != 1 || q.Used != 1 {
+				t.Errorf("again beyond the limit: %v", err)
+			}
+			w.run(other, bare)
+			w.must(anna, again(id))
+			if _, err := w.try(anna, again(other)); err == nil {
+				t.Error("both run again")
+			}
+		})
+	}
+}
+
+// A change that waits for approval counts: it may run as soon as somebody approves it.
+func TestQuotaOfPending(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *lifecycle.Template) { t.Approval, t.PerOwner = "request", 2 })
+	id := w.create(anna, one)
+	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
+	w.run(id, bare)
+	used := func() int { return w.m.Quotas(w.d, one, user(anna), anna)[0].Used }
+	if n := used(); n != 0 {
+		t.Errorf("failed: %d", n)
+	}
+	w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"size": json.RawMessage(`1`)}})
+	if n := used(); n != 1 {
+		t.Errorf("a change waits: %d", n)
+	}
+}
+
+// A failed one with resources counts, one that is destroyed does not.
 func TestQuotaIsFreed(t *testing.T) {
 	w := newWorld(t)
 	one := with(func(t *lifecycle.Template) { t.Max = 1 })

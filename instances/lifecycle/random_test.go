@@ -246,7 +246,10 @@ func (c *chaos) end() {
 		return
 	}
 	outcomes := []string{lifecycle.Done, lifecycle.Done, lifecycle.Done, lifecycle.Done, lifecycle.RunFailed, lifecycle.Lost, lifecycle.Cancelled, lifecycle.Held, lifecycle.Stale}
-	res := lifecycle.Result{Outcome: outcomes[c.r.IntN(len(outcomes))], Resources: -1}
+	res := lifecycle.Result{Outcome: outcomes[c.r.IntN(len(outcomes))], Resources: -1, Permanent: c.r.IntN(4) == 0}
+	if res.Outcome == lifecycle.RunFailed && !c.real[ref.ID] {
+		res.Resources = 0
+	}
 	if res.Outcome == lifecycle.Done {
 		res.Counts = &lifecycle.Counts{Change: c.r.IntN(2), Remove: c.r.IntN(2)}
 		res.Plan, res.Changes = "sha256:"+ref.Nonce, c.r.IntN(3) > 0
@@ -358,6 +361,9 @@ func (c *chaos) unapproved(d *lifecycle.Document, r *lifecycle.Record) {
 func (c *chaos) limits(d *lifecycle.Document, e lifecycle.Event) {
 	owners, templates := map[string]int{}, map[string]int{}
 	for _, r := range d.Records {
+		if bare := r.Empty || !r.Applied; bare && r.Phase == lifecycle.Failed && r.Owner.ID != "" && r.Pending == nil {
+			continue
+		}
 		if r.Phase.Live() || r.Kept && !r.Removing {
 			owners[r.Owner.ID]++
 			templates[r.Template]++

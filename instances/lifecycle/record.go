@@ -101,6 +101,7 @@ type Record struct {
 	Pooled    bool   `json:"pooled,omitempty"`    // it was made for a pool
 	Forced    bool   `json:"forced,omitempty"`    // an admin let it go beyond a limit
 	Applied   bool   `json:"applied,omitempty"`   // an apply was committed: there may be a state
+	Empty     bool   `json:"empty,omitempty"`     // the state listed no resources when the last attempt ended
 	Revised   bool   `json:"revised,omitempty"`   // an update gave it another snapshot
 	Kept      bool   `json:"kept,omitempty"`      // orphaned by its end: counts until an admin removes it
 	Archived  bool   `json:"archived,omitempty"`  // what is kept of a final record is written
@@ -223,6 +224,7 @@ type History struct {
 	Actor  string    `json:"actor,omitempty"` // "": the server
 	Action string    `json:"action"`
 	Detail string    `json:"detail,omitempty"`
+	Run    int       `json:"run,omitempty"` // which run came to this; 0: none
 }
 
 // Notice is told to somebody outside, at least once.

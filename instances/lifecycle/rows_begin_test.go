@@ -170,6 +170,13 @@ func rowsOfBegin() map[string]func(*world) {
 				w.t.Errorf("failed: %s", r.Reason)
 			}
 		},
+		"6 now instead of later": func(w *world) {
+			id := w.create(anna, plain())
+			w.run(id, broken)
+			w.must(anna, lifecycle.Retry{ID: id})
+			w.run(id, good)
+			w.want(id, lifecycle.Ready)
+		},
 		"6 held": func(w *world) {
 			id := w.create(anna, plain())
 			for range 9 {

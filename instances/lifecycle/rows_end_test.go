@@ -44,6 +44,31 @@ func rowsOfEnd() map[string]func(*world) {
 				w.t.Errorf("destroyed by %v", r.Run.Source)
 			}
 		},
+		"10 what never was ready is changed and launched again": func(w *world) {
+			id := w.create(anna, plain())
+			w.run(id, bare)
+			if r := w.want(id, lifecycle.Failed); len(r.Runs) != 1 || r.Reason != "Invalid value for variable" {
+				w.t.Errorf("%d runs, %s", len(r.Runs), r.Reason)
+			}
+			w.pass(3 * time.Hour)
+			w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)}})
+			if r := w.want(id, lifecycle.Updating); r.ExpiresAt.Before(w.now.Add(8 * time.Hour)) {
+				w.t.Errorf("ends at %s", r.ExpiresAt)
+			}
+			w.run(id, good)
+			r := w.want(id, lifecycle.Ready)
+			if string(r.Parameters["size"]) != `"large"` || !r.ExpiresAt.Equal(w.now.Add(8*time.Hour)) {
+				w.t.Errorf("%v, ends at %s", r.Parameters, r.ExpiresAt)
+			}
+			var said []string
+			for _, e := range r.Events {
+				said = append(said, e.Action+": "+e.Detail)
+			}
+			want := []string{"ready: run 2, asked for by Anna; 3 added, 0 changed, 0 destroyed", "updated: ", "failed: run 1, asked for by Anna: Invalid value for variable", "created: sandbox/vpc"}
+			if !slices.Equal(said, want) {
+				w.t.Errorf("events %q", said)
+			}
+		},
 		"12 extend": func(w *world) {
 			id := w.reach(lifecycle.Ready)
 			end := w.record(id).ExpiresAt
@@ -226,6 +251,39 @@ func rowsOfRest() map[string]func(*world) {
 			if r := w.want(id, lifecycle.DestroyFailed); r.Reason != "destroy failed 5 times: no such image" {
 				w.t.Errorf("reason %q", r.Reason)
 			}
+		},
+		"18 now instead of later": func(w *world) {
+			id := w.reach(lifecycle.Destroying)
+			w.refused(anna, lifecycle.Retry{ID: id}, lifecycle.ErrPhase, "")
+			w.refused(anna, lifecycle.Cancel{ID: id}, lifecycle.ErrPhase, "")
+			w.run(id, broken)
+			w.start()
+			if len(w.effects) != 0 {
+				w.t.Errorf("effects %v", w.effects)
+			}
+			w.must(anna, lifecycle.Retry{ID: id})
+			w.start()
+			if r := w.want(id, lifecycle.Destroying); len(w.effects) != 1 || r.Run.Attempt != 2 || r.Run.Failures != 1 {
+				w.t.Errorf("effects %v, %+v", w.effects, r.Run)
+			}
+			w.refused(anna, lifecycle.Retry{ID: id}, lifecycle.ErrPhase, "")
+			w.refused(anna, lifecycle.Cancel{ID: id}, lifecycle.ErrPhase, "")
+			w.end(id, gone)
+			r := w.want(id, lifecycle.Destroyed)
+			if e := r.Events[0]; e.Action != "destroyed" || e.Detail != "run 2, asked for by Anna; 0 added, 0 changed, 3 destroyed: asked for" {
+				w.t.Errorf("%+v", e)
+			}
+		},
+		"18 not any more": func(w *world) {
+			id := w.reach(lifecycle.Destroying)
+			w.run(id, broken)
+			w.must(anna, lifecycle.Cancel{ID: id})
+			if r := w.want(id, lifecycle.DestroyFailed); r.Reason != "stopped by Anna after 1 attempt: no such image" || r.Run != nil {
+				w.t.Errorf("%s, %+v", r.Reason, r.Run)
+			}
+			w.pass(24 * time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			w.want(id, lifecycle.Destroying)
 		},
 		"19 each day": func(w *world) {
 			id := w.reach(lifecycle.DestroyFailed)

@@ -114,9 +114,9 @@ func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, na
 	return nil
 }
 
-// CheckUpdate returns the parameters of an instance after a change of some: only
-// those that are marked update may have another value.
-func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+// CheckUpdate returns the parameters of an instance after a change of some. Where it
+// was ready once, only those that are marked update may have another value.
+func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool) (map[string]json.RawMessage, error) {
 	merged := map[string]json.RawMessage{}
 	for name, value := range have {
 		if _, ok := s.parameters[name]; ok { // a newer version may have dropped it
@@ -127,7 +127,7 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage) (map[strin
 	for _, name := range slices.Sorted(maps.Keys(change)) {
 		merged[name] = change[name]
 		p, ok := s.parameters[name]
-		if !ok || p.Update {
+		if !ok || p.Update || !ready {
 			continue // CheckParameters refuses what there is not
 		}
 		before, given := have[name]

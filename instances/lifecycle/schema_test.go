@@ -183,7 +183,7 @@ func TestCheckUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	have["dropped"] = json.RawMessage("1") // by a newer version of the module
-	got, err := s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`))
+	got, err := s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestCheckUpdate(t *testing.T) {
 		"/zones: cannot be changed later":          values("zones", `["a"]`),
 		"/name: cannot be changed later\n/tags: c": values("name", `"x"`, "tags", `{"a":"b"}`),
 	} {
-		if _, err := s.CheckUpdate(have, change); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := s.CheckUpdate(have, change, true); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

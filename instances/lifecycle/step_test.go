@@ -169,6 +169,7 @@ var (
 	good   = lifecycle.Result{Outcome: lifecycle.Done, Resources: 3, State: true, Counts: &lifecycle.Counts{Add: 3}}
 	gone   = lifecycle.Result{Outcome: lifecycle.Done, State: true, Counts: &lifecycle.Counts{Remove: 3}}
 	broken = lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "no such image", Resources: -1}
+	bare   = lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable", Permanent: true}
 	lost   = lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1}
 )
 

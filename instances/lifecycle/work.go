@@ -3,9 +3,11 @@
 package lifecycle
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -161,8 +163,36 @@ func (w *work) do(kind, id string) {
 
 // note adds an event to the history of a record.
 func (w *work) note(r *Record, action, detail string) {
-	h := History{At: w.now, Actor: w.who(), Action: action, Detail: clip(detail, maxDetail)}
+	record(w, r, History{Actor: w.who(), Action: action, Detail: detail})
+}
+
+func record(w *work, r *Record, h History) {
+	h.At, h.Detail = w.now, clip(h.Detail, maxDetail)
 	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
+}
+
+// happened adds to the history what came of the run that ended last.
+func happened(w *work, r *Record, action, why string) { outcome(w, r, action, &r.Runs[0], why) }
+
+// outcome adds to the history what came of a run. It is the run that did it: of which
+// it says who asked for it.
+func outcome(w *work, r *Record, action string, run *Run, why string) {
+	by := run.By.Label
+	if by == "" {
+		by = cmp.Or(run.By.Subject, "the server")
+	}
+	detail := fmt.Sprintf("run %d, asked for by %s", run.N, by)
+	switch c := run.Counts; {
+	case c == nil:
+	case run.Result == Done:
+		detail += fmt.Sprintf("; %d added, %d changed, %d destroyed", c.Add, c.Change, c.Remove)
+	case run.Result == "":
+		detail += fmt.Sprintf("; %d to add, %d to change, %d to destroy", c.Add, c.Change, c.Remove)
+	}
+	if why != "" {
+		detail += ": " + why
+	}
+	record(w, r, History{Action: action, Detail: detail, Run: run.N})
 }
 
 // who is the actor as people read it; "": the server.

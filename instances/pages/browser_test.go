@@ -18,20 +18,151 @@ import (
 // personal is the token of who launches.
 const personal = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
 
+// visit opens a page as somebody who may launch, and logs in on the way.
+func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portaltest.Desk, *webtest.Tab) {
+	t.Helper()
+	d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
+		p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
+	})
+	tab := b.Tab(t, d.Pages.URL+"/ui/"+path, webtest.Look{Width: 1280, Theme: "light", Script: script})
+	tab.Wait("A token of this server")
+	tab.To("Token")
+	tab.Press(personal)
+	tab.Enter()
+	return d, tab
+}
+
+// TestBrowserFailed launches what cannot come to be, reads why on the page of the
+// instance, changes one value, keeps a secret that nobody types again, and launches again.
+func TestBrowserFailed(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
+			tab.Wait("The link that you followed")
+			tab.To("secret")
+			tab.Press("hunter2hunter2")
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+			d.Store.Start(t, id)
+			d.Results.Append("Error: Invalid value for variable: zone c has no large ones\n")
+			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable: zone c has no large ones", Permanent: true})
+			tab.Wait("Edit and launch again")
+			tab.Wait("the last state lists no resources")
+			tab.Wait("Error: Invalid value for variable")
+			tab.To("Edit and launch again …")
+			tab.Enter()
+			tab.Wait("Secrets are kept")
+			tab.To("size")
+			tab.Press("small")
+			tab.To("Edit and launch again")
+			tab.Enter()
+			tab.Wait("Log of run 2")
+			d.Ready(t, id)
+			tab.Wait("Ends in 8 h")
+			if p := d.Store.Record(t, id).Parameters; string(p["size"]) != `"small"` || string(p["secret"]) != `"hunter2hunter2"` {
+				t.Errorf("it was launched with %s", p)
+			}
+		})
+	}
+}
+
+// TestBrowserLive leaves the page of an instance open while others act: phase, queue, log
+// and history change together, and the log stays where it is when the run is over.
+func TestBrowserLive(t *testing.T) {
+	d, tab := visit(t, webtest.New(t), true, "run/lab/planned")
+	tab.Wait("Launch lab/planned")
+	tab.To("Name")
+	tab.To("Launch")
+	tab.Enter()
+	tab.Wait("number 1 in the queue")
+	id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+	d.Store.Start(t, id)
+	tab.Wait("Run 1 has been at work since")
+	if text := tab.Text(); strings.Contains(text, "number 1 in the queue") {
+		t.Errorf("it runs and waits:\n%s", text)
+	}
+	d.Results.Append("aws_vpc.a: Refreshing\naws_vpc.b: Refre")
+	tab.Wait("aws_vpc.a: Refreshing")
+	d.Results.Append("shing\n")
+	tab.Wait("aws_vpc.b: Refreshing")
+	plan := "sha256:" + strings.Repeat("a1", 32)
+	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
+	tab.Wait("plan made: run 1, asked for by anna; 2 to add, 0 to change, 0 to destroy")
+	tab.Wait("plan waits for approval")
+	d.Want(t, 200, nil, d.Who["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+plan+`"}`)
+	tab.Wait("approved by Name of approver")
+	d.Store.Start(t, id)
+	tab.Wait("being made")
+	d.Results.Append("aws_vpc.a: Creation complete after 1s\nthe last word")
+	tab.Wait("Creation complete")
+	if text := tab.Text(); strings.Contains(text, "the last") {
+		t.Errorf("half a line:\n%s", text)
+	}
+	d.Ready(t, id)
+	tab.Wait("ready: run 1, asked for by anna; 2 added, 0 changed, 0 destroyed")
+	tab.Wait("the last word")
+	tab.Wait("Open it")
+}
+
+// TestBrowserDestroyFails has an instance destroyed whose resources do not go: its page
+// says why and when the next attempt comes, which is then made at once, and stopped.
+func TestBrowserDestroyFails(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
+			tab.Wait("The link that you followed")
+			tab.To("Name")
+			tab.Press("net one")
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+			d.Ready(t, id)
+			tab.Wait("Ends in 8 h")
+			tab.To("Destroy …")
+			tab.Enter()
+			tab.Wait("This cannot be undone")
+			tab.To("Type its name")
+			tab.Press("net one")
+			tab.To("Destroy")
+			tab.Enter()
+			tab.Wait("being destroyed")
+			d.Results.SetResources("aws_subnet.a", "aws_vpc.main")
+			broken := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "DependencyViolation: the network has an interface", State: true, Resources: 2}
+			d.Store.Finish(t, id, broken)
+			tab.Wait("attempt 1 of 5 failed: DependencyViolation")
+			tab.Wait("the next one begins at 12:01 UTC")
+			tab.Wait("aws_subnet.a")
+			tab.To("Try now")
+			tab.Enter()
+			tab.Wait("It is tried again")
+			d.Store.Finish(t, id, broken)
+			tab.Wait("attempt 2 of 5 failed")
+			tab.To("Stop trying")
+			tab.Enter()
+			tab.Wait("stopped by anna after 2 attempts: DependencyViolation")
+			tab.Wait("could not be destroyed")
+			tab.Wait("next at 2 May 2026, 12:00 UTC")
+			tab.To("Try again")
+			tab.Enter()
+			tab.Wait("being destroyed")
+			d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true})
+			tab.Wait("Its record is removed at")
+		})
+	}
+}
+
 // TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log
 // to its end, extends and destroys: by keyboard alone, with script and without.
 func TestBrowserLaunch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
-				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
-			})
-			tab := b.Tab(t, d.Pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script})
-			tab.Wait("A token of this server")
-			tab.To("Token")
-			tab.Press(personal)
-			tab.Enter()
+			d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
 			tab.Wait("The link that you followed")
 			tab.To("Name")
 			tab.Press("net one")

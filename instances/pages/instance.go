@@ -4,6 +4,7 @@ package pages
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -171,8 +172,10 @@ type instanceBody struct {
 	Parameters []value
 	Runs       []runRow
 	Log        *logBody
-	Plan       string // page of the plan that waits for approval
+	Rest       *restBody // of one whose run failed; nil: not known
+	Plan       string    // page of the plan that waits for approval
 	Events     []eventRow
+	Asked      bool // somebody else has to act
 	Watch      bool // something goes on: without script the page is loaded anew
 	Still      bool // but the reader asked it not to
 }
@@ -217,17 +220,84 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	body := s.body(i, now)
 	body.Template = s.templateLink(r, i.Template)
 	body.Runs = runRows(i, runs.Runs, now)
-	if i.Run != nil && readsLogs(i) && i.Phase != string(lifecycle.Planned) {
-		if body.Log, err = s.api.log(r, i.ID, *i.Run); err != nil {
+	if u := shownRun(i, runs.Runs); u != nil {
+		if body.Log, err = s.api.log(r, i.ID, *u); err != nil {
+			return nil, err
+		}
+		if body.Log != nil {
+			body.Log.Seen = "?" + seen(i).Encode()
+		}
+	}
+	if stuck(i) {
+		if body.Rest, err = s.rest(r, i); err != nil {
 			return nil, err
 		}
 	}
-	body.Watch = i.Run != nil && i.Phase != string(lifecycle.Planned)
+	body.Asked = i.Pending != nil || i.Phase == string(lifecycle.Requested) || i.Phase == string(lifecycle.Planned)
+	body.Watch = body.Asked || i.Run != nil
 	body.Still = r.URL.Query().Has("still")
 	return &site.Page{
 		Template: "instance.html", Title: body.Name, Key: s.clock.NewKey(), Crumbs: []site.Link{{Text: "Instances", Href: "instances"}}, Command: "okara instance show " + i.ID,
 		Refresh: body.Watch && !body.Still, Body: body,
 	}, nil
+}
+
+// seen is how a page says that an instance stands: what has changed since, the stream of
+// its log tells at once.
+func seen(i api.Instance) url.Values {
+	q := url.Values{"phase": {i.Phase}}
+	for _, c := range i.Conditions {
+		if c.Type == lifecycle.Waiting {
+			q.Set("waits", c.Reason)
+		}
+	}
+	return q
+}
+
+// shownRun is the run whose log the page of an instance has: the one that is due, or the
+// one that failed; nil: none.
+func shownRun(i api.Instance, runs []api.Run) *api.Run {
+	failed := i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed)
+	switch {
+	case !readsLogs(i), i.Phase == string(lifecycle.Planned):
+		return nil
+	case i.Run == nil && failed && len(runs) > 0 && runs[0].Attempt > 0:
+		return &runs[0]
+	}
+	return i.Run
+}
+
+// stuck reports whether a run of an instance failed, so that one wants to know what there
+// is of it.
+func stuck(i api.Instance) bool {
+	between := slices.ContainsFunc(i.Conditions, func(c api.Condition) bool { return c.Type == lifecycle.Waiting && c.Reason == lifecycle.WaitRetry })
+	return i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed) || i.Phase == string(lifecycle.Destroying) && between
+}
+
+// neverReady reports whether an instance failed before it was ready for the first time:
+// all its values can be changed still.
+func neverReady(i api.Instance) bool {
+	return i.Phase == string(lifecycle.Failed) && i.ReadyAt.IsZero()
+}
+
+// restBody is what there is of an instance whose run failed.
+type restBody struct {
+	Resources []string
+	More      int // that are not listed
+}
+
+// rest reads what the last state of an instance has; nil: it is not kept here, or not
+// for the caller.
+func (s *instances) rest(r *site.Request, i api.Instance) (*restBody, error) {
+	doc, err := get[api.Resources](s.api, r, "instances/"+i.ID+"/resources", nil)
+	if _, ok := errors.AsType[*refusedError](err); ok {
+		return nil, nil //nolint:nilnil // the page does without
+	}
+	b := &restBody{More: max(0, len(doc.Resources)-site.RowsPerPage)}
+	for _, address := range doc.Resources[:len(doc.Resources)-b.More] {
+		b.Resources = append(b.Resources, text.Block(address))
+	}
+	return b, err
 }
 
 // readsLogs reports whether the caller may read what the tool said.
@@ -305,11 +375,10 @@ func buttons(i api.Instance) []button {
 		if !ok {
 			continue
 		}
-		text := v.button
+		text, kind := v.words(name, i)
 		if name == api.ActExtend && i.ExtendBy > 0 {
 			text += " by " + site.Span(time.Duration(i.ExtendBy))
 		}
-		kind := v.kind
 		if v.ask {
 			text += " …"
 		}

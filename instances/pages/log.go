@@ -18,6 +18,7 @@ import (
 type logBody struct {
 	Title  string
 	Source string // of the stream, below Up
+	Seen   string // query of the stream: how the page says that it stands
 	Text   string
 	Cut    bool   // there is more before the text
 	Whole  string // the command that has all of it; "": there is none
@@ -50,7 +51,11 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Text, b.Cut, b.Progress = plainLog(to.kept()), to.dropped, to.Progress
+	tail := to.kept()
+	if b.Live { // the last line comes when it is whole
+		tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
+	}
+	b.Text, b.Cut, b.Progress = plainLog(tail), to.dropped, to.Progress
 	return b, nil
 }
 

@@ -110,9 +110,13 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	case lifecycle.Available:
 		say("It waits in the pool for somebody who launches the template.")
 	case lifecycle.Failed:
-		say("The log of the last run says why. Try again, or destroy what was created.")
+		if i.ReadyAt.IsZero() {
+			say("The log says why. Change the values and launch it again, try again as it is, or destroy what was created.")
+		} else {
+			say("The log says why. Try again, or destroy what was created.")
+		}
 	case lifecycle.DestroyFailed:
-		say("Some of its resources are still there. It is tried again every day, and at once if you ask for it.")
+		say("Some of its resources may still be there. It is tried again every day, next at %s, and at once if you ask for it.", hourOf(i.Next, now))
 	case lifecycle.Orphaned:
 		say("It is not managed any more, and its resources were left in place. So were its state and source.")
 	case lifecycle.Destroyed, lifecycle.Rejected:

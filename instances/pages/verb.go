@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -50,10 +51,10 @@ func allVerbs() map[string]verb {
 			},
 		},
 		api.ActRetry: {
-			button: "Try again", kind: "primary", title: "Try again", say: said("The last action is tried once more."), done: told("It is tried again."),
+			button: "Try again", kind: "primary", title: "Try again", say: retrySays, done: told("It is tried again."),
 		},
 		api.ActCancel: {
-			button: "Cancel", title: "Cancel the run", say: said("The run is asked to end early. What it has created by then stays, and an instance that was never ready becomes failed."), done: told("It is being cancelled."),
+			button: "Cancel", title: "Cancel the run", say: cancelSays, done: cancelDone,
 		},
 		api.ActProtect: {
 			button: "Protect", title: "Protect", say: said("It is not destroyed when it expires, and nobody can destroy it until the protection is removed. It still counts for the quota."), done: told("It is protected."),
@@ -62,13 +63,7 @@ func allVerbs() map[string]verb {
 			button: "Remove protection", title: "Remove protection", say: said("It expires again as before. If its end has passed, it is destroyed at once."), done: told("It is no longer protected."),
 		},
 		api.ActUpdate: {
-			button: "Change", ask: true, title: "Change", say: said("It runs once more, with what you change here."), fields: updateFields, asks: updateAsks,
-			done: func(i api.Instance, _ time.Time) string {
-				if i.Pending != nil {
-					return "Somebody has to approve the change. Until then it stays as it is."
-				}
-				return "It is being changed."
-			},
+			button: "Change", ask: true, title: "Change", say: updateSays, fields: updateFields, asks: updateAsks, done: updateDone,
 		},
 		api.ActRename: {
 			button: "Rename", ask: true, title: "Rename", say: said("Only its name changes."), fields: renameFields, asks: renameAsks, done: told("It is renamed."),
@@ -90,6 +85,61 @@ func allVerbs() map[string]verb {
 			say: said("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running, and keep costing.", "Its state and source stay in the registry, so that you can take over."), done: told("It is orphaned."),
 		},
 	}
+}
+
+// words are those of the button, and its kind: what a verb means depends on where the
+// instance is.
+func (v verb) words(name string, i api.Instance) (text, kind string) {
+	between := i.Run != nil // a run is due, and so not over
+	switch {
+	case name == api.ActRetry && between:
+		return "Try now", "primary"
+	case name == api.ActCancel && i.Phase == string(lifecycle.Destroying):
+		return "Stop trying", ""
+	case name == api.ActRetry && neverReady(i):
+		return "Try again as it is", ""
+	case name == api.ActUpdate && neverReady(i):
+		return "Edit and launch again", "primary"
+	}
+	return v.button, v.kind
+}
+
+func retrySays(i api.Instance) []string {
+	if i.Run != nil {
+		return []string{"The next attempt begins now instead of later."}
+	}
+	return []string{"The last action is tried once more."}
+}
+
+func cancelSays(i api.Instance) []string {
+	if i.Phase == string(lifecycle.Destroying) {
+		return []string{"No more attempts are made now to destroy it. What is left stays, and may cost. It is tried again once a day, or when you ask for it."}
+	}
+	return []string{"The run is asked to end early. What it has created by then stays, and an instance that was never ready becomes failed."}
+}
+
+func updateSays(i api.Instance) []string {
+	if neverReady(i) {
+		return []string{"The values are those that you launched it with. Change what made it fail. Secrets are kept; only a new one has to be typed."}
+	}
+	return []string{"It runs once more, with what you change here."}
+}
+
+func updateDone(i api.Instance, _ time.Time) string {
+	switch {
+	case i.Pending != nil:
+		return "Somebody has to approve the change. Until then it stays as it is."
+	case i.ReadyAt.IsZero():
+		return "It is being created. The log below shows how."
+	}
+	return "It is being changed."
+}
+
+func cancelDone(i api.Instance, _ time.Time) string {
+	if i.Phase == string(lifecycle.DestroyFailed) {
+		return "Destroying it has stopped for now."
+	}
+	return "It is being cancelled."
 }
 
 func destroySays(i api.Instance) []string {
@@ -162,8 +212,11 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 	}
 	i := c.i
 	c.body = verbBody{
-		Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []site.Mark{phaseMark(i.Phase)}, Say: c.say(i), Button: c.button, Kind: c.kind,
+		Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []site.Mark{phaseMark(i.Phase)}, Say: c.say(i),
 		Impossible: !slices.Contains(i.Actions, c.name),
+	}
+	if c.body.Button, c.body.Kind = c.words(c.name, i); c.body.Button != c.button {
+		c.title, c.body.Title = c.body.Button, c.body.Button
 	}
 	if c.typed {
 		c.body.Typed = c.body.Instance.Text

@@ -105,7 +105,7 @@ func transferAsks(c *verbCall, f *site.Form) (any, bool) {
 	return api.Transfer{To: to}, true
 }
 
-// updateFields are the parameters that may change later, and the version.
+// updateFields are the parameters that may change, and the version.
 func updateFields(c *verbCall) ([]field, error) {
 	_, fields, err := c.updatable()
 	return fields, err
@@ -121,7 +121,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	if err != nil {
 		return p, nil, err
 	}
-	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update })
+	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
 	fields := p.fields()
 	for n := range fields {
 		f := &fields[n]
@@ -129,6 +129,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 		f.Required = false
 		if one.Sensitive {
 			f.Help = append(f.Help, "Leave it empty to keep the value.")
+			f.set("")
 			continue
 		}
 		if now, ok := c.i.Parameters[p.Order[n]]; ok {
@@ -158,6 +159,9 @@ func updateAsks(c *verbCall, f *site.Form) (any, bool) {
 	values, ok := p.read(fields[:len(p.Order)], f.Values)
 	changed := map[string]json.RawMessage{}
 	for name, value := range values {
+		if p.Properties[name].Sensitive && f.Get(prefix+name) == "" {
+			continue
+		}
 		if before, had := c.i.Parameters[name]; !had || compact(before) != compact(value) {
 			changed[name] = value
 		}

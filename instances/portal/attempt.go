@@ -94,11 +94,11 @@ func (r *Reconciler) drive(ctx context.Context, a *attempt) error {
 	}
 	spec, t, err := r.spec(d, rec)
 	if err != nil {
-		return r.failed(ctx, rec, err)
+		return notStarted(ctx, r, rec, err, true)
 	}
 	x := r.o.Executors[t.Executor]
 	if x == nil {
-		return r.failed(ctx, rec, fmt.Errorf("this server has no executor %q", t.Executor))
+		return notStarted(ctx, r, rec, fmt.Errorf("this server has no executor %q", t.Executor), true)
 	}
 	handle := run.Handle(rec.Run.Handle)
 	if handle == "" && !a.again {
@@ -129,7 +129,7 @@ func (r *Reconciler) start(ctx context.Context, a *attempt, rec *lifecycle.Recor
 		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && r.neverRan(ctx, rec):
 			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Done}})
 		case !passing(err) && n >= startTries:
-			return "", r.failed(ctx, rec, err)
+			return "", notStarted(ctx, r, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
 		}
 		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
 		if message := err.Error(); message != told {
@@ -243,12 +243,16 @@ func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Recor
 	}
 }
 
-// failed ends an attempt that was not started.
-func (r *Reconciler) failed(ctx context.Context, rec *lifecycle.Record, why error) error {
+// notStarted ends an attempt that could not be started; stays: nor could another one.
+func notStarted(ctx context.Context, r *Reconciler, rec *lifecycle.Record, why error, stays bool) error {
 	n := rec.Run
+	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: stays, Resources: -1}
+	if r.neverRan(ctx, rec) {
+		res.Resources = 0
+	}
 	return r.end(ctx, rec, lifecycle.Ended{
 		Ref:    lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
-		Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Resources: -1},
+		Result: res,
 	})
 }
 

@@ -59,7 +59,7 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 		acts = append(acts, own)
 	}
 	for _, h := range fresh(was.Events, is.Events, func(h lifecycle.History) any { return h }) {
-		if h.Actor == "" {
+		if h.Actor == "" && h.Run == 0 {
 			acts = append(acts, access.Own{Action: access.Action(h.Action), Kind: kind, Address: address, Version: is.Source.Version, Detail: h.Detail, Outcome: access.Done})
 		}
 	}

@@ -177,12 +177,13 @@ func (s *server) userLimit(c caller, d *lifecycle.Document) int {
 	return 0
 }
 
-// counts are the live instances of the caller and of the caller's groups.
+// counts are the instances of the caller and of the caller's groups that count
+// against limits.
 func (c caller) counts(d *lifecycle.Document) (used, shared int) {
 	own := c.owner()
 	for _, record := range d.Records {
 		switch {
-		case !record.Phase.Live() || reserved(record.Template):
+		case !record.Counts() || reserved(record.Template):
 		case record.Owner.Same(own):
 			used++
 		case c.is(d, record):

@@ -32,7 +32,8 @@ func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
 	if err != nil {
 		return err
 	}
-	tail := &tail{s: s, r: r, at: at}
+	q := r.URL.Query() // what the page says of which the stream is a part
+	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.run(ctx, true)
 		return err
@@ -86,6 +87,8 @@ type tail struct {
 	r     call[runOf]
 	at    api.LogPlace // of attempt 0: nothing was sent yet
 	waits waiting
+	known string          // why it waits, as the reader was told elsewhere
+	phase lifecycle.Phase // of the instance; "": the reader knows of none
 }
 
 // waiting is why a run does not go on.
@@ -123,7 +126,8 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 	return of, v, err
 }
 
-// next sends what is new, and says why the run waits and when it is over.
+// next sends what is new, and says why the run waits, when its instance comes into
+// another phase, and when it is over.
 func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	of, v, err := t.run(ctx, false)
 	if err != nil {
@@ -131,7 +135,16 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	}
 	if now := t.s.waits(v.Document, of); now != t.waits {
 		t.waits = now
-		out.Send("", "wait", now)
+		if now.Reason != t.known || now.Reason == "" {
+			out.Send("", "wait", now)
+		}
+		t.known = ""
+	}
+	if before := t.phase; before != of.record.Phase {
+		t.phase = of.record.Phase
+		if before != "" && !over(of.run) {
+			out.Send("", "phase", map[string]lifecycle.Phase{"phase": t.phase})
+		}
 	}
 	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
 		t.at = api.LogPlace{Attempt: of.run.Attempt}

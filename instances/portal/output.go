@@ -75,6 +75,20 @@ func (s *server) output(r call[*lifecycle.Record], name string) (Output, error) 
 	return one, nil
 }
 
+// resources answers what the last state of an instance has.
+func (s *server) resources(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	if s.o.Results == nil {
+		return notHere("states")
+	}
+	doc := api.Resources{Resources: []string{}}
+	all, err := s.o.Results.Resources(r.Context(), r.at)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) { // without a state there are none
+		return absent(err, "state")
+	}
+	doc.Resources = append(doc.Resources, all...)
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
 // absent turns what the registry does not have into 404, and keeps its other
 // errors from the caller, who cannot mend them.
 func absent(err error, what string) error {

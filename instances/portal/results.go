@@ -80,8 +80,8 @@ func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	return []byte(report.PlanText), nil
 }
 
-// Outputs are those of the last state of an instance.
-func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string]Output, error) {
+// stateOf is the last state of an instance.
+func stateOf(ctx context.Context, r *Reconciler, rec *lifecycle.Record) ([]byte, error) {
 	repo, workspace, err := r.repo(rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
@@ -90,6 +90,12 @@ func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[st
 	if errors.Is(err, statebackend.ErrUnsealed) {
 		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
 	}
+	return state, err
+}
+
+// Outputs are those of the last state of an instance.
+func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string]Output, error) {
+	state, err := stateOf(ctx, r, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -102,4 +108,24 @@ func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[st
 		outputs[name] = Output{Value: one.Value, Sensitive: one.Sensitive}
 	}
 	return outputs, nil
+}
+
+// Resources are the addresses of what the last state of an instance has, data sources
+// aside.
+func (r *Reconciler) Resources(ctx context.Context, rec *lifecycle.Record) ([]string, error) {
+	state, err := stateOf(ctx, r, rec)
+	if err != nil {
+		return nil, err
+	}
+	d, err := states.Parse(state)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
+	}
+	var all []string
+	for _, one := range d.Resources() {
+		if one.Mode == states.ModeManaged {
+			all = append(all, one.Address)
+		}
+	}
+	return all, nil
 }

@@ -57,6 +57,8 @@ type Results interface {
 	Plan(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run) ([]byte, error)
 	// Outputs are all of the last state.
 	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]Output, error)
+	// Resources are the addresses of what the last state has, data sources aside.
+	Resources(ctx context.Context, r *lifecycle.Record) ([]string, error)
 }
 
 // Output is one of a state.
@@ -127,6 +129,7 @@ func (s *server) routes() http.Handler {
 	get("instances/{id}/runs/{n}/plan", to(s, s.runIn(readsLogs), s.plan))
 	stream("instances/{id}/runs/{n}/log", to(s, s.runIn(readsLogs), s.log))
 	get("instances/{id}/outputs", to(s, s.instanceIn(owns|administers), s.outputs))
+	get("instances/{id}/resources", to(s, s.instanceIn(owns|approves|administers), s.resources))
 	post("instances/{id}/outputs/reveal", to(s, s.instanceIn(owns), s.reveal))
 
 	post("run/{namespace}/{name}", to(s, s.launchIn, s.run))

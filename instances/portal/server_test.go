@@ -105,6 +105,7 @@ func TestMatrix(t *testing.T) {
 		{"GET", "instances/{id}/runs/1/plan", "", 401, 404, 200, 404, 403, 200, 200},
 		{"GET", "instances/{id}/runs/1/log", "", 401, 404, 200, 404, 403, 200, 200},
 		{"GET", "instances/{id}/outputs", "", 401, 404, 200, 404, 403, 403, 200},
+		{"GET", "instances/{id}/resources", "", 401, 404, 200, 404, 403, 200, 200},
 		{"POST", "instances/{id}/outputs/reveal", `{"name":"password"}`, 401, 404, 200, 404, 403, 403, 403},
 		{"DELETE", "instances/{id}", "", 401, 404, 202, 404, 403, 403, 202},
 		{"POST", "run/lab/vpc", "{}", 401, 404, 200, 201, 404, 404, 201},

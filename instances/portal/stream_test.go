@@ -208,7 +208,7 @@ func TestEvents(t *testing.T) {
 	}
 	s.Store.Pass(time.Minute)
 	s.Store.Finish(t, id, done())
-	if e, _ = next(reader); e.Instance != id || e.Action != "phase" || e.Phase != "ready" {
+	if e, _ = next(reader); e.Instance != id || e.Action != "ready" || e.Phase != "ready" {
 		t.Errorf("the reader hears %+v", e)
 	}
 }

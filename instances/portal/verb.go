@@ -64,7 +64,7 @@ func (s *server) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Ev
 	case now.Problem != "":
 		return nil, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + r.at.Template + ": " + now.Problem}
 	}
-	if e.Parameters, err = now.Schema.CheckUpdate(r.at.Parameters, b.Parameters); err != nil {
+	if e.Parameters, err = now.Schema.CheckUpdate(r.at.Parameters, b.Parameters, !r.at.ReadyAt.IsZero()); err != nil {
 		return nil, below("/parameters", err)
 	}
 	e.Sensitive = sensitive(now, e.Parameters)
@@ -179,7 +179,7 @@ func (s *server) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle
 
 // pause and resume stop and allow new instances of a template.
 func (s *server) pause(w http.ResponseWriter, r call[string]) error {
-	var body api.Pause
+	var body api.Reason
 	a, err := readBody(r.Request, r.caller, &body)
 	if err == nil && body.Reason != "" {
 		err = checkReason(body.Reason)

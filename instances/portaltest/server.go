@@ -24,9 +24,10 @@ import (
 
 // Results are what runs left, as a test says.
 type Results struct {
-	mu      sync.Mutex // guards the fields below
-	log     []byte
-	outputs map[string]portal.Output
+	mu        sync.Mutex // guards the fields below
+	log       []byte
+	outputs   map[string]portal.Output
+	resources []string
 }
 
 // Append makes the log of every run longer.
@@ -63,6 +64,20 @@ func (r *Results) SetOutputs(all map[string]portal.Output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outputs = all
+}
+
+// SetResources says what is left in every state.
+func (r *Results) SetResources(all ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resources = all
+}
+
+// Resources are those of every state.
+func (r *Results) Resources(context.Context, *lifecycle.Record) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.resources, nil
 }
 
 // Outputs are those of every state.

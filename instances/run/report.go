@@ -33,6 +33,7 @@ type Report struct {
 	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, bytes
 	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file
 	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
+	Permanent bool                       `json:"permanent,omitempty"` // another attempt would end with it again
 	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
 	// Resources is how many the last state lists; -1: it is not known.
 	Resources int       `json:"resources"`
@@ -53,7 +54,7 @@ func (r Report) InClear(sensitive []string) Report {
 // Result is what the machine gets.
 func (r Report) Result() lifecycle.Result {
 	return lifecycle.Result{
-		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error,
+		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
 		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Changes: r.Changes,
 	}
 }

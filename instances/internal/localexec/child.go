@@ -99,6 +99,7 @@ type child struct {
 	head     *written   // the last one, if it is small; nil: it is to be read
 
 	report   run.Report
+	stays    bool   // an error of the tool comes again with each attempt
 	unlisted bool   // under the lock no tag list had a result of the attempt
 	replaced int    // resources that the plan makes again
 	plan     []byte // sealed with the result
@@ -323,6 +324,7 @@ func (c *child) finish(ctx context.Context, err error) {
 				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))
 		}
 		r.Error = plainError(c.masks, texts...)
+		r.Permanent = c.stays && r.Outcome == lifecycle.RunFailed && len(failures) == 0
 		if _, said := errors.AsType[*toolError](err); !said && !(c.Order.remote() && r.Outcome == lifecycle.Held) {
 			c.log.line("okara: %s: %s", r.Outcome, r.Error)
 		}

@@ -82,6 +82,7 @@ func (c *child) init(ctx context.Context, p prepared) error {
 		return err
 	}
 	if code != 0 {
+		c.stays = run.Permanent(out.text())
 		return fmt.Errorf("init: %s", out.text())
 	}
 	if err := c.Order.checkScratch(); err != nil {
@@ -203,6 +204,7 @@ func (c *child) jsonCommand(ctx context.Context, p prepared, args []string, code
 	var list []error
 	for _, text := range e.errs {
 		list = append(list, errors.New(text))
+		c.stays = c.stays || run.Permanent(text)
 	}
 	return e, errors.Join(list...)
 }

@@ -101,7 +101,7 @@ func (c *Client) Template(ctx context.Context, name string) (api.Template, error
 
 // Pause stops new instances of a template, Resume allows them.
 func (c *Client) Pause(ctx context.Context, name, reason string) (api.Template, error) {
-	t, _, err := change[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/pause", api.Pause{Reason: reason})
+	t, _, err := change[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/pause", api.Reason{Reason: reason})
 	return t, err
 }
 

@@ -42,27 +42,76 @@ function span(ms) {
   if (hour < 1) return min + " min";
   return day < 1 ? two(hour, "h", min % 60, "min") : two(day, "d", hour % 24, "h");
 }
-const ends = [...document.querySelectorAll("time[data-left]")];
-const opened = Date.now();
 function count() {
+  const ends = document.querySelectorAll("time[data-left]");
   for (const t of ends) {
-    const ms = t.dataset.left * 1000 - (Date.now() - opened);
+    t.shown ??= Date.now();
+    const ms = t.dataset.left * 1000 - (Date.now() - t.shown);
     if (ends.length === 1 && ms < 3600000) t.setAttribute("aria-live", "polite");
     if (t.textContent !== span(ms)) t.textContent = span(ms);
   }
 }
-if (ends.length) setInterval(count, 10000);
+count();
+setInterval(count, 10000);
+
+// Parts of a page that change while something goes on: they are taken from the page as it
+// is now, and the focus stays where it was.
+let asked = null, again = false;
+function renew() {
+  if (!document.querySelector("[data-live]")) return;
+  if (asked) { again = true; return; }
+  asked = new XMLHttpRequest();
+  asked.open("GET", location.href);
+  asked.responseType = "document";
+  asked.addEventListener("loadend", () => {
+    const page = asked.status === 200 ? asked.response : null;
+    asked = null;
+    if (page) show(page);
+    if (again) { again = false; renew(); }
+  });
+  asked.send();
+}
+function show(page) {
+  const log = document.querySelector(".logbox"), next = page.querySelector(".logbox");
+  if (next && (!log || log.dataset.run !== next.dataset.run)) {
+    if (log) log.replaceWith(next); else document.querySelector("[data-log-here]")?.append(next);
+    follow(next);
+  }
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const now = page.getElementById(part.id);
+    if (!now || now.textContent === part.textContent) continue;
+    const at = part.contains(document.activeElement) ? document.activeElement.textContent : null;
+    part.replaceChildren(...now.childNodes);
+    if (at !== null) {
+      const same = [...part.querySelectorAll("a, button")].find((e) => e.textContent === at) || part;
+      if (same === part) part.tabIndex = -1;
+      same.focus();
+    }
+  }
+  watch();
+}
+
+// Where somebody else has to act, the events of the server say when he did.
+let events = null;
+function watch() {
+  const on = document.querySelector("[data-events]");
+  if (!on) { events?.close(); events = null; return; }
+  if (events) return;
+  events = new EventSource(on.dataset.events);
+  events.addEventListener("instance", (e) => { if (JSON.parse(e.data).instance === on.dataset.of) renew(); });
+}
+watch();
 
 // The log of a run that goes on. What comes is text, and stays text.
-const box = document.querySelector("[data-log]");
-if (box) {
+function follow(box) {
+  if (!box?.dataset.log) return;
   const pre = box.querySelector(".log"), code = pre.querySelector("code"), state = box.querySelector(".logstate"), bar = box.querySelector("progress");
   const plan = /^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy/, complete = /: (?:Creation|Modifications|Destruction) complete/;
   const clean = (s) => s.replace(/\x1b\[[0-?]*[ -\/]*[@-~]/g, "").replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, "").replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
   const most = 512 * 1024; // characters that are kept
   let first = true, rest = "", done = 0, total = 0;
   const say = (text) => { if (state.textContent !== text) state.textContent = text; };
-  const begin = () => { rest = ""; done = total = 0; };
+  const begin = () => { if (rest) add(rest + "\n"); rest = ""; done = total = 0; };
   const line = (text) => {
     const m = plan.exec(text);
     if (m) { done = 0; total = m.slice(1).reduce((sum, n) => sum + Math.min(Number(n), 1048576), 0); }
@@ -77,24 +126,32 @@ if (box) {
   };
   const source = new EventSource(box.dataset.log);
   source.addEventListener("message", (e) => {
-    const text = clean(JSON.parse(e.data));
-    add(text);
-    const lines = (rest + text).split("\n");
-    rest = lines.pop().slice(0, 4096);
-    lines.forEach(line);
+    const text = rest + clean(JSON.parse(e.data));
+    const end = text.length > 65536 ? text.length : text.lastIndexOf("\n") + 1; // a line is shown when it is whole
+    rest = text.slice(end);
+    if (end) add(text.slice(0, end));
+    text.slice(0, end).split("\n").forEach(line);
     bar.hidden = !total;
     if (total) { bar.max = total; bar.value = done; }
     say(total ? done + " of " + total + " done" : "At work");
   });
-  source.addEventListener("attempt", (e) => { add("\n--- attempt " + Number(e.data) + " ---\n"); begin(); });
+  source.addEventListener("attempt", (e) => { begin(); add("\n--- attempt " + Number(e.data) + " ---\n"); renew(); });
   source.addEventListener("wait", (e) => {
     const w = JSON.parse(e.data);
     if (w.place) say("It waits for a free place: number " + w.place + " in the queue");
     else if (w.reason) say("It waits" + (w.message ? ": " + clean(w.message) : ""));
     else say("At work");
+    renew();
   });
+  source.addEventListener("phase", renew);
   source.addEventListener("end", (e) => {
     source.close();
+    begin();
+    if (document.querySelector("[data-live]")) {
+      say("It is over: " + clean(String(JSON.parse(e.data).result)));
+      renew();
+      return;
+    }
     if (document.activeElement === document.body) { location.reload(); return; }
     const link = document.createElement("a");
     link.href = location.href;
@@ -104,3 +161,4 @@ if (box) {
   });
   source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The log does not come any more. Load the page anew."); });
 }
+follow(document.querySelector("[data-log]"));
