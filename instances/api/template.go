@@ -41,7 +41,8 @@ type Template struct {
 	Cost       *Cost           `json:"cost,omitempty"`
 
 	Paused  string  `json:"paused,omitempty"`  // why no instance is made; "": they are
-	Invalid string  `json:"invalid,omitempty"` // what is wrong with it; for those who may repair it
+	Invalid string  `json:"invalid,omitempty"` // why it cannot be launched; the whole of it for those who may launch or repair it
+	Behind  string  `json:"behind,omitempty"`  // why it stays at an older version of its module; for those who may repair it
 	Quota   *Quota  `json:"quota,omitempty"`   // the caller's own of this template
 	Owners  []Owner `json:"owners,omitempty"`  // as whom the caller may launch it
 	Force   bool    `json:"force,omitempty"`   // the caller may go beyond limits

@@ -161,6 +161,7 @@ type templateBody struct {
 	Outputs    []string
 	Paused     string
 	Invalid    string
+	Behind     string
 	Share      string // link that fills the form, "" if none can
 	CLI        string
 	Mine       string // list of the caller's instances of it
@@ -189,7 +190,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := templateBody{
-		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: text.Block(t.Paused), Invalid: text.Block(t.Invalid),
+		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: text.Block(t.Paused), Invalid: text.Block(t.Invalid), Behind: text.Block(t.Behind),
 		CLI: "okara instance create " + t.Name, Mine: "instances?template=" + url.QueryEscape(t.Name),
 	}
 	fill := url.Values{}

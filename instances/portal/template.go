@@ -113,9 +113,13 @@ func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Templat
 	if pool := d.Pools[t.Name]; pool != nil {
 		doc.Paused = pool.Paused
 	}
+	mends := c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name)
+	if mends {
+		doc.Behind = e.Behind
+	}
 	if e.Problem != "" {
 		doc.Invalid = "it cannot be launched now"
-		if c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name) {
+		if mends || c.may(access.Use, t.Name) {
 			doc.Invalid = e.Problem
 		}
 	}

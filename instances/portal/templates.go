@@ -71,6 +71,9 @@ type Entry struct {
 	// Problem is why no instance can be made of it now: the module is not to be
 	// had or does not fit. "": it can. A pool pauses with it.
 	Problem string
+	// Behind is why Source is an older version than the newest that the template
+	// takes: that does not fit. "": it is the newest.
+	Behind string
 }
 
 // TemplateProblem is what is wrong with a file or an artifact. The templates
@@ -184,11 +187,51 @@ func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
 	}
 	out.Schema, err = lifecycle.NewSchema(out.Template, description)
 	if err != nil {
-		out.Problem = err.Error()
-		return &out
+		e, passes := older(ctx, t.o.Catalog, &out, source.Version, err)
+		if passes && known {
+			return before
+		}
+		return e
 	}
 	out.Source = source
 	return &out
+}
+
+// maxOlder is how many versions below the newest are looked at for one that fits.
+const maxOlder = 20
+
+// older is a template whose newest version of the module does not fit, such as one with
+// a new required input: it stays at the highest version below that does, or has the
+// problem of the newest. It may pass: the registry failed on the way.
+func older(ctx context.Context, c *catalog.Catalog, e *Entry, newest string, why error) (_ *Entry, passes bool) {
+	e.Problem = why.Error()
+	ref := e.Template.Module
+	m, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return e, false
+	}
+	list, err := c.Module(ctx, m)
+	if err != nil {
+		return e, temporary(err)
+	}
+	below := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !takes(ref, v) || v.String() == newest })
+	slices.SortFunc(below, func(a, b addr.Version) int { return b.Compare(a) })
+	for _, v := range below[:min(len(below), maxOlder)] {
+		ref.Version = v.String()
+		source, described, err := ResolveModule(ctx, c, ref)
+		if err != nil && temporary(err) {
+			return e, true
+		}
+		if err != nil {
+			continue
+		}
+		if schema, err := lifecycle.NewSchema(e.Template, described); err == nil {
+			e.Source, e.Schema, e.Problem = source, schema, ""
+			e.Behind = fmt.Sprintf("it stays at version %s of the module, since version %s does not fit: %v", v, newest, why)
+			return e, false
+		}
+	}
+	return e, false
 }
 
 // temporary reports whether it is the registry that failed.

@@ -188,6 +188,29 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestBehind publishes a version with a new required input: a template that takes any
+// version stays at the last one that fits and says so, one that names it has a problem.
+func TestBehind(t *testing.T) {
+	s := newFixture(t)
+	s.module("1.4.0", config)
+	s.module("1.5.0", config)
+	s.module("1.6.0", config+"variable \"zone\" {\n  type = string\n}\n")
+	s.file("a.hcl", templateText("a/any", `address = "net/vpc/aws"`, "")+
+		templateText("a/exact", "address = \"net/vpc/aws\"\nversion = \"1.6.0\"", "")+
+		templateText("a/fits", `address = "net/vpc/aws"`, `inputs = { zone = "a" }`))
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	for name, want := range map[string]string{"a/any": "1.5.0", "a/exact": "", "a/fits": "1.6.0"} {
+		e, _ := all.Current(name)
+		if e.Source.Version != want || (e.Problem != "") != (want == "") || (e.Behind != "") != (want == "1.5.0") {
+			t.Errorf("%s: version %q, problem %q, behind %q", name, e.Source.Version, e.Problem, e.Behind)
+		}
+	}
+	if e, _ := all.Current("a/any"); !strings.Contains(e.Behind, "it stays at version 1.5.0") || !strings.Contains(e.Behind, "1.6.0") || !strings.Contains(e.Behind, "zone") {
+		t.Errorf("behind: %s", e.Behind)
+	}
+}
+
 // TestFiles: a broken file keeps its last good content, one that goes takes its
 // templates along.
 func TestFiles(t *testing.T) {
