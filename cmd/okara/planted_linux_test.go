@@ -130,11 +130,12 @@ func TestPlantedSecrets(t *testing.T) {
 		w.clean(t, "the stream of a log", b)
 	}
 	w.reveal(t, one.ID)
+	w.hears(t, extended)
 	w.call(t, plantedAnna, "DELETE", path, "", 202, nil)
 	w.phase(t, one.ID, "destroyed")
 	w.crawl(t, one.ID)
 	w.noticed(t, "ready", "destroyed")
-	w.ended(t)
+	w.hears(t, destroyed)
 
 	w.server.signal(t, syscall.SIGTERM)
 	if err := w.server.cmd.Wait(); err != nil {

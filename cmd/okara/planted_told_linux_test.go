@@ -124,14 +124,15 @@ func (e ear) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ended waits until all who listen heard of an end: a stream may be a look behind.
-func (w *planted) ended(t *testing.T) {
+// hears waits until all who listen heard a text: a stream may be a look behind, and of what
+// has ended only the end is told.
+func (w *planted) hears(t *testing.T, text string) {
 	t.Helper()
 	all := func() bool {
 		w.told.mu.Lock()
 		defer w.told.mu.Unlock()
 		for _, b := range w.told.events {
-			if !bytes.Contains(b, []byte(destroyed)) {
+			if !bytes.Contains(b, []byte(text)) {
 				return false
 			}
 		}
@@ -142,7 +143,11 @@ func (w *planted) ended(t *testing.T) {
 	}
 }
 
-const destroyed = `"phase":"destroyed"` // In an event
+// What events say.
+const (
+	extended  = `"action":"extended"`
+	destroyed = `"phase":"destroyed"`
+)
 
 // noticed waits until the receiver was told of kinds of events.
 func (w *planted) noticed(t *testing.T, kinds ...string) {
@@ -173,7 +178,7 @@ func (w *planted) heard(t *testing.T) {
 		w.clean(t, "a notice", notice)
 	}
 	for name, b := range w.told.events {
-		if !bytes.Contains(b, []byte(`"action":"extended"`)) || !bytes.Contains(b, []byte(destroyed)) {
+		if !bytes.Contains(b, []byte(extended)) || !bytes.Contains(b, []byte(destroyed)) {
 			t.Errorf("%s did not hear all: %s", name, b)
 		}
 		w.clean(t, "events for "+name, b)
