@@ -24,6 +24,7 @@ type Announcement struct {
 	Replacement string // version or address to use instead
 	Actor       string
 	DeleteTag   bool // for a yank: remove the tag where the registry can
+	Declared    bool // the replacement may be published later, as an object of a cluster says it
 }
 
 // Announce records the announcement in the repository. The version must exist, or
@@ -42,7 +43,9 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	if warnings, err = d.announceable(ctx, l, an); err != nil {
 		return artifact.StatusEvent{}, nil, err
 	}
-	if w, err := replaces(ctx, d, l, an.Replacement); err != nil {
+	if w, err := replaces(ctx, d, l, an.Replacement); an.Declared && errors.Is(err, oci.ErrNotFound) {
+		warnings = append(warnings, "the replacement: "+err.Error())
+	} else if err != nil {
 		return artifact.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
 	} else if w != "" {
 		warnings = append(warnings, w)

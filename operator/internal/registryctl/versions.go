@@ -184,7 +184,7 @@ func (r *entries) announce(ctx context.Context, e *entry, f *found, v *v1alpha1.
 func announcements(is artifact.Status, want v1alpha1.VersionSpec) []depot.Announcement {
 	var list []depot.Announcement
 	say := func(action string) {
-		an := depot.Announcement{Action: action}
+		an := depot.Announcement{Action: action, Declared: true}
 		if action == artifact.ActionYank || action == artifact.ActionDeprecate {
 			an.Message, an.Replacement = want.Message, want.Replacement
 		}
