@@ -54,6 +54,7 @@ func tokens() map[string]string {
 		// with the right to run
 		"runner":    "write:state:acme/** run:state:acme/**",
 		"devrunner": "run:state:acme/dev-*",
+		"devwriter": "write:state:acme/dev-* run:state:acme/dev-*",
 	}
 }
 

@@ -50,10 +50,34 @@ func (s setRoutes) allowAll(r *http.Request, action access.Action, organization 
 	if err != nil || action != manage {
 		return g, err
 	}
-	if !s.whole(g, access.Write, organization) || !s.whole(g, access.Run, organization) {
+	if !s.changes(g, organization) {
 		return g, refuse(http.StatusForbidden, "forbidden", "a set of variables is for the workspaces of all of %q, and the caller may not write and run them all", organization)
 	}
 	return g, nil
+}
+
+// changes reports whether a caller may change the sets of an organization.
+func (s setRoutes) changes(g access.Grant, organization string) bool {
+	return s.whole(g, access.Write, organization) && s.whole(g, access.Run, organization)
+}
+
+// allowProject decides about a workspace that comes into a project. Where that uses sets
+// of variables the workspace gets them, as if it was told to use each. "": the one in which
+// everybody makes his workspaces.
+func (s setRoutes) allowProject(r *http.Request, p place, project string) error {
+	g, err := s.allow(r, manage, p)
+	if err != nil || project == "" || s.changes(g, p.organization) {
+		return err
+	}
+	book, err := s.book(r.Context(), p.organization)
+	if err != nil {
+		return err
+	}
+	_, uses, err := book.Sets(r.Context())
+	if err == nil && slices.ContainsFunc(uses, func(u variables.Use) bool { return u.Project == project }) {
+		err = refuse(http.StatusForbidden, "forbidden", "project %q uses sets of variables, which its workspaces get, and the caller may not write and run all of %q\nhint: ask who may, or leave the workspace in another project", project, p.organization)
+	}
+	return err
 }
 
 // holder is the set that a request names.

@@ -260,6 +260,40 @@ func TestVariableRights(t *testing.T) {
 	}
 }
 
+// TestVariablesOfAProject: who may change some workspaces only gets no variables of a project
+// by moving one of them there.
+func TestVariablesOfAProject(t *testing.T) {
+	host := newRegistry(t)
+	c := variableServer(t, host)
+	project := func(name string) object {
+		return object{"project": object{"data": object{"type": "projects", "id": "prj-" + base64.RawURLEncoding.EncodeToString([]byte("acme\x00"+name))}}}
+	}
+	inside := func(workspace, name string) object {
+		body := newWorkspace(workspace)
+		maps.Copy(body["data"].(object)["relationships"].(object), project(name))
+		return body
+	}
+	prod := c.want(http.StatusCreated, http.MethodPost, workspaces, inside("prod", "safe")).item()
+	set := c.want(http.StatusCreated, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": object{"name": "its"}}}).item()
+	c.variable("varsets/"+set.ID+"/relationships/vars", "token", "t", "env", nil)
+	c.want(http.StatusNoContent, http.MethodPost, "varsets/"+set.ID+"/relationships/projects", object{"data": []object{{"type": "projects", "id": relationID(t, prod, "project")}}})
+
+	dev := c.as("devwriter")
+	id := dev.create("dev-a")
+	move := func(c client, status int, name string) {
+		t.Helper()
+		c.want(status, http.MethodPatch, "workspaces/"+id, object{"data": object{"type": "workspaces", "relationships": project(name)}})
+	}
+	move(dev, http.StatusForbidden, "safe")
+	dev.want(http.StatusForbidden, http.MethodPost, workspaces, inside("dev-b", "safe"))
+	if got := keys(dev.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/all-vars", nil).items()); got != "" {
+		t.Errorf("the workspace got %s", got)
+	}
+	move(dev, http.StatusOK, "other")
+	move(c, http.StatusOK, "safe")
+	move(dev, http.StatusOK, "safe") // as it is
+}
+
 // TestVariableSets makes sets, has workspaces and projects use them, and shows what
 // counts.
 func TestVariableSets(t *testing.T) {

@@ -84,14 +84,19 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 }
 
 // applier is how the body of a request is written into a record. Settings that decide
-// what is run are changed by who may run; a client may repeat them as they are.
+// what is run are changed by who may run, and the project, which decides what runs get,
+// is another matter, see allowProject; a client may repeat them as they are.
 func (b workspaceBody) applier(s *server, r *http.Request, p place) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
-		if err := b.apply(p.organization, record); err != nil || sameRuns(&old, record) {
+		err := b.apply(p.organization, record)
+		if err == nil && record.Project != old.Project {
+			err = setRoutes{variableRoutes{s}}.allowProject(r, p, record.Project)
+		}
+		if err != nil || sameRuns(&old, record) {
 			return err
 		}
-		_, err := s.allow(r, access.Run, p)
+		_, err = s.allow(r, access.Run, p)
 		return err
 	}
 }
