@@ -15,12 +15,21 @@ listen = "127.0.0.1:8080"
 # audit_log  = "/var/log/okara/audit.jsonl"
 # anonymous  = ["read:module:**"]
 #
-# tls {
-#   cert = "/etc/okara/cert.pem"
-#   key  = "/etc/okara/key.pem"
-# }
-#
 # token "ci" {
 #   sha256 = "…" # as okara token new prints it
 #   scopes = ["publish:module:acme/**", "read:*:**"]
 # }
+#
+# The service has a user of its own, which cannot read a private key that is root's. With
+#   systemctl edit okara
+#     [Service]
+#     LoadCredential=key.pem:/etc/okara/key.pem
+# systemd reads it as root, and the service has it here:
+#
+# tls {
+#   cert = "/etc/okara/cert.pem"
+#   key  = "/run/credentials/okara.service/key.pem"
+# }
+#
+# A port below 1024 needs AmbientCapabilities=CAP_NET_BIND_SERVICE and the same as
+# CapabilityBoundingSet there.

@@ -153,3 +153,32 @@ func TestInstall(t *testing.T) {
 		})
 	}
 }
+
+// TestService checks the settings that packages come with, as okara reads them, and the
+// service, as systemd does where it is here.
+func TestService(t *testing.T) {
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(set.root, "deploy", "package")
+	if out, err := exec.Command(set.okara, "serve", "--config", filepath.Join(folder, "okara.hcl"), "--check").CombinedOutput(); err != nil {
+		t.Errorf("%v, %s", err, out)
+	}
+	unit := mustRead(t, filepath.Join(folder, "okara.service"))
+	const program = "/usr/bin/okara "
+	if !strings.Contains(unit, "ExecStart="+program+"serve --config /etc/okara/okara.hcl\n") {
+		t.Errorf("the service starts something else:\n%s", unit)
+	}
+	if !hasTools("systemd-analyze") {
+		t.Log("systemd-analyze is not here to verify the service")
+		return
+	}
+	file := filepath.Join(t.TempDir(), "okara.service")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, program, set.okara+" ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v, %s", err, out)
+	}
+}
