@@ -307,17 +307,9 @@ func (f *finder) seen(g access.Grant, p place) error {
 // look adds the workspaces of an organization that have an id and that the caller may
 // read.
 func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []place) ([]place, error) {
-	store, err := f.s.store(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	list, err := store.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := list.Workspaces(ctx)
+	all, err := f.s.readable(ctx, name, g)
 	for _, w := range all {
-		if p := (place{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id && f.seen(g, p) == nil {
+		if p := (place{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
 			found = append(found, p)
 		}
 	}
