@@ -68,7 +68,11 @@ func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	if name := repositoryName().FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
 		it.vital = b.r.vital(name[1])
 	}
-	b.Handler.ServeHTTP(&changeWriter{w, it, b.r.store}, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
+	answer := &changeWriter{ResponseWriter: w, it: it, store: b.r.store}
+	b.Handler.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
+	if !answer.told {
+		answer.WriteHeader(http.StatusOK) // as the server would, and after the disk
+	}
 }
 
 // change is what the store knows of the request that it works for.
@@ -97,10 +101,12 @@ type changeWriter struct {
 	http.ResponseWriter
 	it    *change
 	store *store
+	told  bool // the status
 }
 
 func (w *changeWriter) WriteHeader(status int) {
-	if err := w.it.pending.flush(w.store.sync); err != nil && status < http.StatusBadRequest {
+	w.told = true
+	if err := w.store.flush(w.it); err != nil && status < http.StatusBadRequest {
 		if status = http.StatusInternalServerError; noRoom(err) {
 			w.it.full.Store(true)
 		}
@@ -110,6 +116,13 @@ func (w *changeWriter) WriteHeader(status int) {
 		status = http.StatusInsufficientStorage
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *changeWriter) Write(p []byte) (int, error) {
+	if !w.told {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap is for [http.ResponseController].
@@ -157,7 +170,7 @@ func (s *store) openBlob(ctx context.Context, hex string, asked bool) (*os.File,
 			return nil, err
 		}
 	}
-	f, err := os.Open(filepath.Join(s.root, filepath.FromSlash(path)))
+	f, err := os.Open(s.file(path))
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,8 @@
 // has changed. One with other bytes is answered with an error and logged; it is
 // missing to those who push, so that pushing it again mends it.
 //
-// What is acknowledged is on the disk: the files of a request are waited for together,
+// What is acknowledged is on the disk, but that something was deleted: the files of a request
+// are waited for together, and those of others that it names,
 // before the links that make a manifest and a tag, and before the answer (durable.go).
 //
 // The library writes the link of a tag after its folder. A tag that was cut off

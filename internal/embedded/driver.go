@@ -32,6 +32,8 @@ type store struct {
 	checks  *checks
 	reserve *reserve
 	sync    func(path string) error // waits until a file or folder is on the disk
+
+	unsynced unsynced
 }
 
 const driverName = "okara"
@@ -56,8 +58,11 @@ const maxThreads = 100
 
 func newStore(root string, c *checks) *store {
 	base := filesystem.New(filesystem.DriverParameters{RootDirectory: root, MaxThreads: maxThreads})
-	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath}
+	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath, unsynced: unsynced{paths: map[string]int{}}}
 }
+
+// file is where a path of the library is.
+func (s *store) file(path string) string { return filepath.Join(s.root, filepath.FromSlash(path)) }
 
 // data is the path of a blob's bytes, ghostly one below the folder of a tag.
 var (
@@ -73,6 +78,9 @@ func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
 	if err == nil && len(content) == 0 && strings.HasSuffix(path, "/link") {
 		// The power went before its bytes came to the disk, and nobody was told of it.
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
+	}
+	if err == nil {
+		s.lean(ctx, path)
 	}
 	return content, err
 }
@@ -90,7 +98,7 @@ func (s *store) whole(ctx context.Context, path string) error {
 	if match == nil {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(s.root, filepath.FromSlash(path)))
+	f, err := os.Open(s.file(path))
 	if err != nil {
 		return nil // the library knows the proper error
 	}
@@ -108,12 +116,13 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 	if err != nil || match == nil || info.IsDir() {
 		return info, err
 	}
-	file := filepath.Join(s.root, filepath.FromSlash(path))
+	file := s.file(path)
 	// A reader must not take a damaged blob for one that never was.
 	if changeOf(ctx).sends && s.checks.damaged(file, match[1]) {
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	s.touch(file, match[1], info.ModTime())
+	s.lean(ctx, path)
 	return info, nil
 }
 
@@ -151,7 +160,7 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 		return nil
 	}
 	if match := ghostly().FindStringSubmatch(path); match != nil {
-		err = errors.Join(err, s.removeGhost(filepath.Join(s.root, filepath.FromSlash(match[1]))))
+		err = errors.Join(err, s.removeGhost(s.file(match[1])))
 	}
 	if match := cutUpload().FindStringSubmatch(path); match != nil {
 		s.abandon(match[1])
@@ -165,7 +174,7 @@ func (s *store) Writer(ctx context.Context, path string, appending bool) (w driv
 			return err
 		}
 		if uploading().MatchString(path) {
-			w, err = openUpload(filepath.Join(s.root, filepath.FromSlash(path)), appending)
+			w, err = openUpload(s.file(path), appending)
 			return err
 		}
 		w, err = s.StorageDriver.Writer(ctx, path, appending)
@@ -178,11 +187,10 @@ func (s *store) Writer(ctx context.Context, path string, appending bool) (w driv
 }
 
 func (s *store) Move(ctx context.Context, from, to string) error {
-	err := s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) })
-	if it := changeOf(ctx); err == nil && it.waits {
-		it.pending.add(filepath.Dir(filepath.Join(s.root, filepath.FromSlash(to))))
+	if it := changeOf(ctx); it.waits {
+		s.pend(it, filepath.Dir(s.file(to)))
 	}
-	return diskError(err)
+	return diskError(s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) }))
 }
 
 // change does something to the directory, and once more if the reserve gave room
@@ -201,7 +209,7 @@ func (s *store) change(ctx context.Context, do func() error) error {
 // garbage.
 func (s *store) abandon(path string) {
 	s.gate.RLock()
-	gone, err := s.discard(filepath.Join(s.root, filepath.FromSlash(path)))
+	gone, err := s.discard(s.file(path))
 	s.gate.RUnlock()
 	if err == nil {
 		err = os.RemoveAll(gone)
@@ -215,7 +223,7 @@ func (s *store) abandon(path string) {
 // tag it would leave one that is listed and cannot be read.
 func (s *store) Delete(_ context.Context, path string) error {
 	s.gate.RLock()
-	gone, err := s.discard(filepath.Join(s.root, filepath.FromSlash(path)))
+	gone, err := s.discard(s.file(path))
 	s.gate.RUnlock()
 	if errors.Is(err, os.ErrNotExist) {
 		return driver.PathNotFoundError{Path: path, DriverName: driverName}

@@ -27,20 +27,59 @@ import (
 // answer. What belongs to an upload under way is not waited for at all, since its session
 // ends with the process.
 
-// pending is what a request has written and not waited for.
+// pending is what a request has written and not waited for, or what others have that it
+// builds upon.
 type pending struct {
 	mu    sync.Mutex // guards paths
 	paths map[string]bool
 }
 
-func (p *pending) add(paths ...string) {
+// unsynced counts the requests that have a path pending. It stays where the disk has
+// refused one: that is written anew, since to ask again tells nothing of what was lost.
+type unsynced struct {
+	mu    sync.Mutex // guards paths
+	paths map[string]int
+}
+
+func (u *unsynced) count(path string, by int) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := u.paths[path] + by
+	if u.paths[path] = n; n == 0 {
+		delete(u.paths, path)
+	}
+	return n
+}
+
+// pend has a request wait for paths, and others that build upon them meanwhile. It comes
+// before they are written, so that nobody sees one and takes it to be on the disk.
+func (s *store) pend(it *change, paths ...string) {
+	p := &it.pending
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paths == nil {
 		p.paths = map[string]bool{}
 	}
 	for _, path := range paths {
-		p.paths[path] = true
+		if !p.paths[path] {
+			p.paths[path] = true
+			s.unsynced.count(path, 1)
+		}
+	}
+}
+
+// lean has a request wait for a file that it has just seen, if who wrote that still does:
+// a manifest may name the blob of another request.
+func (s *store) lean(ctx context.Context, path string) {
+	it := changeOf(ctx)
+	if !it.waits {
+		return
+	}
+	file := s.file(path)
+	for _, path := range []string{file, filepath.Dir(file)} {
+		if s.unsynced.count(path, 0) > 0 {
+			s.pend(it, path)
+		}
 	}
 }
 
@@ -48,8 +87,9 @@ func (p *pending) add(paths ...string) {
 // what it is asked for at the same time.
 const maxSyncs = 8
 
-// flush waits until all of it is on the disk.
-func (p *pending) flush(sync func(path string) error) error {
+// flush waits until all that a request has pending is on the disk.
+func (s *store) flush(it *change) error {
+	p := &it.pending
 	p.mu.Lock()
 	paths := p.paths
 	p.paths = nil
@@ -57,7 +97,13 @@ func (p *pending) flush(sync func(path string) error) error {
 	var g errgroup.Group
 	g.SetLimit(maxSyncs)
 	for path := range paths {
-		g.Go(func() error { return sync(path) })
+		g.Go(func() error {
+			err := s.sync(path)
+			if err == nil {
+				s.unsynced.count(path, -1)
+			}
+			return err
+		})
 	}
 	return g.Wait()
 }
@@ -89,7 +135,7 @@ var (
 
 // put writes a file in one step, and waits for it or leaves that to the end of the request.
 func (s *store) put(ctx context.Context, path string, content []byte) error {
-	it, file := changeOf(ctx), filepath.Join(s.root, filepath.FromSlash(path))
+	it, file := changeOf(ctx), s.file(path)
 	tag := naming().MatchString(path)
 	switch {
 	case !it.waits:
@@ -97,22 +143,23 @@ func (s *store) put(ctx context.Context, path string, content []byte) error {
 	case scratch().MatchString(path):
 		return replace(file, content)
 	case tag || revision().MatchString(path):
-		if err := it.pending.flush(s.sync); err != nil {
+		if err := s.flush(it); err != nil {
 			return err
 		}
 	}
 	before, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) && !tag {
-		err = replace(file, content)
-	} else if now := time.Now(); tag || err != nil || !bytes.Equal(before, content) || os.Chtimes(file, now, now) != nil {
-		// It may take the place of what was acknowledged, and half of it is of no use. What
-		// is the same is as young as if it was written, see touch.
+	missing, now := errors.Is(err, fs.ErrNotExist), time.Now()
+	// What is the same is as young as if it was written, see touch.
+	same := err == nil && bytes.Equal(before, content) && s.unsynced.count(file, 0) == 0 && os.Chtimes(file, now, now) == nil
+	if tag || !missing && !same {
+		// It may take the place of what was acknowledged, and half of it is of no use.
 		return s.StorageDriver.PutContent(ctx, path, content)
 	}
-	if err == nil {
-		it.pending.add(file, filepath.Dir(file))
+	s.pend(it, file, filepath.Dir(file))
+	if missing {
+		return replace(file, content)
 	}
-	return err
+	return nil
 }
 
 // replace gives a file its content in one step.

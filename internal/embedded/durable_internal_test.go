@@ -3,6 +3,8 @@
 package embedded
 
 import (
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -16,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestDurable: nothing is acknowledged before the disk has it, and no tag is there before
-// what it names.
-func TestDurable(t *testing.T) {
+// failing is a registry whose disk takes no path that fails tells of.
+func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) {
+	t.Helper()
 	h, err := New(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -30,9 +32,8 @@ func TestDurable(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	var fails atomic.Bool
 	h.store.sync = func(path string) error {
-		if fails.Load() {
+		if fails(path) {
 			return syscall.EIO
 		}
 		return syncPath(path)
@@ -41,6 +42,14 @@ func TestDurable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return h, r
+}
+
+// TestDurable: nothing is acknowledged before the disk has it, and no tag is there before
+// what it names.
+func TestDurable(t *testing.T) {
+	var fails atomic.Bool
+	h, r := failing(t, func(string) bool { return fails.Load() })
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor})
 	if err != nil {
 		t.Fatal(err)
@@ -73,5 +82,71 @@ func TestDurable(t *testing.T) {
 	}
 	if pushed, err := r.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil || !pushed {
 		t.Errorf("after a power failure: %t, %v", pushed, err)
+	}
+}
+
+// TestDurableOfOthers: a manifest is not acknowledged before the disk has the blobs that it
+// names, of whichever request they are, and what the disk refused is written anew.
+func TestDurableOfOthers(t *testing.T) {
+	b := oci.BytesBlob("text/plain", []byte("of another request"))
+	var fails atomic.Bool
+	h, r := failing(t, func(path string) bool { return fails.Load() && strings.Contains(path, b.Digest.Encoded()) })
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
+		t.Fatal(err)
+	}
+	fails.Store(true)
+	if err := r.PushBlob(t.Context(), b); err == nil {
+		t.Fatal("acknowledged, and the disk has it not")
+	}
+	if err := r.PutTag(t.Context(), "v1", m); err == nil {
+		t.Error("the tag is acknowledged, and the disk has not the blob")
+	}
+	fails.Store(false)
+	link := filepath.Join(h.root, "docker/registry/v2/repositories/test/repo/_layers/sha256", b.Digest.Encoded(), "link")
+	refused, err := os.Stat(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PushBlob(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(link); err != nil || os.SameFile(refused, now) {
+		t.Errorf("the link is the one that the disk refused, or: %v", err)
+	}
+	if err := r.PutTag(t.Context(), "v1", m); err != nil {
+		t.Error(err)
+	}
+	fresh := oci.BytesBlob("text/plain", []byte("new"))
+	if err := r.PushBlob(t.Context(), fresh); err != nil {
+		t.Fatal(err)
+	}
+	for path := range h.store.unsynced.paths {
+		if strings.Contains(path, fresh.Digest.Encoded()) {
+			t.Errorf("%s is acknowledged, and waited for still", path)
+		}
+	}
+}
+
+// TestDurableAnswers: an answer waits for the disk also where nobody says its status.
+func TestDurableAnswers(t *testing.T) {
+	h, _ := failing(t, func(string) bool { return true })
+	for name, body := range map[string]string{"none": "", "a body": "done"} {
+		by := blobs{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := h.store.PutContent(r.Context(), "/docker/registry/v2/"+name, []byte("x")); err != nil {
+				t.Error(err)
+			}
+			if body != "" {
+				_, _ = io.WriteString(w, body)
+			}
+		}), h}
+		got := httptest.NewRecorder()
+		by.ServeHTTP(got, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/v2/a/manifests/b", http.NoBody))
+		if got.Code != http.StatusInternalServerError {
+			t.Errorf("%s: status %d", name, got.Code)
+		}
 	}
 }
