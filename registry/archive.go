@@ -75,6 +75,7 @@ type delivery struct {
 	*view
 	blob   blobName
 	signed bool // the link proves that the blob is in the repository
+	public bool // caches on the way may give the answer to others
 }
 
 // serve delivers one blob. The clients fetch it without credentials, so the path
@@ -168,7 +169,7 @@ func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl 
 		return delivery{}, "", err
 	}
 	rest := int64(end.Sub(a.now()) / time.Second)
-	return delivery{r, v, b, true}, "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
+	return delivery{Request: r, view: v, blob: b, signed: true}, "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
 }
 
 // deliver answers with the blob, which may just be coming from its origin, a
@@ -216,10 +217,10 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 // verifies tells of a client that checks the digest itself, so that to hash the blob here
 // would be to do it twice: OpenTofu and Terraform compare the zip of a provider with the
 // hashes that they were answered before, and have none of a module. Who claims to be one
-// of them gets what the registry has.
+// of them gets what the registry has, unless a cache would give that to others.
 func (a *archives) verifies(r delivery) bool {
 	tool := downloads.Tool(r.UserAgent())
-	if !strings.HasSuffix(r.blob.File, ".zip") || tool != downloads.ToolOpenTofu && tool != downloads.ToolTerraform {
+	if r.public || !strings.HasSuffix(r.blob.File, ".zip") || tool != downloads.ToolOpenTofu && tool != downloads.ToolTerraform {
 		return false
 	}
 	item, ok := a.layout.Parse(r.blob.Repository)

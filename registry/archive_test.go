@@ -169,13 +169,17 @@ func TestArchiveResumes(t *testing.T) {
 }
 
 // TestArchiveVerifiedByClient: the zip of a provider is not hashed for a tool that does so
-// itself, whose error it is then; that of a module is, and so is everything for others.
+// itself, whose error it is then, unless a cache could give it to others; that of a module
+// is, and so is everything for others.
 func TestArchiveVerifiedByClient(t *testing.T) {
 	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)
+	const at = "/v1/providers/acme/dns/1.2.3/download/linux/amd64"
+	host := ocitest.New(t, ocitest.Quirks{})
+	open, f := newFrontAt(t, host, lie, nil), newFrontAt(t, host, lie, private(t))
 	f.provider(t, release{address: "acme/dns", version: "1.2.3"})
-	provider := f.archiveLink(t, "/v1/providers/acme/dns/1.2.3/download/linux/amd64", "").String()
-	_, module := f.moduleLink(t, 300_000)
+	provider, public := f.archiveLink(t, at, readerToken).String(), open.archiveLink(t, at, "")
+	public.Path = strings.Replace(public.Path, strings.Split(public.Path, "/")[2], "public", 1)
+	_, module := open.moduleLink(t, 300_000)
 	whole := func(u, agent string) bool {
 		t.Helper()
 		req := must(http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil))
@@ -192,6 +196,7 @@ func TestArchiveVerifiedByClient(t *testing.T) {
 		{provider, "OpenTofu/1.12.6 (+https://www.opentofu.org)", true},
 		{provider, "Terraform/1.16.0 (+https://www.terraform.io)", true},
 		{provider, "curl/8.0", false},
+		{public.String(), "OpenTofu/1.12.6 (+https://www.opentofu.org)", false},
 		{module.String(), "OpenTofu/1.12.6 (+https://www.opentofu.org)", false},
 	} {
 		if got := whole(tt.url, tt.agent); got != tt.whole {

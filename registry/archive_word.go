@@ -45,10 +45,11 @@ func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheCont
 	if !ok {
 		return delivery{}, "", notFound("archive %s: not found", b.File)
 	}
+	scope := "private"
 	if g.Public {
-		return delivery{r, v, b, false}, "public, max-age=31536000, immutable", nil
+		scope = "public"
 	}
-	return delivery{r, v, b, false}, "private, max-age=31536000, immutable", nil
+	return delivery{Request: r, view: v, blob: b, public: g.Public}, scope + ", max-age=31536000, immutable", nil
 }
 
 // offered reports whether an answer about the version that the file name tells

@@ -30,7 +30,8 @@
 // The blob is streamed with one buffer, in ranges where the client asks, hashed
 // on the way when it is read from the start; the last piece is held back until
 // the hash is right, and a wrong one ends the connection without a proper end. The zip
-// of a provider is not hashed for OpenTofu and Terraform, which do it themselves. A
+// of a provider is not hashed for OpenTofu and Terraform, which do it themselves, unless
+// the link is a public one, which caches keep for others. A
 // connection to the registry that breaks is taken up where it broke, three
 // times. If the registry redirects to an object storage on another host, so does
 // the front-end, unless it is told not to. No time limit ends a download, only
