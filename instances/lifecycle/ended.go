@@ -61,7 +61,10 @@ func (w *work) ended(e Ended) {
 		w.workspaceEnded(r, e.Result)
 		return
 	}
-	r.Applied, r.Empty = r.Applied || e.Result.State, e.Result.Resources == 0
+	r.Applied = r.Applied || e.Result.State
+	if n := e.Result.Resources; n >= 0 || r.Run.Kind != RunDestroy { // which makes nothing
+		r.Empty = n == 0
+	}
 	switch {
 	case r.Then != nil || r.Phase == Destroying && r.Run.Kind != RunDestroy:
 		w.stopped(r, e)

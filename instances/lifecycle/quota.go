@@ -21,19 +21,26 @@ type Quota struct {
 
 // Counts reports whether an instance counts against limits: what is live, and
 // what its end left to people who have not removed it. A failed one without
-// resources counts no more, unless a change of it waits for approval.
+// resources counts no more, unless a change of it waits for approval, and not
+// again while it is destroyed: others may have taken its place.
 func (r *Record) Counts() bool {
 	bare := r.Empty || !r.Applied
-	if bare && r.Phase == Failed && r.Owner.ID != "" && r.Pending == nil {
+	if bare && idle(r) && r.Owner.ID != "" && r.Pending == nil {
 		return false
 	}
 	return r.Phase.Live() || r.Kept && !r.Removing
 }
 
+// idle reports whether an instance makes nothing and is not about to.
+func idle(r *Record) bool {
+	ends := r.Phase == Destroying || r.Phase == DestroyFailed
+	return r.Phase == Failed || ends && (r.Run == nil || r.Run.Kind == RunDestroy)
+}
+
 // countAgain refuses to run what counts against no limit now, where that would go
 // beyond one.
 func countAgain(w *work, r *Record) error {
-	if r.Counts() || r.Forced {
+	if r.Counts() || r.Forced || r.Phase != Failed {
 		return nil
 	}
 	t := w.doc.template(r.Snapshot)

@@ -138,6 +138,45 @@ func TestQuotaOfPending(t *testing.T) {
 	}
 }
 
+// Others may take the place of a failed one without resources. It has none while it is
+// destroyed, even if that fails, and needs none for being destroyed once more.
+func TestQuotaOfEnding(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *lifecycle.Template) { t.Max = 1 })
+	id := w.create(anna, one)
+	w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Permanent: true, State: true})
+	w.want(id, lifecycle.Failed)
+	other := w.create(ben, one)
+	w.run(other, good)
+	w.must(anna, lifecycle.DestroyNow{ID: id})
+	w.run(id, broken)
+	w.must(anna, lifecycle.Cancel{ID: id})
+	w.want(id, lifecycle.DestroyFailed)
+	w.must(anna, lifecycle.Retry{ID: id})
+	w.want(id, lifecycle.Destroying)
+	if _, err := w.try(ben, creation(ben, one)); err == nil {
+		t.Error("there are two")
+	}
+	w.run(id, gone)
+	w.want(id, lifecycle.Destroyed)
+}
+
+// One that makes something counts until nothing is left, although the attempt before
+// had left nothing.
+func TestQuotaOfStopped(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *lifecycle.Template) { t.Max = 1 })
+	id := w.create(anna, one)
+	w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Permanent: true, State: true})
+	w.must(anna, lifecycle.Retry{ID: id})
+	w.start()
+	w.must(anna, lifecycle.DestroyNow{ID: id})
+	w.want(id, lifecycle.Destroying)
+	if _, err := w.try(ben, creation(ben, one)); err == nil {
+		t.Error("what still makes something does not count")
+	}
+}
+
 // A failed one with resources counts, one that is destroyed does not.
 func TestQuotaIsFreed(t *testing.T) {
 	w := newWorld(t)
@@ -283,7 +322,7 @@ func TestPoolWithinMax(t *testing.T) {
 // given away, and all that live.
 func occupancy(d *lifecycle.Document, template string) (available, claimed, total int) {
 	for _, r := range d.Records {
-		if r.Template != template || !r.Pooled || !r.Phase.Live() {
+		if r.Template != template || !r.Pooled || !r.Phase.Live() || !r.Counts() {
 			continue
 		}
 		total++

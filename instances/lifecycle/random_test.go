@@ -361,7 +361,8 @@ func (c *chaos) unapproved(d *lifecycle.Document, r *lifecycle.Record) {
 func (c *chaos) limits(d *lifecycle.Document, e lifecycle.Event) {
 	owners, templates := map[string]int{}, map[string]int{}
 	for _, r := range d.Records {
-		if bare := r.Empty || !r.Applied; bare && r.Phase == lifecycle.Failed && r.Owner.ID != "" && r.Pending == nil {
+		idle := r.Phase == lifecycle.Failed || (r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed) && (r.Run == nil || r.Run.Kind == lifecycle.RunDestroy)
+		if bare := r.Empty || !r.Applied; bare && idle && r.Owner.ID != "" && r.Pending == nil {
 			continue
 		}
 		if r.Phase.Live() || r.Kept && !r.Removing {
