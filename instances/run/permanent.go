@@ -33,14 +33,15 @@ const (
 	unavailable = `was not found in any of the search locations|does not have a provider named|no available releases match|no available versions|not available for your current platform|` +
 		`Provider dependency changes detected|Incompatible provider version|[Uu]nresolvable module version|doesn't match any of the checksums`
 	numbered = `(?i)(?:status ?code|status|http(?:/[0-9.]+)?|error|code|response)[^0-9a-z]{0,6}(4[0-9][0-9])\b|\b(4[0-9][0-9]) (?:bad request|unauthorized|forbidden|not found|gone|unprocessable)`
-	passes   = `(?i)throttl|rate.?limit|rate exceeded|limit ?exceeded|too many requests|try again|retry|timed? ?out|in progress|not yet|temporar|propagat|conflict|pending`
+	passes   = `(?i)throttl|rate.?limit|rate exceeded|limit ?exceeded|too many requests|try again|retry|timed? ?out|in progress|not yet|temporar|propagat|conflict|pending|expired|security token`
 )
 
 // refused reports whether an API refused a request for what it asks: by one of the
-// statuses that another request would get as well (RFC 9110, 15.5).
+// statuses that another request would get as well (RFC 9110, 15.5). 401 is none of them:
+// the next attempt has credentials of its own.
 func refused(said string) bool {
 	for _, m := range regexp.MustCompile(numbered).FindAllStringSubmatch(said, -1) {
-		if slices.Contains([]string{"400", "401", "402", "403", "404", "405", "406", "410", "411", "413", "414", "415", "422", "451"}, m[1]+m[2]) {
+		if slices.Contains([]string{"400", "402", "403", "404", "405", "406", "410", "411", "413", "414", "415", "422", "451"}, m[1]+m[2]) {
 			return true
 		}
 	}
