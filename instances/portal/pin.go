@@ -41,7 +41,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 		return nil, err
 	}
 	pinned := *e
-	pinned.Source, pinned.Problem = source, ""
+	pinned.Source, pinned.Problem, pinned.Cause, pinned.Behind = source, "", "", ""
 	if pinned.Schema, err = lifecycle.NewSchema(e.Template, described); err != nil {
 		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
 	}

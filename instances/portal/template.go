@@ -119,7 +119,10 @@ func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Templat
 	}
 	if e.Problem != "" {
 		doc.Invalid = "it cannot be launched now"
-		if mends || c.may(access.Use, t.Name) {
+		switch {
+		case mends:
+			doc.Invalid = cmp.Or(e.Cause, e.Problem)
+		case c.may(access.Use, t.Name):
 			doc.Invalid = e.Problem
 		}
 	}

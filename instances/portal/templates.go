@@ -69,8 +69,12 @@ type Entry struct {
 	Schema   *lifecycle.Schema // nil while there is a Problem
 	From     string            // FILE, or REPOSITORY:TAG@DIGEST
 	// Problem is why no instance can be made of it now: the module is not to be
-	// had or does not fit. "": it can. A pool pauses with it.
+	// had or does not fit. "": it can. A pool pauses with it, and whoever may launch
+	// it is told.
 	Problem string
+	// Cause is what the registry said where that is the problem: it may name hosts and
+	// repositories, and is for those who may repair it. "": Problem is all there is.
+	Cause string
 	// Behind is why Source is an older version than the newest that the template
 	// takes: that does not fit. "": it is the newest.
 	Behind string
@@ -181,6 +185,9 @@ func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
 		return before
 	case err != nil:
 		out.Problem = err.Error()
+		if e, ok := errors.AsType[*unreadError](err); ok {
+			out.Problem, out.Cause = e.what+" cannot be read now", out.Problem
+		}
 		return &out
 	case known && before.Source == source:
 		return before
@@ -250,12 +257,15 @@ func ResolveModule(ctx context.Context, c *catalog.Catalog, ref lifecycle.Module
 	if errors.Is(err, oci.ErrNotFound) && !errors.Is(err, errNoVersion) { // its text names the repository, on a built-in registry nothing that anybody knows
 		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s: no version of it is published: %w", m, oci.ErrNotFound)
 	}
-	if err != nil {
+	if errors.Is(err, errNoVersion) {
 		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s: %w", m, err)
+	}
+	if err != nil {
+		return lifecycle.Source{}, lifecycle.Module{}, &unreadError{fmt.Sprintf("module %s", m), err}
 	}
 	mv, err := c.ModuleVersion(ctx, m, v)
 	if err != nil {
-		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s %s: %w", m, v, err)
+		return lifecycle.Source{}, lifecycle.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
 	}
 	source := lifecycle.Source{Module: m.String(), Version: v.String(), Digest: mv.Manifest.Digest.String(), Archive: mv.Zip.Digest.String(), Size: mv.Zip.Size, Path: ref.Path}
 	if ref.Pinned() && source.Digest != ref.Version {
@@ -263,7 +273,7 @@ func ResolveModule(ctx context.Context, c *catalog.Catalog, ref lifecycle.Module
 	}
 	d, err := c.Description(ctx, mv)
 	if err != nil {
-		return source, lifecycle.Module{}, fmt.Errorf("module %s %s: %w", m, v, err)
+		return source, lifecycle.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
 	}
 	described, err := DescribedModule(d, ref.Path)
 	if err != nil {
@@ -271,6 +281,16 @@ func ResolveModule(ctx context.Context, c *catalog.Catalog, ref lifecycle.Module
 	}
 	return source, described, nil
 }
+
+// unreadError is what a registry said where a module could not be read.
+type unreadError struct {
+	what string
+	err  error
+}
+
+func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
+
+func (e *unreadError) Unwrap() error { return e.err }
 
 // errNoVersion says that a module has versions, and none that a template takes.
 var errNoVersion = errors.New("no version fits")

@@ -188,6 +188,20 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestUnread has a registry away from the start: what it says, with its name, is kept
+// apart from what people are told.
+func TestUnread(t *testing.T) {
+	s := newFixture(t)
+	s.server.Close()
+	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, ""))
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	host := strings.TrimPrefix(s.server.URL, "http://")
+	if e, _ := all.Current("a/one"); e.Problem != "module net/vpc/aws cannot be read now" || !strings.Contains(e.Cause, host) {
+		t.Errorf("problem %q, cause %q", e.Problem, e.Cause)
+	}
+}
+
 // TestBehind publishes a version with a new required input: a template that takes any
 // version stays at the last one that fits and says so, one that names it has a problem.
 func TestBehind(t *testing.T) {

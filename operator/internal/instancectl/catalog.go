@@ -189,6 +189,8 @@ func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
 	switch {
 	case o.Status.ObservedGeneration != o.Generation || ready == nil:
 		e.Problem = problemUnseen
+	case ready.Status != "True" && ready.Reason == v1alpha1.ReasonFailed: // it may name hosts
+		e.Problem, e.Cause = "what it runs cannot be read now", ready.Message
 	case ready.Status != "True":
 		e.Problem = ready.Message
 	case !ok || o.Status.Inputs == nil:
