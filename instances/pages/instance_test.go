@@ -135,6 +135,15 @@ func TestTemplateBehind(t *testing.T) {
 	d.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
 	d.Shows(t, "anna", "templates/lab/vpc", "It cannot be launched", "no version fits")
 	d.Shows(t, "anna", "run/lab/vpc", "no version fits")
+	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+		e.Problem, e.Cause = "module net/vpc/aws cannot be read now", "GET http://registry.internal:5000/v2/: no route to host"
+	})
+	d.Shows(t, "admin", "templates/lab/vpc", "registry.internal:5000")
+	for _, path := range []string{"templates/lab/vpc", "run/lab/vpc"} {
+		if body := d.Shows(t, "anna", path, "cannot be read now"); strings.Contains(body, "registry.internal") {
+			t.Errorf("%s tells anna where the registry is", path)
+		}
+	}
 }
 
 // TestLaunchForced lets an admin go beyond limits, and offers it to nobody else.
@@ -224,5 +233,43 @@ func TestLinkKeys(t *testing.T) {
 		if body := d.Open(t, 422, "anna", "run/lab/keys", form).Body; !strings.Contains(body, fmt.Sprintf(`href="#%s"`, strings.Replace(field, ".", "-", 1))) {
 			t.Errorf("%s=%s: %s", field, text, body)
 		}
+	}
+}
+
+// TestEditAgain changes what never was ready: a secret is in no form, not after a wrong value
+// beside it either, and is kept where nobody types one, even if the module says meanwhile
+// that it is none.
+func TestEditAgain(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	id := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
+	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable", Permanent: true})
+	path := "instances/" + id + "/update"
+	takes := func(secret string) {
+		d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+			inputs := `{"type":"object","properties":{"size":{"type":"string"},"secret":` + secret + `}}`
+			var err error
+			e.Schema, err = lifecycle.NewSchema(e.Template, lifecycle.Module{Inputs: json.RawMessage(inputs), Outputs: map[string]bool{"url": false, "password": true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	for _, secret := range []string{`{"type":"array","writeOnly":true,"default":["unset"]}`, `{"type":"array","default":["unset"]}`} {
+		takes(secret)
+		form := d.Fill(t, "anna", path, "p.size", "huge", "p.secret", "[hunter3")
+		for _, body := range []string{d.Open(t, 200, "anna", path, nil).Body, d.Open(t, 422, "anna", path, form).Body} {
+			if strings.Contains(body, "hunter") || strings.Contains(body, "unset") {
+				t.Errorf("%s: the form has the secret:\n%s", secret, body)
+			}
+		}
+	}
+	takes(`{"type":"string","default":"unset"}`)
+	d.Send(t, "anna", path, path, "p.size", "small", "p.secret", "")
+	d.Ready(t, id)
+	if p := d.Store.Record(t, id).Parameters; string(p["size"]) != `"small"` || string(p["secret"]) != `"hunter2hunter2"` {
+		t.Errorf("launched again with %s", p)
+	}
+	if body := d.Shows(t, "anna", "instances/"+id, `plain">sensitive`); strings.Contains(body, "hunter") {
+		t.Error("the page has the secret")
 	}
 }

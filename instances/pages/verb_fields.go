@@ -122,6 +122,12 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 		return p, nil, err
 	}
 	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
+	for _, name := range p.Order { // what was a secret stays one, whatever the module says now
+		if one := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
+			one.Sensitive, one.Default = true, nil
+			p.Properties[name] = one
+		}
+	}
 	fields := p.fields()
 	for n := range fields {
 		f := &fields[n]
