@@ -178,6 +178,9 @@ func TestInstanceDestroyFails(t *testing.T) {
 		t.Fatalf("destroy: %d %s", code, errOut)
 	}
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "a network is in use", State: true, Resources: 1})
+	if code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "-1s"); code != cli.ExitUsage || !strings.Contains(errOut, "want a time such as 15m") {
+		t.Errorf("a time before now: code %d, %q", code, errOut)
+	}
 	code, _, errOut := h.as(t, "use-anna", "instance", "wait", id, "--timeout", "1s")
 	for _, text := range []string{"attempt 1 of 5 failed: a network is in use", "the next attempt begins at 2026-05-01", "is not done after 1s, and goes on by itself", "okara instance wait " + id} {
 		if code != cli.ExitPartly || !strings.Contains(errOut, text) {

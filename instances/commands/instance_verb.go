@@ -138,8 +138,8 @@ func newInstanceUpdate(reg *cli.Registries) *cobra.Command {
 		Short: "Change parameters, version or name of an instance",
 		Long: `Change an instance: parameters that the template lets change, the version of its
 module, or its name. Of one that failed before it ever was ready all parameters can be
-changed; those that are not named stay as they are, and it is launched again. A parameter is written as for create. A name changes alone, and
-nothing runs for it.
+changed; those that are not named stay as they are, and it is launched again. A
+parameter is written as for create. A name changes alone, and nothing runs for it.
 
 ` + instanceHelp,
 		Example: `  okara instance update abcdefgh23 -p size=large --wait

@@ -33,6 +33,9 @@ for. Ctrl-C ends the waiting only: the instance goes on.
   okara instance wait abcdefgh23 --timeout 20m && okara instance outputs abcdefgh23`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
 			return w.until(ctx, reg.App, c, args[0])
 		}),
 	}
@@ -57,10 +60,13 @@ func (w *waitFlags) addTimeout(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: without an end")
 }
 
-// check refuses a time for waiting where nothing is waited for.
+// check refuses a time for waiting where nothing is waited for, and one that is none.
 func (w *waitFlags) check() error {
-	if w.timeout != 0 && !w.wait {
+	switch {
+	case w.timeout != 0 && !w.wait:
 		return cli.UsageError("--timeout needs --wait")
+	case w.timeout < 0:
+		return cli.UsageError("--timeout %s: want a time such as 15m", w.timeout)
 	}
 	return nil
 }
