@@ -10,22 +10,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/pages"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -277,93 +270,6 @@ func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n 
 	return answered(r.do(ctx, d.By, e))
 }
 
-// Log implements [tfe.Runs].
-func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
-	return follow(ctx, r.l.ledger.Changed, func() ([]byte, bool, error) { return r.log(ctx, w, record, n, p, offset, limit) })
-}
-
-const (
-	// followTime is how long a reader of a log waits for more of it. Readers that get
-	// nothing ask again after half a second and more.
-	followTime = 5 * time.Second
-	// followPause is how often it is looked for, or less often where a look takes long:
-	// a log that is not of this machine is read from the registry.
-	followPause = 50 * time.Millisecond
-	followShare = 10
-)
-
-// follow reads until there is something, or nothing follows, or followTime is over.
-func follow(ctx context.Context, changed func() <-chan struct{}, read func() (part []byte, over bool, err error)) ([]byte, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, followTime)
-	defer cancel()
-	for {
-		change, began := changed(), time.Now()
-		part, over, err := read()
-		if err != nil || over || len(part) > 0 {
-			return part, over, err
-		}
-		pause := time.NewTimer(max(followPause, followShare*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return part, over, err
-		case <-change:
-		case <-pause.C:
-		}
-		pause.Stop()
-	}
-}
-
-// log is what there is of a log.
-func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
-	rec, err := r.record(ctx, w, record)
-	if err != nil {
-		return nil, false, err
-	}
-	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
-	if i < 0 {
-		return nil, false, tfe.ErrNoRun
-	}
-	from, over, err := r.l.reconciler.PhaseLog(ctx, rec, rec.WorkspaceRuns()[i], p == tfe.PhaseApply, offset)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, over, nil
-	}
-	if err != nil || from == nil {
-		return nil, over, err
-	}
-	defer from.Close()
-	part, err := io.ReadAll(io.LimitReader(from, limit+1))
-	if int64(len(part)) > limit {
-		return part[:limit], false, err
-	}
-	return part, over, err
-}
-
-// PlanJSON implements [tfe.Runs].
-func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
-	rec, err := r.record(ctx, w, record)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
-	if i < 0 {
-		return nil, tfe.ErrNoRun
-	}
-	ref := portal.PhaseRef(rec, rec.WorkspaceRuns()[i], false)
-	repo, err := r.l.reconciler.WorkspaceRepo(w.Organization, record)
-	if err != nil || ref.Nonce == "" {
-		return nil, err
-	}
-	files, err := repo.Run(ctx, run.AttemptOf(ref))
-	if errors.Is(err, oci.ErrNotFound) { // it plans still
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return files.PlanJSON(ctx)
-}
-
 // Queue implements [tfe.Runs].
 func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQueue, error) {
 	d, err := r.document(ctx)
@@ -421,58 +327,6 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 		return fmt.Errorf("%w: %w", tfe.ErrRunPending, err)
 	}
 	return err
-}
-
-// runsForPages are the same runs as the pages have them.
-type runsForPages struct{ *remoteRuns }
-
-var _ pages.Runs = runsForPages{}
-
-// Document implements [pages.Runs].
-func (r runsForPages) Document(ctx context.Context) (*lifecycle.Document, error) {
-	return r.document(ctx)
-}
-
-// Log implements [pages.Runs].
-func (r runsForPages) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
-	return r.l.reconciler.PhaseLog(ctx, rec, u, apply, offset)
-}
-
-// Do implements [pages.Runs].
-func (r runsForPages) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error {
-	_, err := r.do(ctx, by, e)
-	return err
-}
-
-// forwardRuns hands on to the leader what only the leader answers right.
-func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
-	transport, err := l.peers()
-	if err != nil {
-		return nil, err
-	}
-	refuse := func(r *http.Request) error {
-		if tfe.Signed(r.URL.Path) || onPages(r) {
-			return nil // the leader looks at its signature, and leads to the login
-		}
-		return kit.Guard.AllowLogin(r)
-	}
-	return func(own http.Handler) http.Handler {
-		forward := portal.NewForward(portal.ForwardOptions{
-			Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.ForwardPlain,
-		})
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if tfe.ForLeader(r, r.URL.Path) || onPages(r) {
-				forward.ServeHTTP(w, r)
-				return
-			}
-			own.ServeHTTP(w, r)
-		})
-	}, nil
-}
-
-// onPages reports whether a request is for a page of runs.
-func onPages(r *http.Request) bool {
-	return r.URL.Path == "/ui/runs" || strings.HasPrefix(r.URL.Path, "/ui/runs/")
 }
 
 // remoteScopes are the rights of an attempt of a workspace: to read its state for a

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instances
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// Log implements [tfe.Runs].
+func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
+	return follow(ctx, r.l.ledger.Changed, func() ([]byte, bool, error) { return r.log(ctx, w, record, n, p, offset, limit) })
+}
+
+const (
+	// followTime is how long a reader of a log waits for more of it. Readers that get
+	// nothing ask again after half a second and more.
+	followTime = 5 * time.Second
+	// followPause is how often it is looked for, or less often where a look takes long:
+	// a log that is not of this machine is read from the registry.
+	followPause = 50 * time.Millisecond
+	followShare = 10
+)
+
+// follow reads until there is something, or nothing follows, or followTime is over.
+func follow(ctx context.Context, changed func() <-chan struct{}, read func() (part []byte, over bool, err error)) ([]byte, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	for {
+		change, began := changed(), time.Now()
+		part, over, err := read()
+		if err != nil || over || len(part) > 0 {
+			return part, over, err
+		}
+		pause := time.NewTimer(max(followPause, followShare*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return part, over, err
+		case <-change:
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// log is what there is of a log.
+func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
+	rec, err := r.record(ctx, w, record)
+	if err != nil {
+		return nil, false, err
+	}
+	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
+	if i < 0 {
+		return nil, false, tfe.ErrNoRun
+	}
+	from, over, err := r.l.reconciler.PhaseLog(ctx, rec, rec.WorkspaceRuns()[i], p == tfe.PhaseApply, offset)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, over, nil
+	}
+	if err != nil || from == nil {
+		return nil, over, err
+	}
+	defer from.Close()
+	part, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if int64(len(part)) > limit {
+		return part[:limit], false, err
+	}
+	return part, over, err
+}
+
+// PlanJSON implements [tfe.Runs].
+func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record string, n int) ([]byte, error) {
+	rec, err := r.record(ctx, w, record)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *lifecycle.Run) bool { return u.N == n })
+	if i < 0 {
+		return nil, tfe.ErrNoRun
+	}
+	ref := portal.PhaseRef(rec, rec.WorkspaceRuns()[i], false)
+	repo, err := r.l.reconciler.WorkspaceRepo(w.Organization, record)
+	if err != nil || ref.Nonce == "" {
+		return nil, err
+	}
+	files, err := repo.Run(ctx, run.AttemptOf(ref))
+	if errors.Is(err, oci.ErrNotFound) { // it plans still
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return files.PlanJSON(ctx)
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instances
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/pages"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// runsForPages are the same runs as the pages have them.
+type runsForPages struct{ *remoteRuns }
+
+var _ pages.Runs = runsForPages{}
+
+// Document implements [pages.Runs].
+func (r runsForPages) Document(ctx context.Context) (*lifecycle.Document, error) {
+	return r.document(ctx)
+}
+
+// Log implements [pages.Runs].
+func (r runsForPages) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
+	return r.l.reconciler.PhaseLog(ctx, rec, u, apply, offset)
+}
+
+// Do implements [pages.Runs].
+func (r runsForPages) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error {
+	_, err := r.do(ctx, by, e)
+	return err
+}
+
+// forwardRuns hands on to the leader what only the leader answers right.
+func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
+	transport, err := l.peers()
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(r *http.Request) error {
+		if tfe.Signed(r.URL.Path) || onPages(r) {
+			return nil // the leader looks at its signature, and leads to the login
+		}
+		return kit.Guard.AllowLogin(r)
+	}
+	return func(own http.Handler) http.Handler {
+		forward := portal.NewForward(portal.ForwardOptions{
+			Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.ForwardPlain,
+		})
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if tfe.ForLeader(r, r.URL.Path) || onPages(r) {
+				forward.ServeHTTP(w, r)
+				return
+			}
+			own.ServeHTTP(w, r)
+		})
+	}, nil
+}
+
+// onPages reports whether a request is for a page of runs.
+func onPages(r *http.Request) bool {
+	return r.URL.Path == "/ui/runs" || strings.HasPrefix(r.URL.Path, "/ui/runs/")
+}
