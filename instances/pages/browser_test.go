@@ -32,6 +32,21 @@ func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portalt
 	return d, tab
 }
 
+// launch fills the form behind a link, sends it, and returns the id of the instance, whose
+// page is open then.
+func launch(t *testing.T, b *webtest.Browser, script bool) (d *portaltest.Desk, tab *webtest.Tab, id string) {
+	t.Helper()
+	d, tab = visit(t, b, script, "run/lab/vpc?p.size=large")
+	tab.Wait("The link that you followed")
+	tab.To("Name")
+	tab.Press("net one")
+	tab.To("Lifetime")
+	tab.To("Launch")
+	tab.Enter()
+	tab.Wait("Log of run 1")
+	return d, tab, strings.TrimPrefix(tab.Path(), "/ui/instances/")
+}
+
 // TestBrowserFailed launches what cannot come to be, reads why on the page of the
 // instance, changes one value, keeps a secret that nobody types again, and launches again.
 func TestBrowserFailed(t *testing.T) {
@@ -113,14 +128,7 @@ func TestBrowserDestroyFails(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
-			tab.Wait("The link that you followed")
-			tab.To("Name")
-			tab.Press("net one")
-			tab.To("Launch")
-			tab.Enter()
-			tab.Wait("Log of run 1")
-			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+			d, tab, id := launch(t, b, script)
 			d.Ready(t, id)
 			tab.Wait("Ends in 8 h")
 			tab.To("Destroy …")
@@ -162,16 +170,8 @@ func TestBrowserLaunch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d, tab := visit(t, b, script, "run/lab/vpc?p.size=large")
-			tab.Wait("The link that you followed")
-			tab.To("Name")
-			tab.Press("net one")
-			tab.To("Lifetime")
-			tab.To("Launch")
-			tab.Enter()
-			tab.Wait("Log of run 1")
+			d, tab, id := launch(t, b, script)
 			tab.Wait("It is being created.") // what the form says, once
-			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 			tab.Wait("number 1 in the queue")
 			d.Store.Start(t, id)
 			d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")
