@@ -5,7 +5,6 @@ package registry
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -144,23 +143,10 @@ func nonNil[T any](s []T) []T {
 	return s
 }
 
-// inputDocs reads the variables out of their JSON Schema.
 func inputDocs(d artifact.DescribedModule) []moduleInputDoc {
-	var schema struct {
-		Properties map[string]struct {
-			Description string          `json:"description"`
-			Default     json.RawMessage `json:"default"`
-			Type        string          `json:"x-okara-type"`
-		} `json:"properties"`
-		Required []string `json:"required"`
-	}
 	docs := []moduleInputDoc{}
-	if len(d.Inputs) == 0 || json.Unmarshal(d.Inputs, &schema) != nil {
-		return docs
-	}
-	for _, name := range d.InputOrder {
-		p := schema.Properties[name]
-		docs = append(docs, moduleInputDoc{name, p.Type, p.Description, p.Default, slices.Contains(schema.Required, name)})
+	for _, v := range d.Variables() {
+		docs = append(docs, moduleInputDoc{v.Name, v.Type, v.Description, v.Default, v.Required})
 	}
 	return docs
 }

@@ -273,22 +273,12 @@ func (s *shown) text() string {
 
 func describedRows(m artifact.DescribedModule) [][]string {
 	var rows [][]string
-	var inputs struct {
-		Properties map[string]struct {
-			Type        string `json:"x-okara-type"`
-			Description string `json:"description"`
-		} `json:"properties"`
-		Required []string `json:"required"`
-	}
-	if json.Unmarshal(m.Inputs, &inputs) == nil {
-		required := map[string]string{}
-		for _, name := range inputs.Required {
-			required[name] = " (required)"
+	for _, v := range m.Variables() {
+		required := ""
+		if v.Required {
+			required = " (required)"
 		}
-		for _, name := range m.InputOrder {
-			p := inputs.Properties[name]
-			rows = append(rows, []string{"input", strings.TrimSpace(name + " " + joined(p.Type) + required[name] + " " + joined(p.Description))})
-		}
+		rows = append(rows, []string{"input", strings.TrimSpace(v.Name + " " + joined(v.Type) + required + " " + joined(v.Description))})
 	}
 	for _, o := range m.Outputs {
 		rows = append(rows, []string{"output", strings.TrimSpace(o.Name + " " + joined(o.Description))})

@@ -292,6 +292,7 @@ internal/description: configuration or documentation in, description out
 	internal/addr
 	internal/archive
 	internal/syntax
+	internal/text
 internal/access: who may do what; it knows names and rights, not what is behind them; httpserve names requests
 	internal/netaddr
 	oci

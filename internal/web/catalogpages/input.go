@@ -3,7 +3,6 @@
 package catalogpages
 
 import (
-	"bytes"
 	"encoding/json"
 	"html/template"
 	"slices"
@@ -54,13 +53,9 @@ const maxQuery = 200
 
 // input is one variable.
 type input struct {
-	Name, Type, Description string
-	Text                    template.HTML // the description, once [modules.describe] was asked for it
-	Default                 string        // as JSON; "" if it is required
-	Required                bool
-	Sensitive, Deprecated   bool
-	Ephemeral               bool
-	NotNull                 bool // it takes no null: nullable is false
+	artifact.DescribedVariable
+	Text    template.HTML // the description, once [modules.describe] was asked for it
+	Default string        // as JSON; "" if it is required
 }
 
 // output is one value that a module gives.
@@ -88,37 +83,17 @@ func (s *modules) describe(b *dirBody) {
 	}
 }
 
-// newInputs reads the variables out of their JSON Schema. One is required exactly
-// if it has no default.
+// newInputs sorts the variables into those that must be set and others.
 func newInputs(d artifact.DescribedModule) inputs {
-	var schema struct {
-		Properties map[string]struct {
-			Accepts     json.RawMessage `json:"type"`
-			Description string          `json:"description"`
-			Default     json.RawMessage `json:"default"`
-			Type        string          `json:"x-okara-type"`
-			WriteOnly   bool            `json:"writeOnly"`
-			Deprecated  bool            `json:"deprecated"`
-			Ephemeral   bool            `json:"x-okara-ephemeral"`
-		} `json:"properties"`
-		Required []string `json:"required"`
-	}
 	var all inputs
-	if len(d.Inputs) == 0 || json.Unmarshal(d.Inputs, &schema) != nil {
-		return all
-	}
-	for _, name := range d.InputOrder {
-		p := schema.Properties[name]
-		in := input{
-			Name: name, Type: text.Clip(p.Type, site.MaxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
-			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
-			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types has null in it
-		}
-		if in.Required {
+	for _, v := range d.Variables() {
+		in := input{DescribedVariable: v}
+		in.Type = text.Clip(v.Type, site.MaxShown)
+		if v.Required {
 			all.Required = append(all.Required, in)
 			continue
 		}
-		in.Default = site.Indented(p.Default)
+		in.Default = site.Indented(v.Default)
 		all.Optional = append(all.Optional, in)
 	}
 	return all

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// DescribedVariable is one variable of a module.
+type DescribedVariable struct {
+	Name        string
+	Type        string // as it is written in the configuration; "" if it is not
+	Description string
+	Default     json.RawMessage // nil if it is required
+	Required    bool
+	Sensitive   bool
+	Deprecated  bool
+	Ephemeral   bool
+	NotNull     bool // it takes no null: nullable is false
+}
+
+// Variables reads the variables out of the JSON Schema of the inputs, in the order of the
+// module's files. A schema that cannot be read has none.
+func (d DescribedModule) Variables() []DescribedVariable {
+	var schema struct {
+		Properties map[string]struct {
+			Accepts     json.RawMessage `json:"type"`
+			Description string          `json:"description"`
+			Default     json.RawMessage `json:"default"`
+			Type        string          `json:"x-okara-type"`
+			WriteOnly   bool            `json:"writeOnly"`
+			Deprecated  bool            `json:"deprecated"`
+			Ephemeral   bool            `json:"x-okara-ephemeral"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	if len(d.Inputs) == 0 || json.Unmarshal(d.Inputs, &schema) != nil {
+		return nil
+	}
+	all := make([]DescribedVariable, 0, len(d.InputOrder))
+	for _, name := range d.InputOrder {
+		p := schema.Properties[name]
+		all = append(all, DescribedVariable{
+			Name: name, Type: p.Type, Description: p.Description, Default: p.Default, Required: slices.Contains(schema.Required, name),
+			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
+			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types has null in it
+		})
+	}
+	return all
+}
