@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -177,6 +178,12 @@ func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 			return nil, fmt.Errorf("created %q: want a time such as 2006-01-02T15:04:05Z", v)
 		}
 		a[artifact.AnnCreated] = v
+	}
+	if v := q.Get("changes"); v != "" {
+		if len(v) > artifact.MaxChanges {
+			return nil, fmt.Errorf("changes has %d bytes, and at most %d are kept", len(v), artifact.MaxChanges)
+		}
+		a[artifact.AnnChanges] = text.Block(v)
 	}
 	return a, nil
 }

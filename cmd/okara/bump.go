@@ -5,15 +5,319 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
+
+// bumpCommits lets the messages of the commits say which part of the version rises.
+const bumpCommits = "commits"
+
+// changedModule is a module of a repository beside its highest release.
+type changedModule struct {
+	Address     string                   `json:"address"`
+	From        string                   `json:"from,omitempty"` // the highest release that was not withdrawn; "" for none
+	To          string                   `json:"to,omitempty"`   // the version to publish; "" if the folder has not changed
+	Changes     []string                 `json:"changes,omitempty"`
+	Differences []description.Difference `json:"differences,omitempty"`
+
+	folder moduleFolder
+	part   string // that rises; "" for the first release
+}
+
+// breaking counts the differences that break a caller.
+func (c changedModule) breaking() int {
+	n := 0
+	for _, d := range c.Differences {
+		if d.Breaking {
+			n++
+		}
+	}
+	return n
+}
+
+// unannounced tells that callers break although the version does not say so.
+func (c changedModule) unannounced() bool {
+	return c.breaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
+}
+
+// changedModules sets the modules of a repository beside what is published of them.
+type changedModules struct {
+	publisher publisher
+	options   depot.ModuleOptions
+	part      string // major, minor, patch or bumpCommits
+	since     string // a git revision; "": that of the release
+}
+
+// publishChanged publishes the modules that have changed, or says which these are.
+func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, folders []moduleFolder, f modulesFlags, dryRun bool, o depot.ModuleOptions) error {
+	p, done, err := openPublisher(reg, s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c := changedModules{publisher: p, options: o, part: f.bump, since: f.since}
+	all, err := c.find(ctx, folders)
+	if err != nil {
+		return cli.PublishHint(err)
+	}
+	for _, m := range all {
+		if m.unannounced() {
+			reg.Note("warning: %s %s breaks callers of %s, and is not a major version", m.Address, m.To, m.From)
+		}
+	}
+	switch {
+	case f.markdown && !reg.JSON:
+		return reg.PrintResult(all, strings.TrimSuffix(changedMarkdown(all), "\n"))
+	case dryRun:
+		return reg.PrintResult(all, changedText(all))
+	}
+	b := batch{all: []depot.Published{}}
+	for _, m := range all {
+		if m.To == "" {
+			reg.Note("%s: unchanged since %s", m.Address, m.From)
+			continue
+		}
+		if err := b.publish(ctx, p, m.folder, c.annotated(m)); err != nil {
+			return err
+		}
+	}
+	done()
+	return b.print(reg.App)
+}
+
+// find returns all modules, those without a change included.
+func (c changedModules) find(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
+	all := []changedModule{}
+	for _, f := range folders {
+		m, err := c.one(ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.dir, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func (c changedModules) one(ctx context.Context, f moduleFolder) (changedModule, error) {
+	m := changedModule{Address: f.target.Module.String(), folder: f}
+	l, err := c.publisher.Versions(ctx, f.target.Module.Item())
+	if errors.Is(err, oci.ErrNotFound) {
+		l, err = &depot.Listing{}, nil
+	}
+	if err != nil {
+		return m, err
+	}
+	released, ok := highestRelease(l)
+	part := c.part
+	if part == bumpCommits {
+		part = addr.Minor // of the first release
+	}
+	if ok {
+		m.From = released.String()
+		same, err := c.compare(ctx, &m, addr.ModuleVersion{Module: f.target.Module, Version: released})
+		if err != nil || same {
+			return m, err
+		}
+		part = m.part
+	}
+	next, err := l.Next(part)
+	m.To, m.folder.target.Version = next.String(), next
+	return m, err
+}
+
+// highestRelease is the highest version that is neither a pre-release nor withdrawn.
+func highestRelease(l *depot.Listing) (addr.Version, bool) {
+	i := slices.IndexFunc(l.Versions, func(v addr.Version) bool { return !v.Prerelease() && l.Status(v).Yanked == nil })
+	if i < 0 {
+		return addr.Version{}, false
+	}
+	return l.Versions[i], true
+}
+
+// compare fills in what has changed since the release; same if nothing has.
+func (c changedModules) compare(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
+	tree, err := cli.OpenTree(m.folder.dir)
+	if err != nil {
+		return false, err
+	}
+	defer tree.Close()
+	plan, err := depot.PlanModule(ctx, tree.FS(), released, c.options)
+	if err != nil {
+		return false, err
+	}
+	same, err = c.publisher.ModuleThere(ctx, released, plan, c.options)
+	if err != nil && !errors.Is(err, oci.ErrExists) || same {
+		return same, err
+	}
+	since := c.since
+	if d, direct := c.publisher.(*depot.Depot); direct {
+		stored, err := storedModule(ctx, d, released)
+		if err != nil {
+			return false, err
+		}
+		if stored.Description != nil {
+			m.Differences = description.Compare(stored.Description.Root, plan.Description().Root)
+		}
+		if since == "" {
+			since = stored.Annotations[artifact.AnnRevision]
+		}
+	}
+	return false, c.read(ctx, m, since)
+}
+
+// storedModule is what the registry has of a version.
+func storedModule(ctx context.Context, d *depot.Depot, m addr.ModuleVersion) (shown, error) {
+	var s shown
+	at, err := d.Subject(ctx, m.Module.Item(), m.Version)
+	if err == nil {
+		err = s.module(ctx, at.Repository, at.Manifest)
+	}
+	return s, err
+}
+
+// read finds the commits since a revision, and which part of the version they ask for.
+func (c changedModules) read(ctx context.Context, m *changedModule, since string) error {
+	m.part = c.part
+	if since == "" {
+		if c.part == bumpCommits {
+			return cli.WithHint(cli.UsageError("%s does not say which commit it was built from, so that the commits since then are not known", m.From),
+				"name the commit with --since, or give --bump major, minor or patch")
+		}
+		return nil
+	}
+	commits, err := checkout.Commits(ctx, m.folder.dir, since)
+	if errors.Is(err, checkout.ErrNoCommit) && c.part != bumpCommits {
+		return nil
+	}
+	if errors.Is(err, checkout.ErrNoCommit) {
+		return cli.WithHint(cli.UsageError("%w", err), "fetch the whole history, with fetch-depth: 0 on GitHub or GIT_DEPTH: 0 on GitLab, or give --bump major, minor or patch")
+	}
+	if c.part == bumpCommits {
+		m.part = checkout.Part(commits)
+	}
+	for _, one := range commits {
+		m.Changes = append(m.Changes, one.Subject)
+	}
+	return err
+}
+
+// annotated are the options with the list of changes, as far as it fits.
+func (c changedModules) annotated(m changedModule) depot.ModuleOptions {
+	o := c.options
+	var lines strings.Builder
+	for _, subject := range m.Changes {
+		if lines.Len()+len(subject)+1 > artifact.MaxChanges {
+			break
+		}
+		lines.WriteString(subject + "\n")
+	}
+	if lines.Len() == 0 {
+		return o
+	}
+	o.Annotations = maps.Clone(o.Annotations)
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	o.Annotations[artifact.AnnChanges] = strings.TrimSuffix(lines.String(), "\n")
+	return o
+}
+
+// changedText is a line for each module.
+func changedText(all []changedModule) string {
+	var rows [][]string
+	for _, m := range all {
+		switch {
+		case m.To == "":
+			rows = append(rows, []string{m.Address, m.From, "unchanged"})
+		case m.From == "":
+			rows = append(rows, []string{m.Address, "-", m.To})
+		default:
+			rows = append(rows, []string{m.Address, m.From, m.To})
+		}
+	}
+	return cli.Table(rows)
+}
+
+// changedMarkdown is the text of a comment on a merge request. What people wrote is in it
+// as text, whatever it looks like.
+func changedMarkdown(all []changedModule) string {
+	var b strings.Builder
+	b.WriteString("<!-- okara: modules -->\n")
+	changed := slices.DeleteFunc(slices.Clone(all), func(m changedModule) bool { return m.To == "" })
+	if len(changed) == 0 {
+		b.WriteString("No module changes.\n")
+		return b.String()
+	}
+	b.WriteString("| module | released | next |\n|---|---|---|\n")
+	for _, m := range changed {
+		released := m.From
+		if released == "" {
+			released = "none"
+		}
+		fmt.Fprintf(&b, "| %s | %s | **%s** |\n", m.Address, released, m.To)
+	}
+	for _, m := range changed {
+		markdownChanges(&b, m)
+	}
+	if rest := len(all) - len(changed); rest > 0 {
+		fmt.Fprintf(&b, "\nUnchanged: %d.\n", rest)
+	}
+	return b.String()
+}
+
+// markdownChanges writes what has changed in one module.
+func markdownChanges(b *strings.Builder, m changedModule) {
+	if len(m.Changes)+len(m.Differences) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n**%s %s**\n\n", m.Address, m.To)
+	if m.unannounced() {
+		fmt.Fprintf(b, "⚠ breaks callers, and %s is not a major version.\n\n", m.To)
+	}
+	for _, d := range m.Differences {
+		mark := ""
+		if d.Breaking {
+			mark = " (breaks callers)"
+		}
+		fmt.Fprintf(b, "- %s %s %s%s%s\n", d.Change, d.What, plainMarkdown(d.Name), mark, withColon(plainMarkdown(d.Detail)))
+	}
+	for _, subject := range m.Changes {
+		fmt.Fprintf(b, "- commit: %s\n", plainMarkdown(subject))
+	}
+}
+
+func withColon(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}
+
+// plainMarkdown escapes a text, so that it is neither a mark, a link nor somebody's name.
+func plainMarkdown(s string) string {
+	var b strings.Builder
+	for _, r := range text.Line(s) {
+		if r < 128 && strings.ContainsRune("\\`*_{}[]<>()#+-!|@~&:", r) {
+			fmt.Fprintf(&b, "&#%d;", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
 
 // bumpFlag asks for the version after the highest one.
 type bumpFlag struct{ part string }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
@@ -259,7 +260,7 @@ const autoVersion = "auto"
 
 // publishAnnotations returns what the environment says about the source.
 func publishAnnotations(a *cli.App) (map[string]string, error) {
-	annotations, err := depot.SourceAnnotations(a.Getenv)
+	annotations, err := checkout.Annotations(a.Getenv)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}
@@ -267,9 +268,9 @@ func publishAnnotations(a *cli.App) (map[string]string, error) {
 }
 
 // gitVersions returns the versions in the git tags of the commit in dir.
-func gitVersions(ctx context.Context, a *cli.App, dir string) (depot.VersionTags, error) {
-	tags, err := depot.CheckoutVersions(ctx, dir, a.Getenv)
-	if _, ok := errors.AsType[*depot.NoVersionTagError](err); ok {
+func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, error) {
+	tags, err := checkout.Versions(ctx, dir, a.Getenv)
+	if _, ok := errors.AsType[*checkout.NoVersionError](err); ok {
 		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
 	}
 	return tags, err

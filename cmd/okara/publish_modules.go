@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -23,7 +24,7 @@ import (
 
 func newPublishModules(reg *cli.Registries) *cobra.Command {
 	var o moduleFlags
-	var version string
+	var which modulesFlags
 	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "modules ROOT ADDRESS",
@@ -37,6 +38,16 @@ SYSTEM/NAME. Folders without configuration are passed over.
 With --version auto the version comes from the git tag. A tag such as
 modules/vpc/v1.4.0 names one folder; only that one is published.
 
+With --bump in the place of --version only folders that differ from their highest
+release are published, each under its own next version. --bump commits takes it from
+the messages of the commits since that release (https://www.conventionalcommits.org):
+"feat: ..." asks for a minor version, "feat!: ..." or a paragraph "BREAKING CHANGE: ..."
+for a major one, all others for a patch. Their first lines are kept with the version,
+and okara show prints them. A release knows its commit where a CI job published it;
+--since names another one. With --dry-run it lists what would be published, and with
+--markdown as well as the text of a comment on a merge request, which also says what
+differs and whether it breaks callers.
+
 ` + serverHelp + `
 
 Prints one line repository:tag@digest per module. A module that fails does not
@@ -44,21 +55,26 @@ stop the others.
 
 Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
-  okara publish modules ./modules acme/{name}/{system} --version auto`,
+  okara publish modules ./modules acme/{name}/{system} --version auto
+  okara publish modules ./modules net/{name}/aws --bump commits
+  okara publish modules ./modules net/{name}/aws --bump commits --dry-run --markdown`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if version == "" {
-				return cli.UsageError("--version is missing: a version, or auto")
+			if err := which.check(o.dryRun); err != nil {
+				return err
 			}
 			modules, err := findModules(args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if modules, err = withVersions(cmd.Context(), reg.App, args[0], modules, version); err != nil {
-				return err
-			}
 			options, err := o.options(reg.App)
 			if err != nil {
+				return err
+			}
+			if which.bump != "" {
+				return publishChanged(cmd.Context(), reg, server, modules, which, o.dryRun, options)
+			}
+			if modules, err = withVersions(cmd.Context(), reg.App, args[0], modules, which.version); err != nil {
 				return err
 			}
 			if o.dryRun {
@@ -69,8 +85,37 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 	}
 	o.add(cmd.Flags())
 	server.Add(cmd.Flags())
-	cmd.Flags().StringVar(&version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
+	which.add(cmd.Flags())
 	return cmd
+}
+
+// modulesFlags say which versions the modules of a repository get.
+type modulesFlags struct {
+	version, bump, since string
+	markdown             bool
+}
+
+func (m *modulesFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&m.version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
+	f.StringVar(&m.bump, "bump", "", "publish what has changed, each with a higher `major|minor|patch` number, or commits for what their messages ask for")
+	f.StringVar(&m.since, "since", "", "read the commits after this `REVISION`, not those after the release")
+	f.BoolVar(&m.markdown, "markdown", false, "with --bump and --dry-run: print the text of a comment on a merge request")
+}
+
+func (m *modulesFlags) check(dryRun bool) error {
+	switch {
+	case m.version == "" && m.bump == "":
+		return cli.WithHint(cli.UsageError("neither --version nor --bump says which version the modules get"), "give --version VERSION or --bump commits")
+	case m.version != "" && m.bump != "":
+		return cli.UsageError("--version and --bump exclude each other")
+	case m.bump != "" && !slices.Contains([]string{addr.Major, addr.Minor, addr.Patch, bumpCommits}, m.bump):
+		return cli.UsageError("--bump %s is not major, minor, patch or commits", m.bump)
+	case m.since != "" && m.bump == "":
+		return cli.UsageError("--since goes with --bump")
+	case m.markdown && (m.bump == "" || !dryRun):
+		return cli.UsageError("--markdown goes with --bump and --dry-run")
+	}
+	return nil
 }
 
 // moduleFolder is a folder that is to be published.
@@ -189,32 +234,50 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	if err != nil {
 		return err
 	}
-	all := []depot.Published{}
-	var text []string
-	var failed error
-	failures := 0
+	b := batch{all: []depot.Published{}}
 	for _, m := range modules {
-		out, err := publishModule(ctx, p, m.dir, m.target, o)
-		if ctx.Err() != nil {
+		if err := b.publish(ctx, p, m, o); err != nil {
 			done()
-			return ctx.Err()
+			return err
 		}
-		if err != nil {
-			failures++
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", m.dir, err))
-			continue
-		}
-		all, text = append(all, out), append(text, out.String())
 	}
 	done()
-	for _, out := range all {
-		cli.NotePublished(reg.App, out)
+	return b.print(reg.App)
+}
+
+// batch is what came of several publications.
+type batch struct {
+	all      []depot.Published
+	failed   error
+	failures int
+}
+
+// publish goes on after a failure; the error is that of an interruption.
+func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depot.ModuleOptions) error {
+	out, err := publishModule(ctx, p, m.dir, m.target, o)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if err := reg.PrintResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
+	if err != nil {
+		b.failures++
+		b.failed = errors.Join(b.failed, fmt.Errorf("%s: %w", m.dir, err))
+		return nil
+	}
+	b.all = append(b.all, out)
+	return nil
+}
+
+func (b *batch) print(a *cli.App) error {
+	var text []string
+	for _, out := range b.all {
+		cli.NotePublished(a, out)
+		text = append(text, out.String())
+	}
+	if err := a.PrintResult(b.all, strings.Join(text, "\n")); err != nil || b.failed == nil {
 		return err
 	}
-	if failures == len(modules) {
-		return cli.PublishHint(failed)
+	if len(b.all) == 0 {
+		return cli.PublishHint(b.failed)
 	}
-	return cli.PartlyError("%d of %d modules failed: %w", failures, len(modules), failed)
+	return cli.PartlyError("%d of %d modules failed: %w", b.failures, b.failures+len(b.all), b.failed)
 }

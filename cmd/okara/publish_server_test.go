@@ -82,6 +82,7 @@ func TestPublishServer(t *testing.T) {
 	other := filepath.Dir(c.file(t, "vpc2/main.tf", "# y\n"))
 	c.file(t, "all/one/main.tf", "# one\n")
 	c.file(t, "all/two/main.tf", "# two\n")
+	c.file(t, "changed/one/main.tf", "# one more\n")
 	wrong, right := c.file(t, "wrong", "oks_ci_wrongwrongwrongwrong\n"), c.file(t, "right", serveToken+"\n")
 	const version = `:1\.0\.0@sha256:[0-9a-f]{64}`
 	if code, _, errOut := c.run(t, "keys", "new", "--cosign", "--dir", c.home); code != cli.ExitOK {
@@ -127,6 +128,8 @@ func TestPublishServer(t *testing.T) {
 		{"whose token it is", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", host, "--offline"}, cli.ExitOK, "-> +host +explicit +variable OKARA_TOKEN, for OKARA_SERVER", ""},
 		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, cli.ExitOK, `"source": "anonymous"`, ""},
 		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
+		{"what has changed", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--bump", "minor"}, cli.ExitOK, "^$", "acme/one/aws: unchanged since 1.0.0"},
+		{"since nobody knows when", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "changed"), "acme/{name}/aws", "--bump", "commits"}, cli.ExitUsage, "", "1.0.0 does not say which commit.*\nhint: .*--since"},
 		{"two places", nil, append(module, "--server", server, "--registry", host), cli.ExitUsage, "", "--server and --registry"},
 		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), cli.ExitUsage, "", "not sent without TLS"},
 		{"no URL", nil, append(module, "--server", "https://"), cli.ExitUsage, "", "not the URL of a server"},

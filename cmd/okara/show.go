@@ -247,6 +247,9 @@ func (s *shown) text() string {
 	add("scan", s.Scan)
 	add("source", s.Annotations[artifact.AnnSource])
 	add("revision", s.Annotations[artifact.AnnRevision])
+	for line := range strings.Lines(s.Annotations[artifact.AnnChanges]) {
+		add("change", strings.TrimSpace(line))
+	}
 	add("content", s.ContentDigest)
 	add("protocols", strings.Join(s.Protocols, ", "))
 	add("signature", s.Signature)

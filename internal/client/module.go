@@ -118,6 +118,7 @@ func origin(annotations map[string]string) url.Values {
 	q := url.Values{}
 	for name, key := range map[string]string{
 		"source": artifact.AnnSource, "revision": artifact.AnnRevision, "ref": artifact.AnnSourceRef, "created": artifact.AnnCreated,
+		"changes": artifact.AnnChanges,
 	} {
 		if v := annotations[key]; v != "" {
 			q.Set(name, v)

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -13,7 +14,7 @@ import (
 )
 
 // scriptKey is a line of a CI file after which a script follows, indented.
-var scriptKey = regexp.MustCompile(`^( *)(?:- )?(?:run|script): \|$`)
+var scriptKey = regexp.MustCompile(`^( *)(?:- )?(?:run|script|before_script): \|$`)
 
 // scripts returns the scripts in a CI file or a page, in order.
 func scripts(text string) []string {
@@ -55,29 +56,68 @@ func TestCI(t *testing.T) {
 	defer server.kill()
 	ci := ciJob{set: set, dir: dir, registry: registry}
 	ci.action(t)
+	ci.image(t)
 
-	page, err := os.ReadFile(filepath.Join(set.root, "docs", "ci.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := scripts(string(page))
-	if len(list) != 7 {
-		t.Fatalf("%d scripts in docs/ci.md, want 7", len(list))
-	}
+	_, jobs := ci.page(t, "ci.md", 8)
 	ci.module(t)
-	publishGitHub, plan, apply, publishGitLab, applyGitLab := list[0], list[1], list[2], list[3], list[4]
+	publishGitHub, plan, apply, inGitLab, publishGitLab, applyGitLab, inGitea, publishGitea := jobs[0], jobs[1], jobs[2], jobs[3], jobs[4], jobs[5], jobs[6], jobs[7]
 	ci.run(t, publishGitHub, "GITHUB_REF_NAME=v1.2.3")
-	ci.run(t, publishGitLab, "CI_COMMIT_TAG=v1.2.4")
+	ci.run(t, inGitLab+publishGitLab, "CI_COMMIT_TAG=v1.2.4")
 	ci.run(t, plan)
 	ci.run(t, apply)
-	ci.run(t, applyGitLab)
+	ci.run(t, inGitLab+applyGitLab)
+	ci.gitea(t, inGitea+publishGitea)
 	ci.run(t, "okara list net/vpc/aws | grep 1.2.4\nokara state history \"$TF_BACKEND_OCI_REPOSITORY\"\n")
-	ci.server(t, string(page), list[5], list[6])
+	page, list := ci.page(t, "ci-server.md", 2)
+	ci.server(t, page, list[0], list[1])
 }
 
 type ciJob struct {
 	set           tools
 	dir, registry string
+	work          string // where scripts run; "": in the module
+}
+
+// page returns a page of docs and the scripts in it, of which it must have n.
+func (c *ciJob) page(t *testing.T, name string, n int) (text string, list []string) {
+	t.Helper()
+	text = mustRead(t, filepath.Join(c.set.root, "docs", name))
+	if list = scripts(text); len(list) != n {
+		t.Fatalf("%d scripts in docs/%s, want %d", len(list), name, n)
+	}
+	return text, list
+}
+
+// stub puts a program on the PATH of the jobs that a machine of CI would have.
+func (c *ciJob) stub(t *testing.T, name, script string) {
+	t.Helper()
+	bin := filepath.Join(c.dir, "stubs")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nset -e\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// image stands for the image that the jobs name: its packages are there, and what they
+// fetch as source is the okara under test.
+func (c *ciJob) image(t *testing.T) {
+	t.Helper()
+	c.stub(t, "apk", "test \"$1\" = add\n")
+	c.stub(t, "go", "test \"$*\" = 'install github.com/seed-141914ff/okara/cmd/okara@main'\n")
+}
+
+// gitea runs the job against the registry as if it were the one of the server. The tag is
+// fetched from a repository on disk.
+func (c *ciJob) gitea(t *testing.T, script string) {
+	t.Helper()
+	origin := filepath.Join(c.dir, "origin", "acme")
+	c.run(t, "git init -q -b main "+filepath.Join(origin, "vpc")+"\ncp main.tf "+filepath.Join(origin, "vpc")+"\n")
+	c.run(t, "cd "+filepath.Join(origin, "vpc")+"\ngit add .\ngit -c user.name=a -c user.email=a@example.com commit -qm 'feat: begin'\ngit tag v1.2.7\n")
+	c.run(t, "git config --global url."+filepath.Dir(origin)+"/.insteadOf http://"+c.registry+"/\n")
+	c.run(t, script, "GITHUB_REF_NAME=v1.2.7", "GITHUB_SERVER_URL=http://"+c.registry, "GITHUB_REPOSITORY=acme/vpc", "GITHUB_ACTOR=ann", "REGISTRY_TOKEN=a-token")
+	c.run(t, "okara show net/vpc/aws@1.2.7 --registry "+c.registry+"/acme\n")
 }
 
 // action runs the composite action, once with a release and once without, and uses the
@@ -133,13 +173,13 @@ func (c *ciJob) run(t *testing.T, script string, env ...string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = c.dir
-	if work := filepath.Join(c.dir, "work"); isDir(work) {
+	if work := cmp.Or(c.work, filepath.Join(c.dir, "work")); isDir(work) {
 		cmd.Dir = work
 	}
 	cmd.Env = append([]string{
 		"HOME=" + c.dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "GOFLAGS=" + os.Getenv("GOFLAGS"),
 		"GOCACHE=" + goEnv(t, "GOCACHE"), "GOMODCACHE=" + goEnv(t, "GOMODCACHE"),
-		"PATH=" + strings.Join([]string{filepath.Dir(c.set.okara), filepath.Dir(c.set.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
+		"PATH=" + strings.Join([]string{filepath.Join(c.dir, "stubs"), filepath.Dir(c.set.okara), filepath.Dir(c.set.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
 		"OKARA_REGISTRY=" + c.registry, "TF_BACKEND_OCI_REPOSITORY=" + c.registry + "/state/shop",
 	}, env...)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -37,6 +37,10 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!statebackend/s3facade
 	!statebackend/httpbackend
 	!statebackend/tfe
+internal/checkout: what git and a CI job say of a folder; nothing is published here
+	oci/artifact
+	internal/addr
+	internal/text
 internal/cli: what the commands of cmd/okara and of instances share, and how a command line ends; the words for each error are its affair, so it knows where errors come from
 	credentials
 	oci

@@ -25,6 +25,7 @@ const (
 	AnnContentDigest = "vnd.okara.content-digest"
 	AnnSourceRef     = "vnd.okara.source-ref"
 	AnnSourcePath    = "vnd.okara.source-path"
+	AnnChanges       = "vnd.okara.changes" // since the version before: a line each, at most MaxChanges bytes
 
 	AnnProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"
 	AnnSignature = "vnd.okara.provider.signature" // SignatureVerified or SignatureNone
@@ -33,6 +34,9 @@ const (
 	AnnH1        = "vnd.okara.provider.h1"
 	AnnSize      = "vnd.okara.provider.size"
 )
+
+// MaxChanges bounds the value of AnnChanges, in bytes.
+const MaxChanges = 2 << 10
 
 // Values of AnnKind.
 const (

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package checkout
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,11 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// SourceAnnotations returns what the environment says about the source: GitHub
+// Annotations returns what the environment says about the source: GitHub
 // Actions and GitLab CI name the repository, the revision and the reference.
 // Only SOURCE_DATE_EPOCH or the time of the commit is a creation time, so that
 // the same source gives the same artifact at any time.
-func SourceAnnotations(getenv func(string) string) (map[string]string, error) {
+func Annotations(getenv func(string) string) (map[string]string, error) {
 	annotations := map[string]string{}
 	set := func(key, value string) {
 		if value != "" {
@@ -50,27 +48,27 @@ func SourceAnnotations(getenv func(string) string) (map[string]string, error) {
 	return annotations, nil
 }
 
-// VersionTags are the git tags of a commit that name a version.
-type VersionTags []versionTag
+// Tags are the git tags of a commit that name a version.
+type Tags []tag
 
-// versionTag is a git tag that names a version, and perhaps the directory it is
+// tag is a git tag that names a version, and perhaps the directory it is
 // for.
-type versionTag struct {
+type tag struct {
 	dir     string
 	version addr.Version
 }
 
-// NoVersionTagError says that none of a commit's tags names a version.
-type NoVersionTagError struct{ Tags []string }
+// NoVersionError says that none of a commit's tags names a version.
+type NoVersionError struct{ Tags []string }
 
-func (e *NoVersionTagError) Error() string {
+func (e *NoVersionError) Error() string {
 	return fmt.Sprintf("no git tag at HEAD names a version, found %q", e.Tags)
 }
 
-// CheckoutVersions returns the versions of the commit: the tag that started the
+// Versions returns the versions of the commit: the tag that started the
 // CI job, else the tags at HEAD of the repository that dir is in. Without any it
-// is a *NoVersionTagError.
-func CheckoutVersions(ctx context.Context, dir string, getenv func(string) string) (VersionTags, error) {
+// is a *NoVersionError.
+func Versions(ctx context.Context, dir string, getenv func(string) string) (Tags, error) {
 	var names []string
 	switch {
 	case getenv("GITHUB_REF_TYPE") == "tag":
@@ -78,30 +76,27 @@ func CheckoutVersions(ctx context.Context, dir string, getenv func(string) strin
 	case getenv("CI_COMMIT_TAG") != "":
 		names = []string{getenv("CI_COMMIT_TAG")}
 	default:
-		cmd := exec.CommandContext(ctx, "git", "-C", dir, "tag", "--points-at", "HEAD")
-		var problem bytes.Buffer
-		cmd.Stderr = &problem
-		out, err := cmd.Output()
+		out, err := git(ctx, dir, "tag", "--points-at", "HEAD")
 		if err != nil {
-			return nil, fmt.Errorf("read git tags in %s: %w: %s", dir, err, strings.TrimSpace(problem.String()))
+			return nil, err
 		}
 		names = strings.Fields(string(out))
 	}
-	var tags VersionTags
+	var tags Tags
 	for _, name := range names {
 		if d, v, err := addr.VersionFromGit(name); err == nil {
-			tags = append(tags, versionTag{d, v})
+			tags = append(tags, tag{d, v})
 		}
 	}
 	if len(tags) == 0 {
-		return nil, &NoVersionTagError{names}
+		return nil, &NoVersionError{names}
 	}
 	return tags, nil
 }
 
 // For returns the version that the tags give a directory: a tag that names it, else
 // one that names none. It is false if all are for others.
-func (tags VersionTags) For(dir string) (addr.Version, bool) {
+func (tags Tags) For(dir string) (addr.Version, bool) {
 	var found []addr.Version
 	for _, t := range tags {
 		if t.dir != "" && hasPathSuffix(dir, t.dir) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// ErrNoCommit says that the repository does not have the commit that was asked for.
+var ErrNoCommit = errors.New("the git repository does not have this commit")
+
+// What is read of a repository is bounded.
+const (
+	maxCommits = 1000
+	maxSubject = 200 // bytes
+)
+
+// Commit is one commit.
+type Commit struct {
+	Subject string // its first line, at most 200 bytes
+	Part    string // what it asks for: addr.Major, addr.Minor or addr.Patch
+}
+
+// Commits returns those after the revision since that changed something in dir, newest
+// first and at most a thousand; all of them if since is "". A revision that is not in the
+// repository, as in a clone without history, is [ErrNoCommit].
+func Commits(ctx context.Context, dir, since string) ([]Commit, error) {
+	span := "HEAD"
+	if since != "" {
+		if strings.HasPrefix(since, "-") {
+			return nil, fmt.Errorf("%q: %w", since, ErrNoCommit)
+		}
+		if _, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", since+"^{commit}"); err != nil {
+			return nil, fmt.Errorf("%s: %w", text.Excerpt(since), ErrNoCommit)
+		}
+		span = since + "..HEAD"
+	}
+	out, err := git(ctx, dir, "log", "-z", fmt.Sprint("--max-count=", maxCommits), "--format=%B", span, "--", ".")
+	if err != nil {
+		return nil, err
+	}
+	return parseCommits(out), nil
+}
+
+// parseCommits reads messages that are separated by zero bytes.
+func parseCommits(log []byte) []Commit {
+	var all []Commit
+	for message := range bytes.SplitSeq(log, []byte{0}) {
+		if m := strings.TrimSpace(string(message)); m != "" {
+			subject, _, _ := strings.Cut(m, "\n")
+			all = append(all, Commit{Subject: text.Clip(text.Line(subject), maxSubject), Part: partOf(m)})
+		}
+	}
+	return all
+}
+
+// Part returns the greatest part that one of the commits asks for; addr.Patch for none.
+func Part(commits []Commit) string {
+	part := addr.Patch
+	for _, c := range commits {
+		switch c.Part {
+		case addr.Major:
+			return addr.Major
+		case addr.Minor:
+			part = addr.Minor
+		}
+	}
+	return part
+}
+
+var (
+	typedSubject   = text.Pattern(`^([a-zA-Z]+)(\([^()\n]*\))?(!)?: `)
+	breakingFooter = text.Pattern(`(?m)^BREAKING[ -]CHANGE: `)
+)
+
+// partOf reads a message by https://www.conventionalcommits.org/en/v1.0.0/: "!" before the
+// colon or a paragraph that begins with BREAKING CHANGE asks for a major version, the type
+// feat for a minor one, and everything else for a patch.
+func partOf(message string) string {
+	typed := typedSubject().FindStringSubmatch(message)
+	switch {
+	case breakingFooter().MatchString(message) || typed != nil && typed[3] == "!":
+		return addr.Major
+	case typed != nil && strings.EqualFold(typed[1], "feat"):
+		return addr.Minor
+	}
+	return addr.Patch
+}
+
+// git runs git in dir and returns what it prints.
+func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	var problem bytes.Buffer
+	cmd.Stderr = &problem
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("git %s in %s: %w: %s", args[0], dir, err, text.Excerpt(strings.TrimSpace(problem.String())))
+	}
+	return out, nil
+}

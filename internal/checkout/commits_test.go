@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkout_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/checkout"
+)
+
+// repository makes a git repository with one commit for each message, which writes the
+// folder that stands before it: "vpc feat: zones".
+func repository(t *testing.T, commits ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	for _, c := range commits {
+		folder, message, _ := strings.Cut(c, " ")
+		file := filepath.Join(dir, folder, "main.tf")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("# "+message), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		git("add", ".")
+		git("commit", "-q", "-m", message)
+		if message == "begin" {
+			git("tag", "begun")
+		}
+	}
+	return dir
+}
+
+// TestCommits are those of the folder alone, after the revision, newest first.
+func TestCommits(t *testing.T) {
+	dir := repository(t, "vpc begin", "dns feat!: other", "vpc feat(aws): zones\n\nMore of it.", "vpc fix: a word")
+	vpc := filepath.Join(dir, "vpc")
+	got, err := checkout.Commits(t.Context(), vpc, "begun")
+	want := []checkout.Commit{{Subject: "fix: a word", Part: addr.Patch}, {Subject: "feat(aws): zones", Part: addr.Minor}}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(err, d)
+	}
+	if part := checkout.Part(got); part != addr.Minor {
+		t.Errorf("they ask for %s", part)
+	}
+	if all, err := checkout.Commits(t.Context(), vpc, ""); len(all) != 3 || err != nil {
+		t.Error(all, err)
+	}
+	for _, unknown := range []string{"0123456789012345678901234567890123456789", "--output=x", "no such"} {
+		if _, err := checkout.Commits(t.Context(), vpc, unknown); !errors.Is(err, checkout.ErrNoCommit) {
+			t.Errorf("%s: %v", unknown, err)
+		}
+	}
+	if _, err := checkout.Commits(t.Context(), t.TempDir(), ""); err == nil {
+		t.Error("a folder without a repository has commits")
+	}
+}
+
+// TestPart is what messages ask for.
+func TestPart(t *testing.T) {
+	for message, want := range map[string]string{
+		"vpc feat: x": addr.Minor, "vpc Feat(a b): x": addr.Minor, "vpc feat!: x": addr.Major, "vpc fix(a)!: x": addr.Major,
+		"vpc chore: x\n\nBREAKING CHANGE: y": addr.Major, "vpc chore: x\n\nBREAKING-CHANGE: y": addr.Major,
+		"vpc features: x": addr.Patch, "vpc x": addr.Patch, "vpc feat x": addr.Patch, "vpc says BREAKING CHANGE: no": addr.Patch,
+	} {
+		got, err := checkout.Commits(t.Context(), filepath.Join(repository(t, message), "vpc"), "")
+		if err != nil || len(got) != 1 || got[0].Part != want {
+			t.Errorf("%q: %v %v, want %s", message, got, err, want)
+		}
+	}
+}
