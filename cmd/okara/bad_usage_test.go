@@ -152,6 +152,7 @@ func TestBadUsage(t *testing.T) {
 		{"publish module TEXT net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish module DIR"},
 		{"publish module DIR/none net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "DIR/none does not exist", "usage: okara publish module DIR"},
 		{"publish module DIR net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no .tf, .tf.json, .tofu or .tofu.json file", "name the folder that holds the module's files"},
+		{"publish module MODULE net/vpc/aws 1.2.0 --include !a --registry REGISTRY", cli.ExitUsage, `--include "!a" is no glob`, "usage: okara publish module"},
 		{"publish provider TEXT acme/dns 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish provider DIST"},
 		{"publish provider DIR acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "not a provider package", "GoReleaser"},
 		{"pull net/vpc/aws@1.0.0 TEXT --registry REGISTRY", cli.ExitFailure, "TEXT: not a directory", "usage: okara pull"},

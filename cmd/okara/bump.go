@@ -149,16 +149,17 @@ func highestRelease(l *depot.Listing) (addr.Version, bool) {
 
 // compare fills in what has changed since the release; same if nothing has.
 func (c changedModules) compare(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
-	tree, err := cli.OpenTree(m.folder.dir)
+	options := c.options
+	tree, err := cli.OpenOwn(m.folder.dir, &options)
 	if err != nil {
 		return false, err
 	}
 	defer tree.Close()
-	plan, err := depot.PlanModule(ctx, tree.FS(), released, c.options)
+	plan, err := depot.PlanModule(ctx, tree.FS(), released, options)
 	if err != nil {
 		return false, err
 	}
-	same, err = c.publisher.ModuleThere(ctx, released, plan, c.options)
+	same, err = c.publisher.ModuleThere(ctx, released, plan, options)
 	if err != nil && !errors.Is(err, oci.ErrExists) || same {
 		return same, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -32,8 +33,10 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
-.git, .terraform and state files; --dry-run shows what would ship and what would
-not, and why, and whether the version is new, the same or in conflict in the registry
+.git, .terraform and state files. Files of values (*.tfvars, .env), private keys and
+what .gitignore files name, those above the folder in the same checkout too, are held
+back with a warning; --include ships them. --dry-run shows what would ship and what
+would not, and why, and whether the version is new, the same or in conflict in the registry
 or at the server, if one is given. A configuration that does not parse, declares something twice or uses
 variables that are not there is refused with file, line and column.
 
@@ -103,13 +106,15 @@ func dirBelow(root, dir string) (string, error) {
 
 // moduleFlags are the flags that publishing one and several modules share.
 type moduleFlags struct {
-	o      depot.ModuleOptions
-	policy string
-	dryRun bool
+	o       depot.ModuleOptions
+	include []string
+	policy  string
+	dryRun  bool
 }
 
 func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, compare with the registry, and push nothing")
+	f.StringArrayVar(&m.include, "include", nil, "ship what `GLOB` names, as in .gitignore, although it would be held back; may be repeated")
 	f.BoolVar(&m.o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
 	f.BoolVar(&m.o.AllowInvalid, "allow-invalid", false, "publish a configuration that tofu validate refuses")
@@ -124,17 +129,26 @@ func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
 	}
 	o := m.o
 	o.Policy = policy
+	for _, glob := range m.include {
+		if strings.Trim(glob, " /") == "" || strings.HasPrefix(glob, "!") {
+			return o, cli.UsageError("--include %q is no glob of what ships; leave out more with .terraformignore", glob)
+		}
+	}
+	o.Hold = &archive.HoldBack{Include: m.include}
 	o.Annotations, err = publishAnnotations(a)
 	return o, err
 }
 
+// publishModule publishes the publisher's own folder. Warnings are said of a failure too.
 func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
-	tree, err := cli.OpenTree(dir)
+	tree, err := cli.OpenOwn(dir, &o)
 	if err != nil {
 		return depot.Published{}, err
 	}
 	defer tree.Close()
-	return p.PublishModule(ctx, tree.FS(), m, o)
+	out, err := p.PublishModule(ctx, tree.FS(), m, o)
+	out.Warnings = append(out.Warnings, cli.HeldBack(o.Hold)...)
+	return out, err
 }
 
 // openDepot returns the depot of --registry. done ends the progress bars, if there
@@ -173,7 +187,7 @@ type droppedFile struct {
 // plan says what publishing dir would ship, and what that would come to at p, if there
 // is one. A conflict is an outcome, and the error as well.
 func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
-	tree, err := cli.OpenTree(dir)
+	tree, err := cli.OpenOwn(dir, &o)
 	if err != nil {
 		return modulePlan{}, err
 	}
@@ -184,7 +198,7 @@ func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o 
 	}
 	out := modulePlan{
 		Address: m.Module.String(), Version: m.Version.String(), Bytes: plan.Tree.Bytes,
-		Files: []plannedFile{}, Dropped: []droppedFile{}, Warnings: plan.Warnings,
+		Files: []plannedFile{}, Dropped: []droppedFile{}, Warnings: append(plan.Warnings, cli.HeldBack(o.Hold)...),
 	}
 	for _, f := range plan.Tree.Files {
 		out.Files = append(out.Files, plannedFile{f.Path, f.Size})

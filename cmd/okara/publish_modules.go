@@ -247,9 +247,9 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 
 // batch is what came of several publications.
 type batch struct {
-	all      []depot.Published
-	failed   error
-	failures int
+	all     []depot.Published
+	failed  error
+	refused []depot.Published // without more than warnings
 }
 
 // publish goes on after a failure; the error is that of an interruption.
@@ -258,8 +258,11 @@ func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depo
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	for i, w := range out.Warnings {
+		out.Warnings[i] = m.dir + ": " + w
+	}
 	if err != nil {
-		b.failures++
+		b.refused = append(b.refused, out)
 		b.failed = errors.Join(b.failed, fmt.Errorf("%s: %w", m.dir, err))
 		return nil
 	}
@@ -269,6 +272,9 @@ func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depo
 
 func (b *batch) print(a *cli.App) error {
 	var text []string
+	for _, out := range b.refused {
+		cli.NoteWarnings(a, out)
+	}
 	for _, out := range b.all {
 		cli.NotePublished(a, out)
 		text = append(text, out.String())
@@ -279,5 +285,5 @@ func (b *batch) print(a *cli.App) error {
 	if len(b.all) == 0 {
 		return cli.PublishHint(b.failed)
 	}
-	return cli.PartlyError("%d of %d modules failed: %w", b.failures, b.failures+len(b.all), b.failed)
+	return cli.PartlyError("%d of %d modules failed: %w", len(b.refused), len(b.refused)+len(b.all), b.failed)
 }

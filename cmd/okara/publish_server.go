@@ -58,6 +58,7 @@ func publishOne(reg *cli.Registries, s cli.ServerFlags, one func(publisher) (dep
 	out, err := one(p)
 	done()
 	if err != nil {
+		cli.NoteWarnings(reg.App, out)
 		return cli.PublishHint(err)
 	}
 	if _, direct := p.(*depot.Depot); direct && !out.Existing {

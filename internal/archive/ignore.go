@@ -68,10 +68,10 @@ func alwaysDropped(name string) string {
 	return ""
 }
 
-// readRules returns the rules in the ignore files of dir.
-func readRules(tree fs.FS, dir string, used *ignoreBudget) ([]rule, error) {
+// readRules returns the rules in the ignore files of dir that have these names.
+func readRules(tree fs.FS, dir string, used *ignoreBudget, names ...string) ([]rule, error) {
 	var rules []rule
-	for _, name := range ignoreFiles() {
+	for _, name := range names {
 		file := path.Join(dir, name)
 		info, err := fs.Stat(tree, file)
 		if err != nil || !info.Mode().IsRegular() {
@@ -120,8 +120,8 @@ func readFile(tree fs.FS, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// excluded returns the rule that leaves out the file or directory, if there is
-// one. Parents are not looked at, since the walk does not enter excluded ones.
+// excluded returns the rule that says about the file or directory, and whether it
+// leaves it out. Parents are not looked at, since the walk does not enter excluded ones.
 func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rule, ok bool, err error) {
 	base := path.Base(name)
 	for _, r := range slices.Backward(rules) {
@@ -138,7 +138,7 @@ func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rul
 			return rule{}, false, fmt.Errorf("%s: matching the ignore rules takes too much work: %w", r.source, ErrTooLarge)
 		}
 		if r.pattern.MatchString(text) {
-			return r, !r.include, nil
+			return r, !r.include, nil // which may also say that it ships
 		}
 	}
 	return rule{}, false, nil

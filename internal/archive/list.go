@@ -16,9 +16,10 @@ import (
 // Options say what a tree may hold.
 type Options struct {
 	Limits      Limits
-	Dereference bool     // ship what a link inside the tree points to, instead of refusing it
-	Ignore      []string // rules besides those of ignore files, which come after them and so win
-	All         bool     // leave nothing out: the tree is what an archive held
+	Dereference bool      // ship what a link inside the tree points to, instead of refusing it
+	Ignore      []string  // rules besides those of ignore files, which come after them and so win
+	All         bool      // leave nothing out: the tree is what an archive held
+	Hold        *HoldBack // nil: nothing is held back
 }
 
 // Tree is what ships of a tree of files.
@@ -37,7 +38,8 @@ type File struct {
 	Exec bool // the owner may execute it
 }
 
-// Dropped is a file, or a directory with a final slash, that does not ship.
+// Dropped is a file, or a directory with a final slash, that does not ship. Of a
+// directory that is held back some files may.
 type Dropped struct{ Path, Reason string }
 
 const (
@@ -64,11 +66,9 @@ func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 			rules = append(rules, r)
 		}
 	}
-	if err := w.dir(ctx, ".", rules, 0); err != nil {
+	if err := w.list(ctx, rules); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(w.out.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	slices.SortFunc(w.out.Dropped, func(a, b Dropped) int { return strings.Compare(a.Path, b.Path) })
 	return w.out, nil
 }
 
@@ -79,54 +79,95 @@ type walk struct {
 	folded map[string]string // path in one case -> path
 	dirs   int
 	ignore ignoreBudget
+	hold   *holder // nil: nothing is held back
+	held   []Dropped
 	out    *Tree
 }
 
-// dir lists a directory; links counts the links followed on the way to it.
-func (w *walk) dir(ctx context.Context, dir string, rules []rule, links int) error {
+// place is what holds for the entries of a directory.
+type place struct {
+	rules []rule // of ignore files
+	git   []rule // of .gitignore files
+	links int    // followed on the way
+	held  bool   // a directory above is held back
+}
+
+// list walks the whole tree.
+func (w *walk) list(ctx context.Context, rules []rule) (err error) {
+	at := place{rules: rules}
+	if w.o.Hold != nil {
+		if w.hold, at.git, err = newHolder(w.tree, w.o.Hold, &w.ignore); err != nil {
+			return err
+		}
+	}
+	if err := w.dir(ctx, ".", at); err != nil {
+		return err
+	}
+	byPath := func(a, b Dropped) int { return strings.Compare(a.Path, b.Path) }
+	slices.SortFunc(w.out.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(w.out.Dropped, byPath)
+	if w.hold != nil {
+		slices.SortFunc(w.held, byPath)
+		w.o.Hold.Held = w.held
+	}
+	return nil
+}
+
+func (w *walk) dir(ctx context.Context, dir string, at place) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if w.dirs++; w.dirs > w.limits.Dirs+1 { // and the tree itself
 		return fmt.Errorf("more than %d directories: %w", w.limits.Dirs, ErrTooLarge)
 	}
-	if !w.o.All {
-		own, err := readRules(w.tree, dir, &w.ignore)
-		if err != nil {
-			return err
-		}
-		rules = append(slices.Clip(rules), own...)
+	at, err := w.enter(dir, at)
+	if err != nil {
+		return err
 	}
 	entries, err := fs.ReadDir(w.tree, dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := w.entry(ctx, path.Join(dir, e.Name()), e, rules, links); err != nil {
+		if err := w.entry(ctx, path.Join(dir, e.Name()), e, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []rule, links int) error {
+// enter adds the rules that dir has itself.
+func (w *walk) enter(dir string, at place) (place, error) {
+	if w.o.All {
+		return at, nil
+	}
+	own, err := readRules(w.tree, dir, &w.ignore, ignoreFiles()...)
+	if err != nil {
+		return at, err
+	}
+	at.rules = append(slices.Clip(at.rules), own...)
+	if w.hold == nil {
+		return at, nil
+	}
+	git, err := w.hold.gitRules(dir)
+	at.git = append(slices.Clip(at.git), git...)
+	return at, err
+}
+
+func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) error {
 	info, err := e.Info()
 	if err != nil {
 		return err
 	}
-	reason, err := w.dropped(name, e, rules)
-	if err != nil {
+	ships, err := w.ships(name, e, &at)
+	if err != nil || !ships {
 		return err
-	}
-	if reason != "" {
-		w.drop(name, e.IsDir(), reason)
-		return nil
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		if info, err = w.follow(name); err != nil {
 			return err
 		}
-		if links++; links > maxLinks {
+		if at.links++; at.links > maxLinks {
 			return fmt.Errorf("%s: links in a loop: %w", name, ErrUnsafe)
 		}
 	}
@@ -135,26 +176,70 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []ru
 	}
 	switch {
 	case info.IsDir():
-		return w.dir(ctx, name, rules, links)
+		return w.dir(ctx, name, at)
 	case info.Mode().IsRegular():
 		return w.file(name, info)
 	}
 	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
 }
 
-// dropped returns why the entry does not ship, or "".
-func (w *walk) dropped(name string, e fs.DirEntry, rules []rule) (string, error) {
+// ships says whether the entry ships, or is a directory of which something may, and
+// notes what does not. It sets at.held for what is below.
+func (w *walk) ships(name string, e fs.DirEntry, at *place) (bool, error) {
 	if w.o.All {
-		return "", nil
+		return true, nil
 	}
+	reason, named, err := w.ignored(name, e, at.rules)
+	switch {
+	case err != nil:
+		return false, err
+	case reason != "":
+		if !at.held {
+			w.drop(name, e.IsDir(), reason)
+		}
+		return false, nil
+	case w.hold == nil:
+		return true, nil
+	}
+	return w.heldBack(name, e.IsDir(), at, named)
+}
+
+// heldBack notes whether the entry is held back, which neither the publisher nor an
+// ignore file has named. Below a directory that is held back only the former counts.
+func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships bool, err error) {
+	included, err := w.hold.included(name, isDir, at.held)
+	switch {
+	case err != nil:
+		return false, err
+	case included:
+		at.held = false
+		return true, nil
+	case at.held:
+		return isDir, nil
+	case named:
+		return true, nil
+	}
+	reason, err := w.hold.reason(name, isDir, at.git)
+	if err != nil || reason == "" {
+		return err == nil, err
+	}
+	w.drop(name, isDir, reason)
+	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
+	at.held = true
+	return isDir && w.hold.places(), nil
+}
+
+// ignored returns why ignore files leave the entry out, or "". named says that one of
+// them wants it to ship.
+func (w *walk) ignored(name string, e fs.DirEntry, rules []rule) (reason string, named bool, err error) {
 	if reason := alwaysDropped(e.Name()); reason != "" {
-		return reason, nil
+		return reason, false, nil
 	}
 	r, ok, err := w.ignore.excluded(rules, name, e.IsDir())
 	if !ok || err != nil {
-		return "", err
+		return "", r.include, err
 	}
-	return r.source, nil
+	return r.source, false, nil
 }
 
 func (w *walk) drop(name string, isDir bool, reason string) {

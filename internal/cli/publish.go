@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
@@ -15,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
@@ -48,6 +51,59 @@ func OpenTree(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
+// OpenOwn opens a folder of the publisher, and tells what is held back of it where the
+// checkout of git is that it lies in.
+func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
+	tree, err := OpenTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	hold := archive.HoldBack{Include: o.Hold.Include}
+	o.Hold = &hold
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		hold.Checkout, hold.At = checkoutOf(real)
+	}
+	return tree, nil
+}
+
+// checkoutOf looks for the checkout that a folder is in, and where in it. None is nil.
+func checkoutOf(dir string) (checkout fs.FS, at string) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, ""
+	}
+	for top := dir; ; top = filepath.Dir(top) {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			at, err := filepath.Rel(top, dir)
+			if err != nil {
+				return nil, ""
+			}
+			return os.DirFS(top), filepath.ToSlash(at)
+		}
+		if top == filepath.Dir(top) {
+			return nil, ""
+		}
+	}
+}
+
+// maxHeld bounds what a warning names.
+const maxHeld = 10
+
+// HeldBack is the warning about what of a folder was held back, none for nothing.
+func HeldBack(hold *archive.HoldBack) (warnings []string) {
+	if len(hold.Held) == 0 {
+		return nil
+	}
+	var names []string
+	for _, f := range hold.Held[:min(maxHeld, len(hold.Held))] {
+		names = append(names, text.Excerpt(f.Path))
+	}
+	if more := len(hold.Held) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return []string{"held back: " + strings.Join(names, ", ") + "; --dry-run says why, --include GLOB ships them"}
+}
+
 // PrintPublished prints what came of a publication, and what is to be said about it.
 func PrintPublished(a *App, p depot.Published) error {
 	NotePublished(a, p)
@@ -56,11 +112,16 @@ func PrintPublished(a *App, p depot.Published) error {
 
 // NotePublished says what is to be said about a publication, and prints no result.
 func NotePublished(a *App, p depot.Published) {
-	for _, w := range p.Warnings {
-		a.Note("warning: %s", w)
-	}
+	NoteWarnings(a, p)
 	if p.Existing {
 		a.Note("already published, nothing was pushed")
+	}
+}
+
+// NoteWarnings says what there is to say also if nothing was published.
+func NoteWarnings(a *App, p depot.Published) {
+	for _, w := range p.Warnings {
+		a.Note("warning: %s", w)
 	}
 }
 

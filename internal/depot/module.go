@@ -35,6 +35,7 @@ type ModuleOptions struct {
 	Limits      archive.Limits
 	Ignore      []string          // ignore rules besides those in the tree
 	Packed      bool              // the tree is what an archive held: nothing stays behind
+	Hold        *archive.HoldBack // what of a publisher's own tree does not ship unless they say so; nil: all does
 	Dereference bool              // ship what links point to
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // leave the tag "latest" alone
@@ -55,7 +56,7 @@ type ModulePlan struct {
 
 // PlanModule checks a tree without a registry.
 func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
-	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference, Ignore: o.Ignore, All: o.Packed})
+	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference, Ignore: o.Ignore, All: o.Packed, Hold: o.Hold})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// HoldBack keeps what a publisher hardly means to publish out of a tree of their own:
+// files of values and secrets by name, private keys, and what .gitignore names. A tree
+// that came out of an archive is not held back from: its bytes are its origin's.
+type HoldBack struct {
+	Include  []string // globs as in .gitignore of what ships nevertheless
+	Checkout fs.FS    // of git, with the tree in it, whose .gitignore files above the tree count; nil: none
+	At       string   // where in Checkout the tree is, a slash path
+
+	// Held is what List held back, sorted by path.
+	Held []Dropped
+}
+
+// maxKey bounds what is read of a file to see whether it is a private key.
+const maxKey = 64 << 10
+
+// valueRules are files that by their name hold values or secrets. Those of examples
+// ship.
+func valueRules() []string {
+	return []string{
+		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist",
+		"*.tfvars", "*.tfvars.json", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.p12", "*.pfx", "*.jks",
+	}
+}
+
+// holder decides for one tree what is held back.
+type holder struct {
+	tree    fs.FS
+	at      string // where in the checkout the tree is, "." for itself
+	values  []rule
+	include []rule
+	used    *ignoreBudget
+}
+
+// newHolder returns also the rules of the .gitignore files above the tree.
+func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []rule, err error) {
+	h = &holder{tree: tree, at: path.Clean(o.At), used: used}
+	if h.values, err = parseRules(valueRules()); err != nil {
+		return nil, nil, err
+	}
+	if h.include, err = parseRules(o.Include); err != nil {
+		return nil, nil, err
+	}
+	if o.Checkout == nil || h.at == "." {
+		return h, nil, nil
+	}
+	dirs := []string{"."}
+	for dir := path.Dir(h.at); dir != "."; dir = path.Dir(dir) {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range shallowFirst(dirs) {
+		own, err := readRules(o.Checkout, dir, used, ".gitignore")
+		if err != nil {
+			return nil, nil, fmt.Errorf("above the folder: %w", err)
+		}
+		above = append(above, own...)
+	}
+	return h, above, nil
+}
+
+// shallowFirst orders directories of one path as their rules come.
+func shallowFirst(dirs []string) []string {
+	ordered := dirs[:1]
+	for i := len(dirs) - 1; i > 0; i-- {
+		ordered = append(ordered[:len(ordered):len(ordered)], dirs[i])
+	}
+	return ordered
+}
+
+// parseRules parses lines for the root of the tree.
+func parseRules(lines []string) ([]rule, error) {
+	var rules []rule
+	for _, line := range lines {
+		r, ok, err := parseRule(line)
+		if err != nil {
+			return nil, fmt.Errorf("rule %.80q: %w", line, err)
+		}
+		if ok {
+			r.source, r.dir = line, "."
+			rules = append(rules, r)
+		}
+	}
+	return rules, nil
+}
+
+// gitRules are those of the .gitignore of dir, for paths of the checkout.
+func (h *holder) gitRules(dir string) ([]rule, error) {
+	rules, err := readRules(h.tree, dir, h.used, ".gitignore")
+	for i := range rules {
+		rules[i].dir = path.Join(h.at, dir)
+	}
+	return rules, err
+}
+
+// reason says why the entry is held back, "" if it is not.
+func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
+	if !isDir {
+		r, ok, err := h.used.excluded(h.values, name, false)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			return "held back, holds values or secrets: " + r.source, nil
+		}
+		private, err := privateKey(h.tree, name)
+		if err != nil {
+			return "", err
+		}
+		if private {
+			return "held back, a private key", nil
+		}
+	}
+	r, ok, err := h.used.excluded(git, path.Join(h.at, name), isDir)
+	if !ok || err != nil {
+		return "", err
+	}
+	return "held back, ignored by git: " + r.source, nil
+}
+
+// included says whether a glob of the publisher names the entry. Below a directory that
+// is held back only those with a slash do, which name the place.
+func (h *holder) included(name string, isDir, below bool) (bool, error) {
+	for _, r := range h.include {
+		if below && r.base {
+			continue
+		}
+		if _, ok, err := h.used.excluded([]rule{r}, name, isDir); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// places says whether a glob can name something below a directory.
+func (h *holder) places() bool {
+	for _, r := range h.include {
+		if !r.base {
+			return true
+		}
+	}
+	return false
+}
+
+// privateKey looks into files that are called as keys are. A certificate or a public key
+// is none, what cannot be told is.
+func privateKey(tree fs.FS, name string) (bool, error) {
+	extension := strings.ToLower(path.Ext(name))
+	if extension != ".pem" && extension != ".key" && extension != ".asc" {
+		return false, nil
+	}
+	if info, err := fs.Stat(tree, name); err != nil || !info.Mode().IsRegular() {
+		return false, nil // a link that leads nowhere, or no file: refused elsewhere
+	}
+	f, err := tree.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKey))
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	armored := bytes.Contains(b, []byte("-----BEGIN "))
+	return bytes.Contains(b, []byte("PRIVATE KEY")) || extension == ".key" && !armored, nil
+}

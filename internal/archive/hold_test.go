@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive_test
+
+import (
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+)
+
+const (
+	privatePEM = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n"
+	publicPEM  = "-----BEGIN CERTIFICATE-----\n"
+)
+
+func TestHoldBack(t *testing.T) {
+	values := newTree("main.tf", ".env", "a/.env.prod", ".env.example", "prod.tfvars", "a/b/x.auto.tfvars.json", "x.tfvars.example", "id_rsa", "id_rsa.pub",
+		"ca.pem="+publicPEM, "tls.pem="+privatePEM, "tls.key="+privatePEM, "pub.key="+publicPEM, "der.key=\x30\x82", "release.asc=-----BEGIN PGP PRIVATE KEY BLOCK-----")
+	ships := []string{".env.example", "ca.pem", "id_rsa.pub", "main.tf", "pub.key", "x.tfvars.example"}
+	git := newTree("main.tf", ".gitignore=*.log\nbuild/\n!keep.log", "a.log", "keep.log", "build/x.txt", "build/deep/y.txt", "sub/.gitignore=/local.txt", "sub/local.txt", "sub/deep/local.txt")
+	for _, tt := range []struct {
+		name  string
+		tree  fstest.MapFS
+		hold  archive.HoldBack
+		files []string
+		held  []string
+	}{
+		{"values and keys", values, archive.HoldBack{}, ships,
+			[]string{".env", "a/.env.prod", "a/b/x.auto.tfvars.json", "der.key", "id_rsa", "prod.tfvars", "release.asc", "tls.key", "tls.pem"}},
+		{"what is named ships", values, archive.HoldBack{Include: []string{"*.tfvars", "/a/.env.*", "tls.*", "release.asc", "der.key"}},
+			[]string{".env.example", "a/.env.prod", "ca.pem", "der.key", "id_rsa.pub", "main.tf", "prod.tfvars", "pub.key", "release.asc", "tls.key", "tls.pem", "x.tfvars.example"},
+			[]string{".env", "a/b/x.auto.tfvars.json", "id_rsa"}},
+		{"what git ignores", git, archive.HoldBack{}, []string{"keep.log", "main.tf", "sub/deep/local.txt"}, []string{"a.log", "build/", "sub/local.txt"}},
+		{"a whole folder", git, archive.HoldBack{Include: []string{"build/"}},
+			[]string{"build/deep/y.txt", "build/x.txt", "keep.log", "main.tf", "sub/deep/local.txt"}, []string{"a.log", "sub/local.txt"}},
+		{"a place in a folder", git, archive.HoldBack{Include: []string{"build/deep/*"}},
+			[]string{"build/deep/y.txt", "keep.log", "main.tf", "sub/deep/local.txt"}, []string{"a.log", "build/", "sub/local.txt"}},
+		{"all of a folder", git, archive.HoldBack{Include: []string{"build/**", "*.log"}},
+			[]string{"a.log", "build/deep/y.txt", "build/x.txt", "keep.log", "main.tf", "sub/deep/local.txt"}, []string{"build/", "sub/local.txt"}},
+		{"a name is not looked for below", git, archive.HoldBack{Include: []string{"y.txt"}},
+			[]string{"keep.log", "main.tf", "sub/deep/local.txt"}, []string{"a.log", "build/", "sub/local.txt"}},
+		{"an ignore file says that it ships", newTree("main.tf", "a.tfvars", "b.tfvars", ".terraformignore=!a.tfvars\n*.md", "README.md"), archive.HoldBack{Include: []string{"*.md"}},
+			[]string{"a.tfvars", "main.tf"}, []string{"b.tfvars"}},
+		{"above, in the checkout", newTree("main.tf", "secret.txt", "x/out.txt", "vpc/main.tf"), archive.HoldBack{At: "modules/vpc", Checkout: newTree(
+			".gitignore=vpc/\nout.txt\n/modules/vpc/secret.txt", "modules/.gitignore=!out.txt", "modules/vpc/.gitignore=main.tf")},
+			[]string{"main.tf", "x/out.txt"}, []string{"secret.txt", "vpc/"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			hold := tt.hold
+			got := mustList(t, tt.tree, archive.Options{Hold: &hold})
+			if diff := cmp.Diff(paths(got), tt.files); diff != "" {
+				t.Errorf("files (-got +want)\n%s", diff)
+			}
+			var held []string
+			for _, d := range hold.Held {
+				held = append(held, d.Path)
+			}
+			if diff := cmp.Diff(held, tt.held); diff != "" {
+				t.Errorf("held back (-got +want)\n%s", diff)
+			}
+		})
+	}
+	if got := paths(mustList(t, values, archive.Options{})); len(got) != len(values) {
+		t.Errorf("nobody asked to hold back, and only %q ship", got)
+	}
+}
+
+// TestHoldBackLinks: a link is refused as ever, wherever it leads and whatever its name.
+func TestHoldBackLinks(t *testing.T) {
+	tree := newTree("main.tf")
+	tree["a.pem"] = &fstest.MapFile{Data: []byte("nowhere"), Mode: fs.ModeSymlink}
+	if _, err := archive.List(t.Context(), tree, archive.Options{Hold: &archive.HoldBack{}}); err == nil {
+		t.Error("a link ships")
+	}
+}
