@@ -4,12 +4,13 @@
 # the folder that OKARA_MATRIX_RENOVATE names), is in the page with the reason.
 # OKARA_MATRIX_REGISTRY=HOST adds a registry, with the credentials of DOCKER_CONFIG.
 MATRIX := $(CACHE)/bin
+OLD    := $(CACHE)/terraform/1.11.4/terraform
 CLIENTS := oras=oras.land/oras/cmd/oras@v1.3.6 crane=github.com/google/go-containerregistry/cmd/crane@v0.22.1 \
 	regctl=github.com/regclient/regclient/cmd/regctl@v0.11.7 cosign3=github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3 \
 	terragrunt=github.com/gruntwork-io/terragrunt@latest
 .PHONY: matrix
 matrix: tools
-	-$(MAKE) -k $(OTHERS) $(STATES) $(COSIGN)
+	-$(MAKE) -k $(OTHERS) $(OLD) $(STATES) $(COSIGN)
 	@mkdir -p $(MATRIX) && for c in $(CLIENTS); do test -x $(MATRIX)/$${c%%=*} || { w=$$(mktemp -d) && \
 		GOBIN=$$w go install -p 1 $${c#*=} && mv $$w/* $(MATRIX)/$${c%%=*}; rm -rf $$w; }; done
 	OKARA_MATRIX="$(CURDIR)/docs/matrix.md" go test -count=1 -timeout 1h -run 'TestMatrix$$' ./internal/ocitest

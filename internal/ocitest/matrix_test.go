@@ -348,6 +348,7 @@ func (m *matrix) programs() []*program {
 		all = append(all, m.says(m.find(&program{name: "OpenTofu " + v[:4], do: tool, why: reads}, "tofu/"+v+"/tofu"), "version"))
 	}
 	all = append(all,
+		m.says(m.find(&program{name: "Terraform 1.11", do: tool, why: reads}, "terraform/1.11.4/terraform"), "version"),
 		m.says(m.find(&program{name: "Terraform 1.16", do: tool, why: reads}, "terraform/1.16.0/terraform"), "version"),
 		m.says(m.find(&program{name: "Terraform on PATH", do: tool, why: reads}, "terraform"), "version"),
 		m.says(m.find(&program{name: "Terragrunt", do: map[string]func(*bench, *program) error{"history": (*bench).terragrunt}, why: map[string]string{
