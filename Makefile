@@ -21,6 +21,7 @@ RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
 OUT      = bin/release/$(VERSION)
 TAG     := devel
 VCS      = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
+OPERATOR = go build -buildvcs=$(VCS) -o ../bin/okara-operator ./cmd/okara-operator
 NESTED  := internal/e2e internal/conformance operator provider
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal oci registry statebackend | grep -v internal/e2e/ | xargs -n1 dirname | sort -u | sed 's|^|./|')
 TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
@@ -38,13 +39,13 @@ demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime
 	cd internal/e2e && go run ./instances
 demo-kube: build $(TOFU)
 	$(MAKE) -C operator etcd kube-apiserver
-	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && go run ./internal/demo
+	cd operator && $(OPERATOR) && go run ./internal/demo
 scale-kube: build # one operator with many objects: what it keeps, and what an idle hour asks of whom
 	$(MAKE) -C operator etcd kube-apiserver crds
-	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000,1000,1000 go run ./internal/demo
+	cd operator && $(OPERATOR) && OKARA_SCALE=5000,1000,1000 go run ./internal/demo
 chaos-kube: build # one operator with objects, in which everything is killed at random; CHAOS is for how long
 	$(MAKE) -C operator etcd kube-apiserver kube-controller-manager crds
-	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_CHAOS=$(CHAOS) go run ./internal/demo
+	cd operator && $(OPERATOR) && OKARA_CHAOS=$(CHAOS) go run ./internal/demo
 # Modules beside each other, since internal/e2e waits more than it works; without vet,
 # which lint runs, with all of its checks.
 test: tools
@@ -105,7 +106,7 @@ interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
 include .ci/matrix.mk
 interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
-	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && \
+	cd operator && $(OPERATOR) && \
 		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
 mutants: # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend/internal/protocol
