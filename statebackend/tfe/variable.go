@@ -295,12 +295,17 @@ func (v variableRoutes) check(one variables.Variable, others []variables.Variabl
 	if one.Sensitive && v.o.Sealer == nil {
 		return invalid("sensitive: this server has no state keys, so that the registry would have the value in clear\nhint: give the server a state key, or give the value to runs by credentials of the organization")
 	}
-	if slices.ContainsFunc(others, func(o variables.Variable) bool {
-		return o.ID != one.ID && o.Key == one.Key && o.Category == one.Category
-	}) {
+	if taken(one, others) {
 		return invalid("Key has already been taken")
 	}
 	return nil
+}
+
+// taken tells that another variable has the key.
+func taken(one variables.Variable, others []variables.Variable) bool {
+	return slices.ContainsFunc(others, func(o variables.Variable) bool {
+		return o.ID != one.ID && o.Key == one.Key && o.Category == one.Category
+	})
 }
 
 // newID is an id that nothing in an organization has.
@@ -352,6 +357,9 @@ func (v variableRoutes) make(w http.ResponseWriter, r *http.Request, h holder, b
 	if err := v.keep(r, h, one, "create"); err != nil {
 		return err
 	}
+	if err := v.alone(r, h, one); err != nil {
+		return err
+	}
 	return answer(w, http.StatusCreated, document{Data: h.resource(one)})
 }
 
@@ -372,6 +380,20 @@ func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, 
 	}
 	h.record(one, action, http.StatusOK)
 	return nil
+}
+
+// alone takes a new variable back where somebody else made one with its key meanwhile: of
+// two that nobody saw before, each sees the other one now.
+func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable) error {
+	others, err := h.variables(r.Context())
+	if err != nil || !taken(one, others) {
+		return err
+	}
+	if err := h.book.PutVariable(r.Context(), one, true, authorOf(h.g.Caller)); err != nil {
+		return err
+	}
+	h.record(one, "delete", http.StatusUnprocessableEntity)
+	return invalid("key: somebody else makes a variable of this key at the same moment\nhint: try again")
 }
 
 // record names the variable in the record of changes, and never its value.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -222,6 +223,36 @@ func TestVariablesAtOnce(t *testing.T) {
 	all.Wait()
 	if got := servers[0].want(http.StatusOK, http.MethodGet, vars, nil).items(); len(got) != 12 {
 		t.Errorf("%d variables: %s", len(got), keys(got))
+	}
+}
+
+// TestVariablesOfOneKey makes variables of one key from two processes at once: never do two
+// of them stay, and who was told of one finds it.
+func TestVariablesOfOneKey(t *testing.T) {
+	host := newRegistry(t)
+	servers := []client{variableServer(t, host), variableServer(t, host)}
+	vars := "workspaces/" + servers[0].create("prod") + "/vars"
+	var all sync.WaitGroup
+	var made atomic.Int32
+	for i := range 8 {
+		all.Go(func() {
+			got := servers[i%2].do(http.MethodPost, vars, newVariable("region", "1", "terraform", nil))
+			switch got.status {
+			case http.StatusCreated:
+				made.Add(1)
+			case http.StatusUnprocessableEntity:
+			default:
+				t.Errorf("status %d: %s", got.status, got.body)
+			}
+		})
+	}
+	all.Wait()
+	stay := servers[0].want(http.StatusOK, http.MethodGet, vars, nil).items()
+	if len(stay) > 1 || len(stay) != int(made.Load()) {
+		t.Errorf("%d were made, %d stay: %s", made.Load(), len(stay), keys(stay))
+	}
+	if len(stay) == 0 {
+		servers[1].want(http.StatusCreated, http.MethodPost, vars, newVariable("region", "1", "terraform", nil))
 	}
 }
 
