@@ -46,6 +46,7 @@ type Template struct {
 	Quota   *Quota  `json:"quota,omitempty"`   // the caller's own of this template
 	Owners  []Owner `json:"owners,omitempty"`  // as whom the caller may launch it
 	Force   bool    `json:"force,omitempty"`   // the caller may go beyond limits
+	Closed  string  `json:"closed,omitempty"`  // why the caller cannot launch it now; "": he can
 	// Versions of the module that a launch may name, the highest first. Of one
 	// template, not of those in a list.
 	Versions []string `json:"versions,omitempty"`

@@ -48,22 +48,27 @@ func (s *admins) approvals(r *site.Request) (*site.Page, error) {
 	}
 	var body approvalsBody
 	for _, i := range doc.Instances {
-		row := approvalRow{instanceRow: instanceRowOf(i, s.clock()), By: personName(i.CreatedBy), Since: s.clock.When(i.CreatedAt)}
-		if p := i.Pending; p != nil {
-			row.By, row.Since, row.What = askedBy(p), s.clock.When(p.At), wantedWords(p.What)
-		}
-		if i.Run != nil && i.Phase == string(lifecycle.Planned) {
-			row.Changes = changesOf(i.Run)
-		}
-		if i.Plan != "" {
-			row.Look = row.Href + "/approve"
-		}
-		body.Rows = append(body.Rows, row)
+		body.Rows = append(body.Rows, approvalRowOf(i, s.clock))
 	}
 	if doc.Next != "" {
 		body.Next = "?after=" + url.QueryEscape(doc.Next)
 	}
 	return &site.Page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase approval", Body: body}, nil
+}
+
+func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
+	row := approvalRow{instanceRow: instanceRowOf(i, clock()), By: personName(i.CreatedBy), Since: clock.When(i.CreatedAt)}
+	row.Look = row.Href
+	if p := i.Pending; p != nil {
+		row.By, row.Since, row.What = askedBy(p), clock.When(p.At), wantedWords(p.What)
+	}
+	if i.Run != nil && i.Phase == string(lifecycle.Planned) {
+		row.Changes = changesOf(i.Run)
+	}
+	if i.Plan != "" {
+		row.Look += "/approve"
+	}
+	return row
 }
 
 // instances are those of everybody.

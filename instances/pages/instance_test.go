@@ -151,16 +151,18 @@ func TestLaunchForced(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	d.Store.Machine.Limits.Quotas = []lifecycle.Quota{{User: 1}}
 	d.Who["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
+	forced := d.Fill(t, "anna", "run/lab/vpc", "force", "true")
 	for _, who := range []string{"anna", "boss"} {
+		open := d.Fill(t, who, "run/lab/vpc", "name", "typed before")
 		d.Send(t, who, "run/lab/vpc", "run/lab/vpc")
-		if body := d.Open(t, 403, who, "run/lab/vpc", d.Fill(t, who, "run/lab/vpc")).Body; !strings.Contains(body, "1 of 1") {
+		if body := d.Open(t, 403, who, "run/lab/vpc", open).Body; !strings.Contains(body, "1 of 1") || !strings.Contains(body, `value="typed before"`) {
 			t.Errorf("%s beyond a limit: %s", who, body)
 		}
 	}
-	if body := d.Shows(t, "anna", "run/lab/vpc"); strings.Contains(body, `name="force"`) {
+	if body := d.Shows(t, "anna", "run/lab/vpc", "You have 1 of 1"); strings.Contains(body, `name="force"`) {
 		t.Error("anna is offered to go beyond limits")
 	}
-	d.Open(t, 403, "anna", "run/lab/vpc", d.Fill(t, "anna", "run/lab/vpc", "force", "true"))
+	d.Open(t, 403, "anna", "run/lab/vpc", forced)
 	at := d.Send(t, "boss", "run/lab/vpc", "run/lab/vpc", "force", "true").Location
 	if id := path.Base(at); !d.Store.Record(t, id).Forced {
 		t.Errorf("%s is none that was forced", id)

@@ -24,8 +24,7 @@ type launchBody struct {
 	Linked []string // labels of what a link filled in
 	Left   []string // labels of what it may not fill in
 	Quota  *api.Quota
-	Closed string // why it cannot be launched, "": it can
-	Asked  bool   // it has to be approved
+	Asked  bool // it has to be approved
 }
 
 // formBody is what every form has that the API judges.
@@ -91,16 +90,6 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 		return launchBody{}, p, err
 	}
 	body := launchBody{templateCard: cardOf(t), Asks: p.fields(), Quota: t.Quota, Asked: t.Approval != "none"}
-	switch {
-	case t.Invalid != "":
-		body.Closed = text.Block(t.Invalid)
-	case t.Paused != "":
-		body.Closed = "It is paused: " + text.Block(t.Paused)
-	case !t.Enabled:
-		body.Closed = "It is switched off."
-	case len(t.Owners) == 0:
-		body.Closed = "You may view it, but not launch it."
-	}
 	body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
 	if len(t.Owners) > 1 {
 		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []site.Choice{{Text: "Choose", Chosen: true}}}
@@ -162,6 +151,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	body.Closed = "" // the API says so once more, and what was typed stays
 	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
 	values, ok := p.read(body.Asks, f.Values)
 	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}

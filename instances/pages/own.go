@@ -9,62 +9,87 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// ownBody are the instances of the caller that live.
+// ownBody is what the first page shows of instances.
 type ownBody struct {
-	Rows  []instanceRow // the newest
-	Total int
+	Awaiting  []approvalRow // the newest
+	Approvals int
+	Offers    []templateCard // the first that the caller may launch
+	Templates int
+	Rows      []instanceRow // the newest that live, of the caller and the caller's groups
+	Total     int
 }
 
-// ownShown is how many of them the first page names.
-const ownShown = 8
+// ownShown is how many of each the first page names.
+const ownShown = 6
 
-// home is their section of the first page. It asks for what this replica knows: the rest
-// of the page waits for nobody.
-func (s *instances) home(r *site.Request) (template.HTML, error) {
+// homes make the part of the first page.
+type homes struct {
+	api   *backend
+	clock site.Clock
+}
+
+// show asks for what this replica knows: the rest of the page waits for nobody. What is
+// refused is left out, and its own page says why.
+func (s *homes) show(r *site.Request) (template.HTML, error) {
 	if s.api.mine == nil || !admitted(r) {
 		return "", nil
 	}
-	q := url.Values{"owner": {"mine"}, "phase": {"live"}, "limit": {strconv.Itoa(ownShown)}}
-	doc, err := ask[api.Instances](s.api, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
-	if err != nil {
-		return "", nil //nolint:nilerr // their own page says why
+	var b ownBody
+	if mayInstances(r, access.Approve) {
+		doc, _ := known[api.Instances](s.api, r, "instances", url.Values{"phase": {"approvable"}})
+		b.Approvals = doc.Count
+		for _, i := range doc.Instances {
+			b.Awaiting = append(b.Awaiting, approvalRowOf(i, s.clock))
+		}
 	}
-	b := ownBody{Total: doc.Count}
+	if mayInstances(r, access.Use) {
+		doc, _ := known[api.Templates](s.api, r, "templates", url.Values{"use": {"yes"}})
+		b.Templates = doc.Count
+		for _, t := range doc.Templates {
+			b.Offers = append(b.Offers, cardOf(t))
+		}
+	}
+	doc, _ := known[api.Instances](s.api, r, "instances", url.Values{"owner": {"mine"}, "phase": {"live"}})
+	b.Total = doc.Count
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, s.clock()))
 	}
 	return r.Part("instances.html", "own", site.Under{Up: site.Up(r.URL.Path), Of: b})
 }
 
-// maxAsked bounds the lists of templates that one page asks for.
-const maxAsked = 10
+// known asks for the beginning of a list, as this replica knows it.
+func known[T any](s *backend, r *site.Request, path string, q url.Values) (T, error) {
+	q.Set("limit", strconv.Itoa(ownShown))
+	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: q, mine: true})
+}
 
 // related are the templates of a module, of those that the caller may see, as this
-// replica knows them.
-func (s *templates) related(r *site.Request, m addr.Module) []site.Link {
+// replica knows them, and the page that launches one.
+func (s *templates) related(r *site.Request, m addr.Module) site.Related {
+	var all site.Related
 	if s.api.mine == nil || !admitted(r) {
-		return nil
+		return all
 	}
-	var all []site.Link
-	q := url.Values{}
-	for range maxAsked {
-		doc, err := ask[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
-		if err != nil {
-			return all // their own page says why
+	q := url.Values{"module": {m.String()}, "limit": {strconv.Itoa(site.RowsPerPage)}}
+	doc, err := ask[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
+	if err != nil {
+		return all // their own page says why
+	}
+	for _, t := range doc.Templates {
+		card := cardOf(t)
+		all.Templates = append(all.Templates, card.Link)
+		switch {
+		case card.Launch == "":
+		case all.Launch == "":
+			all.Launch = card.Launch
+		default:
+			all.Launch = "templates?use=yes&module=" + url.QueryEscape(m.String())
 		}
-		for _, t := range doc.Templates {
-			if t.Module == m.String() && len(all) < site.RowsPerPage {
-				all = append(all, site.Link{Text: titleOf(t), Href: "templates/" + site.EscapePath(t.Name)})
-			}
-		}
-		if doc.Next == "" {
-			break
-		}
-		q.Set("after", doc.Next)
 	}
 	return all
 }

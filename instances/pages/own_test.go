@@ -4,11 +4,15 @@ package pages_test
 
 import (
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // TestHomeInstances shows each his own instances that live on the first page, by what
@@ -47,6 +51,93 @@ func TestHomeInstances(t *testing.T) {
 	}
 	if n := d.Store.Commits(); n == before {
 		t.Error("nothing was destroyed")
+	}
+}
+
+// newShop has templates as a platform team writes them.
+func newShop(t *testing.T) *portaltest.Desk {
+	t.Helper()
+	return portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+}
+
+// TestHomeApprovals counts on the first page, and in the menu, what waits for the approval
+// of who looks: not what others approve, and not what he asked for himself.
+func TestHomeApprovals(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	const heading = `Waits for your approval <span class="count">1</span>`
+	of := func(who string) string {
+		t.Helper()
+		return d.Open(t, http.StatusOK, who, "", nil).Body
+	}
+	if strings.Contains(of("approver"), "Waits for your approval") {
+		t.Error("nothing waits, and the page says that something does")
+	}
+	one := d.Launch(t, "anna", `{"template":"lab/asked","name":"render farm"}`)
+	d.Launch(t, "approver", `{"template":"lab/asked","name":"own one"}`)
+	body := of("approver")
+	_, section, _ := strings.Cut(body, heading)
+	section, _, _ = strings.Cut(section, "</section>")
+	for _, text := range []string{"render farm", `href="./instances/` + one + `/approve"`, "a launch", "asked for by Name of anna"} {
+		if !strings.Contains(section, text) {
+			t.Errorf("what waits lacks %q:\n%s", text, section)
+		}
+	}
+	if strings.Contains(section, "own one") || !strings.Contains(body, `Approvals <span class="count">1</span>`) {
+		t.Errorf("his own request waits for him, or the menu counts otherwise:\n%s", body)
+	}
+	if strings.Contains(of("anna"), "Waits for your approval") {
+		t.Error("who may approve nothing is asked to")
+	}
+}
+
+// TestHomeOffers shows on the first page what somebody may launch, with its picture, and
+// says where a template cannot be launched why that is so: on its card, its page and in
+// place of its form.
+func TestHomeOffers(t *testing.T) {
+	d := newShop(t)
+	before := d.Store.Commits()
+	d.Shows(t, "anna", "", `Launch <span class="count">`, `<a href="./templates/lab/cluster">Kubernetes cluster</a>`, `href="./run/lab/cluster"`, `<span class="icon" aria-hidden="true"><svg`)
+	if n := d.Store.Commits(); n != before {
+		t.Error("looking changed something")
+	}
+	if body := d.Visit(t, "reader", "", nil).Body; strings.Contains(body, `href="./run/`) {
+		t.Error("who may launch nothing is offered a launch")
+	}
+	for range 3 {
+		d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"secret":"hunter2hunter2"}}`)
+	}
+	offered := regexp.MustCompile(`href="[./]*run/lab/vpc"`)
+	const full = "You have 3 of 3 instances of lab/vpc: "
+	for _, page := range []string{"templates", "templates/lab/vpc", "run/lab/vpc"} {
+		if body := d.Shows(t, "anna", page, full); offered.MatchString(body) || strings.Contains(body, `name="p.size"`) {
+			t.Errorf("%q offers what is full", page)
+		}
+	}
+	d.Shows(t, "admin", "run/lab/vpc", `name="p.size"`) // who may go beyond limits
+	d.Want(t, http.StatusOK, nil, d.Who["admin"], "POST", "templates/lab/team/pause", `{"reason":"the account is full"}`)
+	d.Shows(t, "anna", "templates?q=scratch", "It is paused: the account is full", "1 found")
+	if body := d.Open(t, http.StatusOK, "anna", "", nil).Body; strings.Contains(body, "Shared scratch account") {
+		t.Error("what is paused is offered")
+	}
+}
+
+// TestTemplateFilter finds templates by words of their texts, by their module, and those
+// that somebody may launch.
+func TestTemplateFilter(t *testing.T) {
+	d := newShop(t)
+	for query, want := range map[string][]string{
+		"q=Network+subnets": {"lab/vpc"}, "q=net/vpc+lab/": {"lab/vpc", "lab/team", "lab/asked", "lab/pool"}, "q=nothing-of-it": nil,
+		"module=net/vpc/aws&q=notebook": {"lab/pool"}, "module=net/vpc": nil,
+	} {
+		body := d.Shows(t, "anna", "templates?"+query, "Show all")
+		for _, name := range []string{"lab/vpc", "lab/team", "lab/asked", "lab/pool"} {
+			if got := strings.Contains(body, `templates/`+name+`"`); got != slices.Contains(want, name) {
+				t.Errorf("%s: %s is listed: %t", query, name, got)
+			}
+		}
+	}
+	if body := d.Shows(t, "reader", "templates?use=yes", "0 found"); strings.Contains(body, "lab/vpc") {
+		t.Error("who may launch nothing finds something to launch")
 	}
 }
 

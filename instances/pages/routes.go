@@ -40,7 +40,7 @@ func New(o Options) site.Set {
 	re := &reveals{instances: i, clock: o.Now}
 	ru := &runs{instances: i, clock: o.Now}
 	a := &admins{api: api, clock: o.Now}
-	return site.Set{Templates: files, Menu: api.menu, Home: i.home, Related: t.related, Routes: func(r *site.Routes) {
+	return site.Set{Templates: files, Menu: api.menu, Home: (&homes{api: api, clock: o.Now}).show, Related: t.related, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listed, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
 		r.Show("GET /ui/kinds/{name}", listed, t.kind)
@@ -89,13 +89,13 @@ func (s *backend) menu(r *site.Request) (all []site.Entry) {
 	return all
 }
 
-// awaiting is how many instances wait for approval, of those that the caller sees, as this
-// replica knows it; "": none, or nobody counts.
+// awaiting is how many instances wait for the caller's approval, as this replica knows it;
+// "": none, or nobody counts.
 func (s *backend) awaiting(r *site.Request) string {
 	if s.mine == nil {
 		return ""
 	}
-	q := url.Values{"phase": {"approval"}, "limit": {"1"}}
+	q := url.Values{"phase": {"approvable"}, "limit": {"1"}}
 	doc, err := ask[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
 	if err != nil || doc.Count == 0 {
 		return "" // their own page says why

@@ -20,9 +20,12 @@ import (
 
 // templatesBody is what may be launched.
 type templatesBody struct {
-	Groups []templateGroup
-	Total  int
-	Next   string // link to the rest, "" for none
+	Words, Module string // that were asked for
+	Use           bool   // only what the caller may launch
+	Filtered      bool
+	Groups        []templateGroup
+	Total         int
+	Next          string // link to the rest, "" for none
 }
 
 // templateGroup are the templates of one category.
@@ -35,9 +38,12 @@ type templateGroup struct {
 type templateCard struct {
 	site.Link
 	Name, Description string
+	Icon              icon
 	Marks             []site.Mark
 	Facts             []string
 	Launch            string // page of its form, "" where it cannot be launched
+	Closed            string // why it cannot
+	Mine              string // list of the caller's instances of it
 }
 
 // limited asks for as many as a list of the API has at most.
@@ -54,13 +60,22 @@ type templates struct{ api *backend }
 
 // list is all that the caller may see.
 func (s *templates) list(r *site.Request) (*site.Page, error) {
-	doc, err := get[api.Templates](s.api, r, "templates", limited(r))
+	q := limited(r)
+	for _, name := range []string{"q", "module", "use"} {
+		if value := r.URL.Query().Get(name); value != "" {
+			q.Set(name, value)
+		}
+	}
+	doc, err := get[api.Templates](s.api, r, "templates", q)
 	if err != nil {
 		return nil, err
 	}
-	body := templatesBody{Total: doc.Count + len(doc.Kinds)}
+	body := templatesBody{Total: doc.Count + len(doc.Kinds), Words: text.Block(q.Get("q")), Module: text.Block(q.Get("module")), Use: q.Get("use") != ""}
+	body.Filtered = body.Words+body.Module != "" || body.Use
 	if doc.Next != "" {
-		body.Next = "?after=" + url.QueryEscape(doc.Next)
+		q.Del("limit")
+		q.Set("after", doc.Next)
+		body.Next = "?" + q.Encode()
 	}
 	by := map[string]*templateGroup{}
 	add := func(category string, c templateCard) {
@@ -93,8 +108,9 @@ func (s *templates) list(r *site.Request) (*site.Page, error) {
 func cardOf(t api.Template) templateCard {
 	c := templateCard{
 		Link: site.Link{Text: titleOf(t), Href: "templates/" + site.EscapePath(t.Name)}, Name: t.Name, Description: text.Block(t.Description), Marks: templateMarks(t), Facts: terms(t),
+		Icon: iconOf(t.Icon, titleOf(t)), Closed: site.Sentence(text.Block(t.Closed)), Mine: "instances?template=" + url.QueryEscape(t.Name),
 	}
-	if launchable(t) {
+	if t.Closed == "" {
 		c.Launch = runPath(t.Name)
 	}
 	return c
@@ -103,11 +119,6 @@ func cardOf(t api.Template) templateCard {
 func titleOf(t api.Template) string { return cmp.Or(text.Block(t.Title), t.Name) }
 
 func runPath(template string) string { return "run/" + site.EscapePath(template) }
-
-// launchable reports whether the caller may launch a template, and it can be now.
-func launchable(t api.Template) bool {
-	return len(t.Owners) > 0 && t.Enabled && t.Paused == "" && t.Invalid == ""
-}
 
 // templateMarks are what keeps somebody from launching a template, or waits for him.
 func templateMarks(t api.Template) []site.Mark {
@@ -164,7 +175,6 @@ type templateBody struct {
 	Behind     string
 	Share      string // link that fills the form, "" if none can
 	CLI        string
-	Mine       string // list of the caller's instances of it
 }
 
 // parameterRow is a parameter as a table shows it.
@@ -191,7 +201,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 	}
 	body := templateBody{
 		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: text.Block(t.Paused), Invalid: text.Block(t.Invalid), Behind: text.Block(t.Behind),
-		CLI: "okara instance create " + t.Name, Mine: "instances?template=" + url.QueryEscape(t.Name),
+		CLI: "okara instance create " + t.Name,
 	}
 	fill := url.Values{}
 	for _, name := range p.Order {

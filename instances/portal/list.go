@@ -77,10 +77,11 @@ func (s *server) list(r call[struct{}], needed role) (api.Instances, error) {
 	}
 	d := r.view.Document
 	as := r.judge(d)
+	approves := slices.Contains(strings.Split(r.URL.Query().Get("phase"), ","), approvable)
 	var found []*lifecycle.Record
 	for _, record := range d.Records {
 		switch {
-		case !match(record):
+		case !match(record), approves && !toApprove(s.o.Machine, r.caller, record, as.role(record)):
 		case as.role(record)&needed != 0:
 			found = append(found, record)
 		case r.unsure(record):
@@ -119,7 +120,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	owner, template, phase := q.Get("owner"), q.Get("template"), q.Get("phase")
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
-		if phase != "" && p != "live" && p != awaiting && !known(p) {
+		if phase != "" && p != "live" && p != awaiting && p != approvable && !known(p) {
 			return nil, field("/phase", "there is no phase %.40q", p)
 		}
 	}
@@ -141,15 +142,30 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	}, nil
 }
 
-// awaiting is the word for all that waits for approval, whatever its phase.
-const awaiting = "approval"
+// Words for all that waits for approval, whatever its phase, and for what of it waits for
+// the caller's.
+const (
+	awaiting   = "approval"
+	approvable = "approvable"
+)
+
+// toApprove reports whether the caller, who is so much to an instance, may approve what it
+// waits for: nobody approves what he asked for or alone owns.
+func toApprove(m *lifecycle.Machine, c caller, r *lifecycle.Record, have role) bool {
+	if lifecycle.Awaits(r) == "" || have&approves == 0 {
+		return false
+	}
+	by := r.WantedBy()
+	own := r.Owner.Same(c.owner()) || by.Issuer == c.actor.Issuer && by.Subject == c.actor.Subject
+	return m.Limits.ApprovalSelf || !own
+}
 
 // inPhase reports whether an instance is one that a word of the filter means.
 func inPhase(r *lifecycle.Record, word string) bool {
 	switch word {
 	case "live":
 		return r.Phase.Live()
-	case awaiting:
+	case awaiting, approvable:
 		return lifecycle.Awaits(r) != ""
 	}
 	return string(r.Phase) == word

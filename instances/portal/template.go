@@ -22,9 +22,10 @@ func (s *server) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
 		return err
 	}
 	doc := api.Templates{Templates: []api.Template{}}
+	wanted := r.templateFilter()
 	last := ""
 	for _, e := range s.o.Catalog.All() {
-		if !e.Template.Visible || !r.mayRead(e.Template.Name) {
+		if !e.Template.Visible || !r.mayRead(e.Template.Name) || !wanted(&e) {
 			continue
 		}
 		doc.Count++
@@ -39,27 +40,53 @@ func (s *server) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
 			last = one.Name
 		}
 	}
-	if p.after == "" {
-		doc.Kinds = s.kinds(r.caller)
+	if q := r.URL.Query(); p.after == "" && q.Get("module")+q.Get("use") == "" {
+		doc.Kinds = slices.DeleteFunc(s.kinds(r.caller), func(k api.Kind) bool {
+			return !contains(q.Get("q"), k.Name, k.Kind, k.Title, k.Description, k.Category, k.Module)
+		})
 		for i := range doc.Kinds {
 			doc.Kinds[i].Example = ""
 		}
 	}
-	if doc.Count == 0 && len(doc.Kinds) == 0 {
-		if err := r.nothing(); err != nil {
+	if doc.Count == 0 && len(doc.Kinds) == 0 && !r.mayReadTemplates() {
+		if err := r.unknown(); err != nil {
 			return err
 		}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// nothing refuses those without a token to whom no template is shown, and who
-// might have meant to send one.
-func (c caller) nothing() error {
-	if c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere}) || c.mayAny(access.Use) {
-		return nil
+// mayReadTemplates reports whether some template may be shown to the caller. Who brings no
+// token and is shown none might have meant to send one.
+func (c caller) mayReadTemplates() bool {
+	return c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere}) || c.mayAny(access.Use)
+}
+
+// templateFilter is which templates the query asks for: q are words that its texts have,
+// module is the address of its module, and use those that the caller may launch and that
+// are on.
+func (r call[A]) templateFilter() func(*Entry) bool {
+	q := r.URL.Query()
+	words, module, use := q.Get("q"), q.Get("module"), q.Get("use") != ""
+	return func(e *Entry) bool {
+		t := e.Template
+		address := cmp.Or(t.Module.Address, e.Source.Chart)
+		if module != "" && module != address || !contains(words, t.Name, t.Title, t.Description, t.Category, address) {
+			return false
+		}
+		return !use || t.Enabled && e.Problem == "" && paused(r.view.Document, t.Name) == "" && r.may(access.Use, t.Name)
 	}
-	return c.unknown()
+}
+
+// contains reports whether each word is in one of the texts, in small letters or large.
+func contains(words string, texts ...string) bool {
+	all := strings.ToLower(strings.Join(texts, "\n"))
+	for word := range strings.FieldsSeq(strings.ToLower(words)) {
+		if !strings.Contains(all, word) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *server) showTemplate(w http.ResponseWriter, r call[string]) error {
@@ -110,9 +137,7 @@ func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Templat
 		}
 		doc.Parameters = append(doc.Parameters, one)
 	}
-	if pool := d.Pools[t.Name]; pool != nil {
-		doc.Paused = pool.Paused
-	}
+	doc.Paused = paused(d, t.Name)
 	mends := c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name)
 	if mends {
 		doc.Behind = e.Behind
@@ -128,20 +153,42 @@ func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Templat
 	}
 	if c.may(access.Use, t.Name) {
 		s.own(c, d, t, &doc)
+	} else {
+		doc.Closed = "you may view it, but not launch it"
+	}
+	switch {
+	case doc.Invalid != "":
+		doc.Closed = doc.Invalid
+	case doc.Paused != "":
+		doc.Closed = "it is paused: " + doc.Paused
+	case !doc.Enabled:
+		doc.Closed = "it is switched off"
 	}
 	return doc
+}
+
+// paused says why no instances of a template are made; "": they are.
+func paused(d *lifecycle.Document, template string) string {
+	if pool := d.Pools[template]; pool != nil {
+		return pool.Paused
+	}
+	return ""
 }
 
 // own is what is left of the caller's limits, and as whom he may launch it.
 func (s *server) own(c caller, d *lifecycle.Document, t *lifecycle.Template, doc *api.Template) {
 	owners, err := c.owners(t)
 	if err != nil {
-		return // why not, he is told when he launches it
+		doc.Closed = err.Error()
+		return
 	}
 	for _, o := range owners {
 		doc.Owners = append(doc.Owners, *ownerDoc(o))
 	}
 	doc.Force = c.may(access.Admin, t.Name)
+	if !doc.Force && t.PerOwner != 1 { // who may have one, and has it, gets that
+		doc.Closed = full(s.o.Machine, c, d, t, owners)
+	}
 	if len(owners) != 1 {
 		return
 	}
@@ -151,6 +198,20 @@ func (s *server) own(c caller, d *lifecycle.Document, t *lifecycle.Template, doc
 			*doc.Quota = api.Quota{Limit: q.Limit, Used: q.Used}
 		}
 	}
+}
+
+// full says which limit of the caller is used up; "": one of the owners that he can name
+// may have more.
+func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *lifecycle.Template, owners []lifecycle.Owner) (why string) {
+	for _, o := range owners {
+		quotas := m.Quotas(d, t, o, c.actor)
+		i := slices.IndexFunc(quotas, func(q lifecycle.QuotaError) bool { return q.Used >= q.Limit })
+		if i < 0 {
+			return ""
+		}
+		why = cmp.Or(why, quotas[i].Error())
+	}
+	return why
 }
 
 // poolDoc counts the instances of a pool: available, claimed, all that live.

@@ -175,6 +175,7 @@ const network = `
 template "lab/vpc" {
   title       = "Private network"
   description = "A network of its own, with two subnets and a way out."
+  icon        = "network"
   category    = "network"
   module {
     address = "net/vpc/aws"
@@ -217,6 +218,7 @@ template "lab/asked" {
 
 template "lab/pool" {
   title = "Notebook"
+  icon  = "notebook"
   module { address = "net/vpc/aws" }
   ttl { default = "1h" }
   pool { size = 2 }
@@ -247,6 +249,7 @@ template "lab/cluster" {
   title       = "Kubernetes cluster"
   description = "Three nodes and an ingress, for a day of trying things out. Reachable from the office only."
   category    = "cluster"
+  icon        = "cluster"
   module { address = "net/vpc/aws" }
   approval = "plan"
   ttl { default = "24h" }
@@ -260,6 +263,7 @@ template "lab/postgres" {
   title       = "PostgreSQL"
   description = "A database with nightly dumps."
   category    = "data/sql"
+  icon        = "database"
   module { address = "net/vpc/aws" }
   ttl { default = "168h" }
 }

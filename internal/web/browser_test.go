@@ -68,6 +68,44 @@ func TestBrowser(t *testing.T) {
 	w.unchanged(t, tags, commits)
 }
 
+// TestBrowserHome begins at the first page: its search comes first, from it somebody
+// launches, and approves what waits; and the page of a module leads to what launches it.
+func TestBrowserHome(t *testing.T) {
+	b := webtest.New(t)
+	w := newBusy(t)
+	for _, script := range []bool{true, false} {
+		as := func(caller string) *webtest.Tab {
+			p := b.Tab(t, w.URL+"/ui/login?return=/ui/", webtest.Look{Width: 1280, Theme: "light", Script: script})
+			logIn(p, callerToken(caller))
+			return p
+		}
+		p := as(reader)
+		p.To("Search")
+		p.Press("tool")
+		p.Enter()
+		p.Wait("1 found for")
+		p.Go(w.URL + "/ui/")
+		p.Wait("Your instances")
+		p.To("Launch PostgreSQL")
+		p.Enter()
+		p.Wait("Launch PostgreSQL")
+		p.To("Name")
+		p = as(publisher)
+		p.Wait("Waits for your approval")
+		p.To("load test")
+		p.Enter()
+		p.Wait("Exactly this plan is applied")
+		p = as(admin)
+		p.Go(w.URL + "/ui/modules/net/vpc/aws")
+		p.Wait("Inputs")
+		p.To("Launch")
+		p.To("Version")
+		p.To("Launch")
+		p.Enter()
+		p.Wait("Templates of the module net/vpc/aws")
+	}
+}
+
 // logIn brings a token to the page of the login, by keyboard.
 func logIn(p *webtest.Tab, token string) {
 	p.Wait("A token of this server")

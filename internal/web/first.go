@@ -3,15 +3,28 @@
 package web
 
 import (
+	"html/template"
+
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
 // firstBody is the parts that the caller may open.
-type firstBody struct{ Rows []site.Link }
+type firstBody struct {
+	Own  template.HTML // section of instances
+	Rows []site.Link
+}
 
-// first is what is below /ui/ where there is no catalog.
-func first(r *site.Request) (*site.Page, error) {
+// firsts is what is below /ui/ where there is no catalog.
+type firsts struct{ instances site.Set }
+
+func (f firsts) show(r *site.Request) (*site.Page, error) {
 	var body firstBody
+	if f.instances.Home != nil {
+		var err error
+		if body.Own, err = f.instances.Home(r); err != nil {
+			return nil, err
+		}
+	}
 	for _, e := range r.Menu() {
 		body.Rows = append(body.Rows, e.Link)
 	}

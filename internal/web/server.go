@@ -70,7 +70,7 @@ func sets(o Options) []site.Set {
 	}
 	var all []site.Set
 	if o.Off.Catalog {
-		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, first) }})
+		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, firsts{o.Instances}.show) }})
 	} else {
 		all = append(all, catalogpages.New(catalogpages.Options{
 			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Cold: cold, Beside: o.Instances, Now: o.Now,

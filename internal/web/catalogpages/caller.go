@@ -13,10 +13,9 @@ import (
 
 // callers are the things here whose newest version calls a module.
 type callers struct {
-	Rows      []resultRow
-	Pages     site.Pages
-	Templates []site.Link // by which instances of it are launched
-	Reading   bool        // the catalog has not been read yet
+	Rows    []resultRow
+	Pages   site.Pages
+	Reading bool // the catalog has not been read yet
 }
 
 // callerSearch finds who calls a module.
@@ -26,13 +25,18 @@ type callerSearch struct {
 	hosts    site.Hosts
 }
 
+// related is what another set of pages has for a module.
+func (s callerSearch) related(r *site.Request, m addr.Module) site.Related {
+	if s.beside.Related == nil {
+		return site.Related{}
+	}
+	return s.beside.Related(r, m)
+}
+
 // of finds those that the caller of the page may read, by kind and address. It asks the
 // search index, which has the module blocks of each root directory.
 func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	var c callers
-	if s.beside.Related != nil {
-		c.Templates = s.beside.Related(r, m)
-	}
 	v, complete, err := s.searches.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 	if err != nil {
 		c.Reading = true // the rest of the page is known

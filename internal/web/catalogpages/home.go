@@ -12,13 +12,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// newestShown is how many publications the first page names.
-const newestShown = 8
+// mostShown is how many publications the first page names, and how much that is used.
+const mostShown = 6
 
 // home says what is here.
 type homeBody struct {
 	Groups    template.HTML // of everything that may be read, by kind
 	Newest    []resultRow   // publications
+	Used      []resultRow   // what is downloaded most
 	Own       template.HTML // section of another set of pages
 	Empty     bool
 	Reading   *readingBody // the catalog has not been read yet; nil: it has
@@ -50,7 +51,7 @@ func (h *homes) show(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := overviewOf(r, v)
+	o, err := h.overview(r, v)
 	if err != nil {
 		return nil, err
 	}
@@ -63,18 +64,21 @@ func (h *homes) show(r *site.Request) (*site.Page, error) {
 	for _, e := range o.newest {
 		body.Newest = append(body.Newest, h.searches.rowOf(e))
 	}
-	return &site.Page{Template: "home.html", Title: "Catalog", Command: "okara list", Body: body}, nil
+	for _, e := range o.used {
+		body.Used = append(body.Used, h.searches.rowOf(e))
+	}
+	return &site.Page{Template: "home.html", Title: "Catalog", Command: "okara list", OwnSearch: true, Body: body}, nil
 }
 
 // overview is what the first page makes of all that somebody may read.
 type overview struct {
-	groups template.HTML
-	newest []*catalog.Entry
+	groups       template.HTML
+	newest, used []*catalog.Entry
 }
 
-// overviewOf makes it once for a view, which is that of a set of rights for half a
+// overview makes it once for a view, which is that of a set of rights for half a
 // minute: there may be hundreds of namespaces.
-func overviewOf(r *site.Request, v *catalog.View) (*overview, error) {
+func (h *homes) overview(r *site.Request, v *catalog.View) (*overview, error) {
 	const form = "overview"
 	if o, ok := v.Derived.Load(form); ok {
 		return o.(*overview), nil
@@ -83,23 +87,36 @@ func overviewOf(r *site.Request, v *catalog.View) (*overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{groups: all, newest: newest(v)}
+	o := &overview{
+		groups: all,
+		newest: first(v, func(e *catalog.Entry) int64 { return max(0, e.Time.Unix()) }),
+		used:   first(v, func(e *catalog.Entry) int64 { return h.searches.counts.month(e.Kind, e.Address) }),
+	}
 	v.Derived.Store(form, o)
 	return o, nil
 }
 
-// newest are the last publications.
-func newest(v *catalog.View) []*catalog.Entry {
-	var top []*catalog.Entry
+// first are the entries with the highest counts, without those of none.
+func first(v *catalog.View, count func(*catalog.Entry) int64) []*catalog.Entry {
+	type counted struct {
+		*catalog.Entry
+		n int64
+	}
+	var top []counted
 	for e := range v.All {
-		if e.Time.IsZero() || len(top) == newestShown && !e.Time.After(top[newestShown-1].Time) {
+		c := counted{e, count(e)}
+		if c.n == 0 || len(top) == mostShown && c.n <= top[mostShown-1].n {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(top, e, func(a, b *catalog.Entry) int { return cmp.Or(b.Time.Compare(a.Time), -1) })
-		top = slices.Insert(top, i, e)
-		top = top[:min(len(top), newestShown)]
+		i, _ := slices.BinarySearchFunc(top, c, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), -1) })
+		top = slices.Insert(top, i, c)
+		top = top[:min(len(top), mostShown)]
 	}
-	return top
+	var all []*catalog.Entry
+	for _, c := range top {
+		all = append(all, c.Entry)
+	}
+	return all
 }
 
 // groups counts entries by namespace.

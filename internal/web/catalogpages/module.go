@@ -42,6 +42,7 @@ type moduleBody struct {
 	Requirements         []requirement
 	RequirementPages     site.Pages
 	Callers              callers
+	Related              site.Related
 	Security             securityBody
 	Files                filesBody
 }
@@ -184,6 +185,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body := s.body(r, x)
+	body.Related = s.callers.related(r, x.m)
 	body.Tab = cmp.Or(r.PathValue("tab"), "readme")
 	if r.PathValue("path") != "" {
 		body.Tab = "files"

@@ -35,12 +35,14 @@ type Page struct {
 	Key      string // of the forms that change something: newKey; "": there are none
 	Also     []Link // pages that belong to this one
 	Refresh  bool   // without script the page is loaded anew every few seconds
-	Body     any
+
+	OwnSearch bool // it has a field of the search itself, which the frame then has not
+	Body      any
 
 	// What all pages have.
 	Up      string
 	Menu    []Entry
-	Catalog bool      // there is something to search
+	Catalog bool      // the frame has a field of the search
 	AsOf    time.Time // of what the page shows, where no leader answers; zero: it is new
 	Path    string    // of this page, below Up
 	Query   string    // in the field of the search
@@ -196,7 +198,7 @@ func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
 	p.Up, p.Path, p.Version = Up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version
 	p.Assets, p.Theme = s.assets.names, s.theme(r.Request)
 	s.know(r, p)
-	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), r.Menu(), r.AsOf, s.o.Search
+	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), r.Menu(), r.AsOf, s.o.Search && !p.OwnSearch
 	var b bytes.Buffer
 	if err := s.templates.write(&b, p.Template, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)

@@ -36,10 +36,16 @@ type Set struct {
 	// What the pages of the catalog show of the set: a section on the first page, and
 	// links beside a module.
 	Home    func(*Request) (template.HTML, error)
-	Related func(*Request, addr.Module) []Link
+	Related func(*Request, addr.Module) Related
 	// State is what pages of states show of the set: links beside a workspace of a state,
 	// or, with two empty names, beside the list of all.
 	State func(r *Request, name, workspace string) []Link
+}
+
+// Related is what there is of a set for a module.
+type Related struct {
+	Templates []Link // by which instances of it are launched
+	Launch    string // page that launches one, below Up; "": the caller cannot
 }
 
 // site answers the pages. It keeps nothing but templates and assets.
