@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,7 +59,7 @@ type auditRow struct {
 	At                     site.Moment
 	Who, By                string // by: how he proved it, and from where
 	Action, Kind           string
-	Bad                    string // denied, refused or failed
+	Result                 site.Mark
 	Address, Version, Rule string
 	Detail, Digest         string
 	Place                  string // process and number
@@ -84,7 +85,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 		trailNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
 		Kinds: site.Choose(auditKinds(), q.Kind), Total: found.Total,
 	}
-	body.Results = site.Choose([]site.Choice{{Text: "Any result"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
+	body.Results = site.Choose([]site.Choice{{Text: "Any decision"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
 	body.Outcomes = site.Choose(outcomes(q.Decisions), q.Outcome)
 	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
 	first, last, before, after := site.Cut(r, found.Total)
@@ -132,10 +133,13 @@ func (a *audits) row(e *trail.Entry) auditRow {
 		}
 		row.By += text.Block(part)
 	}
-	if result := e.Result(); result != access.Done {
-		row.Bad = text.Block(result)
-	}
-	if row.Who == "" {
+	row.Result = resultMark(cmp.Or(e.Result(), e.Decision))
+	switch {
+	case e.Mode == ownMode && row.Who != "":
+		row.Who, row.By = "the server", "for "+row.Who
+	case e.Mode == ownMode:
+		row.Who, row.By = "the server", "by itself"
+	case row.Who == "":
 		row.Who, row.By = row.By, ""
 	}
 	if e.N > 0 {
@@ -144,10 +148,25 @@ func (a *audits) row(e *trail.Entry) auditRow {
 	return row
 }
 
+// ownMode is the mode of what the server did by itself.
+const ownMode = "server"
+
+// resultMark is what came of something, or was decided about it.
+func resultMark(result string) site.Mark {
+	m := site.Mark{Text: text.Block(result), Kind: "bad"}
+	switch result {
+	case access.Done:
+		m.Kind = "good"
+	case "allowed":
+		m.Kind = "plain"
+	}
+	return m
+}
+
 // outcomes are what may have come of changes, and of what changed nothing, which is
 // among the decisions.
 func outcomes(decisions bool) []site.Choice {
-	all := []site.Choice{{Text: "Any outcome"}}
+	all := []site.Choice{{Text: "Any result"}}
 	of := []string{access.Done, access.Failed}
 	if decisions {
 		of = []string{access.Refused}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -70,6 +71,14 @@ func TestAuditPage(t *testing.T) {
 	if body = says("audit?action=yank", "1 to 1 of 1", "../api/v1/audit?action=yank&amp;format=csv", "net/vpn/aws"); strings.Contains(body, "net/vpc/aws") {
 		t.Error("the filter lets through what does not fit")
 	}
+	s.records.Info("change", "action", "run-destroy", "kind", "instance", "address", "lab/vpc/abc", "outcome", "failed", "mode", "server", "subject", "anna", "detail", "run 2: failed")
+	s.records.Info("change", "action", "expired", "kind", "instance", "address", "lab/vpc/abc", "outcome", "done", "mode", "server")
+	if body = says("audit?actor=server", "1 to 2 of 2", "the server", "by itself", "expired instance", `<span class="mark good">done</span>`, "for anna", "run-destroy instance", `<span class="mark bad">failed</span>`, "run 2: failed"); strings.Contains(body, "yank") {
+		t.Error("what people did is among the acts of the server")
+	}
+	if body = says("audit?actor=server&outcome=failed&kind=instance&since=2020-01-01", "1 to 1 of 1", "run-destroy"); strings.Contains(body, "expired instance") {
+		t.Error("the filter lets through what went well")
+	}
 	says("audit?actor=otto", "No records match.", `<a href="./audit">Clear`)
 	says("audit?what=decisions&kind=state", "No records match.")
 	if _, body := s.ask(t, wrong, http.MethodGet, "audit", nil); strings.Contains(body, "anna") {
@@ -79,11 +88,37 @@ func TestAuditPage(t *testing.T) {
 	for i := range 250 {
 		s.records.Info("change", "action", "publish", "address", fmt.Sprint("many/", i))
 	}
-	says("audit?page=2", "101 to 200 of 253", "many/149<", `<a rel="prev"`, "page=1", `<a rel="next"`, "page=3")
+	says("audit?page=2", "101 to 200 of 255", "many/149<", `<a rel="prev"`, "page=1", `<a rel="next"`, "page=3")
 	for _, path := range []string{"audit?since=yesterday", "audit?page=0", "audit?what=x", "audit?actor=" + strings.Repeat("x", 300)} {
 		if resp, body := s.ask(t, admin, http.MethodGet, path, nil); resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d\n%s", path, resp.StatusCode, body)
 		}
+	}
+}
+
+// TestBrowserAudit finds by keyboard what went wrong, of those things that the server did
+// by itself.
+func TestBrowserAudit(t *testing.T) {
+	b := webtest.New(t)
+	s := newStateSite(t)
+	s.changes()
+	for _, outcome := range []string{"done", "failed"} {
+		s.records.Info("change", "action", "run-destroy", "kind", "instance", "address", "lab/vpc/"+outcome, "outcome", outcome, "mode", "server")
+	}
+	for _, script := range []bool{true, false} {
+		p := b.Tab(t, s.URL+"/ui/login?return=/ui/audit", webtest.Look{Width: 1280, Theme: "dark", Script: script})
+		logIn(p, callerToken(admin))
+		p.Wait("Download all")
+		p.To("Who")
+		p.Press("server")
+		p.To("Result")
+		p.Press("f") // the one that begins so
+		p.To("From")
+		p.Enter()
+		p.Wait("1 to 1 of 1")
+		p.Wait("lab/vpc/failed")
+		p.Wait("by itself")
+		p.To("JSON lines")
 	}
 }
 
