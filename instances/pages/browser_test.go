@@ -21,15 +21,24 @@ const personal = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
 // visit opens a page as somebody who may launch, and logs in on the way.
 func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portaltest.Desk, *webtest.Tab) {
 	t.Helper()
-	d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
-		p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
-	})
+	d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) { p.Tokens = []access.Token{annasToken(t)} })
+	return d, logged(t, b, d, script, path)
+}
+
+func annasToken(t *testing.T) access.Token {
+	t.Helper()
+	return access.Token{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}
+}
+
+// logged opens a page as the bearer of that token.
+func logged(t *testing.T, b *webtest.Browser, d *portaltest.Desk, script bool, path string) *webtest.Tab {
+	t.Helper()
 	tab := b.Tab(t, d.Pages.URL+"/ui/"+path, webtest.Look{Width: 1280, Theme: "light", Script: script})
 	tab.Wait("A token of this server")
 	tab.To("Token")
 	tab.Press(personal)
 	tab.Enter()
-	return d, tab
+	return tab
 }
 
 // launch fills the form behind a link, sends it, and returns the id of the instance, whose

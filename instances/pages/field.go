@@ -4,7 +4,9 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -21,12 +23,20 @@ type field struct {
 	Name, ID string
 	Label    string
 	Help     []string
-	Kind     string // text, number, secret, check, choose, area or json
+	Kind     string // text, number, secret, check, choose, area, json, list, map or object
 	Value    string
 	Options  []site.Choice
 	Required bool
 	Linked   bool   // the value came from a link that somebody made
 	Error    string // "": nothing is wrong
+
+	Rows   []formRow // of a list or a map
+	Blank  *formRow  // one more of them, with blankRow for its number
+	Fields []field   // of an object
+	Of     string    // label of the value that it is a part of
+	Quiet  bool      // its label is for those who do not see where it is
+	at     string    // JSON Pointer (RFC 6901) to the value within the parameters
+	within bool      // it is a part of a value
 }
 
 // Kinds of fields.
@@ -38,6 +48,9 @@ const (
 	kindChoose = "choose"
 	kindArea   = "area"
 	kindJSON   = "json"
+	kindList   = "list"
+	kindMap    = "map"
+	kindObject = "object"
 )
 
 // property is what the schema of a template says of one parameter.
@@ -55,6 +68,11 @@ type property struct {
 	Sensitive   bool              `json:"writeOnly"`
 	Link        bool              `json:"x-okara-link"`
 	Update      bool              `json:"x-okara-update"`
+
+	Items      json.RawMessage     `json:"items"`
+	Additional json.RawMessage     `json:"additionalProperties"`
+	Properties map[string]property `json:"properties"`
+	Required   []string            `json:"required"`
 }
 
 // parameters is the schema of a template, by which its form is made.
@@ -91,19 +109,32 @@ func (p parameters) field(name string) field {
 	f := field{
 		Name: prefix + name, ID: "p-" + name, Label: one.label(name), Kind: one.kind(), Required: slices.Contains(p.Required, name),
 	}
-	for _, written := range []string{one.Description, one.Help, one.hint()} {
-		if written = text.Block(written); written != "" && written != f.Label && !slices.Contains(f.Help, written) {
-			f.Help = append(f.Help, written)
-		}
-	}
+	f.Help = one.help(f.Label)
 	if len(one.Default) > 0 && string(one.Default) != "null" {
 		f.Value = one.shown(one.Default)
 	}
 	if f.Kind == kindChoose {
 		f.Options = one.options(f.Value == "")
 	}
-	f.set(f.Value)
+	p.give(&f, one.Default)
 	return f
+}
+
+// give fills a field of a parameter with a value.
+func (p parameters) give(f *field, raw json.RawMessage) {
+	one, form := p.Properties[strings.TrimPrefix(f.Name, prefix)], url.Values{}
+	if one.partKind() == "" {
+		if len(raw) == 0 || string(raw) == "null" {
+			f.set("")
+		} else {
+			f.set(one.shown(raw))
+		}
+		return
+	}
+	if !one.spread(f.Name, raw, form, 0) {
+		form = url.Values{f.Name: {one.shown(raw)}}
+	}
+	*f, _ = (&collector{form: form}).field(one, *f, "/"+strings.TrimPrefix(f.Name, prefix), 0)
 }
 
 func (p property) label(name string) string {
@@ -137,6 +168,8 @@ func (p property) kind() string {
 		return kindArea
 	case p.is("string"):
 		return kindText
+	case p.partKind() != "":
+		return p.partKind()
 	}
 	return kindJSON
 }
@@ -174,6 +207,9 @@ func (p property) sample() string {
 	return `["a", "b"]`
 }
 
+// whole reports whether a value is JSON where it is written in one field.
+func (p property) whole() bool { return p.kind() == kindJSON || p.partKind() != "" && len(p.Enum) == 0 }
+
 // options are what may be chosen; blank adds that nothing was chosen yet.
 func (p property) options(blank bool) []site.Choice {
 	var all []site.Choice
@@ -195,7 +231,7 @@ func (p property) shown(value json.RawMessage) string {
 	if json.Unmarshal(value, &text) == nil {
 		return text
 	}
-	if p.kind() == kindJSON {
+	if p.whole() {
 		return site.Indented(value)
 	}
 	return string(value)
@@ -222,7 +258,7 @@ func (p property) value(text string) (json.RawMessage, error) {
 		return nil, nil
 	}
 	switch kind := p.kind(); {
-	case kind == kindJSON:
+	case p.whole():
 		if !json.Valid([]byte(text)) {
 			return nil, fmt.Errorf("must be valid JSON, such as %s", p.sample())
 		}
@@ -242,6 +278,16 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 	for i := range fields {
 		f := &fields[i]
 		name := strings.TrimPrefix(f.Name, prefix)
+		if one := p.Properties[name]; one.partKind() != "" && len(one.Enum) == 0 {
+			c := &collector{form: form}
+			f.Rows, f.Fields = nil, nil
+			var value json.RawMessage
+			if *f, value = c.field(one, *f, "/"+name, 0); value != nil {
+				values[name] = value
+			}
+			ok = ok && !c.bad
+			continue
+		}
 		text := form.Get(f.Name)
 		if f.Kind == kindCheck {
 			text = fmt.Sprint(text != "")
@@ -260,6 +306,39 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 	return values, ok
 }
 
+// judge says beside each field what the schema says of its value, where the form says
+// nothing yet: the API is not asked about what is no value at all, and all that is wrong
+// is told at once.
+func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
+	for i := range fields {
+		f := &fields[i]
+		name, ok := strings.CutPrefix(f.Name, prefix)
+		value := values[name]
+		switch {
+		case !ok || f.Error != "":
+		case value == nil && f.Required:
+			f.Error = "must be filled in"
+		case value != nil:
+			problems := map[string]string{}
+			gather(problems, "/parameters/"+name, lifecycle.CheckProperty(p.raw, name, value))
+			blame(fields[i:i+1], problems)
+		}
+	}
+}
+
+// gather takes what is wrong with fields out of an error, with their paths below one.
+func gather(into map[string]string, below string, err error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is what joins them
+		for _, one := range all.Unwrap() {
+			gather(into, below, one)
+		}
+		return
+	}
+	if e, ok := errors.AsType[*lifecycle.FieldError](err); ok {
+		into[below+e.Path] = e.Text
+	}
+}
+
 // linked fills a form with what a link says, as far as it may: nothing sensitive,
 // nothing that the template takes from no link, nothing that it does not take. It
 // returns the labels of what came from the link, and of what it may not fill.
@@ -276,11 +355,32 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 			left = append(left, f.Label)
 			continue
 		}
-		f.set(text)
+		if f.set(text); one.partKind() != "" {
+			p.give(f, value)
+		}
 		f.Linked = true
 		took = append(took, f.Label)
 	}
 	return took, left
+}
+
+// within is the field of a part of a parameter, by its JSON Pointer; nil: there is none.
+func within(fields []field, at string) *field {
+	for i := range fields {
+		f := &fields[i]
+		if f.within && f.at == at {
+			return f
+		}
+		if inner := within(f.Fields, at); inner != nil {
+			return inner
+		}
+		for _, row := range f.Rows {
+			if inner := within(row.Fields, at); inner != nil {
+				return inner
+			}
+		}
+	}
+	return nil
 }
 
 // blame puts what the API says of a body beside its fields, and returns what
@@ -296,6 +396,10 @@ func blame(fields []field, problems map[string]string) []string {
 		written := text.Block(problems[path])
 		if deep {
 			written = "at " + text.Block(below) + ": " + written
+		}
+		if inner := within(fields, strings.TrimPrefix(path, "/parameters")); deep && inner != nil {
+			inner.Error = cmp.Or(inner.Error, text.Block(problems[path]))
+			continue
 		}
 		i := slices.IndexFunc(fields, func(f field) bool { return f.Name == name })
 		if i < 0 {

@@ -3,12 +3,14 @@
 package pages
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -68,7 +70,11 @@ func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 func (b *formBody) summary(fields []field) {
 	for _, f := range fields {
 		if f.Error != "" {
-			b.Errors = append(b.Errors, problem{f.ID, f.Label + " " + f.Error})
+			b.Errors = append(b.Errors, problem{f.ID, strings.TrimSpace(f.Of+" "+f.Label) + " " + f.Error})
+		}
+		b.summary(f.Fields)
+		for _, row := range f.Rows {
+			b.summary(row.Fields)
 		}
 	}
 }
@@ -90,7 +96,9 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 		return launchBody{}, p, err
 	}
 	body := launchBody{templateCard: cardOf(t), Asks: p.fields(), Quota: t.Quota, Asked: t.Approval != "none"}
-	body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
+	if !p.names() {
+		body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"A name of your choice, up to 64 characters."}})
+	}
 	if len(t.Owners) > 1 {
 		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []site.Choice{{Text: "Choose", Chosen: true}}}
 		for _, o := range t.Owners {
@@ -152,9 +160,13 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		return nil, err
 	}
 	body.Closed = "" // the API says so once more, and what was typed stays
+	reshaped := reshape(f.Values)
 	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
 	values, ok := p.read(body.Asks, f.Values)
 	create := api.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason")), Force: f.Get("force") == "true"}
+	if p.names() {
+		create.Name = p.nameIn(f.Values)
+	}
 	for i := range body.Extra {
 		one := &body.Extra[i]
 		one.set(f.Get(one.Name))
@@ -165,7 +177,13 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		}
 	}
 	all := slices.Concat(body.Extra, body.Asks)
+	if reshaped {
+		return &site.Answer{Page: launchPage(body, s.clock.NewKey())}, nil
+	}
 	if !ok {
+		p.judge(all, values)
+		copy(body.Extra, all)
+		copy(body.Asks, all[len(body.Extra):])
 		body.summary(all)
 		return &site.Answer{Page: again(launchPage(body, s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}
@@ -198,12 +216,40 @@ func stillLinked(p parameters, fields []field, query, form url.Values) []string 
 	p.linked(probe, query)
 	var labels []string
 	for i := range probe {
-		if probe[i].Linked && form.Get(probe[i].Name) == query.Get(probe[i].Name) {
+		if probe[i].Linked && p.same(probe[i], query, form) {
 			fields[i].Linked = true
 			labels = append(labels, fields[i].Label)
 		}
 	}
 	return labels
+}
+
+// names reports whether a parameter is the name of what is made: then the form asks for no
+// other one.
+func (p parameters) names() bool {
+	one, ok := p.Properties["name"]
+	return ok && one.is("string") && !one.Sensitive && len(one.Enum) == 0
+}
+
+// nameIn is what an instance is called after such a parameter; "": it has its default, as
+// others may have, or is too long.
+func (p parameters) nameIn(form url.Values) string {
+	name := strings.TrimSpace(form.Get(prefix + "name"))
+	if name == p.field("name").Value || utf8.RuneCountInString(name) > 64 {
+		return ""
+	}
+	return name
+}
+
+// same reports whether a form has the value that a link filled in.
+func (p parameters) same(f field, query, form url.Values) bool {
+	one := p.Properties[strings.TrimPrefix(f.Name, prefix)]
+	if one.partKind() == "" {
+		return form.Get(f.Name) == query.Get(f.Name)
+	}
+	f.Rows, f.Fields = nil, nil
+	_, value := (&collector{form: form}).field(one, f, "", 0)
+	return compact(value) == compact(json.RawMessage(query.Get(f.Name)))
 }
 
 // launched says what came of a launch.

@@ -302,7 +302,12 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	reshaped := reshape(f.Values)
 	q, ok := c.request(f)
+	if reshaped {
+		c.body.Errors = nil
+		return &site.Answer{Page: c.page(s.clock.NewKey())}, nil
+	}
 	if !ok || c.body.Closed {
 		return &site.Answer{Page: again(c.page(s.clock.NewKey()), http.StatusUnprocessableEntity)}, nil
 	}

@@ -139,7 +139,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 			continue
 		}
 		if now, ok := c.i.Parameters[p.Order[n]]; ok {
-			f.set(one.shown(now))
+			p.give(f, now)
 		}
 	}
 	version := field{

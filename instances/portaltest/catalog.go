@@ -95,6 +95,9 @@ const module = `{"type":"object","properties":{
   "zone":{"type":"string","default":"a","description":"Where it is."},
   "count":{"type":"number","default":1},
   "tags":{"type":"array","items":{"type":"string"},"default":[],"x-okara-type":"list(string)"},
+  "labels":{"type":"object","additionalProperties":{"type":"string"},"default":{"team":"a"},"description":"Labels of all that it makes."},
+  "place":{"type":["object","null"],"default":null,"properties":{"zone":{"type":"string"},"rack":{"type":["number","null"]}},"required":["zone"]},
+  "disks":{"type":"array","default":[],"items":{"type":"object","properties":{"size":{"type":"number"},"fast":{"type":["boolean","null"]},"tags":{"type":"array","items":{"type":"string"}}},"required":["size"]}},
   "enabled":{"type":"boolean","default":true},
   "maybe":{"type":["boolean","null"],"default":null}}}`
 

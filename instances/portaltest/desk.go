@@ -237,6 +237,9 @@ template "lab/keys" {
     maximum = 5
   }
   parameter "tags" {}
+  parameter "labels" { title = "Labels" }
+  parameter "place" { title = "Place" }
+  parameter "disks" { title = "Disks" }
   parameter "enabled" {}
   parameter "maybe" {}
 }

@@ -34,6 +34,31 @@ if (theme) {
 const contents = document.querySelector(".read .contents");
 if (contents && matchMedia("(min-width: 64rem)").matches) contents.open = true;
 
+// Rows of lists and maps come and go without a round to the server, which makes them too.
+function number(node, from, to, rows) {
+  for (const e of node.querySelectorAll("*")) {
+    for (const a of e.attributes) if (a.value.includes(from)) a.value = a.value.split(from).join(to);
+    if (e.content) number(e.content, from, to, rows);
+    if (!e.children.length) e.textContent = e.textContent.replace(" #", " " + (rows + 1));
+  }
+}
+document.addEventListener("click", (e) => {
+  const button = e.target.closest("button[name=more], button[name=less]");
+  if (!button) return;
+  e.preventDefault();
+  const set = button.closest("fieldset");
+  if (button.name === "less") {
+    button.parentElement.remove();
+    set.querySelector(":scope > button").focus();
+    return;
+  }
+  const rows = set.querySelector(":scope > .rows"), row = set.querySelector(":scope > template").content.cloneNode(true);
+  set.next = Math.max(set.next ?? 0, ...[...rows.children].map((r) => Number(r.querySelector(":scope > button").value.split(".").pop()) + 1));
+  number(row, button.value + ".#", button.value + "." + set.next++, rows.children.length);
+  rows.append(row);
+  rows.lastElementChild.querySelector("input:not([type=hidden]), select, textarea, button")?.focus();
+});
+
 // The time that is left, in the words of the server; it is spoken in the last hour only.
 function span(ms) {
   const min = Math.floor(ms / 60000), hour = Math.floor(min / 60), day = Math.floor(hour / 24);

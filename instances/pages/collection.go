@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// A value with parts is asked for part by part: a list or set has a row for each element, a
+// map one for each key, an object a field for each attribute. The name of a part is that of
+// the whole with a dot and the number of its row, or the name of its attribute, after it. A
+// field of the name of the whole says that the form has it, or has all of it as JSON, as
+// links have.
+
+const (
+	maxNested = 3  // values within values; what is deeper is JSON
+	maxRows   = 60 // of a value that was given; a longer one is JSON
+	blankRow  = "#"
+)
+
+// Fields of a form that add a row to the value that they name, or take one away.
+const (
+	moreField = "more"
+	lessField = "less"
+)
+
+// formRow is a row of a list or of a map.
+type formRow struct {
+	Name   string // of the button that removes it
+	Label  string
+	Fields []field
+}
+
+// part reads the schema of a part; false: it has none that says anything.
+func part(raw json.RawMessage) (property, bool) {
+	var p property
+	return p, len(raw) > 0 && json.Unmarshal(raw, &p) == nil && p.Type != nil
+}
+
+// partKind is the kind of a value with parts; "": it has none that can be asked for alone.
+func (p property) partKind() string {
+	if p.Sensitive {
+		return ""
+	}
+	if _, ok := part(p.Items); ok && p.is("array") {
+		return kindList
+	}
+	if len(p.Properties) > 0 && p.is("object") {
+		return kindObject
+	}
+	if _, ok := part(p.Additional); ok && p.is("object") {
+		return kindMap
+	}
+	return ""
+}
+
+// spread puts a value into a form as its parts; false: it is none that fits, or too long.
+func (p property) spread(name string, raw json.RawMessage, form url.Values, deep int) bool {
+	if string(raw) == "null" || len(raw) == 0 {
+		return true
+	}
+	kind := p.partKind()
+	if kind == "" || deep >= maxNested {
+		form.Set(name, p.shown(raw))
+		return true
+	}
+	form.Set(name, "")
+	if kind == kindList {
+		var all []json.RawMessage
+		if json.Unmarshal(raw, &all) != nil || len(all) > maxRows {
+			return false
+		}
+		item, _ := part(p.Items)
+		for i, one := range all {
+			at := name + "." + strconv.Itoa(i)
+			form.Set(at, "")
+			if !item.spread(at, one, form, deep+1) {
+				return false
+			}
+		}
+		return true
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil || len(all) > maxRows {
+		return false
+	}
+	for i, key := range slices.Sorted(maps.Keys(all)) {
+		at, of := name+"."+key, p.Properties[key]
+		if kind == kindMap {
+			at = name + "." + strconv.Itoa(i)
+			form.Set(at+".key", key)
+			at += ".value"
+			of, _ = part(p.Additional)
+		}
+		if !of.spread(at, all[key], form, deep+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// rowsIn are the numbers of the rows that a form has of a value, in order.
+func rowsIn(name string, form url.Values) []int {
+	var all []int
+	for key := range form {
+		rest, ok := strings.CutPrefix(key, name+".")
+		if !ok {
+			continue
+		}
+		first, _, _ := strings.Cut(rest, ".")
+		if n, err := strconv.Atoi(first); err == nil && n >= 0 && strconv.Itoa(n) == first {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// collector takes a value out of a form, part by part, and makes the fields that show it.
+type collector struct {
+	form url.Values
+	bad  bool // something in it is no value of its type
+}
+
+// field makes the field of a value, and takes the value: nil is none.
+func (c *collector) field(p property, f field, at string, deep int) (field, json.RawMessage) {
+	f.at, f.Kind = at, p.kind()
+	kind := p.partKind()
+	written := strings.TrimSpace(c.form.Get(f.Name))
+	if kind == "" || deep >= maxNested || written != "" {
+		return c.single(p, f, kind != "")
+	}
+	switch kind {
+	case kindList:
+		return c.list(p, f, at, deep)
+	case kindMap:
+		return c.keyed(p, f, at, deep)
+	}
+	return c.object(p, f, at, deep)
+}
+
+// single is a value that is asked for whole.
+func (c *collector) single(p property, f field, parts bool) (field, json.RawMessage) {
+	if parts {
+		f.Kind = kindJSON
+	}
+	if f.Kind == kindCheck && f.within {
+		f.Kind = kindChoose
+	}
+	written := c.form.Get(f.Name)
+	if f.Kind == kindChoose {
+		f.Options = p.options(f.within || written == "")
+	}
+	f.set(written)
+	if f.within && written == "" {
+		return f, nil
+	}
+	value, err := p.value(written)
+	if err != nil {
+		f.Error, c.bad = err.Error(), true
+	}
+	return f, value
+}
+
+// list is an array, with a row for each element. Rows of nothing are none of the value.
+func (c *collector) list(p property, f field, at string, deep int) (field, json.RawMessage) {
+	item, _ := part(p.Items)
+	all := []json.RawMessage{}
+	for n, i := range rowsIn(f.Name, c.form) {
+		name := f.Name + "." + strconv.Itoa(i)
+		one, value := c.field(item, element(f, name, n), at+"/"+strconv.Itoa(len(all)), deep+1)
+		f.Rows = append(f.Rows, formRow{Name: name, Label: one.Label, Fields: []field{one}})
+		if value != nil {
+			all = append(all, value)
+		}
+	}
+	f.Blank = &formRow{Name: f.Name + "." + blankRow, Label: f.Label}
+	blank, _ := (&collector{form: url.Values{}}).field(item, element(f, f.Blank.Name, -1), "", deep+1)
+	f.Blank.Label, f.Blank.Fields = blank.Label, []field{blank}
+	return f, joined(f, p, all)
+}
+
+// element is what the field of an element begins with.
+func element(f field, name string, n int) field {
+	return field{Name: name, ID: name, Label: rowLabel(f, n), Quiet: true, within: true}
+}
+
+// rowLabel names a row by its place from 0 on; one that may come has none, and -1.
+func rowLabel(f field, n int) string {
+	label := strings.TrimSpace(f.Of+" "+f.Label) + " "
+	if n < 0 {
+		return label + blankRow
+	}
+	return label + strconv.Itoa(n+1)
+}
+
+// joined is an array; nil where there is nothing and nothing has to be.
+func joined(f field, p property, all []json.RawMessage) json.RawMessage {
+	if len(all) == 0 && !f.Required && (len(p.Default) == 0 || string(p.Default) == "null") {
+		return nil
+	}
+	return slices.Concat([]byte("["), bytes.Join(toBytes(all), []byte(",")), []byte("]"))
+}
+
+func toBytes(all []json.RawMessage) (out [][]byte) {
+	for _, one := range all {
+		out = append(out, one)
+	}
+	return out
+}
+
+// keyed is a map, with a row for each key.
+func (c *collector) keyed(p property, f field, at string, deep int) (field, json.RawMessage) {
+	item, _ := part(p.Additional)
+	values := map[string]json.RawMessage{}
+	for n, i := range rowsIn(f.Name, c.form) {
+		row, key, value := c.pair(item, f, f.Name+"."+strconv.Itoa(i), n, at, deep)
+		if _, twice := values[key]; twice && value != nil {
+			row.Fields[0].Error, c.bad = "is there twice", true
+		}
+		f.Rows = append(f.Rows, row)
+		if value != nil {
+			values[key] = value
+		}
+	}
+	blank, _, _ := (&collector{form: url.Values{}}).pair(item, f, f.Name+"."+blankRow, -1, "", deep)
+	f.Blank = &blank
+	return f, together(f, p, values)
+}
+
+// pair is a row of a map. A key without a value is that of an empty text.
+func (c *collector) pair(item property, f field, name string, n int, at string, deep int) (row formRow, key string, value json.RawMessage) {
+	label := rowLabel(f, n)
+	id := name + ".key"
+	key = strings.TrimSpace(c.form.Get(id))
+	word := field{Name: id, ID: id, Label: "Key", Of: label, Kind: kindText, within: true}
+	word.set(key)
+	at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	one, value := c.field(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
+	switch {
+	case key == "" && value != nil:
+		word.Error, c.bad = "must be filled in", true
+	case key != "" && value == nil && item.is("string"):
+		value = json.RawMessage(`""`)
+	}
+	return formRow{Name: name, Label: label, Fields: []field{word, one}}, key, value
+}
+
+// object has a field for each attribute.
+func (c *collector) object(p property, f field, at string, deep int) (field, json.RawMessage) {
+	values := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
+		id := f.Name + "." + name
+		one := field{Name: id, ID: id, Label: p.Properties[name].label(name), Of: strings.TrimSpace(f.Of + " " + f.Label), Required: slices.Contains(p.Required, name), within: true}
+		one.Help = p.Properties[name].help(one.Label)
+		one, value := c.field(p.Properties[name], one, at+"/"+name, deep+1)
+		f.Fields = append(f.Fields, one)
+		if value != nil {
+			values[name] = value
+		}
+	}
+	return f, together(f, p, values)
+}
+
+// together is an object; nil where there is nothing and nothing has to be.
+func together(f field, p property, values map[string]json.RawMessage) json.RawMessage {
+	if len(values) == 0 && (f.within || !f.Required && (len(p.Default) == 0 || string(p.Default) == "null")) {
+		return nil
+	}
+	b, err := json.Marshal(values)
+	if err != nil {
+		return nil // each is JSON
+	}
+	return b
+}
+
+// reshape adds a row to a form, or takes one away, where it asks for that. It reports
+// whether it does: then nothing else is done with it.
+func reshape(form url.Values) bool {
+	if name := form.Get(moreField); name != "" {
+		next := 0
+		if rows := rowsIn(name, form); len(rows) > 0 {
+			next = rows[len(rows)-1] + 1
+		}
+		form.Set(name+"."+strconv.Itoa(next), "")
+		return true
+	}
+	name := form.Get(lessField)
+	if name == "" {
+		return false
+	}
+	maps.DeleteFunc(form, func(key string, _ []string) bool { return key == name || strings.HasPrefix(key, name+".") })
+	return true
+}
+
+// help is what a form says about a value, in lines.
+func (p property) help(label string) (lines []string) {
+	for _, written := range []string{p.Description, p.Help, p.hint()} {
+		if written = text.Block(written); written != "" && written != label && !slices.Contains(lines, written) {
+			lines = append(lines, written)
+		}
+	}
+	return lines
+}
