@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -18,6 +19,8 @@ const (
 	maxDescription = 300 // bytes
 	maxInputs      = 200
 	maxResources   = 100
+	maxDocumented  = 1000 // resources and data sources of a provider
+	maxTexts       = 150  // words of a readme
 	maxCalls       = 50
 	maxName        = 64  // bytes, of an input, a resource type or a version
 	maxSource      = 200 // bytes, of a module block
@@ -47,8 +50,9 @@ type Entry struct {
 	Time        time.Time `json:"time,omitzero"`    // when it was made
 	Description string    `json:"description,omitempty"`
 	Inputs      []string  `json:"inputs,omitempty"`    // names
-	Resources   []string  `json:"resources,omitempty"` // types, of data sources too
+	Resources   []string  `json:"resources,omitempty"` // types, of data sources too; of a provider those that its documentation has
 	Calls       []string  `json:"calls,omitempty"`     // sources of module blocks
+	Texts       []string  `json:"texts,omitempty"`     // words of the readme, in small letters
 	Signed      bool      `json:"signed,omitempty"`
 	Scan        string    `json:"scan,omitempty"` // worst level with a finding, or ScanClean; "": not scanned
 	Deprecated  bool      `json:"deprecated,omitempty"`
@@ -96,7 +100,12 @@ func (e *Entry) Trim() {
 	e.Version, e.Description = clip(e.Version, maxName), clip(plain(e.Description), maxDescription)
 	e.Digest, e.Tags = clip(e.Digest, 128), clip(e.Tags, 128)
 	e.Inputs = trimList(e.Inputs, maxInputs, maxName)
-	e.Resources = trimList(e.Resources, maxResources, maxName)
+	resources := maxResources
+	if e.Kind == addr.KindProvider || e.Kind == addr.KindMirror {
+		resources = maxDocumented
+	}
+	e.Resources = trimList(e.Resources, resources, maxName)
+	e.Texts = trimList(e.Texts, maxTexts, maxName)
 	e.Calls = trimList(e.Calls, maxCalls, maxSource)
 	if !slices.Contains(levels(), e.Scan) {
 		e.Scan = ""

@@ -9,10 +9,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -22,7 +25,7 @@ import (
 // behind the newest version.
 const (
 	listCost    = 1
-	versionCost = 5 // manifest, description, referrers, report, and the list
+	versionCost = 5 // manifest, description or documentation, referrers, report, and the list
 	checkCost   = 3 // for each version that a policy has checked
 )
 
@@ -82,7 +85,7 @@ func (f *Finder) put(e Entry) {
 func same(a, b Entry) bool {
 	return a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time) && a.Description == b.Description && a.Signed == b.Signed &&
 		a.Scan == b.Scan && a.Deprecated == b.Deprecated && a.Tags == b.Tags && slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) &&
-		slices.Equal(a.Calls, b.Calls)
+		slices.Equal(a.Calls, b.Calls) && slices.Equal(a.Texts, b.Texts)
 }
 
 // tagsHash is the same as long as the newest version and all tags are.
@@ -124,6 +127,9 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 			return err
 		}
 		manifest, annotations, e.Signed = pv.Index, pv.Annotations, len(pv.Meta.SignatureBytes) > 0
+		if e.Resources, err = f.documented(ctx, it, pv); err != nil {
+			return err
+		}
 	}
 	e.Digest = manifest.Digest.String()
 	e.Description = cmp.Or(annotations[annDescription], e.Description)
@@ -167,6 +173,21 @@ func scanLevel(s artifact.ScanSummary) string {
 	return ScanClean
 }
 
+// documented are the resources and data sources that the documentation of a provider has.
+func (f *Finder) documented(ctx context.Context, it addr.Item, pv *ProviderVersion) ([]string, error) {
+	docs, err := f.c.Docs(ctx, pv)
+	if err != nil || docs == nil || docs.Docs == nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range docs.Pages {
+		if p.Kind == description.Resource || p.Kind == description.Data {
+			names = append(names, it.Provider.Type+"_"+path.Base(p.Path))
+		}
+	}
+	return names, nil
+}
+
 // describe fills in what the description of a module says of its root.
 func describe(d artifact.DescribedModule, e *Entry) {
 	e.Inputs = d.InputOrder
@@ -178,7 +199,23 @@ func describe(d artifact.DescribedModule, e *Entry) {
 	}
 	if d.Readme != nil {
 		e.Description = firstWords(d.Readme.Text)
+		e.Texts = readmeWords(d.Readme.Text)
 	}
+}
+
+// readmeWords are the words that stand most often in a readme, without short and long ones.
+func readmeWords(markdown string) []string {
+	const shortest, longest, most = 4, 32, 64 << 10
+	bare := markdownImage().ReplaceAllString(clip(markdown, most), " ")
+	bare = markdownTag().ReplaceAllString(markdownLink().ReplaceAllString(bare, "$1"), " ")
+	count := map[string]int{}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(bare), isBreak) {
+		if len(word) >= shortest && len(word) <= longest {
+			count[word]++
+		}
+	}
+	words := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+	return slices.Clone(words[:min(len(words), maxTexts)])
 }
 
 // templateText is what a template, a JSON document, says of itself.

@@ -27,6 +27,7 @@ const (
 	inAddress            // a word of the address
 	inDescription        // a word of the description
 	inCode               // the name of an input, or the type of a resource
+	inText               // a word of the readme
 )
 
 func (p posting) entry() int { return int(p >> placeBits) }
@@ -119,8 +120,15 @@ func (e *Entry) words(add func(word string, place int)) {
 	}
 	for _, list := range [][]string{e.Inputs, e.Resources} {
 		for _, w := range list {
-			add(strings.ToLower(w), inCode)
+			w = strings.ToLower(w)
+			add(w, inCode)
+			if own, ok := strings.CutPrefix(w, name+"_"); ok { // of a provider
+				add(own, inCode)
+			}
 		}
+	}
+	for _, w := range e.Texts {
+		add(w, inText)
 	}
 }
 
@@ -136,6 +144,7 @@ const (
 	rankDescription
 	rankCode
 	rankPrefix // of a word of the description, an input or a resource
+	rankText   // of the readme; the whole word only
 	noRank     = 0
 )
 
@@ -187,6 +196,10 @@ func rankIn(place int, whole bool, length int) uint8 {
 		return rankDescription
 	case place == inCode && whole:
 		return rankCode
+	case place == inText && whole:
+		return rankText
+	case place == inText:
+		return noRank
 	case length >= shortest:
 		return rankPrefix
 	}

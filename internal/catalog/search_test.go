@@ -49,7 +49,8 @@ func some() []catalog.Entry {
 		{Kind: "module", Address: "app/site/aws", Time: at(2), Description: "A site in a vpc, or beside it."},
 		{Kind: "module", Address: "app/queue/aws", Time: at(4), Inputs: []string{"vpc"}},
 		{Kind: "mirror", Address: "registry.opentofu.org/hashicorp/aws", Time: at(6), Signed: true},
-		{Kind: "provider", Address: "acme/dns", Time: at(7)},
+		{Kind: "provider", Address: "acme/dns", Time: at(7), Resources: []string{"dns_record"}},
+		{Kind: "module", Address: "app/edge/aws", Texts: []string{"peering", "anycast"}},
 	}
 }
 
@@ -70,7 +71,7 @@ func TestSearchIndex(t *testing.T) {
 		{"q=opentofu", "registry.opentofu.org/hashicorp/aws"},
 		{"q=%3Cscript%3E", ""},
 		{"kind=provider", "acme/dns"},
-		{"namespace=app", "app/queue/aws app/site/aws"},
+		{"namespace=app", "app/edge/aws app/queue/aws app/site/aws"},
 		{"namespace=registry.opentofu.org/hashicorp", "registry.opentofu.org/hashicorp/aws"},
 		{"system=null", "net/aws-vpc/null"},
 		{"signed=yes", "registry.opentofu.org/hashicorp/aws net/vpc/aws"},
@@ -79,7 +80,11 @@ func TestSearchIndex(t *testing.T) {
 		{"scan=critical", "net/aws-vpc/null net/vpc-peering/aws net/vpc/aws"},
 		{"q=vpc&deprecated=no", "net/vpc/aws net/vpc-peering/aws app/site/aws app/queue/aws"},
 		{"q=vpc&namespace=net&sort=newest", "net/vpc-peering/aws net/aws-vpc/null net/vpc/aws"},
-		{"kind=module&sort=name", "net/aws-vpc/null app/queue/aws app/site/aws net/vpc/aws net/vpc-peering/aws"},
+		{"kind=module&sort=name", "net/aws-vpc/null app/edge/aws app/queue/aws app/site/aws net/vpc/aws net/vpc-peering/aws"},
+		{"q=peering", "net/vpc-peering/aws app/edge/aws"}, // a readme comes last
+		{"q=anycast", "app/edge/aws"},
+		{"q=anyca", ""},                                        // of a readme whole words only
+		{"q=dns_record", "acme/dns"}, {"q=record", "acme/dns"}, // what a provider documents
 		{"q=vpc&sort=downloads", "net/vpc/aws app/queue/aws net/vpc-peering/aws net/aws-vpc/null app/site/aws"},
 	} {
 		if got := strings.Join(addresses(v.Search(query(t, c.query), downloads)), " "); c.want != got {

@@ -103,7 +103,7 @@ func (v *View) hits(q Query) []*Entry {
 }
 
 // maxRank is above the sum of ranks of all terms.
-const maxRank = maxTerms*rankPrefix + 1
+const maxRank = maxTerms*rankText + 1
 
 // Near are the entries, ten at most, whose names are at most two letters away from
 // a word of a text: a search that finds nothing is mostly misspelt.

@@ -3,6 +3,8 @@
 package web_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -46,5 +48,50 @@ func TestKeyboardCatalog(t *testing.T) {
 				t.Errorf("the comparison is at %s", path)
 			}
 		})
+	}
+}
+
+// TestBrowserSearch goes to the search with "/", is offered an address while it writes, and
+// narrows what was found by what it has in common. What a provider documents is found, and
+// without script all of it but the offers.
+func TestBrowserSearch(t *testing.T) {
+	b := webtest.New(t)
+	s := newGallery(t)
+	pages, api := s.Config.Handler, http.NewServeMux()
+	api.Handle("/", pages)
+	api.HandleFunc("GET /api/v1/search", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("q") == "netw" {
+			_, _ = io.WriteString(w, `{"results":[{"kind":"module","address":"net/network/aws","description":"</option><b>A network"}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"results":[]}`)
+	})
+	s.Config.Handler = api
+	for _, script := range []bool{true, false} {
+		p := b.Tab(t, s.URL+"/ui/modules/net", webtest.Look{Width: 375, Theme: "dark", Script: script, Token: callerToken(admin)})
+		p.Wait("net/network/aws")
+		if script {
+			p.Press("/")
+			p.Focused("Search")
+			p.Press("netw")
+			p.Offered("net/network/aws")
+		} else {
+			p.To("Search")
+			p.Press("netw")
+		}
+		p.Enter()
+		p.Wait("found for")
+		p.Go(s.URL + "/ui/search?q=service")
+		p.Wait("34 found")
+		p.Go(s.URL + "/ui/search?q=aws")
+		p.Wait("Namespace")
+		p.To("data")
+		p.Enter()
+		p.Wait("2 found for")
+		p.To("any Namespace")
+		p.Go(s.URL + "/ui/search?q=dns_record")
+		p.Wait("acme/dns")
+		p.Go(s.URL + "/ui/search?q=peering") // of a readme
+		p.Wait("net/network/aws")
 	}
 }

@@ -133,6 +133,22 @@ func (p *Tab) To(name string) {
 	p.t.Fatalf("the Tab key does not lead to %q, but to %q", name, seen[:min(len(seen), 60)])
 }
 
+// Offered waits until the field that has the focus offers a value.
+func (p *Tab) Offered(value string) {
+	p.t.Helper()
+	quoted, err := json.Marshal(value)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	const all = `[...(document.activeElement.list?.options ?? [])].map((o) => o.value)`
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if p.ask(all+`.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
+			return
+		}
+	}
+	p.t.Fatalf("it never offered %q, but %s", value, p.ask(all+`.join(", ")`))
+}
+
 // Wait waits until the page says a text.
 func (p *Tab) Wait(text string) {
 	p.t.Helper()

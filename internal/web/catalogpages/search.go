@@ -3,8 +3,10 @@
 package catalogpages
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -143,6 +145,7 @@ type listBody struct {
 	Total, First, Last int
 	Before, After      string // links to the pages beside, "" for none
 	Near               []resultRow
+	Facets             []facet
 	Kinds              []site.Choice
 	Scans, Sorts       []site.Choice
 	Reading            *readingBody // the catalog has not been read yet; nil: it has
@@ -182,19 +185,72 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 		}, q.Sort),
 	}
 	if q.Namespace+q.System != "" {
-		wider := r.URL.Query()
-		wider.Del("namespace")
-		wider.Del("system")
-		wider.Del("page")
-		body.Wider = "?" + wider.Encode()
+		body.Wider = with(r, "namespace", "", "system", "")
 	}
-	s.fill(r, &body, v.Search(q, s.counts.month))
+	found := v.Search(q, s.counts.month)
+	s.fill(r, &body, found)
+	body.Facets = facetsOf(r, q, found)
 	if body.Total == 0 {
 		for _, e := range v.Near(q.Text) {
 			body.Near = append(body.Near, s.rowOf(e))
 		}
 	}
 	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list --server", Body: body}, nil
+}
+
+// maxFacet bounds the values of a facet that a page names.
+const maxFacet = 8
+
+// facet is a property of what was found, with how many have each value of it.
+type facet struct {
+	Title string
+	Rows  []groupRow // links that leave only those
+	All   string     // link that takes the value away again; "": none is chosen
+}
+
+// facetsOf counts what was found by kind, namespace, and the provider that it is for.
+func facetsOf(r *site.Request, q catalog.Query, found []*catalog.Entry) []facet {
+	var all []facet
+	for _, of := range []struct {
+		title, name, chosen string
+		value               func(*catalog.Entry) string
+	}{
+		{"Kind", "kind", q.Kind, func(e *catalog.Entry) string { return e.Kind }},
+		{"Namespace", "namespace", q.Namespace, (*catalog.Entry).Namespace},
+		{"Provider", "system", q.System, (*catalog.Entry).System},
+	} {
+		f := facet{Title: of.title}
+		if of.chosen != "" {
+			f.All = with(r, of.name, "")
+		}
+		counts := map[string]int{}
+		for _, e := range found {
+			if value := of.value(e); value != "" {
+				counts[value]++
+			}
+		}
+		for value, n := range counts {
+			f.Rows = append(f.Rows, groupRow{site.Link{Text: value, Href: with(r, of.name, value)}, n})
+		}
+		slices.SortFunc(f.Rows, func(a, b groupRow) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Text, b.Text)) })
+		f.Rows = f.Rows[:min(len(f.Rows), maxFacet)]
+		if len(f.Rows) > 1 || f.All != "" {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// with is the query of a page with other values, from its first page on.
+func with(r *site.Request, pairs ...string) string {
+	q := r.URL.Query()
+	q.Del("page")
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if q.Del(pairs[i]); pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return "?" + q.Encode()
 }
 
 // fill cuts the rows of this page out of a list.

@@ -30,6 +30,32 @@ if (theme) {
   theme.querySelector("select").addEventListener("change", () => theme.requestSubmit());
 }
 
+// "/" leads to the search, which answers while somebody writes.
+const find = document.getElementById("q");
+const slash = (e) => find && e.key === "/" && !e.ctrlKey && !e.metaKey && !e.altKey && !e.target.closest("input, select, textarea");
+document.addEventListener("keydown", (e) => { if (slash(e)) e.preventDefault(); }); // some browsers search in the page then
+document.addEventListener("keyup", (e) => { if (slash(e)) find.select(); });
+if (find) {
+  const near = document.createElement("datalist");
+  near.id = "near";
+  find.after(near);
+  find.setAttribute("list", near.id);
+  find.autocomplete = "off";
+  let soon = 0;
+  find.addEventListener("input", () => {
+    clearTimeout(soon);
+    soon = setTimeout(async () => {
+      const text = find.value.trim();
+      if (text.length < 2) { near.replaceChildren(); return; }
+      try {
+        const answer = await fetch(new URL("../api/v1/search?q=" + encodeURIComponent(text), find.form.action));
+        const found = answer.ok ? (await answer.json()).results : [];
+        if (text === find.value.trim()) near.replaceChildren(...found.slice(0, 8).map((one) => { const o = document.createElement("option"); o.value = one.address; o.label = one.kind + (one.description ? ": " + one.description : ""); return o; }));
+      } catch { near.replaceChildren(); }
+    }, 150);
+  });
+}
+
 // There is room for the contents beside the text on a wide screen.
 const contents = document.querySelector(".read .contents");
 if (contents && matchMedia("(min-width: 64rem)").matches) contents.open = true;
