@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/plugincache"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -46,6 +47,8 @@ Each argument of the block can also be set as TF_BACKEND_OCI_<NAME>, and by
 -backend-config of init. Global flags of okara go before %[1]s's arguments.
 
 The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
+With OKARA_PLUGIN_CACHE_DIR, an absolute path, the modules that are initialized share
+one copy of each provider there.
 
 Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
 %[1]s.`
@@ -174,7 +177,40 @@ func bridgeOptions(reg *cli.Registries) bridge.Options {
 		},
 		Getenv: reg.Getenv, Stdin: reg.In, Stdout: reg.Out, Stderr: reg.Err, Logger: reg.Logger(),
 		Begin: func(s bridge.Start) { begins(reg.App, s) },
+		Init:  func(dir, dataDir string) (func(int), error) { return shareProviders(reg.App, dir, dataDir) },
 	}
+}
+
+// pluginCacheVariable names the folder of provider packages that inits share.
+const pluginCacheVariable = "OKARA_PLUGIN_CACHE_DIR"
+
+// shareProviders links an init to the packages in the plugin cache, if one is named, and
+// keeps there what the init has installed. An init does not fail for the cache.
+func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err error) {
+	folder := a.Getenv(pluginCacheVariable)
+	if folder == "" {
+		return func(int) {}, nil
+	}
+	cache, err := plugincache.New(folder)
+	if err != nil {
+		return nil, fmt.Errorf("%w\nhint: set %s to one, or unset it", err, pluginCacheVariable)
+	}
+	m := plugincache.Module{Dir: dir, DataDir: dataDir}
+	linked, err := cache.Link(m)
+	if err != nil {
+		a.Note("okara: the plugin cache %s is not used: %v", folder, err)
+	}
+	return func(code int) {
+		if code != 0 {
+			if linked > 0 {
+				a.Note("hint: %d providers came from the plugin cache; if it is they that are refused, remove %s", linked, folder)
+			}
+			return
+		}
+		if _, err := cache.Keep(m); err != nil {
+			a.Note("okara: %v", err)
+		}
+	}, nil
 }
 
 // begins says what the tool does not know: where the state is, and what an earlier

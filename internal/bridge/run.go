@@ -45,6 +45,9 @@ type Options struct {
 	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
+	// Init is told of a root module that the tool is about to initialize: its folder and
+	// that of the tool's data. What it returns is told how the tool ended. nil: nobody is.
+	Init func(dir, dataDir string) (done func(code int), err error)
 	// Environ are NAME=VALUE that the command has in place of what the environment has.
 	Environ []string
 

@@ -74,7 +74,16 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	o.Command = append([]string{tool.Path}, args...)
+	initialized := func(int) {}
+	if line.Command == "init" && o.Init != nil {
+		if initialized, err = o.Init(line.Dir, dataDir); err != nil {
+			return Result{}, err
+		}
+	}
 	res, err := Run(ctx, o)
+	if err == nil {
+		initialized(res.Code)
+	}
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
 		err = errors.Join(saveSettings(line.Dir, o.Getenv, o.Config.Settings), saveEvaluated(o.Config, dataDir))
 	}

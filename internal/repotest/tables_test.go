@@ -290,6 +290,8 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/syntax
 	internal/trust
 	internal/upstream
+internal/plugincache: packages of providers that inits share; what a lock file says is lockfile's
+	internal/lockfile
 internal/description: configuration or documentation in, description out
 	oci
 	oci/artifact

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugincache
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/lockfile"
+)
+
+// LockName is the name of the dependency lock file in a root module.
+const LockName = ".terraform.lock.hcl"
+
+// maxLock bounds what is read of a lock file, in bytes.
+const maxLock = 4 << 20
+
+// Folders that are there only while a package is moved.
+const (
+	partialPrefix = ".new-"
+	asidePrefix   = ".old-"
+	tooOld        = time.Hour // for one of them: who made it was killed
+)
+
+// Cache is a folder of provider packages for this platform.
+type Cache struct{ dir string }
+
+// New returns the cache in dir, which need not be there. It must be an absolute path,
+// since links lead there.
+func New(dir string) (Cache, error) {
+	if !filepath.IsAbs(dir) {
+		return Cache{}, fmt.Errorf("plugin cache %s: want an absolute path", dir)
+	}
+	return Cache{dir: dir}, nil
+}
+
+// Module is a root module.
+type Module struct {
+	Dir     string // with the lock file
+	DataDir string // where the tool keeps providers, .terraform
+}
+
+// Link makes a link to each package that the lock file names, the cache has and the module
+// lacks. A module without a lock file gets none. It returns how many packages of the module
+// are in the cache now.
+func (c Cache) Link(m Module) (linked int, err error) {
+	packages, err := c.locked(m)
+	for _, p := range packages {
+		if err := dropDangling(p.installed); err != nil {
+			return linked, err
+		}
+		if _, err := os.Lstat(p.installed); err == nil {
+			if to, err := os.Readlink(p.installed); err == nil && filepath.Dir(to) == p.cached {
+				linked++
+			}
+			continue
+		}
+		kept, ok := p.kept()
+		if !ok {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(p.installed), 0o755); err != nil {
+			return linked, err
+		}
+		if err := os.Symlink(kept, p.installed); err != nil && !errors.Is(err, fs.ErrExist) {
+			return linked, err
+		}
+		linked++
+	}
+	return linked, err
+}
+
+// Keep moves the packages that an init has installed into the cache and puts links in
+// their place. What is not what the lock file says stays where it is, as does what cannot
+// be moved; the error says so. It returns how many the cache got.
+func (c Cache) Keep(m Module) (kept int, err error) {
+	packages, err := c.locked(m)
+	if err != nil {
+		return 0, err
+	}
+	packages = slices.DeleteFunc(packages, func(p locked) bool {
+		info, err := os.Lstat(p.installed)
+		return err != nil || !info.IsDir() // absent, or linked already
+	})
+	errs := make([]error, len(packages))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range packages {
+		g.Go(func() error {
+			errs[i] = c.keep(p)
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them
+	for _, err := range errs {
+		if err == nil {
+			kept++
+		}
+	}
+	return kept, errors.Join(errs...)
+}
+
+// locked is a package that a lock file names.
+type locked struct {
+	installed string   // where the tool has it
+	cached    string   // folder of its contents in the cache
+	hashes    []string // h1, in hexadecimal, that it may have
+}
+
+// locked lists what the lock file of the module names; nothing without one.
+func (c Cache) locked(m Module) ([]locked, error) {
+	file := filepath.Join(m.Dir, LockName)
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxLock {
+		return nil, nil // the tool says what it thinks of a larger one
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockfile.Parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	var all []locked
+	for _, p := range lock.Providers {
+		at := filepath.Join(p.Address.Hostname, p.Address.Namespace, p.Address.Type, p.Version.String(), runtime.GOOS+"_"+runtime.GOARCH)
+		l := locked{installed: filepath.Join(m.DataDir, "providers", at), cached: filepath.Join(c.dir, at)}
+		for _, h := range p.Hashes {
+			if folder, ok := hexOf(h); ok {
+				l.hashes = append(l.hashes, folder)
+			}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// hexOf is the name of the folder for a hash "h1:…", which is base64 of a SHA-256.
+func hexOf(h1 string) (string, bool) {
+	text, ok := strings.CutPrefix(h1, "h1:")
+	sum, err := base64.StdEncoding.DecodeString(text)
+	return hex.EncodeToString(sum), ok && err == nil && len(sum) == 32
+}
+
+// kept is the folder of the package in the cache, false if it is not there.
+func (l locked) kept() (string, bool) {
+	for _, h := range l.hashes {
+		dir := filepath.Join(l.cached, h)
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir, true
+		}
+	}
+	return "", false
+}
+
+// dropDangling removes a link that leads nowhere, which a tool takes for a broken package.
+func dropDangling(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return os.Remove(path)
+	}
+	return nil
+}
+
+// dropOld removes what killed processes left in dir. Whoever comes next tries what fails.
+func dropOld(dir, prefix string) {
+	left, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, path := range left {
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > tooOld {
+			_ = os.RemoveAll(path)
+		}
+	}
+}
+
+// keep moves one package into the cache, or links to the one that is there.
+func (c Cache) keep(l locked) error {
+	h1, err := dirhash.HashDir(l.installed, "", dirhash.Hash1)
+	if err != nil {
+		return fmt.Errorf("plugin cache: %w", err)
+	}
+	hash, ok := hexOf(h1)
+	if !ok || !slices.Contains(l.hashes, hash) {
+		return fmt.Errorf("plugin cache: %s is not what the lock file says, and stays where it is", l.installed)
+	}
+	if err := os.MkdirAll(l.cached, 0o700); err != nil {
+		return err
+	}
+	dropOld(l.cached, partialPrefix)
+	target := filepath.Join(l.cached, hash)
+	if _, err := os.Stat(target); err != nil {
+		if err := moveIn(l.installed, l.cached, target); err != nil {
+			return fmt.Errorf("plugin cache: %w", err)
+		}
+	}
+	return replaceByLink(l.installed, target)
+}
+
+// moveIn copies a folder beside target, by hard links where the file system can, and
+// renames it. If somebody else was faster, theirs stays.
+func moveIn(from, parent, target string) error {
+	partial, err := os.MkdirTemp(parent, partialPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(partial)
+	whole := filepath.Join(partial, "links")
+	if linkTree(from, whole) != nil {
+		whole = filepath.Join(partial, "copy")
+		if err := os.CopyFS(whole, os.DirFS(from)); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(whole, target); err != nil {
+		if _, there := os.Stat(target); there == nil {
+			return nil
+		}
+		return err
+	}
+	return nil
+}
+
+// linkTree makes hard links in to for all files in from.
+func linkTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.Mkdir(filepath.Join(to, below), 0o755)
+		}
+		return os.Link(path, filepath.Join(to, below))
+	})
+}
+
+// replaceByLink puts a link in the place of a folder. What runs from it meanwhile has its
+// files open; in the instant between, an init finds nothing and installs it again.
+func replaceByLink(path, target string) error {
+	dropOld(filepath.Dir(path), asidePrefix)
+	aside, err := os.MkdirTemp(filepath.Dir(path), asidePrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(aside)
+	if err := os.Rename(path, filepath.Join(aside, "package")); err != nil {
+		return err
+	}
+	return os.Symlink(target, path)
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugincache_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/seed-141914ff/okara/internal/plugincache"
+)
+
+const place = "registry.opentofu.org/acme/dns/1.2.3/"
+
+func platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// installed is a module into which an init has installed acme/dns 1.2.3 with this program.
+func installed(t *testing.T, program string) plugincache.Module {
+	t.Helper()
+	dir := t.TempDir()
+	m := plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
+	at := filepath.Join(m.DataDir, "providers", place, platform())
+	write(t, filepath.Join(at, "terraform-provider-dns"), program)
+	write(t, filepath.Join(at, "docs", "LICENSE"), "MIT")
+	h1, err := dirhash.HashDir(at, "", dirhash.Hash1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, plugincache.LockName), fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [%q, \"zh:00\"]\n}\n", h1))
+	return m
+}
+
+// other is a module with the lock file of m and nothing installed.
+func other(t *testing.T, m plugincache.Module) plugincache.Module {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join(m.Dir, plugincache.LockName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, plugincache.LockName), string(lock))
+	return plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
+}
+
+func has(t *testing.T, m plugincache.Module, program string) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(m.DataDir, "providers", place, platform(), "terraform-provider-dns"))
+	if err != nil || string(got) != program {
+		t.Errorf("the module has %q, %v; want %q", got, err, program)
+	}
+}
+
+// TestShare keeps what one module installed and gives it to another one; two packages of
+// one version with other content stand beside each other.
+func TestShare(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"ours", "theirs"} {
+		first := installed(t, program)
+		if n, err := c.Link(first); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		if n, err := c.Keep(first); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		has(t, first, program)
+		if n, err := c.Keep(first); n != 0 || err != nil {
+			t.Error("a link was kept again:", n, err)
+		}
+		second := other(t, first)
+		if n, err := c.Link(second); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		has(t, second, program)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others may look into the cache: %v %v", info.Mode(), err)
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*"))
+	if len(kept) != 2 || err != nil {
+		t.Error(kept, err)
+	}
+}
+
+// TestShareAtOnce keeps the same package from many inits, of which each has it afterwards.
+func TestShareAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 30 {
+		m := installed(t, "ours")
+		all.Go(func() {
+			if n, err := c.Keep(m); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+			has(t, m, "ours")
+		})
+	}
+	all.Wait()
+	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*"))
+	if len(kept) != 1 || err != nil {
+		t.Error(kept, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, place, "*", ".*")); len(left) != 0 || err != nil {
+		t.Error("left behind:", left, err)
+	}
+}
+
+// TestNotShared are packages that stay where they are, and modules that get none.
+func TestNotShared(t *testing.T) {
+	dir := t.TempDir()
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := installed(t, "ours")
+	write(t, filepath.Join(changed.DataDir, "providers", place, platform(), "terraform-provider-dns"), "changed")
+	if n, err := c.Keep(changed); n != 0 || err == nil {
+		t.Error("what the lock file does not name was kept:", n, err)
+	}
+	has(t, changed, "changed")
+	unlocked := installed(t, "ours")
+	if err := os.Remove(filepath.Join(unlocked.Dir, plugincache.LockName)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Keep(unlocked); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "registry.opentofu.org", "acme", "dns", "1.2.3", platform(), "0")); err == nil {
+		t.Error("something is in the cache")
+	}
+	if _, err := plugincache.New("cache"); err == nil {
+		t.Error("a relative path is taken")
+	}
+	broken := installed(t, "ours")
+	write(t, filepath.Join(broken.Dir, plugincache.LockName), "provider {")
+	if _, err := c.Link(broken); err == nil {
+		t.Error("a broken lock file goes unnoticed")
+	}
+}
+
+// TestCacheGone gives a module whose cache was deleted nothing, in place of a link that
+// leads nowhere.
+func TestCacheGone(t *testing.T) {
+	dir := t.TempDir()
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := installed(t, "ours")
+	if _, err := c.Keep(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "registry.opentofu.org")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Link(m); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := os.Lstat(filepath.Join(m.DataDir, "providers", place, platform())); err == nil {
+		t.Error("a link leads nowhere")
+	}
+}
+
+// TestKilled removes what a killed process left in the cache, and not what one is at.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, busy := filepath.Join(dir, place, platform(), ".new-old"), filepath.Join(dir, place, platform(), ".new-busy")
+	write(t, filepath.Join(old, "part"), "x")
+	write(t, filepath.Join(busy, "part"), "x")
+	long := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Keep(installed(t, "ours")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("what a killed process left is still there")
+	}
+	if _, err := os.Stat(busy); err != nil {
+		t.Error("what somebody is at was removed")
+	}
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plugincache keeps the provider packages that inits of many root modules need,
+// once each.
+//
+// The cache that the tools have themselves (TF_PLUGIN_CACHE_DIR) is written by whoever
+// installs something, in place, so that two inits at once can break each other. Here
+// nobody but okara writes: after an init has installed and verified a package, [Cache.Keep]
+// moves it into the cache and leaves a link; before an init [Cache.Link] makes the links
+// that the module's dependency lock file asks for. To the tool a linked package is one
+// that is installed already, and it verifies it against the lock file as always.
+//
+// # Layout
+//
+//	DIR/HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/HASH/
+//
+// HASH is the h1 hash of the package in hexadecimal. So packages of one version with other
+// content, from a mirror that builds its own, stand beside each other, and a link is only
+// ever made to what a lock file names. A folder appears whole, by a rename, and never
+// changes. Deleting any of it, or all, costs a download: a link that leads nowhere is
+// removed before the next init.
+//
+// # Who may write
+//
+// Whoever may write to the cache decides what runs as a provider until the tool verifies
+// it, which it does in every init and not in every plan. So the cache is for one person, or
+// for people who trust each other as they would with their home directory; it is made
+// with mode 0700.
+package plugincache
