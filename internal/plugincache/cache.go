@@ -13,11 +13,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 )
 
@@ -26,13 +26,6 @@ const LockName = ".terraform.lock.hcl"
 
 // maxLock bounds what is read of a lock file, in bytes.
 const maxLock = 4 << 20
-
-// Folders that are there only while a package is moved.
-const (
-	partialPrefix = ".new-"
-	asidePrefix   = ".old-"
-	tooOld        = time.Hour // for one of them: who made it was killed
-)
 
 // Cache is a folder of provider packages for this platform.
 type Cache struct{ dir string }
@@ -114,6 +107,7 @@ func (c Cache) Keep(m Module) (kept int, err error) {
 
 // locked is a package that a lock file names.
 type locked struct {
+	dataDir   string   // of the tool
 	installed string   // where the tool has it
 	cached    string   // folder of its contents in the cache
 	hashes    []string // h1, in hexadecimal, that it may have
@@ -140,7 +134,7 @@ func (c Cache) locked(m Module) ([]locked, error) {
 	var all []locked
 	for _, p := range lock.Providers {
 		at := filepath.Join(p.Address.Hostname, p.Address.Namespace, p.Address.Type, p.Version.String(), runtime.GOOS+"_"+runtime.GOARCH)
-		l := locked{installed: filepath.Join(m.DataDir, "providers", at), cached: filepath.Join(c.dir, at)}
+		l := locked{dataDir: m.DataDir, installed: filepath.Join(m.DataDir, "providers", at), cached: filepath.Join(c.dir, at)}
 		for _, h := range p.Hashes {
 			if folder, ok := hexOf(h); ok {
 				l.hashes = append(l.hashes, folder)
@@ -181,19 +175,6 @@ func dropDangling(path string) error {
 	return nil
 }
 
-// dropOld removes what killed processes left in dir. Whoever comes next tries what fails.
-func dropOld(dir, prefix string) {
-	left, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
-	if err != nil {
-		return
-	}
-	for _, path := range left {
-		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > tooOld {
-			_ = os.RemoveAll(path)
-		}
-	}
-}
-
 // keep moves one package into the cache, or links to the one that is there.
 func (c Cache) keep(l locked) error {
 	h1, err := dirhash.HashDir(l.installed, "", dirhash.Hash1)
@@ -207,24 +188,23 @@ func (c Cache) keep(l locked) error {
 	if err := os.MkdirAll(l.cached, 0o700); err != nil {
 		return err
 	}
-	dropOld(l.cached, partialPrefix)
 	target := filepath.Join(l.cached, hash)
 	if _, err := os.Stat(target); err != nil {
 		if err := moveIn(l.installed, l.cached, target); err != nil {
 			return fmt.Errorf("plugin cache: %w", err)
 		}
 	}
-	return replaceByLink(l.installed, target)
+	return replaceByLink(l.installed, target, l.dataDir)
 }
 
 // moveIn copies a folder beside target, by hard links where the file system can, and
 // renames it. If somebody else was faster, theirs stays.
-func moveIn(from, parent, target string) error {
-	partial, err := os.MkdirTemp(parent, partialPrefix)
+func moveIn(from, parent, target string) (err error) {
+	partial, remove, err := files.TempDir(parent)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(partial)
+	defer func() { err = errors.Join(err, remove()) }()
 	whole := filepath.Join(partial, "links")
 	if linkTree(from, whole) != nil {
 		whole = filepath.Join(partial, "copy")
@@ -232,13 +212,11 @@ func moveIn(from, parent, target string) error {
 			return err
 		}
 	}
-	if err := os.Rename(whole, target); err != nil {
-		if _, there := os.Stat(target); there == nil {
-			return nil
-		}
-		return err
+	err = os.Rename(whole, target)
+	if _, there := os.Stat(target); there == nil {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // linkTree makes hard links in to for all files in from.
@@ -258,15 +236,15 @@ func linkTree(from, to string) error {
 	})
 }
 
-// replaceByLink puts a link in the place of a folder. What runs from it meanwhile has its
-// files open; in the instant between, an init finds nothing and installs it again.
-func replaceByLink(path, target string) error {
-	dropOld(filepath.Dir(path), asidePrefix)
-	aside, err := os.MkdirTemp(filepath.Dir(path), asidePrefix)
+// replaceByLink puts a link in the place of a folder, which is beside it for an instant.
+// What runs from the folder has its files open; an init that finds nothing in that instant
+// installs the package again.
+func replaceByLink(path, target, beside string) (err error) {
+	aside, remove, err := files.TempDir(beside)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(aside)
+	defer func() { err = errors.Join(err, remove()) }()
 	if err := os.Rename(path, filepath.Join(aside, "package")); err != nil {
 		return err
 	}

@@ -291,6 +291,7 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/trust
 	internal/upstream
 internal/plugincache: packages of providers that inits share; what a lock file says is lockfile's
+	internal/files
 	internal/lockfile
 internal/description: configuration or documentation in, description out
 	oci
