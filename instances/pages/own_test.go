@@ -54,6 +54,20 @@ func TestHomeInstances(t *testing.T) {
 	}
 }
 
+// TestRejectedPlan calls a run rejected whose plan nobody wanted: somebody said no, and did not
+// cancel it.
+func TestRejectedPlan(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	one := d.Launch(t, "anna", `{"template":"lab/planned"}`)
+	plan := "sha256:" + strings.Repeat("a1", 32)
+	d.Store.Finish(t, one, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
+	d.Send(t, "approver", "instances/"+one+"/reject", "instances/"+one+"/reject", "reason", "too many machines")
+	body := d.Shows(t, "anna", "instances/"+one, "too many machines", `<span class="mark plain">rejected</span>`)
+	if strings.Contains(body, ">cancelled<") {
+		t.Error("what was rejected is called cancelled")
+	}
+}
+
 // newShop has templates as a platform team writes them.
 func newShop(t *testing.T) *portaltest.Desk {
 	t.Helper()

@@ -78,6 +78,9 @@ func resultOf(i api.Instance, u api.Run) site.Mark {
 	case lifecycle.Done:
 		return site.Mark{Text: "done", Kind: "good"}
 	case lifecycle.Cancelled:
+		if strings.HasPrefix(u.Error, "rejected") { // somebody wanted nothing of its plan
+			return site.Mark{Text: "rejected", Kind: "plain"}
+		}
 		return site.Mark{Text: "cancelled", Kind: "plain"}
 	case "":
 	default:

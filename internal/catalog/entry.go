@@ -88,8 +88,8 @@ func (e *Entry) Namespace() string {
 
 // System is what a module is for; "" for all else.
 func (e *Entry) System() string {
-	if part := e.segments(); e.Kind == "module" && len(part) == 3 {
-		return part[2]
+	if e.Kind == "module" && strings.Count(e.Address, "/") == 2 { // for each entry of a search: no list of the parts
+		return e.Address[strings.LastIndexByte(e.Address, '/')+1:]
 	}
 	return ""
 }

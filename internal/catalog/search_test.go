@@ -172,7 +172,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, e := range entries {
-			if e.Address == "" || len(e.Address) > 255 || len(e.Description) > 300 || len(e.Inputs) > 200 || len(e.Resources) > 100 || len(e.Calls) > 50 || len(e.Version) > 64 {
+			if e.Address == "" || len(e.Address) > 255 || len(e.Description) > 300 || len(e.Inputs) > 200 || len(e.Resources) > 1000 || e.Kind == "module" && len(e.Resources) > 100 || len(e.Texts) > 150 || len(e.Calls) > 50 || len(e.Version) > 64 {
 				t.Errorf("out of bounds: %+v", e)
 			}
 		}
@@ -199,6 +199,9 @@ func large() []catalog.Entry {
 		}
 		for j := range 12 {
 			e.Inputs = append(e.Inputs, fmt.Sprintf("%s_%d", []string{"name", "cidr_block", "tags", "enabled"}[j%4], j+i%50))
+		}
+		for j := range 60 {
+			e.Texts = append(e.Texts, fmt.Sprintf("word%d", (i*7+j*j)%5000))
 		}
 		e.Resources = []string{"aws_vpc", "aws_subnet", fmt.Sprintf("aws_thing_%d", i%300)}
 		entries[i] = e

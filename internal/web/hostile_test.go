@@ -158,6 +158,8 @@ description: |-
 
 # dns_record (Resource)
 
+~> **Note:** A record that is there already is taken over.
+
 One record of a zone. The [zone](zone.md) must exist, and so must its [host](../data-sources/host.md).
 
 ## Example Usage

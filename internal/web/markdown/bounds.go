@@ -91,7 +91,7 @@ func (github) Extend(m goldmark.Markdown) {
 	extension.TaskList.Extend(m)
 	m.Parser().AddOptions(
 		parser.WithParagraphTransformers(util.Prioritized(smallTables{extension.NewTableParagraphTransformer(), parser.NewContextKey()}, 200)),
-		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
+		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0), util.Prioritized(callouts{}, 100)),
 	)
 	m.Renderer().AddOptions(renderer.WithNodeRenderers(
 		util.Prioritized(tasks{}, 400), // before that of the extension

@@ -54,6 +54,11 @@ func checkSafe(t *testing.T, text string) {
 func TestMarkdown(t *testing.T) {
 	for _, c := range []struct{ name, source, has, not string }{
 		{"script", "<script>alert(1)</script>text", "text", "alert"},
+		{"callout", "~> **Note:** the zone `a`\ngoes first", `<blockquote class="callout warn"`, "~&gt;"},
+		{"callout in a list", "- -> see it", `<blockquote class="callout info"`, "-&gt;"},
+		{"callout that stops", "!> **Warning** it is gone", `<blockquote class="callout stop"`, "!&gt;"},
+		{"no callout", "a ~> 1.2 constraint", "~&gt; 1.2", "callout"},
+		{"a class of others", `<blockquote class="callout x">text</blockquote><div class="callout warn">more</div>`, "text", "class"},
 		{"handler", `<p onclick="alert(1)">text</p>`, "<p>text</p>", "onclick"},
 		{"javascript", "[text](javascript:alert(1))", "text", "javascript"},
 		{"javascript with a tab", "[text](java\tscript:alert(1))", "text", `href="java`},

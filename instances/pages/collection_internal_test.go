@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"encoding/json"
+	"net/url"
+	"testing"
+)
+
+// FuzzParts takes values out of forms that no page has: each is JSON or none, and what a
+// page then shows gives the same value again.
+func FuzzParts(f *testing.F) {
+	for _, form := range []string{
+		"p.x=&p.x.0.size=1&p.x.0.tags=&p.x.0.tags.3=a&p.x.0.labels=&p.x.0.labels.1.key=k&p.x.0.labels.1.value=v", "p.x=[1,{}]", "p.x=[", "p.x.0.labels.0.key=a&p.x.0.labels.0.value=b&p.x.0.labels.2.key=a",
+		"p.x.-1=a&p.x.01=b&p.x.99999999999999999999=c&p.x.#=d", "more=p.x&p.x.7=1", "less=p.x.0&p.x.0=1",
+	} {
+		f.Add(form)
+	}
+	const schema = `{"properties":{"x":{"type":"array","items":{"type":"object","required":["size"],"properties":{
+  "size":{"type":"number"},"tags":{"type":"array","items":{"type":"string"}},"labels":{"type":"object","additionalProperties":{"type":"string"}}}}}},"x-okara-order":["x"]}`
+	f.Fuzz(func(t *testing.T, query string) {
+		form, err := url.ParseQuery(query)
+		if err != nil || len(form) > 500 {
+			return
+		}
+		p, err := readParameters(json.RawMessage(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reshape(form)
+		fields := p.fields()
+		values, _ := p.read(fields, form)
+		value := values["x"]
+		if value != nil && !json.Valid(value) {
+			t.Fatalf("%s is no JSON", value)
+		}
+		again := url.Values{}
+		if value == nil || !p.Properties["x"].spread("p.x", value, again, 0) {
+			return // none, or one that is shown whole
+		}
+		if read, _ := p.read(p.fields(), again); read["x"] != nil && !json.Valid(read["x"]) {
+			t.Errorf("%s becomes %s", value, read["x"])
+		}
+	})
+}
