@@ -70,7 +70,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			}
 			an.Version = version
 			if version == artifact.AllVersions && action == artifact.ActionYank {
-				if err := reg.Confirm(yes, "--yes", fmt.Sprintf("withdraw every version of %s", address)); err != nil {
+				if err := reg.Confirm(yes, fmt.Sprintf("withdraw every version of %s", address)); err != nil {
 					return err
 				}
 			}

@@ -38,7 +38,7 @@ func TestBackup(t *testing.T) {
 	serving(t, storage, func(host string) {
 		dist := newRelease(t, releasePlatforms, 1<<16)
 		keys := t.TempDir()
-		okara("keys", "new", "--allow-ecc", "--dir", keys)
+		okara("keys", "new", "--ed25519", "--dir", keys)
 		key, err := filepath.Glob(filepath.Join(keys, "*[0-9A-F].asc"))
 		if err != nil || len(key) != 1 {
 			t.Fatalf("keys %v, %v", key, err)

@@ -183,7 +183,7 @@ func TestBadUsage(t *testing.T) {
 		// Questions without a terminal, and what is not said.
 		{"yank net/vpc/aws@* --registry REGISTRY", cli.ExitUsage, "withdraw every version of net/vpc/aws needs an answer", "add --yes"},
 		{"doctor instances --server http://REGISTRY", cli.ExitUsage, "no registry given", "--registry HOST[/PREFIX]"},
-		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "there is no terminal", "--force"},
+		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "there is no terminal", "--yes"},
 		{"state unlock REGISTRY/infra/state", cli.ExitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
 		{"state delete REGISTRY/infra/state", cli.ExitUsage, "--workspace is needed", "usage: okara state delete"},
 		{"sign net/vpc/aws --registry REGISTRY", cli.ExitUsage, "no key given", "usage: okara sign"},
@@ -215,7 +215,7 @@ func newBadUsage(t *testing.T) badUsage {
 	mustWrite(t, empty, nil)
 	keys, settings, cut := filepath.Join(dir, "keys"), filepath.Join(dir, "settings.hcl"), filepath.Join(dir, "cut.tar")
 	mustOkara(t, "keys", "new", "--cosign", "--dir", keys)
-	id, _, _ := strings.Cut(mustOkara(t, "keys", "new", "--allow-ecc", "--dir", keys), "\t")
+	id, _, _ := strings.Cut(mustOkara(t, "keys", "new", "--ed25519", "--dir", keys), "\t")
 	mustWrite(t, settings, []byte("listne = \"127.0.0.1:8080\"\n"))
 	mustOkara(t, "bundle", "create", cut, "net/vpc/aws@1.0.0", "--registry", registry.host)
 	if err := os.Truncate(cut, 4096); err != nil { // between two of its files

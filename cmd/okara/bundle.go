@@ -243,7 +243,7 @@ exists with other content is left as it is and reported with exit code 4. With
 Only modules and providers below the prefix are written, with their signatures,
 status and reports. Without --key a bundle speaks only about the versions that are
 new with it: a yank, a deprecation or a scan report of a version that the registry
-has already is refused, unless --allow-status is given.
+has already is refused, unless --force is given.
 
 --images takes container images too, as make image packs those of okara: they go to
 images/NAME below the prefix, under tags that are free. No policy looks at them.
@@ -263,7 +263,7 @@ content, 5 denied.`,
 		},
 	}
 	bundleKeys(cmd, &keys)
-	cmd.Flags().BoolVar(&status, "allow-status", false, "without --key, take status and reports of versions that the registry has already")
+	cmd.Flags().BoolVar(&status, "force", false, "take status and reports of versions that the registry has already, though no --key vouches for them")
 	cmd.Flags().BoolVar(&images, "images", false, "take container images too")
 	policy.add(cmd)
 	return cmd

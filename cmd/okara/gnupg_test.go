@@ -71,7 +71,7 @@ func TestGnuPG(t *testing.T) {
 		keys func() (private, public string)
 	}{
 		{"RSA", func() (string, string) { return newKeyFiles(t) }},
-		{"Ed25519", func() (string, string) { return newKeyFiles(t, "--allow-ecc") }},
+		{"Ed25519", func() (string, string) { return newKeyFiles(t, "--ed25519") }},
 		{"made by gpg, Ed25519", func() (string, string) { return imported("release@example.com") }},
 		{"made by gpg, RSA with a subkey", func() (string, string) { return imported("bytes@example.com") }},
 	}
@@ -87,7 +87,7 @@ func TestGnuPG(t *testing.T) {
 			judge.verify(dir)
 
 			// Signed once more, the version has both signatures in one file.
-			other, otherPublic := newKeyFiles(t, "--allow-ecc")
+			other, otherPublic := newKeyFiles(t, "--ed25519")
 			mustOkara(t, "sign", "acme/dns@1.0.0", "--sign-key", other, "--registry", registry)
 			both := filepath.Join(t.TempDir(), "out")
 			mustOkara(t, "pull", "acme/dns@1.0.0", both, "--registry", registry)
@@ -99,7 +99,7 @@ func TestGnuPG(t *testing.T) {
 	t.Run("signed by gpg", func(t *testing.T) {
 		registry := ocitest.New(t, ocitest.Quirks{})
 		unsigned, dist := newRelease(t, 2, 1000), filepath.Join(t.TempDir(), "out")
-		private, _ := newKeyFiles(t, "--allow-ecc")
+		private, _ := newKeyFiles(t, "--ed25519")
 		mustOkara(t, "publish", "provider", unsigned, "acme/dns", "1.0.0", "--sign-key", private, "--registry", registry)
 		mustOkara(t, "pull", "acme/dns@1.0.0", dist, "--registry", registry)
 		text := filepath.Join(dist, "terraform-provider-dns_1.0.0_SHA256SUMS")

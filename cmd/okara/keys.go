@@ -78,7 +78,7 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 	f.StringVar(&o.Name, "name", "okara", "name in the key's user ID")
 	f.StringVar(&o.Email, "email", "", "address in the key's user ID")
 	f.BoolVar(&cosign, "cosign", false, "make an ECDSA key for okara sign --cosign-key instead, in okara-cosign.key and okara-cosign.pub")
-	f.BoolVar(&o.ECC, "allow-ecc", false, "make an Ed25519 key, which older Terraform releases refuse")
+	f.BoolVar(&o.ECC, "ed25519", false, "make an Ed25519 key, which older Terraform releases refuse")
 	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the key expires")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the key (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd

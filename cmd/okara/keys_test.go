@@ -15,7 +15,7 @@ import (
 // either key verify every version; then the old one no longer does.
 func TestKeysRotate(t *testing.T) {
 	registry, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
-	id, old, _ := strings.Cut(strings.TrimSpace(mustOkara(t, "keys", "new", "--allow-ecc", "--dir", dir)), "\t")
+	id, old, _ := strings.Cut(strings.TrimSpace(mustOkara(t, "keys", "new", "--ed25519", "--dir", dir)), "\t")
 	var made rotated
 	if err := json.Unmarshal([]byte(mustOkara(t, "keys", "rotate", id, "--dir", dir, "--json")), &made); err != nil {
 		t.Fatal(err)

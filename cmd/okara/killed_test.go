@@ -40,7 +40,7 @@ func TestKilled(t *testing.T) {
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}
 		return cmd
 	}
-	out, err := okara("keys", "new", "--allow-ecc").Output()
+	out, err := okara("keys", "new", "--ed25519").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

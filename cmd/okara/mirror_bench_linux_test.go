@@ -45,7 +45,7 @@ func BenchmarkPublish(b *testing.B) {
 		b.Skip("it moves gigabytes")
 	}
 	eachContent(b, func(b *testing.B, dist string) {
-		_, key, _ := strings.Cut(strings.TrimSpace(runOf(b, "okara", "keys", "new", "--allow-ecc", "--dir", b.TempDir())), "\t")
+		_, key, _ := strings.Cut(strings.TrimSpace(runOf(b, "okara", "keys", "new", "--ed25519", "--dir", b.TempDir())), "\t")
 		comparePairs(b, benchPairs{
 			okara: func(target string) []string {
 				return []string{"okara", "publish", "provider", dist, "acme/dns", "1.0.0", "--registry", target, "--sign-key", key}

@@ -50,8 +50,8 @@ func newModuleDir(t *testing.T) string {
 // names the version and the reason, and leaves nothing behind.
 func TestPolicy(t *testing.T) {
 	registry := ocitest.New(t, ocitest.Quirks{}) + "/infra"
-	private, public := newKeyFiles(t, "--allow-ecc")
-	_, stranger := newKeyFiles(t, "--allow-ecc")
+	private, public := newKeyFiles(t, "--ed25519")
+	_, stranger := newKeyFiles(t, "--ed25519")
 	cosign, cosignPublic := newKeyFiles(t, "--cosign")
 	_, cosignStranger := newKeyFiles(t, "--cosign")
 

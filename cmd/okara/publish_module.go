@@ -117,7 +117,7 @@ func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&m.include, "include", nil, "ship what `GLOB` names, as in .gitignore, although it would be held back; may be repeated")
 	f.BoolVar(&m.o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
-	f.BoolVar(&m.o.AllowInvalid, "allow-invalid", false, "publish a configuration that tofu validate refuses")
+	f.BoolVar(&m.o.AllowInvalid, "force", false, "publish a configuration that tofu validate refuses")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "what other content under an existing version does: `immutable|editions`")
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
 }

@@ -373,7 +373,7 @@ rule "all" {
 func TestPublishServerKilled(t *testing.T) {
 	c, front := newClientHome(t), newProxy(t)
 	front.to, _, _ = newServer(t, "--storage", t.TempDir())
-	code, out, errOut := c.run(t, "keys", "new", "--allow-ecc")
+	code, out, errOut := c.run(t, "keys", "new", "--ed25519")
 	if code != cli.ExitOK {
 		t.Fatal(errOut)
 	}

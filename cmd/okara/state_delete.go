@@ -21,7 +21,7 @@ type deletedState struct {
 
 func newStateDelete(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
-	var force bool
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "delete [REPOSITORY] --workspace NAME",
 		Short: "Delete a workspace; its versions stay until they are pruned",
@@ -42,7 +42,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			if err := reg.Confirm(force, "--force", fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.Confirm(yes, fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", reg.UserAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })
@@ -54,6 +54,6 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }

@@ -39,8 +39,8 @@ then on DESTINATION is read-only, and runs without --adopt go on.`
 
 // replication is what the flags of state replicate ask for.
 type replication struct {
-	reseal, adopt, force bool
-	keep                 int
+	reseal, adopt, yes bool
+	keep               int
 }
 
 func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
@@ -81,7 +81,7 @@ func newStateReplicate(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&how.reseal, "reseal", false, "seal each version anew for DESTINATION")
 	cmd.Flags().BoolVar(&how.adopt, "adopt", false, "take a DESTINATION with versions of its own, which stay beside")
-	cmd.Flags().BoolVar(&how.force, "force", false, "do not ask before --adopt makes DESTINATION read-only")
+	cmd.Flags().BoolVarP(&how.yes, "yes", "y", false, "do not ask before --adopt makes DESTINATION read-only")
 	cmd.Flags().IntVar(&how.keep, "max-versions", 0, "keep the newest `N` versions in DESTINATION; 0 keeps all")
 	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
 	cmd.Flags().Lookup("workspace").DefValue = ""
@@ -124,7 +124,7 @@ func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *stateb
 		return err
 	}
 	already := err == nil && !mark.Promoted
-	return a.Confirm(how.force || already, "--force", fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
+	return a.Confirm(how.yes || already, fmt.Sprintf("make %s a read-only copy of %s", dst.Repo(), src.Repo()))
 }
 
 // one copies one workspace.

@@ -28,7 +28,7 @@ encrypted, whose serial cannot be changed without their key.
 
 A state that okara sealed is restored with its key only, so that a version from
 before the sealing does not become current in clear. If the key of the current
-version is lost, --lost-key restores a version that another key opens: the state is
+version is lost, --force restores a version that another key opens: the state is
 sealed with the keys of --key from then on, and who has others only cannot read it.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
@@ -59,7 +59,7 @@ sealed with the keys of --key from then on, and who has others only cannot read 
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	cmd.Flags().BoolVar(&lostKey, "lost-key", false, "go on although no key opens the current version")
+	cmd.Flags().BoolVar(&lostKey, "force", false, "go on although no key opens the current version")
 	return cmd
 }
 
@@ -69,7 +69,7 @@ func closedHead(err error, old []byte, lostKey bool) error {
 	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
 		return err
 	}
-	return cli.WithHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --lost-key goes on without", states.KeyOptions)
+	return cli.WithHint(fmt.Errorf("the current version cannot be opened: %w", err), "name a key of it, too: %s; if each of them is lost, --force goes on without", states.KeyOptions)
 }
 
 // versionArg reads a version number from the command line.

@@ -150,7 +150,7 @@ func TestStateBrokenRegistry(t *testing.T) {
 				t.Error("the state is another one")
 			}
 			if locks := mustOkara(t, "state", "locks", reference, "--json"); !strings.Contains(locks, `"locks": []`) {
-				mustOkara(t, "state", "unlock", reference, "--take-over", "--force") // one command recovers
+				mustOkara(t, "state", "unlock", reference, "--take-over", "--yes") // one command recovers
 			}
 			mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 2)))
 		})
@@ -181,12 +181,12 @@ func TestStateLockedExit(t *testing.T) {
 	if o := okara(t, "state", "locks", reference); !strings.Contains(o.err, "\n  okara state unlock "+reference+" -w default --id "+doc.Locks[0].ID+"\n") {
 		t.Errorf("the line that ends the lock is missing: %s", o.err)
 	}
-	mustOkara(t, "state", "unlock", reference, "--id", doc.Locks[0].ID, "--force")
+	mustOkara(t, "state", "unlock", reference, "--id", doc.Locks[0].ID, "--yes")
 	mustOkara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
 	if _, err := s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")); err != nil {
 		t.Fatal(err)
 	}
-	mustOkara(t, "state", "unlock", reference, "--take-over", "--force")
+	mustOkara(t, "state", "unlock", reference, "--take-over", "--yes")
 	mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 3)), "--force")
 	history := mustOkara(t, "state", "history", reference)
 	for _, why := range []string{"forced push", "takeover, content of 100003", "push", "takeover, content of 1"} {
@@ -350,13 +350,13 @@ func TestStateReplicateCommand(t *testing.T) {
 	if show := mustOkara(t, "state", "show", dst, "-w", "prod"); !strings.Contains(show, "up to date") {
 		t.Errorf("show of a replica:\n%s", show)
 	}
-	mustOkara(t, "state", "unlock", dst, "-w", "prod", "--take-over", "--force")
+	mustOkara(t, "state", "unlock", dst, "-w", "prod", "--take-over", "--yes")
 	mustOkara(t, "state", "push", dst, newFile(t, "s", stateText("prod", 3)), "-w", "prod")
 
 	for _, serial := range []int{8, 9} {
 		mustOkara(t, "state", "push", src, newFile(t, "s", stateText("prod", serial)), "-w", "prod")
 	}
-	mustOkara(t, "state", "replicate", "--adopt", "--force", dst, src)
+	mustOkara(t, "state", "replicate", "--adopt", "--yes", dst, src)
 	if show := mustOkara(t, "state", "show", src, "-w", "prod"); !strings.Contains(show, "version 4-3\n") {
 		t.Errorf("show of what is kept beside:\n%s", show)
 	}

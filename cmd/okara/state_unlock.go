@@ -29,13 +29,13 @@ type unlockedState struct {
 
 func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws, id string
-	var takeOver, force bool
+	var takeOver, yes bool
 	cmd := &cobra.Command{
 		Use:   "unlock [REPOSITORY] (--id ID | --take-over)",
 		Short: "End the lock of a run that is gone",
 		Long:  unlockLong,
 		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
-  okara state unlock registry.example.com/infrastructure/tofu-state --take-over --force`,
+  okara state unlock registry.example.com/infrastructure/tofu-state --take-over --yes`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if (id == "") == !takeOver {
@@ -45,7 +45,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := reg.Confirm(force, "--force", fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.Confirm(yes, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			if takeOver {
@@ -62,7 +62,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end whatever lock is held")
-	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 

@@ -267,7 +267,7 @@ see, so that takes --force.
 			if err != nil {
 				return err
 			}
-			if err := reg.Confirm(yes, "--yes", fmt.Sprintf("delete workspace %s", p)); err != nil {
+			if err := reg.Confirm(yes, fmt.Sprintf("delete workspace %s", p)); err != nil {
 				return err
 			}
 			if err := c.Delete(cmd.Context(), p, force); err != nil {

@@ -49,7 +49,7 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 	}
 	f.add(reg, cmd, true)
 	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
-	cmd.Flags().BoolVar(&yes, "yes", false, "show it, and approve it without asking")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "show it, and approve it without asking")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id stri
 		words += "\n" + plan
 	}
 	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, cli.IsTerminal(a.Err)), text.Line(one.Plan))
-	return one.Plan, a.Confirm(yes, "--yes", "Approve this")
+	return one.Plan, a.Confirm(yes, "Approve this")
 }
 
 // wholePlan reads the plan of a run. One that cannot be read whole is none to approve.

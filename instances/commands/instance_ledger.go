@@ -28,7 +28,7 @@ accepted the ledger, and when, is written into it.`
 
 func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	var f cli.KeyFlags
-	var accept, force bool
+	var accept, yes bool
 	cmd := &cobra.Command{
 		Use:     "ledger REPOSITORY --accept",
 		Short:   "Go on with a ledger that was restored or lost",
@@ -43,7 +43,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := reg.Confirm(force, "--force", "go on with the ledger in "+args[0]+" as it is"); err != nil {
+			if err := reg.Confirm(yes, "go on with the ledger in "+args[0]+" as it is"); err != nil {
 				return err
 			}
 			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
@@ -60,7 +60,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	fl.StringArrayVar(&f.Keys, "key", nil, "key `REFERENCE` of the states; repeatable (OKARA_STATE_KEYS)")
 	fl.StringArrayVar(&f.Identities, "identity", nil, "age identity `FILE` of the states; repeatable (OKARA_STATE_IDENTITIES)")
 	fl.BoolVar(&accept, "accept", false, "let it count")
-	fl.BoolVar(&force, "force", false, "do not ask")
+	fl.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 

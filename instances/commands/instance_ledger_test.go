@@ -66,12 +66,12 @@ func TestInstanceLedger(t *testing.T) {
 	}
 	repository := host + "/acme/ledger"
 	want("not said", cli.ExitUsage, "", "--accept is needed", repository)
-	want("not confirmed", cli.ExitUsage, "", "--force", repository, "--accept")
-	want("a server leads", cli.ExitConflict, "", "a server leads from it", repository, "--accept", "--force")
+	want("not confirmed", cli.ExitUsage, "", "--yes", repository, "--accept")
+	want("a server leads", cli.ExitConflict, "", "a server leads from it", repository, "--accept", "--yes")
 	stop()
-	want("accepted", cli.ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--force")
-	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--force", "--json")
-	want("nowhere", cli.ExitUsage, "", "", "--accept", "--force")
+	want("accepted", cli.ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--yes")
+	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--yes", "--json")
+	want("nowhere", cli.ExitUsage, "", "", "--accept", "--yes")
 	startLeader(t, host)() // who comes next goes on with it
 }
 

@@ -30,18 +30,18 @@ func (a *App) Removes(r Removal, plan, question string) (bool, error) {
 	if !r.yes {
 		fmt.Fprintln(a.Err, plan)
 	}
-	err := a.Confirm(r.yes, "--yes", question)
+	err := a.Confirm(r.yes, question)
 	return err == nil, err
 }
 
-// Confirm asks on the terminal, unless the flag is given that answers.
-func (a *App) Confirm(given bool, flag, question string) error {
-	if given {
+// Confirm asks on the terminal, unless --yes answers.
+func (a *App) Confirm(yes bool, question string) error {
+	if yes {
 		return nil
 	}
 	in, ok := a.In.(*os.File)
 	if !ok || !IsTerminal(in) {
-		return WithHint(UsageError("%s needs an answer and there is no terminal", question), "add %s to go on without being asked", flag)
+		return WithHint(UsageError("%s needs an answer and there is no terminal", question), "add --yes to go on without being asked")
 	}
 	fmt.Fprintf(a.Err, "%s? [y/N] ", question)
 	answer, err := ReadLine(in)

@@ -140,7 +140,7 @@ func PublishHint(err error) error {
 	case errors.Is(err, depot.ErrNoModule):
 		return WithHint(err, "name the folder that holds the module's files")
 	case errors.Is(err, description.ErrInvalid):
-		return WithHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
+		return WithHint(err, "tofu validate says more; --force publishes the files as they are")
 	case errors.Is(err, description.ErrOutside):
 		return WithHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, trust.ErrUnsigned):

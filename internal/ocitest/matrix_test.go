@@ -514,7 +514,7 @@ func (b *bench) race(p *program) error {
 	if _, err := b.run(env, append(tool, "apply", "-auto-approve", "-var=n=3")...); err == nil {
 		return fmt.Errorf("a run began while a dead one held the lock")
 	}
-	if _, err := b.run(nil, b.okara, "state", "unlock", b.state(), "--take-over", "--force"); err != nil {
+	if _, err := b.run(nil, b.okara, "state", "unlock", b.state(), "--take-over", "--yes"); err != nil {
 		return err
 	}
 	_, err := b.run(env, append(tool, "apply", "-auto-approve", "-var=n=3")...)
