@@ -152,6 +152,8 @@ func TestBadUsage(t *testing.T) {
 		{"publish module TEXT net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish module DIR"},
 		{"publish module DIR/none net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "DIR/none does not exist", "usage: okara publish module DIR"},
 		{"publish module DIR net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no .tf, .tf.json, .tofu or .tofu.json file", "name the folder that holds the module's files"},
+		{"pull net/vpc/aws --server https://okara.example.com", cli.ExitUsage, "unknown flag: --server", "this command asks the registry itself: name the one behind the server with --registry"},
+		{"prune net/vpc/aws --keep 1 --server https://okara.example.com", cli.ExitUsage, "unknown flag: --server", "publish, sign, deprecate, yank and audit go through a server too"},
 		{"publish module MODULE net/vpc/aws 1.2.0 --include !a --registry REGISTRY", cli.ExitUsage, `--include "!a" is no glob`, "usage: okara publish module"},
 		{"publish provider TEXT acme/dns 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish provider DIST"},
 		{"publish provider DIR acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "not a provider package", "GoReleaser"},

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -99,8 +98,7 @@ func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 		return err
 	}
 	if c.write == "" {
-		_, err := io.WriteString(a.Out, text)
-		return err
+		return a.PrintExact(map[string]string{"configuration": text}, strings.TrimSuffix(text, "\n"))
 	}
 	if err := files.Replace(c.write, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", c.write, err)

@@ -52,7 +52,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	return cmd
+	return cli.WithoutJSON(cmd, "it prints what the program prints; the program's own flags come after --")
 }
 
 // toolShims makes a folder in which okara has the names of the tools.

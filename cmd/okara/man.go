@@ -23,7 +23,10 @@ okara-publish-module.1 and so on. The folder is made if it is missing.`,
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return cli.UsageError("%w", err)
 			}
-			return cli.WriteManual(cmd.Root(), args[0], "okara "+a.Version, cli.BuildTime(a.Getenv))
+			if err := cli.WriteManual(cmd.Root(), args[0], "okara "+a.Version, cli.BuildTime(a.Getenv)); err != nil {
+				return err
+			}
+			return a.PrintResult(map[string]string{"folder": args[0]}, "")
 		},
 	}
 }

@@ -29,16 +29,9 @@ run; 125 is their own failure, 127 means that the program was not found.`
 func newRoot(a *cli.App) *cobra.Command {
 	reg := cli.NewRegistries(a)
 	up := &upstreams{Registries: reg}
-	root := &cobra.Command{
-		Use:           "okara",
-		Short:         "OpenTofu and Terraform modules, providers and state in an OCI registry",
-		Long:          rootLong,
-		Version:       a.Version,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	root := cli.Parent("okara", "", "OpenTofu and Terraform modules, providers and state in an OCI registry")
+	root.Long, root.Version = rootLong, a.Version
+	root.SilenceErrors, root.SilenceUsage = true, true
 	reg.AddFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "artifacts", Title: "Modules and providers:"}, &cobra.Group{ID: "state", Title: "State:"})
 	doctor := newDoctor(reg)
@@ -56,6 +49,9 @@ func newRoot(a *cli.App) *cobra.Command {
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a))
+	root.SetOut(a.Out) // which completion keeps
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	cli.WordUsage(root)
 	return root
 }

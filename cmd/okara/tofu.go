@@ -95,7 +95,7 @@ func newTerraform(reg *cli.Registries) *cobra.Command {
 }
 
 func newTool(reg *cli.Registries, name, title, variable, example string) *cobra.Command {
-	return &cobra.Command{
+	return cli.WithoutJSON(&cobra.Command{
 		Use: name + " [ARGS...]", Short: "Run " + title + " with its state in the registry",
 		Long: fmt.Sprintf(toolLong, title, name, variable), Example: example,
 		DisableFlagParsing: true,
@@ -107,9 +107,12 @@ func newTool(reg *cli.Registries, name, title, variable, example string) *cobra.
 			if err != nil {
 				return cli.WrongFlag(cmd, err)
 			}
+			if err := cli.RefuseJSON(cmd); err != nil {
+				return err
+			}
 			return runTool(cmd.Context(), reg, name, variable, args)
 		},
-	}
+	}, "the tool has -json after its own command, as in `okara "+name+" plan -json`")
 }
 
 // leadingFlags parses the global flags of okara in front of the arguments of a

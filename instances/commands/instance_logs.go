@@ -55,7 +55,7 @@ between, it goes on with another one. Ctrl-C ends the printing only.
 	fl.IntVar(&n, "run", 0, "number `N` of the run; the newest by default")
 	fl.BoolVarP(&follow, "follow", "f", false, "print what comes, until the run is over")
 	fl.BoolVar(&plan, "plan", false, "print the plan of the run instead")
-	return cmd
+	return cli.WithoutJSON(cmd, "`okara instance show ID --json` has what became of its runs")
 }
 
 func followLog(ctx context.Context, a *cli.App, c *portalclient.Client, id string, n int) error {

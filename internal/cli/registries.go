@@ -158,8 +158,11 @@ func (reg *Registries) Named() string {
 func (reg *Registries) Client() (*oci.Client, addr.Layout, error) {
 	where := reg.Named()
 	if where == "" {
-		return nil, addr.Layout{}, WithHint(UsageError("no registry given"),
-			"name it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY")
+		hint := "name it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY"
+		if reg.Getenv("OKARA_SERVER") != "" {
+			hint = registryAlone
+		}
+		return nil, addr.Layout{}, WithHint(UsageError("no registry given"), "%s", hint)
 	}
 	host, prefix, err := addr.SplitRegistry(where)
 	if err != nil {

@@ -22,14 +22,37 @@ func mistypes(word string) int { return min(2, max(1, len(word)/3)) }
 // flags and arguments.
 func WordUsage(root *cobra.Command) {
 	root.SetFlagErrorFunc(WrongFlag)
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" || c.Name() == "help" {
+			textOnly(c)
+		}
+	}
 	usageArgs(root)
+}
+
+// textOnly makes one of cobra's own commands, and those below it, refuse --json.
+func textOnly(cmd *cobra.Command) {
+	WithoutJSON(cmd, "it prints text")
+	if run := cmd.Run; run != nil {
+		cmd.Run, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error { run(cmd, args); return nil }
+	} else if cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	for _, c := range cmd.Commands() {
+		textOnly(c)
+	}
 }
 
 // usageArgs makes every command of the tree say in its own words what is wrong
 // with its arguments, with the exit code of usage.
 func usageArgs(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, joinVersion(cmd, args)) }
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := RefuseJSON(cmd); err != nil {
+				return err
+			}
+			return run(cmd, joinVersion(cmd, args))
+		}
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -114,6 +137,11 @@ func argWords(cmd *cobra.Command) []string {
 	return words
 }
 
+// registryAlone is for those who want to go through a server with a command that asks a
+// registry.
+const registryAlone = "this command asks the registry itself: name the one behind the server with --registry HOST[/PREFIX]; " +
+	"list, publish, sign, deprecate, yank and audit go through a server too"
+
 // WrongFlag names the flag that may be meant.
 func WrongFlag(cmd *cobra.Command, err error) error {
 	usage := UsageError("%w", err)
@@ -123,6 +151,9 @@ func WrongFlag(cmd *cobra.Command, err error) error {
 	}
 	// cobra compares names of commands only.
 	word := unknown.GetSpecifiedName()
+	if word == "server" {
+		return WithHint(usage, "%s", registryAlone)
+	}
 	names := &cobra.Command{SuggestionsMinimumDistance: mistypes(word)}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
@@ -147,8 +178,27 @@ const CompleteTimeout = 2 * time.Second
 
 // Parent returns a command that only groups others.
 func Parent(use, group, short string) *cobra.Command {
-	return &cobra.Command{
+	return WithoutJSON(&cobra.Command{
 		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}, "name one of its commands; `okara --help` lists them")
+}
+
+// withoutJSON is the annotation of commands whose result is no document.
+const withoutJSON = "okara without json"
+
+// WithoutJSON makes a command refuse --json, since what it prints is no document; hint
+// says what to do instead.
+func WithoutJSON(cmd *cobra.Command, hint string) *cobra.Command {
+	cmd.Annotations = map[string]string{withoutJSON: hint}
+	return cmd
+}
+
+// RefuseJSON is the refusal of --json by a command that has no document to print.
+func RefuseJSON(cmd *cobra.Command) error {
+	hint, without := cmd.Annotations[withoutJSON]
+	if f := cmd.Flags().Lookup("json"); !without || f == nil || f.Value.String() != "true" {
+		return nil
 	}
+	return WithHint(UsageError("--json is not for %s, whose output is no JSON document", cmd.CommandPath()), "%s", hint)
 }
