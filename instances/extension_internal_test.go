@@ -216,7 +216,6 @@ func TestInstancesRefused(t *testing.T) {
 		{"reads", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  reads = [\"net\"]\n}\n", false, `"net" is not a glob over modules`},
 		{"credential of nothing", good + "credential \"a\" {}\n", false, `okara.hcl:5: credential "a": it gives nothing`},
 		{"credential twice", good + "credential \"a\" {\n  command = [\"x\"]\n}\ncredential \"a\" {\n  command = [\"x\"]\n}\n", false, "is there twice"},
-		{"relative file", good + "credential \"a\" {\n  files = { A = \"x\" }\n}\n", false, "not an absolute path"},
 		{"path", good + "credential \"a\" {\n  env_from = [\"PATH\"]\n}\n", false, "PATH is not for credentials"},
 		{"the state keys", good + "credential \"a\" {\n  env_from = [\"OKARA_STATE_KEYS\"]\n}\n", false, "OKARA_STATE_KEYS is not for credentials"},
 		{"how tofu behaves", good + "credential \"a\" {\n  env_from = [\"TF_CLI_ARGS\"]\n}\n", false, "TF_CLI_ARGS is not for credentials"},

@@ -20,20 +20,20 @@ type Block struct {
 
 // Instances says that people may launch templates here.
 type Instances struct {
-	Templates    string            `hcl:"templates,optional"`                // folder of files *.hcl
-	Role         string            `hcl:"role,optional"`                     // all, portal or runner
-	Advertise    string            `hcl:"advertise,optional"`                // URL by which other replicas reach this one
-	PortalKeys   []string          `hcl:"portal_session_key_files,optional"` // secrets that portals share with those who lead
-	ForwardPlain bool              `hcl:"forward_plain,optional"`            // to other replicas without TLS
-	Unsealed     bool              `hcl:"unsealed,optional"`                 // lead without state keys
-	GroupAge     syntax.Duration   `hcl:"group_age,optional"`                // how long an issuer's word on groups counts
-	Rate         int               `hcl:"rate,optional"`                     // changes a minute and caller
-	Runs         int               `hcl:"runs,optional"`                     // at once
-	TTL          *TTL              `hcl:"ttl,block"`                         // of templates that have none
-	Quota        *OwnerQuota       `hcl:"quota,block"`                       // of everybody
-	Connection   *Connection       `hcl:"connection,block"`                  // of templates that have none
-	Config       map[string]string `hcl:"config,optional"`                   // free values for templates, no secrets
-	ApprovalSelf bool              `hcl:"approval_self,optional"`            // who asked for a run may approve it
+	Templates    string            `hcl:"templates,optional" path:"file"`                // folder of files *.hcl
+	Role         string            `hcl:"role,optional"`                                 // all, portal or runner
+	Advertise    string            `hcl:"advertise,optional"`                            // URL by which other replicas reach this one
+	PortalKeys   []string          `hcl:"portal_session_key_files,optional" path:"file"` // secrets that portals share with those who lead
+	ForwardPlain bool              `hcl:"forward_plain,optional"`                        // to other replicas without TLS
+	Unsealed     bool              `hcl:"unsealed,optional"`                             // lead without state keys
+	GroupAge     syntax.Duration   `hcl:"group_age,optional"`                            // how long an issuer's word on groups counts
+	Rate         int               `hcl:"rate,optional"`                                 // changes a minute and caller
+	Runs         int               `hcl:"runs,optional"`                                 // at once
+	TTL          *TTL              `hcl:"ttl,block"`                                     // of templates that have none
+	Quota        *OwnerQuota       `hcl:"quota,block"`                                   // of everybody
+	Connection   *Connection       `hcl:"connection,block"`                              // of templates that have none
+	Config       map[string]string `hcl:"config,optional"`                               // free values for templates, no secrets
+	ApprovalSelf bool              `hcl:"approval_self,optional"`                        // who asked for a run may approve it
 	Range        hcl.Range         `hcl:",def_range"`
 }
 
@@ -76,26 +76,26 @@ type Quota struct {
 // Executor is what runs tofu: the label is local, on this machine.
 type Executor struct {
 	Name      string      `hcl:"name,label"`
-	Program   string      `hcl:"program,optional"`   // tofu or terraform, by name or path
-	Isolation string      `hcl:"isolation,optional"` // sandbox, user, wrap or none
-	Wrap      []string    `hcl:"wrap,optional"`      // command that starts the tool, of isolation wrap
-	Users     []int       `hcl:"users,optional"`     // of the machine, one for each run at a time, of isolation user
-	Show      []string    `hcl:"show,optional"`      // what a sandbox shows beside system files
-	Memory    syntax.Size `hcl:"memory,optional"`    // of a run
-	Scratch   syntax.Size `hcl:"scratch,optional"`   // of all that a run writes; in memory in a sandbox
-	CPUs      float64     `hcl:"cpus,optional"`      // of a run
-	Processes int         `hcl:"processes,optional"` // of a run, threads included
-	Reads     []string    `hcl:"reads,optional"`     // globs of modules that runs may read
-	Ends      bool        `hcl:"ends,optional"`      // runs end with the server, whatever they do
+	Program   string      `hcl:"program,optional" path:"program"` // tofu or terraform, by name or path
+	Isolation string      `hcl:"isolation,optional"`              // sandbox, user, wrap or none
+	Wrap      []string    `hcl:"wrap,optional"`                   // command that starts the tool, of isolation wrap
+	Users     []int       `hcl:"users,optional"`                  // of the machine, one for each run at a time, of isolation user
+	Show      []string    `hcl:"show,optional"`                   // what a sandbox shows beside system files
+	Memory    syntax.Size `hcl:"memory,optional"`                 // of a run
+	Scratch   syntax.Size `hcl:"scratch,optional"`                // of all that a run writes; in memory in a sandbox
+	CPUs      float64     `hcl:"cpus,optional"`                   // of a run
+	Processes int         `hcl:"processes,optional"`              // of a run, threads included
+	Reads     []string    `hcl:"reads,optional"`                  // globs of modules that runs may read
+	Ends      bool        `hcl:"ends,optional"`                   // runs end with the server, whatever they do
 	Range     hcl.Range   `hcl:",def_range"`
 }
 
 // Credential is what runs of the templates that name it have in their environment.
 type Credential struct {
 	Name    string            `hcl:"name,label"`
-	EnvFrom []string          `hcl:"env_from,optional"` // variables of the server's own environment
-	Files   map[string]string `hcl:"files,optional"`    // variable to a file, whose copy it names
-	Command []string          `hcl:"command,optional"`  // prints NAME=VALUE lines, for one run
+	EnvFrom []string          `hcl:"env_from,optional"`          // variables of the server's own environment
+	Files   map[string]string `hcl:"files,optional" path:"file"` // variable to a file, whose copy it names
+	Command []string          `hcl:"command,optional"`           // prints NAME=VALUE lines, for one run
 	Range   hcl.Range         `hcl:",def_range"`
 }
 
@@ -112,6 +112,6 @@ type TemplateSource struct {
 // Notify is who is told of what happens to instances.
 type Notify struct {
 	URL        string    `hcl:"url"`
-	SecretFile string    `hcl:"secret_file"` // of the signature
+	SecretFile string    `hcl:"secret_file" path:"file"` // of the signature
 	Range      hcl.Range `hcl:",def_range"`
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -413,11 +412,8 @@ func (c Credential) check() error {
 		return errors.New("it gives nothing: env_from, files or command is needed")
 	}
 	names := slices.Clone(c.EnvFrom)
-	for name, file := range c.Files {
+	for name := range c.Files {
 		names = append(names, name)
-		if !filepath.IsAbs(file) {
-			return fmt.Errorf("files: %q is not an absolute path", file)
-		}
 	}
 	slices.Sort(names)
 	for i, name := range names {

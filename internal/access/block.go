@@ -34,10 +34,10 @@ type tokenBlock struct {
 // issuerBlock is one whose JWTs are accepted; the label is the claim "iss".
 type issuerBlock struct {
 	URL         string    `hcl:"url,label"`
-	Audiences   []string  `hcl:"audiences"`             // one of which a token must have
-	GroupsClaim string    `hcl:"groups_claim,optional"` // where the groups are
-	KeysFile    string    `hcl:"jwks_file,optional"`    // with its keys: nothing is fetched then
-	CAFile      string    `hcl:"ca_file,optional"`      // PEM to trust, besides the system's, where they are fetched
+	Audiences   []string  `hcl:"audiences"`                      // one of which a token must have
+	GroupsClaim string    `hcl:"groups_claim,optional"`          // where the groups are
+	KeysFile    string    `hcl:"jwks_file,optional" path:"file"` // with its keys: nothing is fetched then
+	CAFile      string    `hcl:"ca_file,optional" path:"file"`   // PEM to trust, besides the system's, where they are fetched
 	Range       hcl.Range `hcl:",def_range"`
 }
 

@@ -21,25 +21,25 @@ import (
 
 // Require is a policy for a kind of artifact.
 type Require struct {
-	Kind    string    `hcl:"kind,label"`            // module, provider or mirror
-	Checks  []string  `hcl:"checks,optional"`       // openpgp, cosign, scan
-	OpenPGP []string  `hcl:"openpgp_keys,optional"` // files of keys
-	Cosign  []string  `hcl:"cosign_keys,optional"`  // files of keys
-	Block   string    `hcl:"block,optional"`        // level of findings that refuses a version
+	Kind    string    `hcl:"kind,label"`                        // module, provider or mirror
+	Checks  []string  `hcl:"checks,optional"`                   // openpgp, cosign, scan
+	OpenPGP []string  `hcl:"openpgp_keys,optional" path:"file"` // files of keys
+	Cosign  []string  `hcl:"cosign_keys,optional" path:"file"`  // files of keys
+	Block   string    `hcl:"block,optional"`                    // level of findings that refuses a version
 	Range   hcl.Range `hcl:",def_range"`
 }
 
 // Login says how people log in.
 type Login struct {
-	Mode        string            `hcl:"mode,optional"`               // direct: the tools log in at the issuer itself
-	Issuer      string            `hcl:"issuer"`                      // that says who somebody is
-	ClientID    string            `hcl:"client_id"`                   // of this server there
-	SecretFile  string            `hcl:"client_secret_file,optional"` // of this server there
-	Scopes      []string          `hcl:"scopes,optional"`             // asked for there
-	GroupsClaim string            `hcl:"groups_claim,optional"`       // where the groups are
-	TokenTTL    syntax.Duration   `hcl:"token_ttl,optional"`          // how long a token is good
-	NotBefore   string            `hcl:"not_before,optional"`         // tokens issued before are void
-	NotBeforeOf map[string]string `hcl:"not_before_of,optional"`      // the same by subject
+	Mode        string            `hcl:"mode,optional"`                           // direct: the tools log in at the issuer itself
+	Issuer      string            `hcl:"issuer"`                                  // that says who somebody is
+	ClientID    string            `hcl:"client_id"`                               // of this server there
+	SecretFile  string            `hcl:"client_secret_file,optional" path:"file"` // of this server there
+	Scopes      []string          `hcl:"scopes,optional"`                         // asked for there
+	GroupsClaim string            `hcl:"groups_claim,optional"`                   // where the groups are
+	TokenTTL    syntax.Duration   `hcl:"token_ttl,optional"`                      // how long a token is good
+	NotBefore   string            `hcl:"not_before,optional"`                     // tokens issued before are void
+	NotBeforeOf map[string]string `hcl:"not_before_of,optional"`                  // the same by subject
 	Range       hcl.Range         `hcl:",def_range"`
 }
 

@@ -129,15 +129,15 @@ func (p Pull) client(env Env, m *Metrics) (*upstream.Client, error) {
 // modules.
 type GitHub struct {
 	Owner       string    `hcl:"owner,label"`
-	SecretFiles []string  `hcl:"secret_files,optional"`     // secrets of the webhook
-	SecretEnv   string    `hcl:"secret_env,optional"`       // variable with another one
-	Namespace   string    `hcl:"namespace,optional"`        // of its modules, instead of the owner
-	TokenEnv    string    `hcl:"token_env,optional"`        // variable with a token to read repositories with
-	TokenFile   string    `hcl:"token_file,optional"`       // the same from a file
-	APIURL      string    `hcl:"api_url,optional"`          // of GitHub Enterprise
-	AppID       int64     `hcl:"app_id,optional"`           // the same as a GitHub App
-	Install     int64     `hcl:"installation_id,optional"`  // of the App at the owner
-	KeyFile     string    `hcl:"private_key_file,optional"` // of the App
+	SecretFiles []string  `hcl:"secret_files,optional" path:"file"`     // secrets of the webhook
+	SecretEnv   string    `hcl:"secret_env,optional"`                   // variable with another one
+	Namespace   string    `hcl:"namespace,optional"`                    // of its modules, instead of the owner
+	TokenEnv    string    `hcl:"token_env,optional"`                    // variable with a token to read repositories with
+	TokenFile   string    `hcl:"token_file,optional" path:"file"`       // the same from a file
+	APIURL      string    `hcl:"api_url,optional"`                      // of GitHub Enterprise
+	AppID       int64     `hcl:"app_id,optional"`                       // the same as a GitHub App
+	Install     int64     `hcl:"installation_id,optional"`              // of the App at the owner
+	KeyFile     string    `hcl:"private_key_file,optional" path:"file"` // of the App
 	Range       hcl.Range `hcl:",def_range"`
 }
 

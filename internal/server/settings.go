@@ -20,27 +20,28 @@ import (
 // attributes have the names in the tags, and by what the caller sets afterwards,
 // which wins. Start from [Defaults]; blocks that have a default are never nil.
 type Settings struct {
-	Listen    string `hcl:"listen,optional"`               // address and port
-	Metrics   string `hcl:"metrics_listen,optional"`       // another address for /metrics, which then is nowhere else
-	Storage   string `hcl:"storage,optional"`              // folder of the built-in registry, the link key and the local CA
-	Registry  string `hcl:"registry,optional"`             // HOST[/PREFIX] of another registry; "": the built-in one
-	Hostname  string `hcl:"hostname,optional"`             // by which clients call this server
-	BasePath  string `hcl:"base_path,optional"`            // below which a proxy serves okara
-	PublicURL string `hcl:"public_url,optional"`           // where browsers reach this server
-	AuditLog  string `hcl:"audit_log,optional"`            // file that gets one line per decision and change, "-" for stderr
-	AccessLog bool   `hcl:"access_log,optional"`           // one log record per request
-	LogFormat string `hcl:"log_format,optional"`           // text or json
-	Hide      *bool  `hcl:"denied_means_missing,optional"` // 404 where the registry refuses a read; nil: as suits the registry
-	Pass      bool   `hcl:"pass_through,optional"`         // the token of a caller is a credential for the registry
+	Listen    string `hcl:"listen,optional"`                // address and port
+	Metrics   string `hcl:"metrics_listen,optional"`        // another address for /metrics, which then is nowhere else
+	Storage   string `hcl:"storage,optional" path:"file"`   // folder of the built-in registry, the link key and the local CA
+	Registry  string `hcl:"registry,optional"`              // HOST[/PREFIX] of another registry; "": the built-in one
+	Hostname  string `hcl:"hostname,optional"`              // by which clients call this server
+	BasePath  string `hcl:"base_path,optional"`             // below which a proxy serves okara
+	PublicURL string `hcl:"public_url,optional"`            // where browsers reach this server
+	AuditLog  string `hcl:"audit_log,optional" path:"file"` // file that gets one line per decision and change, "-" for stderr
+	AccessLog bool   `hcl:"access_log,optional"`            // one log record per request
+	LogFormat string `hcl:"log_format,optional"`            // text or json
+	Hide      *bool  `hcl:"denied_means_missing,optional"`  // 404 where the registry refuses a read; nil: as suits the registry
+	Pass      bool   `hcl:"pass_through,optional"`          // the token of a caller is a credential for the registry
 
-	Depot         string          `hcl:"depot,optional"`          // depot file to run on its interval
-	UsedBy        []string        `hcl:"used_by,optional"`        // lock files, or folders of them, whose versions retention keeps
-	AllowInternal []string        `hcl:"allow_internal,optional"` // hosts at an internal address that origins may name
-	Grace         syntax.Duration `hcl:"grace,optional"`          // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
+	Depot         string          `hcl:"depot,optional" path:"file"`   // depot file to run on its interval
+	UsedBy        []string        `hcl:"used_by,optional" path:"file"` // lock files, or folders of them, whose versions retention keeps
+	AllowInternal []string        `hcl:"allow_internal,optional"`      // hosts at an internal address that origins may name
+	Grace         syntax.Duration `hcl:"grace,optional"`               // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
 	GraceRange    hcl.Range       `hcl:"grace,attr_value_range"`
 	Drain         syntax.Duration `hcl:"drain,optional"` // how long running downloads may go on after that
 	DrainRange    hcl.Range       `hcl:"drain,attr_value_range"`
-	RulesFile     string          `hcl:"rules_file,optional"` // JSON with more rules, read again when it changes
+	RulesFile     string          `hcl:"rules_file,optional" path:"file"` // JSON with more rules, read again when it changes
+	TokenFile     string          `hcl:"token_file,optional" path:"file"` // tokens and their scopes, one per line
 	RulesRange    hcl.Range       `hcl:"rules_file,attr_value_range"`
 	RevokedKeys   []string        `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
 	RevokedRange  hcl.Range       `hcl:"revoked_keys,attr_value_range"`
@@ -65,7 +66,6 @@ type Settings struct {
 	Extension      Extension // whose blocks the file has beside these; nil: there is none
 	Claim          Claim     // what that wants, once the file was read
 	File           string    // that was read last
-	TokenFile      string    // tokens and their scopes, one per line
 	AnonymousRead  bool      // everybody may read modules and providers, whatever Access says
 	AnonymousWrite bool      // everybody may do everything
 	NoUI           bool      // no pages, whatever UI says
@@ -73,9 +73,9 @@ type Settings struct {
 
 // TLS is the certificate of the server: from files, or made with a local CA.
 type TLS struct {
-	Cert       string    `hcl:"cert,optional"`        // PEM file of the certificate
-	Key        string    `hcl:"key,optional"`         // PEM file of its key
-	SelfSigned bool      `hcl:"self_signed,optional"` // make a certificate with a CA kept below the storage
+	Cert       string    `hcl:"cert,optional" path:"file"` // PEM file of the certificate
+	Key        string    `hcl:"key,optional" path:"file"`  // PEM file of its key
+	SelfSigned bool      `hcl:"self_signed,optional"`      // make a certificate with a CA kept below the storage
 	Range      hcl.Range `hcl:",def_range"`
 }
 
@@ -102,30 +102,30 @@ type Modules struct {
 
 // Archives says how archives are linked and delivered.
 type Archives struct {
-	TTL       syntax.Duration `hcl:"ttl,optional"`        // how long a link is good
-	Redirect  string          `hcl:"redirect,optional"`   // auto or never: send clients to the registry's own storage
-	StreamFor []string        `hcl:"stream_for,optional"` // networks of clients that are not sent there
-	KeyFiles  []string        `hcl:"key_files,optional"`  // secrets of links; the first signs, all are good
+	TTL       syntax.Duration `hcl:"ttl,optional"`                   // how long a link is good
+	Redirect  string          `hcl:"redirect,optional"`              // auto or never: send clients to the registry's own storage
+	StreamFor []string        `hcl:"stream_for,optional"`            // networks of clients that are not sent there
+	KeyFiles  []string        `hcl:"key_files,optional" path:"file"` // secrets of links; the first signs, all are good
 	Range     hcl.Range       `hcl:",def_range"`
 }
 
 // Cache says what is kept of the registry, and for how long.
 type Cache struct {
-	TagTTL syntax.Duration `hcl:"tag_ttl,optional"` // how long a module version is trusted not to have moved
-	Blobs  syntax.Size     `hcl:"blobs,optional"`   // size of the archives kept on disk; "": none
-	Dir    string          `hcl:"dir,optional"`     // where they are; "": below the storage
+	TagTTL syntax.Duration `hcl:"tag_ttl,optional"`         // how long a module version is trusted not to have moved
+	Blobs  syntax.Size     `hcl:"blobs,optional"`           // size of the archives kept on disk; "": none
+	Dir    string          `hcl:"dir,optional" path:"file"` // where they are; "": below the storage
 	Range  hcl.Range       `hcl:",def_range"`
 }
 
 // UI says what there is to look at with a browser.
 type UI struct {
-	Enabled    *bool           `hcl:"enabled,optional"`            // pages below /ui/; nil: there are
-	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`        // how long browsers stay logged in
-	Keys       []string        `hcl:"session_key_files,optional"`  // secrets of sessions; the first seals, all are good
-	ClientID   string          `hcl:"client_id,optional"`          // of the pages at the issuer, where the tools log in there themselves
-	SecretFile string          `hcl:"client_secret_file,optional"` // of that client
-	States     []string        `hcl:"states,optional"`             // names of states that somebody wrote past this server
-	ImageHosts []string        `hcl:"image_hosts,optional"`        // other hosts whose images READMEs show
+	Enabled    *bool           `hcl:"enabled,optional"`                        // pages below /ui/; nil: there are
+	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`                    // how long browsers stay logged in
+	Keys       []string        `hcl:"session_key_files,optional" path:"file"`  // secrets of sessions; the first seals, all are good
+	ClientID   string          `hcl:"client_id,optional"`                      // of the pages at the issuer, where the tools log in there themselves
+	SecretFile string          `hcl:"client_secret_file,optional" path:"file"` // of that client
+	States     []string        `hcl:"states,optional"`                         // names of states that somebody wrote past this server
+	ImageHosts []string        `hcl:"image_hosts,optional"`                    // other hosts whose images READMEs show
 	Pages      *UIPages        `hcl:"pages,block"`
 	Range      hcl.Range       `hcl:",def_range"`
 }

@@ -96,11 +96,11 @@ type authBlock struct {
 	Name     string    `hcl:"name,label"`
 	Host     string    `hcl:"host"`
 	TokenEnv string    `hcl:"token_env,optional"`
-	File     string    `hcl:"token_file,optional"`
+	File     string    `hcl:"token_file,optional" path:"file"`
 	APIURL   string    `hcl:"api_url,optional"`
 	AppID    int64     `hcl:"app_id,optional"`
 	Install  int64     `hcl:"installation_id,optional"`
-	KeyFile  string    `hcl:"private_key_file,optional"`
+	KeyFile  string    `hcl:"private_key_file,optional" path:"file"`
 	Range    hcl.Range `hcl:",def_range"`
 }
 
@@ -126,7 +126,7 @@ type moduleBlock struct {
 type providerBlock struct {
 	Name          string         `hcl:"address,label"`
 	Versions      *string        `hcl:"versions"`
-	Origin        string         `hcl:"origin,optional"`
+	Origin        string         `hcl:"origin,optional" path:"place"`
 	Platforms     *[]string      `hcl:"platforms"`
 	AllowUnsigned bool           `hcl:"allow_unsigned,optional"`
 	Limit         *int           `hcl:"limit"`
@@ -141,7 +141,7 @@ type providerBlock struct {
 type scanBlock struct {
 	Scanner  string `hcl:"scanner"`
 	Block    string `hcl:"block,optional"`
-	Database string `hcl:"database,optional"`
+	Database string `hcl:"database,optional" path:"file"`
 	MaxAge   string `hcl:"max_age,optional"`
 	Source   string `hcl:"source_repository,optional"`
 }

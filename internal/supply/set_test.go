@@ -3,6 +3,8 @@
 package supply_test
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +120,41 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 				t.Errorf("error %q does not contain %q and the place", err, test.want)
 			}
 		})
+	}
+}
+
+// TestSetPaths: what a depot file names is beside it, wherever the program runs.
+func TestSetPaths(t *testing.T) {
+	dir := t.TempDir()
+	set, err := supply.ParseSet(filepath.Join(dir, "depot.hcl"), []byte(`
+auth "a" {
+  host       = "git.example.com"
+  token_file = "secrets/token"
+}
+auth "b" {
+  host             = "github.com"
+  app_id           = 1
+  installation_id  = 2
+  private_key_file = "/secrets/app.pem"
+}
+provider "acme/dns" {
+  origin = "./mirror"
+}
+provider "acme/net" {
+  origin = "registry.example.com"
+}
+provider "acme/app" {
+  origin = "https://example.com/mirror/"
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{set.Auth["a"].File, set.Auth["b"].KeyFile}
+	for _, p := range set.Providers {
+		got = append(got, p.Origin)
+	}
+	if want := []string{filepath.Join(dir, "secrets", "token"), "/secrets/app.pem", filepath.Join(dir, "mirror"), "registry.example.com", "https://example.com/mirror/"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

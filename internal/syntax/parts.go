@@ -3,6 +3,8 @@
 package syntax
 
 import (
+	"reflect"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -11,7 +13,8 @@ import (
 // DecodeParts parses a file as Parse does and fills the structs that parts point to,
 // each with the attributes and blocks that it has tags for. No two of them have a tag
 // of one name. What none of them has is an error with its line, as it would be if all
-// were one struct.
+// were one struct. Paths, the fields with a tag path, are made absolute, from where the file
+// is.
 func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	file, diags := Parse(src, name)
 	if diags.HasErrors() {
@@ -31,6 +34,7 @@ func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	_, diags = file.Body.Content(all)
 	for _, part := range parts {
 		diags = append(diags, gohcl.DecodeBody(shared{file.Body}, nil, part)...)
+		anchor(name, reflect.ValueOf(part))
 	}
 	return diags
 }

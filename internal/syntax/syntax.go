@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
@@ -65,14 +66,16 @@ func Decode(src []byte, name string, to any) hcl.Diagnostics {
 }
 
 // DecodeBody fills the struct that to points to with a body of a file that Parse
-// returned.
+// returned. Paths become absolute, as in [DecodeParts].
 func DecodeBody(body hcl.Body, name string, to any) hcl.Diagnostics {
 	if native, ok := body.(*hclsyntax.Body); ok {
 		if err := checkBody(native); err != nil {
 			return diagnostics(err, name)
 		}
 	}
-	return gohcl.DecodeBody(body, nil, to)
+	diags := gohcl.DecodeBody(body, nil, to)
+	anchor(name, reflect.ValueOf(to))
+	return diags
 }
 
 // ParseExpression parses one expression in HCL.

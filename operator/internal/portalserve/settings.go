@@ -37,15 +37,15 @@ type Settings struct {
 }
 
 type tlsBlock struct {
-	Cert string `hcl:"cert"`
-	Key  string `hcl:"key"`
+	Cert string `hcl:"cert" path:"file"`
+	Key  string `hcl:"key" path:"file"`
 }
 
 type uiBlock struct {
 	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`
-	Keys       []string        `hcl:"session_key_files"`
+	Keys       []string        `hcl:"session_key_files" path:"file"`
 	ClientID   string          `hcl:"client_id,optional"`
-	SecretFile string          `hcl:"client_secret_file,optional"`
+	SecretFile string          `hcl:"client_secret_file,optional" path:"file"`
 	Range      hcl.Range       `hcl:",def_range"`
 }
 

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package syntax_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// TestPaths: what a file names is where somebody who reads the file would look for it.
+func TestPaths(t *testing.T) {
+	type block struct {
+		File  string   `hcl:"file,optional" path:"file"`
+		Other string   `hcl:"other,optional"`
+		Run   []string `hcl:"run,optional" path:"program"`
+	}
+	type whole struct {
+		Log    string            `hcl:"log,optional" path:"file"`
+		Files  map[string]string `hcl:"files,optional" path:"file"`
+		Origin string            `hcl:"origin,optional" path:"place"`
+		One    *block            `hcl:"one,block"`
+		None   *block            `hcl:"none,block"`
+		Many   []block           `hcl:"many,block"`
+	}
+	absolute := filepath.Join(t.TempDir(), "abs")
+	src := `
+log    = "-"
+files  = { A = "a/b", C = "../c", D = ` + "\"" + filepath.ToSlash(absolute) + "\"" + ` }
+origin = "./mirror"
+one {
+  other = "not/a/path"
+  run   = ["tofu", "./tofu", "bin/tofu"]
+}
+many {
+  file = "x"
+}
+`
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(here, "etc", "okara")
+	for name, decode := range map[string]func(name string, to any) error{
+		"one":   func(name string, to any) error { return syntax.Wrong(syntax.Decode([]byte(src), name, to)) },
+		"parts": func(name string, to any) error { return syntax.Wrong(syntax.DecodeParts([]byte(src), name, to)) },
+	} {
+		var got whole
+		if err := decode(filepath.Join("etc", "okara", "okara.hcl"), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := whole{
+			Log: "-", Files: map[string]string{"A": filepath.Join(dir, "a", "b"), "C": filepath.Join(here, "etc", "c"), "D": absolute}, Origin: filepath.Join(dir, "mirror"),
+			One:  &block{Other: "not/a/path", Run: []string{"tofu", filepath.Join(dir, "tofu"), filepath.Join(dir, "bin", "tofu")}},
+			Many: []block{{File: filepath.Join(dir, "x")}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
