@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// announced is the result of deprecate, yank and their opposites.
+// announced is the result of deprecate and yank, and of --undo.
 type announced struct {
 	Action  string `json:"action"`
 	Address string `json:"address"`
@@ -24,33 +24,32 @@ type announced struct {
 }
 
 func newDeprecate(reg *cli.Registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionDeprecate, "Warn the users of a version",
+	return newAnnounce(reg, artifact.ActionDeprecate, artifact.ActionUndeprecate, "Warn the users of a version",
 		`Warn the users of a version, or with @* of all versions. The version stays
 listed and installable. tofu and terraform show the message for providers; their
-module protocol has no place for one, so for modules okara show and okara list do.`)
-}
-
-func newUndeprecate(reg *cli.Registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
+module protocol has no place for one, so for modules okara show and okara list do.
+--undo takes the warning back.`)
 }
 
 func newYank(reg *cli.Registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionYank, "Withdraw a version",
+	return newAnnounce(reg, artifact.ActionYank, artifact.ActionUnyank, "Withdraw a version",
 		`Withdraw a version, or with @* every version, which asks first: the front-end neither lists nor serves it, so that exact pins
-and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
-Direct access by oci:// still works, unless --delete-tag removes the tag, which not
-every registry allows.`)
+and lock files on it fail too. Nothing is deleted. Direct access by oci:// still works,
+unless --delete-tag removes the tag, which not every registry allows.
+
+--undo takes it back. Where the yank, or okara admin prune, removed the tag, it is put
+back, as long as the registry still has what it named.`)
 }
 
-func newUnyank(reg *cli.Registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionUnyank, "Take back a yank", `Take back a yank. Where the yank, or okara prune, removed the tag, it is put back,
-as long as the registry still has what it named.`)
+// announceFlags are what deprecate and yank are told.
+type announceFlags struct {
+	an        depot.Announcement
+	server    cli.ServerFlags
+	undo, yes bool
 }
 
-func newAnnounce(reg *cli.Registries, action, short, long string) *cobra.Command {
-	an := depot.Announcement{Action: action}
-	var server cli.ServerFlags
-	var yes bool
+func newAnnounce(reg *cli.Registries, action, opposite, short, long string) *cobra.Command {
+	f := announceFlags{an: depot.Announcement{Action: action}}
 	cmd := &cobra.Command{
 		Use:   action + " ADDRESS@VERSION",
 		Short: short,
@@ -61,39 +60,52 @@ nothing is deleted. With --server it goes through a front-end (okara serve), whi
 needs a token there as okara publish does.
 
 Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
-		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action),
+		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action) + "\n  okara " + action + " net/vpc/aws@1.4.0 --undo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, address, version, err := announcedVersion(args[0])
-			if err != nil {
-				return err
+			if f.undo && (f.an.Replacement != "" || f.an.DeleteTag) {
+				return cli.UsageError("--undo takes it back; --replacement and --delete-tag are for okara %s alone", action)
 			}
-			an.Version = version
-			if version == artifact.AllVersions && action == artifact.ActionYank {
-				if err := reg.Confirm(yes, fmt.Sprintf("withdraw every version of %s", address)); err != nil {
-					return err
-				}
+			if f.undo {
+				f.an.Action = opposite
 			}
-			tag, err := announceItem(cmd.Context(), reg, server, it, an)
-			if err != nil {
-				return err
-			}
-			return reg.PrintResult(announced{action, address, version, tag}, action+" "+address+"@"+version)
+			return f.run(cmd.Context(), reg, args[0])
 		},
 	}
-	f := cmd.Flags()
-	server.Add(f)
-	f.StringVarP(&an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
-	f.StringVar(&an.Actor, "actor", "", "`WHO` does this, for the record")
-	switch action {
-	case artifact.ActionDeprecate, artifact.ActionYank:
-		f.StringVar(&an.Replacement, "replacement", "", "`VERSION` or address to use instead")
-	}
-	if action == artifact.ActionYank {
-		f.BoolVarP(&yes, "yes", "y", false, "do not ask, where every version is withdrawn")
-		f.BoolVar(&an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
-	}
+	f.add(cmd, action)
 	return cmd
+}
+
+func (f *announceFlags) add(cmd *cobra.Command, action string) {
+	fl := cmd.Flags()
+	f.server.Add(fl)
+	fl.BoolVar(&f.undo, "undo", false, "take it back")
+	fl.StringVarP(&f.an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
+	fl.StringVar(&f.an.Actor, "actor", "", "`WHO` does this, for the record")
+	fl.StringVar(&f.an.Replacement, "replacement", "", "`VERSION` or address to use instead")
+	if action == artifact.ActionYank {
+		fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask, where every version is withdrawn")
+		fl.BoolVar(&f.an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
+	}
+}
+
+func (f *announceFlags) run(ctx context.Context, reg *cli.Registries, arg string) error {
+	it, address, version, err := announcedVersion(arg)
+	if err != nil {
+		return err
+	}
+	an := f.an
+	an.Version = version
+	if version == artifact.AllVersions && an.Action == artifact.ActionYank {
+		if err := reg.Confirm(f.yes, fmt.Sprintf("withdraw every version of %s", address)); err != nil {
+			return err
+		}
+	}
+	tag, err := announceItem(ctx, reg, f.server, it, an)
+	if err != nil {
+		return err
+	}
+	return reg.PrintResult(announced{an.Action, address, version, tag}, an.Action+" "+address+"@"+version)
 }
 
 // announcedVersion reads ADDRESS@VERSION, or ADDRESS@* for all.

@@ -26,16 +26,16 @@ type attached struct {
 
 func newAttach(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
-		Use:   "attach ADDRESS[@VERSION] FILE",
+		Use:   "attachment ADDRESS[@VERSION] FILE",
 		Short: "Attach an SBOM or a provenance statement to a version",
 		Long: `Attach an SBOM or a provenance statement to a version of a module or provider, as a
 referrer of its manifest. FILE is SPDX, CycloneDX or an in-toto statement, in JSON.
-The version itself does not change. Scan reports are made by okara scan.
+The version itself does not change. Scan reports are made by okara admin scan.
 
 Prints the digest of the attached manifest.
 
 Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
-		Example: `  okara attach net/vpc/aws@1.4.0 sbom.spdx.json`,
+		Example: `  okara publish attachment net/vpc/aws@1.4.0 sbom.spdx.json`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			document, mediaType, err := readAttachment(args[1])

@@ -332,7 +332,7 @@ func attackDisk(b *testing.B) damage {
 	okara("state", "prune", repository, "--keep", "2", "--yes")
 	o := v.damage("")
 	v.stop(time.Minute)
-	said := okara("gc", "--storage", storage)
+	said := okara("admin", "gc", "--storage", storage)
 	o.disk = diskUsage(storage)
 	o.text = fmt.Sprintf("%.1f MiB before; gc: %s", float64(full)/(1<<20), said)
 	return o

@@ -47,10 +47,10 @@ A time is one such as 2026-11-22T12:00:00Z, or a day, which --until includes. Th
 record of everything is the file that audit_log names at each server.
 
 Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
-		Example: `  okara audit --registry registry.example.com/acme --since 2026-11-01
-  okara audit --server https://okara.example.com --actor anna --json
-  okara audit --server https://okara.example.com --decisions --decision denied
-  okara audit --csv > audit.csv`,
+		Example: `  okara admin audit --registry registry.example.com/acme --since 2026-11-01
+  okara admin audit --server https://okara.example.com --actor anna --json
+  okara admin audit --server https://okara.example.com --decisions --decision denied
+  okara admin audit --csv > audit.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.Flags().Visit(func(f *pflag.Flag) {

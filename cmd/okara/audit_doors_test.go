@@ -37,9 +37,11 @@ func TestAuditDoors(t *testing.T) {
 		"`/v1/`": func() {
 			d.okara("publish", "module", d.module, "net/vpc/aws", "1.0.0", "--server", d.url)
 			d.okara("publish", "module", d.module, "net/vpc/aws", "1.1.0", "--server", d.url)
-			for _, verb := range []string{"deprecate", "undeprecate", "yank", "unyank"} {
+			for _, verb := range []string{"deprecate", "yank"} {
 				d.okara(verb, "net/vpc/aws@1.0.0", "--server", d.url)
 				d.wants(verb, "module", "net/vpc/aws", "1.0.0")
+				d.okara(verb, "net/vpc/aws@1.0.0", "--undo", "--server", d.url)
+				d.wants("un"+verb, "module", "net/vpc/aws", "1.0.0")
 			}
 			d.wants("publish", "module", "net/vpc/aws", "1.1.0")
 		},

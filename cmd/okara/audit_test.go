@@ -34,7 +34,7 @@ func TestAudit(t *testing.T) {
 	const line = `^TIME +WHO +DID +OF WHAT +OUTCOME +FROM\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +done +127\.0\.0\.1$`
 	says := func(name string, env map[string]string, code int, out, errOut string, args ...string) {
 		t.Helper()
-		got, gotOut, gotErr := run(env, append([]string{"audit"}, args...)...)
+		got, gotOut, gotErr := run(env, append([]string{"admin", "audit"}, args...)...)
 		if got != code || !matches(t, out, strings.TrimSpace(gotOut)) || !matches(t, errOut, strings.TrimSpace(gotErr)) {
 			t.Errorf("%s: exit %d, want %d\n%s\n%s", name, got, code, gotOut, gotErr)
 		}
@@ -53,7 +53,7 @@ func TestAudit(t *testing.T) {
 	says("from the registry", keys, cli.ExitOK, line, "^$", registry...)
 	says("without keys", nil, cli.ExitFailure, `^TIME.*FROM$`, "not protected.*\naudit altered: audit-.*no state keys", registry...)
 	says("decisions of the registry", keys, cli.ExitUsage, "^$", "the registry has no decisions.*\nhint: name the server", append(registry, "--decisions")...)
-	code, out, errOut := run(keys, append([]string{"audit", "--json"}, registry...)...)
+	code, out, errOut := run(keys, append([]string{"admin", "audit", "--json"}, registry...)...)
 	var doc struct {
 		Protected bool
 		Altered   []trail.Alteration

@@ -71,7 +71,7 @@ func TestBackup(t *testing.T) {
 	}
 	whole()
 	for range 10 {
-		cmd := exec.CommandContext(t.Context(), "okara", "gc", "--storage", storage)
+		cmd := exec.CommandContext(t.Context(), "okara", "admin", "gc", "--storage", storage)
 		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -81,9 +81,9 @@ func TestBackup(t *testing.T) {
 		timer.Stop()
 		whole()
 	}
-	okara("gc", "--storage", storage)
+	okara("admin", "gc", "--storage", storage)
 	whole()
-	if out := okara("gc", "--storage", storage, "--dry-run"); !strings.HasPrefix(out, "would free 0 B: 0 blobs") {
+	if out := okara("admin", "gc", "--storage", storage, "--dry-run"); !strings.HasPrefix(out, "would free 0 B: 0 blobs") {
 		t.Errorf("after the last run: %s", out)
 	}
 	if kept, all := size(t, storage), size(t, backup); all-kept < deleted*deletedSize {

@@ -57,7 +57,7 @@ func badArchive(archive []byte) makeArgs {
 			t.Fatal(err)
 		}
 		mustPushTag(t, r, oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m})
-		return []string{"convert", r.String() + ":1.0.0", "net/vpc/aws", "1.0.0"}
+		return []string{"publish", "package", r.String() + ":1.0.0", "net/vpc/aws", "1.0.0"}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 func newConvert(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "convert REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
+		Use:   "package REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a module package of another tool with all of okara's layers",
 		Long: `Publish a module package that another tool made, such as oras push, with all
 layers: OpenTofu needs the zip only, Flux needs a tar.gz, and okara's front-end and
@@ -29,7 +29,7 @@ Prints repository:tag@digest.
 
 Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 4 the version exists with other content.`,
-		Example: `  okara convert ghcr.io/acme/terraform-vpc:1.0.0 net/vpc/aws 1.0.0`,
+		Example: `  okara publish package ghcr.io/acme/terraform-vpc:1.0.0 net/vpc/aws 1.0.0`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := addr.ParseModule(args[1])

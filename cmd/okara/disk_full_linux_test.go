@@ -214,8 +214,8 @@ func TestUploadThatFails(t *testing.T) {
 	if back() {
 		t.Fatal("the upload that a killed server had is gone")
 	}
-	if out := mustOkara(t, "gc", "--storage", disk, "--min-age", "24h"); !back() {
-		t.Errorf("the space is not back after okara gc: %s", out)
+	if out := mustOkara(t, "admin", "gc", "--storage", disk, "--min-age", "24h"); !back() {
+		t.Errorf("the space is not back after okara admin gc: %s", out)
 	}
 }
 

@@ -39,9 +39,9 @@ Prints one line per finding.
 
 Exit codes: 0 nothing found, 1 something found, 2 usage, 3 there is no such
 module or provider.`,
-		Example: `  okara doctor artifacts
-  okara doctor artifacts acme/dns --deep --json
-  okara doctor artifacts --rebuild-catalog`,
+		Example: `  okara admin doctor artifacts
+  okara admin doctor artifacts acme/dns --deep --json
+  okara admin doctor artifacts --rebuild-catalog`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, layout, err := reg.Client()
 			if err != nil {
@@ -88,7 +88,7 @@ func parseItems(args []string) ([]addr.Item, error) {
 func rebuildCatalog(ctx context.Context, a *cli.App, d *depot.Depot, items []addr.Item) error {
 	n, err := d.RebuildCatalog(ctx, items)
 	if err != nil && len(items) == 0 {
-		return cli.WithHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
+		return cli.WithHint(err, "name the modules and providers: okara admin doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {
 		a.Note("%d repositories in the catalog", n)

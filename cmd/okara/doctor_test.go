@@ -35,7 +35,7 @@ func TestDoctor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			reference := ocitest.New(t, tt.quirks) + "/infra/state"
-			o := okara(t, "doctor", reference, "--json")
+			o := okara(t, "admin", "doctor", reference, "--json")
 			var r doctor.Report
 			if err := json.Unmarshal([]byte(o.out), &r); err != nil {
 				t.Fatalf("%v: %s", err, o.err)
@@ -77,7 +77,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorThorough(t *testing.T) {
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
 	var r doctor.Report
-	if err := json.Unmarshal([]byte(mustOkara(t, "doctor", reference, "--thorough", "--no-record", "--json")), &r); err != nil {
+	if err := json.Unmarshal([]byte(mustOkara(t, "admin", "doctor", reference, "--thorough", "--no-record", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
 	if v := r.Verdict; v.Rounds != 1000 || v.Conflicts != 0 || v.Locking != statebackend.LockingExact {
@@ -92,7 +92,7 @@ func TestDoctorThorough(t *testing.T) {
 // where nobody ever sees the other.
 func TestDoctorPeer(t *testing.T) {
 	reference, peer := ocitest.New(t, ocitest.Quirks{})+"/infra/state", ocitest.New(t, ocitest.Quirks{})
-	o := okara(t, "doctor", reference, "--peer", peer)
+	o := okara(t, "admin", "doctor", reference, "--peer", peer)
 	if o.code != cli.ExitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
@@ -111,11 +111,11 @@ func TestDoctorArtifactsGone(t *testing.T) {
 	if err := artifact.AddCatalogEntry(t.Context(), r, gone); err != nil {
 		t.Fatal(err)
 	}
-	o := okara(t, "doctor", "artifacts", "--registry", host)
+	o := okara(t, "admin", "doctor", "artifacts", "--registry", host)
 	if o.code != cli.ExitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
-	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != cli.ExitNotFound {
+	if o := okara(t, "admin", "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != cli.ExitNotFound {
 		t.Errorf("named: exit %d\n%s", o.code, o.err)
 	}
 }

@@ -39,7 +39,7 @@ what cut uploads left behind. What refers to something that stays, such as a
 signature, stays too. A server does this by itself, see gc_interval of okara
 serve; this command is for its directory while it does not run. Interrupted, it
 loses nothing; the next run goes on. With --dry-run the server may run.`,
-		Example: "  okara gc --dry-run\n  okara gc --storage /srv/okara",
+		Example: "  okara admin gc --dry-run\n  okara admin gc --storage /srv/okara",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return collect(cmd.Context(), a, storage, o)

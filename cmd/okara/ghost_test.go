@@ -35,7 +35,7 @@ func TestGhosts(t *testing.T) {
 		{[]string{"list", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event}},
 		{[]string{"show", "net/vpc/aws"}, cli.ExitOK, "1.0.0", []string{event, "tag=2.0.0"}},
 		{[]string{"show", "net/vpc/aws@2.0.0"}, cli.ExitNotFound, "", []string{"tag=2.0.0"}},
-		{[]string{"doctor", "artifacts"}, cli.ExitFailure, "2.0.0", nil},
+		{[]string{"admin", "doctor", "artifacts"}, cli.ExitFailure, "2.0.0", nil},
 	} {
 		o := okara(t, append(tt.args, registry)...)
 		if o.code != tt.code || !strings.Contains(o.out, tt.out) {
@@ -47,7 +47,7 @@ func TestGhosts(t *testing.T) {
 			}
 		}
 	}
-	found := okara(t, "doctor", "artifacts", registry).out
+	found := okara(t, "admin", "doctor", "artifacts", registry).out
 	for _, tag := range []string{"2.0.0", event, entry} {
 		if !strings.Contains(found, tag) {
 			t.Errorf("doctor does not tell of %s:\n%s", tag, found)

@@ -44,16 +44,16 @@ list net/json/aws
 show net/json/aws
 show acme/dns
 pull net/json/aws@1.0.0 DIR/pulled
-attach net/json/aws@1.0.0 SBOM
-convert REGISTRY/modules/net/json/aws:1.0.0 net/converted/aws 1.0.0
+publish attachment net/json/aws@1.0.0 SBOM
+publish package REGISTRY/modules/net/json/aws:1.0.0 net/converted/aws 1.0.0
 deprecate net/json/aws@1.0.0 -m old
-undeprecate net/json/aws@1.0.0
+deprecate net/json/aws@1.0.0 --undo
 yank net/json/aws@1.0.0 -m old
-unyank net/json/aws@1.0.0
+yank net/json/aws@1.0.0 --undo
 sign net/json/aws@1.0.0 --cosign-key KEYS/okara-cosign.key
 verify net/json/aws@1.0.0
-prune net/json/aws --keep 1 --dry-run
-prune net/json/aws --keep 1 --yes
+admin prune net/json/aws --keep 1 --dry-run
+admin prune net/json/aws --keep 1 --yes
 bundle create DIR/whole.tar net/json/aws
 bundle show DIR/whole.tar
 bundle verify DIR/whole.tar
@@ -71,19 +71,19 @@ keys export ID --dir KEYS
 keys import KEYS/ID.pub.asc
 keys rotate ID --dir KEYS
 keys revoke ID --dir KEYS
-token new ci read:module:** --token-file DIR/tokens
-token list --token-file DIR/tokens
-doctor REGISTRY/infra/probe
-doctor artifacts
-gc --storage DIR/storage
-audit
+admin token new ci read:module:** --token-file DIR/tokens
+admin token list --token-file DIR/tokens
+admin doctor REGISTRY/infra/probe
+admin doctor artifacts
+admin gc --storage DIR/storage
+admin audit
 auth explain REGISTRY --offline
 cli-config http://127.0.0.1:8080
 logout REGISTRY
 man DIR/man
 version
-template validate TEMPLATE
-template publish TEMPLATE 1.0.0
+instance template validate TEMPLATE
+instance template publish TEMPLATE 1.0.0
 state list REGISTRY/infra/state
 state show REGISTRY/infra/state
 state history REGISTRY/infra/state
@@ -104,7 +104,7 @@ func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	shown := jsonSuccesses(t)
 	for _, elsewhere := range []string{ // which need standard input, a server, a key service, a tool or a lock
-		"instance", "template list", "template show", "template pause", "template resume", "workspace", "doctor instances", "serve", "scan", "approve",
+		"instance", "workspace", "admin doctor instances", "serve", "admin scan", "depot approve",
 		"auth token", "auth emit", "login", "state unlock", "state rekey", "state decrypt",
 	} {
 		shown[elsewhere] = true

@@ -47,7 +47,7 @@ func TestDoctorParkedJobs(t *testing.T) {
 	add("later again 2", "github", 1, &jobs.End{Result: "fine", Time: now}, tag("v1.1.0"))
 	add("failed", "github", 4, &jobs.End{Failed: true, Result: "down", Time: now}, tag("v1.2.0"))
 	add("open", "github", 3, nil, tag("v1.3.0"))
-	o := okara(t, "doctor", "artifacts", "--registry", host+"/acme")
+	o := okara(t, "admin", "doctor", "artifacts", "--registry", host+"/acme")
 	if lines := strings.Count(o.out, "\n"); o.code != cli.ExitFailure || lines != 2 {
 		t.Errorf("exit %d, %d lines, want 2:\n%s%s", o.code, lines, o.out, o.err)
 	}

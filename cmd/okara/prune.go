@@ -47,12 +47,12 @@ go with their version. On a registry that does not delete tags the manifest is
 removed, unless another tag is on it; what stays is yanked, and okara says how much
 that is. The registry's garbage collection frees the space.
 
-Prints the versions. okara unyank brings one back until the registry's garbage
+Prints the versions. okara yank --undo brings one back until the registry's garbage
 collection has freed it; its number is not used again in the meantime.
 
 Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
-		Example: `  okara prune net/vpc/aws --keep 20 --dry-run
-  okara prune acme/dns --keep 5 --pin 1.0.0 --yes`,
+		Example: `  okara admin prune net/vpc/aws --keep 20 --dry-run
+  okara admin prune acme/dns --keep 5 --pin 1.0.0 --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {

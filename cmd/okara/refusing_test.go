@@ -51,7 +51,7 @@ func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
 }
 
 // TestStateOnImmutableTags: no command returns an old state without a word where tags
-// do not move, with and without the verdict of okara doctor.
+// do not move, with and without the verdict of okara admin doctor.
 func TestStateOnImmutableTags(t *testing.T) {
 	for name, rules := range map[string]ocitest.Refusals{
 		"rule": {Immutable: []string{"*"}}, "rule-and-no-untag": {Immutable: []string{"state-*"}, NoUntag: true}, "no-update": {NoUpdate: true},
@@ -60,7 +60,7 @@ func TestStateOnImmutableTags(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%v", name, examined), func(t *testing.T) {
 				repository := refusingRepository(t, rules)
 				if examined {
-					if o := okara(t, "doctor", repository); o.code != cli.ExitOK || !strings.Contains(o.out, "exempts state-*, locked-* and unlocked-* (not state-*-v*)") {
+					if o := okara(t, "admin", "doctor", repository); o.code != cli.ExitOK || !strings.Contains(o.out, "exempts state-*, locked-* and unlocked-* (not state-*-v*)") {
 						t.Errorf("doctor: exit %d\n%s%s", o.code, o.out, o.err)
 					}
 				}
@@ -85,7 +85,7 @@ func TestStateOnImmutableTags(t *testing.T) {
 	}
 }
 
-// TestDoctorOnRefusing: okara doctor pushes a tag twice and deletes one, and says what
+// TestDoctorOnRefusing: okara admin doctor pushes a tag twice and deletes one, and says what
 // follows, also for an account that may only push.
 func TestDoctorOnRefusing(t *testing.T) {
 	pushOnly := map[string][]string{"infra": {"pull", "push"}}
@@ -107,7 +107,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 			g := ocitest.NewRefusing(t, tt.rules)
 			reference := g.Host + "/infra/state"
 			for range 2 { // the second time most of what it writes is there
-				o := okaraAs(t, g.Host, "secret", "doctor", reference, "--json")
+				o := okaraAs(t, g.Host, "secret", "admin", "doctor", reference, "--json")
 				var r doctor.Report
 				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != cli.ExitOK {
 					t.Fatalf("exit %d, %v: %s", o.code, err, o.err)
@@ -121,7 +121,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 			if r := len(probes(t, g.Host+"/infra/state/okara-doctor")) > 0; r != tt.leftover {
 				t.Errorf("rounds in a repository of their own: %v", r)
 			}
-			o := okara(t, "doctor", reference, "--json") // after the rule is gone
+			o := okara(t, "admin", "doctor", reference, "--json") // after the rule is gone
 			if o.code != cli.ExitOK || !strings.Contains(o.out, `"pointer": "moves"`) {
 				t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 			}
@@ -132,7 +132,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 	}
 }
 
-// probes are the tags that okara doctor left in a repository, which may not exist.
+// probes are the tags that okara admin doctor left in a repository, which may not exist.
 func probes(t *testing.T, reference string) []string {
 	t.Helper()
 	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
@@ -161,7 +161,7 @@ func TestDeniedByHarbor(t *testing.T) {
 		{[]string{"state", "pull", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
 		{[]string{"state", "push", host + "/infra/state", state}, "secret", "action: push", "what the account may do in it"},
 		{[]string{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host + "/nope"}, "secret", "project nope not found", "check that the project is there"},
-		{[]string{"doctor", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
+		{[]string{"admin", "doctor", host + "/nope/state"}, "secret", "project nope not found", "check that the project is there"},
 		{[]string{"state", "pull", host + "/infra/state"}, "wrong", "unauthorized", "was refused; log in"},
 	} {
 		o := okaraAs(t, host, tt.password, tt.args...)
@@ -178,7 +178,7 @@ func TestContentTrust(t *testing.T) {
 	for _, args := range [][]string{
 		{"state", "push", g.Host + "/infra/state", newFile(t, "s", stateText("a", 1))},
 		{"publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", g.Host},
-		{"doctor", g.Host + "/infra/state"},
+		{"admin", "doctor", g.Host + "/infra/state"},
 	} {
 		o := okara(t, args...)
 		if o.code != cli.ExitDenied || !strings.Contains(o.err, "not signed by cosign") || strings.Count(o.err, "\nhint: ") != 1 || !strings.Contains(o.err, "exempt this project") {

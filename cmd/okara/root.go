@@ -23,7 +23,9 @@ Exit codes:
 The first Ctrl-C or SIGTERM lets okara end what it does, a second one ends it at
 once: 130, or 143 for SIGTERM.
 okara tofu, okara terraform and okara exec return the code of the program they
-run; 125 is their own failure, 127 means that the program was not found.`
+run; 125 is their own failure, 127 means that the program was not found.
+
+"okara completion --help" says how a shell completes commands and addresses.`
 
 // newRoot returns the whole command tree.
 func newRoot(a *cli.App) *cobra.Command {
@@ -34,20 +36,25 @@ func newRoot(a *cli.App) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	reg.AddFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "artifacts", Title: "Modules and providers:"}, &cobra.Group{ID: "state", Title: "State:"})
+	publish := cli.Parent("publish", "artifacts", "Publish a module or a provider, and what belongs to it")
+	publish.SuggestFor = []string{"push", "upload"}
+	attach, approve, prune, scan := newAttach(reg), newApprove(reg), newPrune(reg), newScan(reg)
+	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg), newConvert(reg), attach)
+	depot := newDepot(up)
+	depot.AddCommand(approve)
+	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newYank(reg), newSign(reg), newVerify(reg)}
+	completeItems(reg, append(stored, attach, approve, prune, scan)...)
+	addTo(root, "artifacts", append(stored, publish, newKeys(a), newBundle(reg), newLock(up), newMirror(up), depot)...)
+	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg))
+	root.AddCommand(newWorkspace(reg))
 	doctor := newDoctor(reg)
 	doctor.AddCommand(newDoctorArtifacts(reg))
-	publish := cli.Parent("publish", "artifacts", "Publish a module or a provider")
-	publish.SuggestFor = []string{"push", "upload"}
-	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
-	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
-	completeItems(reg, stored...)
-	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
-	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
-	root.AddCommand(newWorkspace(reg))
 	addInstances(root, doctor, reg)
 	root.AddGroup(&cobra.Group{ID: "server", Title: "Server and clients:"}, &cobra.Group{ID: "access", Title: "Access:"})
-	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
-	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
+	admin := cli.Parent("admin", "server", "Look after a registry and its servers")
+	admin.AddCommand(newAudit(reg), doctor, newGC(a), prune, scan, newToken(a))
+	addTo(root, "server", newServe(up), newCLIConfig(reg), admin)
+	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
 	root.AddCommand(newVersion(a), newMan(a))
 	root.SetOut(a.Out) // which completion keeps
 	root.InitDefaultHelpCmd()

@@ -26,8 +26,8 @@ func newScan(reg *cli.Registries) *cobra.Command {
 		Long: `Run a scanner on a version in the registry and attach its report (SARIF, and for
 a provider scanned by Trivy an SBOM in CycloneDX) as a referrer. With --block the
 exit code is 1 if there are findings of that level.`,
-		Example: `  okara scan net/vpc/aws@1.4.0 --block high
-  okara scan net/vpc/aws@1.4.0 --scanner 'my-scanner --sarif'`,
+		Example: `  okara admin scan net/vpc/aws@1.4.0 --block high
+  okara admin scan net/vpc/aws@1.4.0 --scanner 'my-scanner --sarif'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return scanItem(cmd.Context(), reg, args[0], p) },
 	}

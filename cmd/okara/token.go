@@ -17,7 +17,7 @@ import (
 )
 
 func newToken(a *cli.App) *cobra.Command {
-	token := cli.Parent("token", "access", "Make and list the static tokens of okara serve")
+	token := cli.Parent("token", "", "Make and list the static tokens of okara serve")
 	token.Long = `Make and list the static tokens of okara serve.
 
 They are in the file that okara serve --token-file reads, one to a line, each as
@@ -43,8 +43,8 @@ stands for part of a segment and ** for any number of them.
 
 With --token-file the token's line is added to that file. Without it, the line is
 printed to stderr.`,
-		Example: `  okara token new ci 'publish:module:acme/**' 'read:*:**' --token-file tokens
-  okara token new shop write:state:shop --token-file tokens --days 90 --write shop.token`,
+		Example: `  okara admin token new ci 'publish:module:acme/**' 'read:*:**' --token-file tokens
+  okara admin token new shop write:state:shop --token-file tokens --days 90 --write shop.token`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			scopes, err := parseScopes(args[1:])
@@ -143,7 +143,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens of a token file: names, rights and ends",
-		Example: `  okara token list --token-file tokens`,
+		Example: `  okara admin token list --token-file tokens`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" {

@@ -54,3 +54,23 @@ func TestFlagWords(t *testing.T) {
 		})
 	})
 }
+
+// TestTopCommands: what people look for fits into one look. What is rare is below a
+// parent, and nothing is there twice.
+func TestTopCommands(t *testing.T) {
+	root := newRoot(&cli.App{Getenv: func(string) string { return "" }})
+	n := 0
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			n++
+		}
+	}
+	if n > 26 {
+		t.Errorf("%d commands at the top", n)
+	}
+	everyCommand(t, func(c *cobra.Command) {
+		if len(c.Aliases) > 0 || c.Deprecated != "" {
+			t.Errorf("%s has two names", c.CommandPath())
+		}
+	})
+}

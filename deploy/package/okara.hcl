@@ -16,7 +16,7 @@ listen = "127.0.0.1:8080"
 # anonymous  = ["read:module:**"]
 #
 # token "ci" {
-#   sha256 = "…" # as okara token new prints it
+#   sha256 = "…" # as okara admin token new prints it
 #   scopes = ["publish:module:acme/**", "read:*:**"]
 # }
 #

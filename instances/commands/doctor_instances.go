@@ -30,7 +30,7 @@ has; only its admins may ask. Nothing is changed.
 Prints one line per finding.
 
 Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
-		Example: `  okara doctor instances --server https://okara.example.com --registry registry.example.com/platform`,
+		Example: `  okara admin doctor instances --server https://okara.example.com --registry registry.example.com/platform`,
 		Args:    cobra.NoArgs,
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {
 			client, layout, err := reg.Client()

@@ -29,7 +29,7 @@ cannot be done now or a quota is used up, 5 denied.`
 // command "doctor". The groups of commands before theirs are there already.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
-	root.AddCommand(newInstance(reg), newTemplate(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
+	root.AddCommand(newInstance(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
 	doctor.AddCommand(newDoctorInstances(reg))
 }
 
@@ -48,7 +48,7 @@ An instance is named by its id, ten letters and digits.`
 		newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
 		newInstanceLedger(reg), newInstanceClock(reg),
 	)
-	cmd.AddCommand(newInstanceAdopt(reg))
+	cmd.AddCommand(newInstanceAdopt(reg), newTemplate(reg))
 	return cmd
 }
 
@@ -131,7 +131,7 @@ func instanceError(err error, args []string) error {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return cli.WithHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):
-		return cli.WithHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
+		return cli.WithHint(err, "`okara instance list` and `okara instance template list` show what you may see; is this the address of `okara serve`?")
 	case errors.Is(err, oci.ErrDenied):
 		return cli.WithHint(err, "the token is valid, and its rights do not include this")
 	}

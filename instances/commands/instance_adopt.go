@@ -18,7 +18,7 @@ func newInstanceAdopt(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt REPOSITORY",
 		Short: "Take an instance back that the ledger has lost",
-		Long: `Take an instance back that the ledger has lost, for admins: okara doctor instances
+		Long: `Take an instance back that the ledger has lost, for admins: okara admin doctor instances
 lists the repositories of such states. The server believes the last result that it
 can open with its state keys, and makes a record of the source, the template and the
 parameters that it names. The record is yours; okara instance transfer gives it to

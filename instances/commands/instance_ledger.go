@@ -19,7 +19,7 @@ const ledgerLong = `Make a server accept the ledger of its instances as it is. A
 from a ledger that is older than it was, that is another one, or that is empty
 although instances were made: it was restored from a backup, or somebody removed
 versions. If it cannot be restored, this says that it counts; the servers go on within
-seconds. What they knew of it before is lost: okara doctor instances lists the states
+seconds. What they knew of it before is lost: okara admin doctor instances lists the states
 that no record names.
 
 REPOSITORY is that of the ledger, HOST[:PORT]/PATH, by default the prefix of the

@@ -20,8 +20,8 @@ func newTemplateList(reg *cli.Registries) *cobra.Command {
 		Long: `List the templates of a server (okara serve) that you may see, by name.
 
 Exit codes: 0 done, 2 usage, 5 denied.`,
-		Example: `  okara template list --server https://okara.example.com
-  okara template list --json`,
+		Example: `  okara instance template list --server https://okara.example.com
+  okara instance template list --json`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, _ []string) error {

@@ -27,7 +27,7 @@ func newTemplatePause(reg *cli.Registries) *cobra.Command {
 on as it was.
 
 ` + pauseHelp
-	cmd.Example = "  okara template pause sandbox/vpc --reason 'the account is full'"
+	cmd.Example = "  okara instance template pause sandbox/vpc --reason 'the account is full'"
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` that others can read")
 	return cmd
 }
@@ -40,7 +40,7 @@ func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	cmd.Long = `Allow new instances of a template again, also where its pool paused after failures.
 
 ` + pauseHelp
-	cmd.Example = "  okara template resume sandbox/vpc"
+	cmd.Example = "  okara instance template resume sandbox/vpc"
 	return cmd
 }
 

@@ -32,9 +32,9 @@ Prints repository:tag@digest, with --dry-run the JSON that would be stored.
 
 Exit codes: 0 published or already there, 1 the template is wrong, 2 usage, 4 the
 version exists with another template, 5 denied.`,
-		Example: `  okara template publish vpc.hcl 1.0.0 --registry registry.example.com/platform
-  okara template publish all.hcl 1.0.0 --name sandbox/vpc
-  okara template publish vpc.hcl 1.0.0 --dry-run`,
+		Example: `  okara instance template publish vpc.hcl 1.0.0 --registry registry.example.com/platform
+  okara instance template publish all.hcl 1.0.0 --name sandbox/vpc
+  okara instance template publish vpc.hcl 1.0.0 --dry-run`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := addr.ParseVersion(args[1])

@@ -23,7 +23,7 @@ func newTemplateShow(reg *cli.Registries) *cobra.Command {
 is launched from it.
 
 Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 denied.`,
-		Example:           "  okara template show sandbox/vpc --server https://okara.example.com",
+		Example:           "  okara instance template show sandbox/vpc --server https://okara.example.com",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeTemplates(reg),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {

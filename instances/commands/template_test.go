@@ -42,12 +42,12 @@ func TestTemplateCommands(t *testing.T) {
 		{"another change under it", "admin-a", []string{"pause", "lab/vpc", "--reason", "x", "--key", "k1"}, cli.ExitOK, "^lab/vpc paused\n$", ""}, // another route
 		{"resume at last", "admin-a", []string{"resume", "lab/vpc"}, cli.ExitOK, "^lab/vpc ready\n$", ""},
 	} {
-		code, out, errOut := h.as(t, s.who, append([]string{"template"}, s.args...)...)
+		code, out, errOut := h.as(t, s.who, append([]string{"instance", "template"}, s.args...)...)
 		if code != s.code || !regexp.MustCompile(s.out).MatchString(out) || !regexp.MustCompile(s.errOut).MatchString(errOut) {
 			t.Errorf("%s: %d %q %q, want %d %s %s", s.name, code, out, errOut, s.code, s.out, s.errOut)
 		}
 	}
-	code, out, _ := h.as(t, "use-anna", "template", "list", "--json")
+	code, out, _ := h.as(t, "use-anna", "instance", "template", "list", "--json")
 	var list []api.Template
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != cli.ExitOK || len(list) != 6 {
 		t.Errorf("as JSON: %d, %d templates, %v", code, len(list), err)

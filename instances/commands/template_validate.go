@@ -30,9 +30,9 @@ the template.
 
 Exit codes: 0 all are right, 1 something is wrong, 2 usage, 3 the registry has no such
 module or version.`,
-		Example: `  okara template validate templates
-  okara template validate vpc.hcl --module ../modules/vpc
-  okara template validate templates --registry registry.example.com/platform`,
+		Example: `  okara instance template validate templates
+  okara instance template validate vpc.hcl --module ../modules/vpc
+  okara instance template validate templates --registry registry.example.com/platform`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{"."}

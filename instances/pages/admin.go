@@ -123,7 +123,7 @@ func (s *admins) templates(r *site.Request) (*site.Page, error) {
 	for _, t := range doc.Templates {
 		body.Rows = append(body.Rows, s.templateRow(r, t))
 	}
-	return &site.Page{Template: "admin_templates.html", Title: "All templates", Key: s.clock.NewKey(), Command: "okara template list", Body: body}, nil
+	return &site.Page{Template: "admin_templates.html", Title: "All templates", Key: s.clock.NewKey(), Command: "okara instance template list", Body: body}, nil
 }
 
 func (s *admins) templateRow(r *site.Request, t api.AdminTemplate) adminTemplateRow {

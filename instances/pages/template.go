@@ -102,7 +102,7 @@ func (s *templates) list(r *site.Request) (*site.Page, error) {
 		}
 		body.Groups = append(body.Groups, *rest)
 	}
-	return &site.Page{Template: "templates.html", Title: "Launch", Command: "okara template list", Body: body}, nil
+	return &site.Page{Template: "templates.html", Title: "Launch", Command: "okara instance template list", Body: body}, nil
 }
 
 func cardOf(t api.Template) templateCard {
@@ -218,7 +218,7 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 		body.Share = body.Launch + "?" + fill.Encode()
 	}
 	return &site.Page{
-		Template: "template.html", Title: titleOf(t), Crumbs: []site.Link{{Text: "Launch", Href: "templates"}}, Command: "okara template show " + t.Name, Body: body,
+		Template: "template.html", Title: titleOf(t), Crumbs: []site.Link{{Text: "Launch", Href: "templates"}}, Command: "okara instance template show " + t.Name, Body: body,
 	}, nil
 }
 

@@ -157,7 +157,7 @@ func PublishHint(err error) error {
 func conflictHint(c *depot.ConflictError) string {
 	hint := "a published version never changes; publish under a new version"
 	if c.Withdrawn != nil && c.Stored == "" {
-		hint = "okara unyank brings back what it was; new content needs a new version"
+		hint = "okara yank --undo brings back what it was; new content needs a new version"
 	}
 	if c.Next != (addr.Version{}) {
 		hint += fmt.Sprintf(", such as %s", c.Next)

@@ -24,6 +24,7 @@ func WordUsage(root *cobra.Command) {
 	root.SetFlagErrorFunc(WrongFlag)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" || c.Name() == "help" {
+			c.Hidden = true
 			textOnly(c)
 		}
 	}

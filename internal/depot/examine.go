@@ -56,7 +56,7 @@ func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items [
 		return nil, nil, err
 	}
 	for _, tag := range c.Ghosts {
-		findings = append(findings, d.inCatalog(tag, ghostTag, "delete the tag, then okara doctor artifacts --rebuild-catalog"))
+		findings = append(findings, d.inCatalog(tag, ghostTag, "delete the tag, then okara admin doctor artifacts --rebuild-catalog"))
 	}
 	for _, e := range c.Entries {
 		it, ok := d.o.Layout.Parse(e.Repository)

@@ -83,7 +83,7 @@ func TestKeptTags(t *testing.T) {
 				}
 			}
 			e, warnings, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", DeleteTag: true})
-			if err != nil || e.Tag == "" || len(warnings) != 1 || !strings.Contains(warnings[0], tt.why) || !strings.Contains(warnings[0], "okara prune") {
+			if err != nil || e.Tag == "" || len(warnings) != 1 || !strings.Contains(warnings[0], tt.why) || !strings.Contains(warnings[0], "okara admin prune") {
 				t.Errorf("yank: %+v, %q, %v", e, warnings, err)
 			}
 			if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionUnyank, Version: "1.1.0"}); err != nil {

@@ -114,7 +114,7 @@ func testCloudRefused(t *testing.T, c *cloud) {
 	}
 
 	before.set(stale)
-	if out, err := c.okara("doctor", front+"/state/acme"); err == nil {
+	if out, err := c.okara("admin", "doctor", front+"/state/acme"); err == nil {
 		t.Fatalf("locks are believed to be safe:\n%s", out)
 	}
 	before.set(sound)

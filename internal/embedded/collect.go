@@ -210,7 +210,7 @@ func lockDir(dir string) (*flock.Flock, error) {
 		return nil, fmt.Errorf("lock registry storage: %w", err)
 	}
 	if !ok {
-		return nil, fmt.Errorf("%w by another okara serve or okara gc", ErrInUse)
+		return nil, fmt.Errorf("%w by another okara serve or okara admin gc", ErrInUse)
 	}
 	return lock, nil
 }

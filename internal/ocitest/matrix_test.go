@@ -412,7 +412,7 @@ func (b *bench) sign(*program) error {
 }
 
 func (b *bench) prune(*program) error {
-	return b.all(b.okaraOn(b.at.host, "prune", b.module(), "--keep", "1", "-y"))
+	return b.all(b.okaraOn(b.at.host, "admin", "prune", b.module(), "--keep", "1", "-y"))
 }
 
 func (b *bench) state() string { return b.at.host + "/state/" + b.name }
@@ -660,7 +660,7 @@ func page(places []*registry, programs []*program, results map[string]string) st
 		}
 		fmt.Fprintf(&s, "|%s|%s|\n", p.name, version)
 	}
-	s.WriteString("\n`refusing` is a registry whose tags neither move nor go, as Harbor's can be told to. Where tags do\nnot go, `okara prune` withdraws the versions.\n")
+	s.WriteString("\n`refusing` is a registry whose tags neither move nor go, as Harbor's can be told to. Where tags do\nnot go, `okara admin prune` withdraws the versions.\n")
 	for _, at := range places {
 		if at.missing != "" {
 			fmt.Fprintf(&s, "The registry %s is not in this run: %s.\n", at.name, at.missing)

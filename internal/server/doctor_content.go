@@ -148,7 +148,7 @@ func queueFindings(m map[string][]sample) []web.Finding {
 	switch {
 	case count("parked") > 0:
 		f.Verdict, f.Meaning = web.Act, "A parked job was under way each time that a process ended, so nobody tries it again."
-		f.Do = "Look at the log for the reason, and ask for it once more: okara doctor artifacts lists those that are parked."
+		f.Do = "Look at the log for the reason, and ask for it once more: okara admin doctor artifacts lists those that are parked."
 	case count("failed") > 0:
 		f.Verdict, f.Meaning = web.Look, "A job that failed was given up: what it should bring is not here."
 		f.Do = "Mend what the error names; the log of the server has the job that it is of."

@@ -42,7 +42,7 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		case often(bad, int(h.count)):
 			f.Verdict = web.Act
 			f.Meaning = "Every tenth request or more got no answer, an error of the registry, or was one too many for it."
-			f.Do = "Look at the log of the server and of the registry; okara doctor names what the registry does not do."
+			f.Do = "Look at the log of the server and of the registry; okara admin doctor names what the registry does not do."
 		case !known && h.count > 0 || most > slow:
 			f.Verdict = web.Look
 			f.Meaning = "Whoever asks for what is not in a cache waits that long."
@@ -97,7 +97,7 @@ func often(bad, all int) bool { return bad > 0 && bad*10 >= all }
 // through, which happens once after the start.
 const verdictWait = 2 * time.Second
 
-// verdictFindings are what okara doctor last found out of each repository of states,
+// verdictFindings are what okara admin doctor last found out of each repository of states,
 // and what is known of the registry by its name where it was never run.
 func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, verdictWait)
@@ -110,7 +110,7 @@ func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) 
 	}
 	if !whole {
 		return append(all, web.Finding{
-			Verdict: web.Look, About: "Locks of states", State: "not all repositories were looked at yet", Meaning: "More verdicts of okara doctor may be among them.", Do: "Load this page again in a moment.",
+			Verdict: web.Look, About: "Locks of states", State: "not all repositories were looked at yet", Meaning: "More verdicts of okara admin doctor may be among them.", Do: "Load this page again in a moment.",
 		})
 	}
 	if len(all) == 0 {
@@ -131,7 +131,7 @@ func examined(m states.Marks) web.Finding {
 	}
 	f.Verdict, f.Meaning, f.Do = meaning(*v)
 	if f.Do != "" {
-		f.Do += " Then run okara doctor on it again."
+		f.Do += " Then run okara admin doctor on it again."
 	}
 	return f
 }
@@ -145,7 +145,7 @@ func unexamined(host string) web.Finding {
 	f := web.Finding{About: "Locks of states", State: fmt.Sprintf("%s: %s; no repository was examined", by, locking(v.Locking))}
 	f.Verdict, f.Meaning, f.Do = meaning(v)
 	if f.Do == "" {
-		f.Do = "okara doctor REPOSITORY tests the registry, and keeps the verdict in the repository."
+		f.Do = "okara admin doctor REPOSITORY tests the registry, and keeps the verdict in the repository."
 	}
 	return f
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestDoctorVerdicts shows what okara doctor kept in each repository that it examined,
+// TestDoctorVerdicts shows what okara admin doctor kept in each repository that it examined,
 // and what is known of a registry that it did not.
 func TestDoctorVerdicts(t *testing.T) {
 	layout := addr.Layout{Prefix: "acme"}

@@ -214,7 +214,7 @@ func toRun(w http.ResponseWriter, r *http.Request) error {
 // else the tool says in the address is nobody's business: it is not followed.
 func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	if !f.o.Pages {
-		return say(w, "The administrator of this server makes tokens with `okara token new`.\n"+
+		return say(w, "The administrator of this server makes tokens with `okara admin token new`.\n"+
 			"Paste yours where `tofu login` or `terraform login` waits for it.\n")
 	}
 	w.Header().Set("Location", "../../ui/me")

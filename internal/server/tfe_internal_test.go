@@ -199,7 +199,7 @@ func TestTokensPage(t *testing.T) {
 		t.Errorf("%d to %q: %s", w.Code, to, w.Body)
 	}
 	w = get(t, tfeFront(t, func(*Options) {}), path, same)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "okara token new") || strings.Contains(w.Body.String(), "evil") {
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "okara admin token new") || strings.Contains(w.Body.String(), "evil") {
 		t.Errorf("without pages: %d: %s", w.Code, w.Body)
 	}
 }

@@ -57,7 +57,7 @@
 // as there is room. A workspace costs the tag list, the manifest of its newest version
 // and its blob, and one more if somebody holds its lock; a history one manifest a row.
 //
-// Copies and verdicts of okara doctor are marks that no list names, so each repository
+// Copies and verdicts of okara admin doctor are marks that no list names, so each repository
 // costs a tag list once in ten minutes while somebody asks for them: [States.Marked].
 //
 // # What is not looked into

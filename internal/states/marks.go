@@ -33,7 +33,7 @@ type Marks struct {
 	State      string // its name; "": it is the queue, in which servers lock their work
 	Repository string // without host
 	Replica    *format.ReplicaMark
-	Verdict    *format.Verdict // of okara doctor; nil: it was not examined
+	Verdict    *format.Verdict // of okara admin doctor; nil: it was not examined
 }
 
 // survey looks through all repositories for marks. No list of the registry names

@@ -70,7 +70,7 @@ func remedied(r statebackend.Remedy) string {
 	case statebackend.RemedyGoBack:
 		how = fmt.Sprintf("if the registry died while it wrote version %d, nobody was told that it is stored; okara state unlock %s -w %s --take-over goes on from the version before it", r.Version, repo, ws)
 	case statebackend.RemedyProbe:
-		how = fmt.Sprintf("check with `okara doctor %s`; unsafe_locking = true overrides", repo)
+		how = fmt.Sprintf("check with `okara admin doctor %s`; unsafe_locking = true overrides", repo)
 	case statebackend.RemedySeal:
 		how = fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", repo, ws, repo, ws)
 	case statebackend.RemedyDecrypt:

@@ -170,7 +170,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	return vr, err
 }
 
-// errWaiting says that a version waits for `okara approve`.
+// errWaiting says that a version waits for `okara depot approve`.
 var errWaiting = errors.New("waiting for approval")
 
 func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known VersionRecord) (VersionRecord, error) {

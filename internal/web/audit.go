@@ -104,7 +104,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 		{Link: site.Link{Text: "Changes", Href: "audit"}, Count: -1, Here: !q.Decisions},
 		{Link: site.Link{Text: "Decisions", Href: "audit?what=" + trail.WhatDecisions}, Count: -1, Here: q.Decisions},
 	}
-	command := "okara audit"
+	command := "okara admin audit"
 	if q.Decisions {
 		command += " --decisions"
 	}

@@ -220,7 +220,7 @@ func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 	case v.State == "waiting":
 		row.Mark.Kind, row.Approve = "warn", ok
 	case ok:
-		row.Command = "okara approve " + text.ShellWord(row.Text+"@"+row.Version)
+		row.Command = "okara depot approve " + text.ShellWord(row.Text+"@"+row.Version)
 	}
 	return row
 }

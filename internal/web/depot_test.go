@@ -108,7 +108,7 @@ func TestDepotPage(t *testing.T) {
 	for _, text := range []string{
 		"okara serve on build-7 runs now", "okara state unlock", "in 42 min", "18 minutes ago", "7 more are in the log", "&gt;= 1.2.0, &lt; 3.0.0",
 		"https://github.com/acme/terraform-aws-vpc", "every release", "1 waiting", "1 blocked", "1 drifted", "not in the file", "2 days ago", "trivy found 1 critical",
-		"okara approve registry.example.com/acme/dns@0.14.1", "tag v0.13.0 of the origin moved", "okara depot status --registry okara.example.com",
+		"okara depot approve registry.example.com/acme/dns@0.14.1", "tag v0.13.0 of the origin moved", "okara depot status --registry okara.example.com",
 		`name="digest" value="` + waitingDigest + `"`, `href="./modules/net/vpc/aws"`, `href="./mirror/registry.example.com/acme/dns"`, "&lt;script&gt;alert(1)",
 	} {
 		if !strings.Contains(body, text) {

@@ -14,11 +14,11 @@ import (
 
 // Tags of a state repository that belong to no workspace.
 const (
-	TagVerdict = "okara-doctor"  // what okara doctor found out about the registry
+	TagVerdict = "okara-doctor"  // what okara admin doctor found out about the registry
 	TagReplica = "okara-replica" // the repository is a read-only copy
 )
 
-// ProbeFragment stands where a workspace does in a tag by which okara doctor finds out
+// ProbeFragment stands where a workspace does in a tag by which okara admin doctor finds out
 // whether tags of states move. No workspace has it.
 const ProbeFragment = "ws-okara-doctor"
 

@@ -158,7 +158,7 @@ func (s *kindSite) token() (file string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	file = filepath.Join(dir, "tokens")
-	out, err := exec.CommandContext(s.t.Context(), okaraPath(), "token", "new", "operator", "admin:*:**", "write:state:**", "--token-file", file, "--write", filepath.Join(dir, "token")).CombinedOutput()
+	out, err := exec.CommandContext(s.t.Context(), okaraPath(), "admin", "token", "new", "operator", "admin:*:**", "write:state:**", "--token-file", file, "--write", filepath.Join(dir, "token")).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}

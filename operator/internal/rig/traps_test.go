@@ -145,7 +145,7 @@ func TestTrapEnvironment(t *testing.T) {
 	r := newTrial(t)
 	r.source()
 	tokens, token := filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "token")
-	okara := exec.CommandContext(t.Context(), okaraPath(), "token", "new", "run", "write:state:rig/**", "--token-file", tokens, "--write", token)
+	okara := exec.CommandContext(t.Context(), okaraPath(), "admin", "token", "new", "run", "write:state:rig/**", "--token-file", tokens, "--write", token)
 	if out, err := okara.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
