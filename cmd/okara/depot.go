@@ -176,3 +176,9 @@ func namedBy(set *supply.Set) []string {
 	}
 	return hosts
 }
+
+// counted draws how many versions of a plan are done, on a terminal.
+func counted(a *cli.App, p *supply.Plan) func(supply.Result) {
+	step := a.Steps("versions", len(p.Steps))
+	return func(supply.Result) { step() }
+}

@@ -38,7 +38,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		done()
 		return err
 	}
-	results, err := s.Apply(ctx, p, nil)
+	results, err := s.Apply(ctx, p, counted(up.App, p))
 	done()
 	if err != nil {
 		return err

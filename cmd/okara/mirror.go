@@ -165,7 +165,7 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 		for _, st := range p.Steps {
 			results = append(results, supply.Result{Step: st})
 		}
-	} else if results, err = s.Apply(ctx, p, nil); err != nil {
+	} else if results, err = s.Apply(ctx, p, counted(m.up.App, p)); err != nil {
 		return nil, err
 	}
 	for _, r := range results {

@@ -25,6 +25,9 @@ once: 130, or 143 for SIGTERM.
 okara tofu, okara terraform and okara exec return the code of the program they
 run; 125 is their own failure, 127 means that the program was not found.
 
+On a terminal what went wrong and what changed have colours, and bars say how far the
+work is; NO_COLOR=1 turns the former off, --quiet the latter.
+
 "okara completion --help" says how a shell completes commands and addresses.`
 
 // newRoot returns the whole command tree.

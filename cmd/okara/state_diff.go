@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -139,7 +138,7 @@ func printDiff(a *cli.App, d stateDiff, limit int) error {
 	for _, c := range d.Changes {
 		lines = append(lines, c.String())
 	}
-	return a.PrintResult(d, strings.Join(lines, "\n"))
+	return a.PrintChanges(d, lines)
 }
 
 func sideName(version int64, file string) string {

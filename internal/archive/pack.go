@@ -99,6 +99,9 @@ func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
 		if err := w.file(t.fsys, f); err != nil {
 			return fmt.Errorf("pack %s: %w", f.Path, err)
 		}
+		if t.Read != nil {
+			t.Read(f.Size)
+		}
 	}
 	if err := w.tar.Close(); err != nil {
 		return err

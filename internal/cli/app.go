@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-141914ff/okara/internal/depot"
 )
 
 // App is this process for one command line: its streams and environment, and how
@@ -24,6 +26,8 @@ type App struct {
 
 	Printed bool                 // a result is on stdout
 	Tracer  trace.TracerProvider // nil: nothing is traced
+
+	progress func(depot.Event) // draws bars; nil: none are drawn
 
 	used func() usedCredential // what the last request to a registry was made with; nil: none was
 }

@@ -5,7 +5,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -44,22 +43,22 @@ func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
 	return f
 }
 
-// print writes the message, then the hint on a line of its own.
-func (f Failure) print(w io.Writer) {
-	fmt.Fprintf(w, "okara: %s\n", text.Block(f.Reason))
+// printFailure writes the message, then the hint on a line of its own.
+func (a *App) printFailure(f Failure) {
+	fmt.Fprintf(a.Err, "%s %s\n", a.paint(a.Err, red, "okara:"), text.Block(f.Reason))
 	if f.Hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", text.Block(f.Hint))
+		fmt.Fprintf(a.Err, "%s %s\n", a.paint(a.Err, cyan, "hint:"), text.Block(f.Hint))
 	}
 }
 
 // Explain writes why a program that okara ran has failed, and what helps; it ended
 // with this code.
-func (a *App) Explain(err error, code int) { a.newFailure(err, code, nil).print(a.Err) }
+func (a *App) Explain(err error, code int) { a.printFailure(a.newFailure(err, code, nil)) }
 
 // fail prints how the command line failed. Where the result is on stdout already,
 // such as the list of a run that was partly done, it stays the only document.
 func (a *App) fail(f Failure) {
-	f.print(a.Err)
+	a.printFailure(f)
 	if a.JSON && !a.Printed {
 		_ = a.PrintResult(map[string]Failure{"error": f}, "") // the exit code says so too
 	}

@@ -5,18 +5,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/term"
-
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -45,17 +37,8 @@ func (a *App) PrintExact(v any, value string) error {
 // Note writes a line for people to stderr, unless --quiet.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
-		fmt.Fprintln(a.Err, text.Block(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(a.Err, a.painted(text.Block(fmt.Sprintf(format, args...))))
 	}
-}
-
-// terminal reports whether progress may be drawn on stderr.
-func (a *App) terminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
-
-// IsTerminal reports whether a stream is a terminal.
-func IsTerminal(v any) bool {
-	f, ok := v.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Table aligns rows of cells; the first row is the heading.
@@ -122,36 +105,4 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// Progress returns a function that draws a bar for each upload, nil where bars
-// are not wanted. done removes the bars.
-func (a *App) Progress() (report func(depot.Event), done func()) {
-	if !a.terminal() {
-		return nil, func() {}
-	}
-	var mu sync.Mutex // guards bars
-	bars := map[string]*mpb.Bar{}
-	p := mpb.New(mpb.WithOutput(a.Err), mpb.WithWidth(60))
-	report = func(e depot.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		// Two blobs of one item differ in size at least.
-		key := e.Item + " " + strconv.FormatInt(e.Total, 10)
-		bar := bars[key]
-		if bar == nil {
-			bar = p.AddBar(e.Total, mpb.BarRemoveOnComplete(),
-				mpb.PrependDecorators(decor.Name(e.Item+" ")), mpb.AppendDecorators(decor.Counters(decor.SizeB1024(0), "% .1f / % .1f")))
-			bars[key] = bar
-		}
-		bar.IncrInt64(e.Bytes)
-	}
-	return report, sync.OnceFunc(func() {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, bar := range bars {
-			bar.Abort(true)
-		}
-		p.Wait()
-	})
 }

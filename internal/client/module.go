@@ -93,6 +93,7 @@ func moduleQuery(o depot.ModuleOptions) url.Values {
 
 // sendModule packs the plan and sends it. The answer goes into v.
 func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, q url.Values, v any) (status int, contentDigest string, err error) {
+	plan.Tree.Read = c.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, "")
 	if err != nil {
 		return 0, "", err

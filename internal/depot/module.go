@@ -106,6 +106,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if err != nil {
 		return Published{}, err
 	}
+	plan.Tree.Read = d.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, d.o.TempDir)
 	if err != nil {
 		return Published{}, err

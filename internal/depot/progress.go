@@ -20,6 +20,7 @@ type Event struct {
 	Item  string // name of the file; a download says so behind it
 	Bytes int64  // moved since the last event of this item; negative when a repeated upload starts over
 	Total int64
+	Count bool // Bytes and Total are a number of things
 }
 
 // Of returns what counts the bytes of one item.

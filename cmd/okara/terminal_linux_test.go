@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-141914ff/okara/internal/cli"
+)
+
+// onTerminal runs a command line whose stdout and stderr are a terminal, and returns what
+// that shows.
+func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, shown string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("this machine has no terminals to give: %v", err)
+	}
+	defer master.Close()
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 160}); err != nil {
+		t.Fatal(err)
+	}
+	all := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(master) // EIO once the terminal is closed
+		all <- string(b)
+	}()
+	home := t.TempDir()
+	code = run(t.Context(), args, strings.NewReader(""), terminal, terminal, func(name string) string {
+		if name == "HOME" {
+			return home
+		}
+		return env[name]
+	})
+	terminal.Close()
+	return code, <-all
+}
+
+// TestTerminal: on a terminal what went wrong, what to do and what changed stand out, and
+// bars say how far the work is. In a pipe, and for who wants neither, there is text alone.
+func TestTerminal(t *testing.T) {
+	host, module := newWrites(t).host, newModuleDir(t)
+	mustWrite(t, filepath.Join(module, "prod.tfvars"), []byte("a = 1\n"))
+	publish := []string{"publish", "module", module, "net/vpc/aws", "1.0.0", "--registry", host}
+	code, shown := onTerminal(t, nil, publish...)
+	if code != cli.ExitOK || !strings.Contains(shown, "\x1b[33mwarning:\x1b[0m held back") || !strings.Contains(shown, "net/vpc/aws 1.0.0 (packing)") {
+		t.Errorf("exit %d, without a bar or the colour of the warning: %q", code, shown)
+	}
+	mustWrite(t, filepath.Join(module, "more.tf"), []byte("locals {}\n"))
+	if code, shown := onTerminal(t, nil, publish...); code != cli.ExitConflict || !strings.Contains(shown, "\x1b[31mokara:\x1b[0m publish net/vpc/aws") || !strings.Contains(shown, "\x1b[36mhint:\x1b[0m ") {
+		t.Errorf("exit %d, without the colours of a failure: %q", code, shown)
+	}
+	one := newFile(t, "one", `{"version":4,"serial":1,"lineage":"a","resources":[]}`)
+	two := newFile(t, "two", `{"version":4,"serial":2,"lineage":"a","resources":[{"mode":"managed","type":"x","name":"y","provider":"p","instances":[{"attributes":{}}]}]}`)
+	if code, shown := onTerminal(t, nil, "state", "diff", one, two); code != cli.ExitOK || !strings.Contains(shown, "\x1b[32m+ x.y\x1b[0m") {
+		t.Errorf("exit %d, without the colour of what was added: %q", code, shown)
+	}
+	dir := filepath.Join(t.TempDir(), "registry.opentofu.org", "acme", "dns")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const zip = "terraform-provider-dns_1.0.0_linux_amd64.zip"
+	b, err := os.ReadFile(filepath.Join(newRelease(t, 1, 1<<20), zip))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, filepath.Join(dir, zip), b)
+	mirror := []string{"mirror", "acme/dns", "--from", filepath.Dir(filepath.Dir(filepath.Dir(dir))), "--allow-unsigned", "--registry", host}
+	if code, shown := onTerminal(t, nil, mirror...); code != cli.ExitOK || !strings.Contains(shown, "versions ") || !strings.Contains(shown, "1 / 1") {
+		t.Errorf("exit %d, without a bar of versions: %q", code, shown)
+	}
+	for name, shown := range map[string]string{
+		"NO_COLOR": second(onTerminal(t, map[string]string{"NO_COLOR": "1"}, "state", "diff", one, two)),
+		"a pipe":   okara(t, publish...).err + okara(t, "state", "diff", one, two).out + okara(t, mirror...).err,
+		"--quiet":  strings.ReplaceAll(second(onTerminal(t, map[string]string{"NO_COLOR": "1"}, append(publish, "--quiet")...)), "\r", ""),
+	} {
+		if strings.Contains(shown, "\x1b") || strings.Contains(shown, "(packing)") || shown == "" {
+			t.Errorf("%s: %q", name, shown)
+		}
+	}
+}
+
+func second(_ int, shown string) string { return shown }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// IsTerminal reports whether a stream is a terminal.
+func IsTerminal(v any) bool {
+	f, ok := v.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// terminal reports whether progress may be drawn on stderr.
+func (a *App) terminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
+
+// The colours that are used, as the codes of a terminal.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// paint colours words for people at a terminal, unless they want none: NO_COLOR.
+func (a *App) paint(to io.Writer, colour, words string) string {
+	if !IsTerminal(to) || a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
+		return words
+	}
+	return "\x1b[" + colour + "m" + words + "\x1b[0m"
+}
+
+// painted is a note, whose first word may say that it is a warning.
+func (a *App) painted(note string) string {
+	if rest, ok := strings.CutPrefix(note, "warning:"); ok {
+		return a.paint(a.Err, yellow, "warning:") + rest
+	}
+	return note
+}
+
+// PrintChanges is PrintResult for lines that begin with "+", "-" or "~".
+func (a *App) PrintChanges(v any, lines []string) error {
+	colours := map[byte]string{'+': green, '-': red, '~': yellow}
+	for i, line := range lines {
+		lines[i] = text.Block(line)
+		if colour := colours[(line + " ")[0]]; colour != "" {
+			lines[i] = a.paint(a.Out, colour, lines[i])
+		}
+	}
+	return a.PrintExact(v, strings.Join(lines, "\n"))
+}
+
+// Steps returns what to call after each of so many steps, which draws one more bar
+// beside those of [App.Progress].
+func (a *App) Steps(item string, total int) func() {
+	report := a.progress
+	if report == nil || total == 0 {
+		return func() {}
+	}
+	return func() { report(depot.Event{Item: item, Bytes: 1, Total: int64(total), Count: true}) }
+}
+
+// Progress returns a function that draws a bar for each upload, nil where bars
+// are not wanted. done removes the bars.
+func (a *App) Progress() (report func(depot.Event), done func()) {
+	if !a.terminal() {
+		return nil, func() {}
+	}
+	var mu sync.Mutex // guards bars
+	bars := map[string]*mpb.Bar{}
+	p := mpb.New(mpb.WithOutput(a.Err), mpb.WithWidth(60))
+	report = func(e depot.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		// Two blobs of one item differ in size at least.
+		key := e.Item + " " + strconv.FormatInt(e.Total, 10)
+		bar := bars[key]
+		if bar == nil {
+			bar = p.AddBar(e.Total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(text.Line(e.Item)+" ")), mpb.AppendDecorators(counters(e)))
+			bars[key] = bar
+		}
+		bar.IncrInt64(e.Bytes)
+	}
+	a.progress = report
+	return report, sync.OnceFunc(func() {
+		a.progress = nil
+		mu.Lock()
+		defer mu.Unlock()
+		for _, bar := range bars {
+			bar.Abort(true)
+		}
+		p.Wait()
+	})
+}
+
+// counters are the numbers behind a bar.
+func counters(e depot.Event) decor.Decorator {
+	if e.Count {
+		return decor.CountersNoUnit("%d / %d")
+	}
+	return decor.Counters(decor.SizeB1024(0), "% .1f / % .1f")
+}
