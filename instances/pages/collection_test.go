@@ -130,6 +130,27 @@ template "lab/named" {
 	}
 }
 
+// TestLaunchLike begins a form with the values of an instance: its owner's, without secrets,
+// and nobody else's.
+func TestLaunchLike(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	one := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
+	form := "run/lab/vpc?like=" + one
+	d.Shows(t, "anna", "instances/"+one, `href="./../`+form+`"`, "Launch another with these values")
+	if body := d.Shows(t, "anna", form, `<option value="large" selected>`); strings.Contains(body, "hunter2") || strings.Contains(body, "from the link") {
+		t.Error("the form has a secret, or says that a link filled it in")
+	}
+	at := d.Send(t, "anna", form, form, "p.size", "large").Location
+	if r := d.Store.Record(t, path.Base(at)); string(r.Parameters["size"]) != `"large"` || r.ID == one {
+		t.Errorf("%s has the size %s", r.ID, r.Parameters["size"])
+	}
+	for _, page := range []string{form, "run/lab/vpc?like=../templates", "run/lab/vpc?like=none"} {
+		if body := d.Shows(t, "ben", page, `name="p.size"`); strings.Contains(body, `<option value="large" selected>`) {
+			t.Errorf("%s: ben's form has the values of anna", page)
+		}
+	}
+}
+
 // TestPartsLink fills a list by a link, marks it, and marks it no more once it was changed.
 func TestPartsLink(t *testing.T) {
 	d := newKeys(t)

@@ -174,6 +174,7 @@ type instanceBody struct {
 	Log        *logBody
 	Rest       *restBody // of one whose run failed; nil: not known
 	Plan       string    // page of the plan that waits for approval
+	Again      string    // form that launches another one with the same values; "": there is none
 	Events     []eventRow
 	Asked      bool // somebody else has to act
 	Watch      bool // something goes on: without script the page is loaded anew
@@ -219,6 +220,9 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	now := s.clock()
 	body := s.body(i, now)
 	body.Template = s.templateLink(r, i.Template)
+	if body.Template.Href != "" && i.Role == "owner" {
+		body.Again = runPath(i.Template) + "?" + likeField + "=" + url.QueryEscape(i.ID)
+	}
 	body.Runs = runRows(i, runs.Runs, now)
 	if u := shownRun(i, runs.Runs); u != nil {
 		if body.Log, err = s.api.log(r, i.ID, *u); err != nil {

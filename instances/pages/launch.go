@@ -135,8 +135,31 @@ func (s *launches) show(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if id := r.URL.Query().Get(likeField); id != "" {
+		s.like(r, id, p, &body)
+	}
 	body.Linked, body.Left = p.linked(body.Asks, r.URL.Query())
 	return launchPage(body, s.clock.NewKey()), nil
+}
+
+// likeField names an instance whose values a form begins with.
+const likeField = "like"
+
+// like fills a form with the values of an instance, as far as the caller may see them: no
+// secret is among those. One that he may not see, or of another template, fills nothing.
+func (s *launches) like(r *site.Request, id string, p parameters, body *launchBody) {
+	i, err := get[api.Instance](s.templates.api, r, "instances/"+url.PathEscape(id), nil)
+	if err != nil || i.Template != body.Name {
+		return
+	}
+	for n := range body.Asks {
+		f := &body.Asks[n]
+		name := strings.TrimPrefix(f.Name, prefix)
+		value, ok := i.Parameters[name]
+		if ok && !p.Properties[name].Sensitive && string(value) != `"`+api.Masked+`"` {
+			p.give(f, value)
+		}
+	}
 }
 
 func launchPage(body launchBody, key string) *site.Page {
