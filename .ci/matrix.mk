@@ -2,6 +2,8 @@
 # Writes docs/matrix.md: what clients do on registries. What does not build, or is not on
 # PATH (skopeo, docker-registry 2.8, gpg, terraform; Renovate: `npm install renovate@39` in
 # the folder that OKARA_MATRIX_RENOVATE names), is in the page with the reason.
+# The Terraform that is built here lacks its s3 backend, and so a state; a whole one is taken
+# as .cache/bin/terraform-1.11 or terraform-1.16.
 # OKARA_MATRIX_REGISTRY=HOST adds a registry, with the credentials of DOCKER_CONFIG.
 MATRIX := $(CACHE)/bin
 OLD    := $(CACHE)/terraform/1.11.4/terraform
