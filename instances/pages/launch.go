@@ -116,7 +116,7 @@ func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	if len(t.Versions) > 1 {
 		version := field{
 			Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
-			Help: []string{"The fields below are those of the newest version."}, Options: []site.Choice{{Text: "the newest that the template takes", Chosen: true}},
+			Help: []string{"The fields of this form are those of the newest version."}, Options: []site.Choice{{Text: "the newest that the template takes", Chosen: true}},
 		}
 		for _, v := range t.Versions {
 			version.Options = append(version.Options, site.Choice{Value: text.Block(v), Text: text.Block(v)})
