@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -252,72 +253,86 @@ func changedText(all []changedModule) string {
 	return cli.Table(rows)
 }
 
-// changedMarkdown is the text of a comment on a merge request. What people wrote is in it
-// as text, whatever it looks like.
-func changedMarkdown(all []changedModule) string {
-	var b strings.Builder
-	b.WriteString("<!-- okara: modules -->\n")
-	changed := slices.DeleteFunc(slices.Clone(all), func(m changedModule) bool { return m.To == "" })
-	if len(changed) == 0 {
-		b.WriteString("No module changes.\n")
-		return b.String()
-	}
-	b.WriteString("| module | released | next |\n|---|---|---|\n")
-	for _, m := range changed {
-		released := m.From
-		if released == "" {
-			released = "none"
-		}
-		fmt.Fprintf(&b, "| %s | %s | **%s** |\n", m.Address, released, m.To)
-	}
-	for _, m := range changed {
-		markdownChanges(&b, m)
-	}
-	if rest := len(all) - len(changed); rest > 0 {
-		fmt.Fprintf(&b, "\nUnchanged: %d.\n", rest)
-	}
-	return b.String()
+// maxComment bounds the text of a comment, in bytes: GitHub takes 65536 characters.
+const maxComment = 60_000
+
+// comment is Markdown that ends where services would refuse it.
+type comment struct {
+	text strings.Builder
+	left int // lines that found no room
 }
 
-// markdownChanges writes what has changed in one module.
-func markdownChanges(b *strings.Builder, m changedModule) {
+func (c *comment) line(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if c.text.Len()+len(line) >= maxComment {
+		c.left++
+		return
+	}
+	c.text.WriteString(line + "\n")
+}
+
+// changedMarkdown is the text of a comment on a merge request. What people wrote is in it
+// as code, whatever it looks like.
+func changedMarkdown(all []changedModule) string {
+	var c comment
+	c.line("<!-- okara: modules -->")
+	changed := slices.DeleteFunc(slices.Clone(all), func(m changedModule) bool { return m.To == "" })
+	if len(changed) == 0 {
+		c.line("No module changes.")
+		return c.text.String()
+	}
+	c.line("| module | released | next |\n|---|---|---|")
+	for _, m := range changed {
+		c.line("| %s | %s | **%s** |", m.Address, cmp.Or(m.From, "none"), m.To)
+	}
+	for _, m := range changed {
+		c.changes(m)
+	}
+	if rest := len(all) - len(changed); rest > 0 {
+		c.line("\nUnchanged: %d.", rest)
+	}
+	if c.left > 0 {
+		fmt.Fprintf(&c.text, "\nLeft out, for want of room: %d lines.\n", c.left)
+	}
+	return c.text.String()
+}
+
+// changes writes what has changed in one module.
+func (c *comment) changes(m changedModule) {
 	if len(m.Changes)+len(m.Differences) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n**%s %s**\n\n", m.Address, m.To)
+	c.line("\n**%s %s**\n", m.Address, m.To)
 	if m.unannounced() {
-		fmt.Fprintf(b, "⚠ breaks callers, and %s is not a major version.\n\n", m.To)
+		c.line("⚠ breaks callers, and %s is not a major version.\n", m.To)
 	}
 	for _, d := range m.Differences {
-		mark := ""
+		line := fmt.Sprintf("- %s %s %s", d.Change, d.What, markdownCode(d.Name))
 		if d.Breaking {
-			mark = " (breaks callers)"
+			line += " (breaks callers)"
 		}
-		fmt.Fprintf(b, "- %s %s %s%s%s\n", d.Change, d.What, plainMarkdown(d.Name), mark, withColon(plainMarkdown(d.Detail)))
+		if d.Detail != "" {
+			line += ": " + markdownCode(d.Detail)
+		}
+		c.line("%s", line)
 	}
 	for _, subject := range m.Changes {
-		fmt.Fprintf(b, "- commit: %s\n", plainMarkdown(subject))
+		c.line("- commit: %s", markdownCode(subject))
 	}
 }
 
-func withColon(s string) string {
-	if s == "" {
-		return ""
+// markdownCode is a foreign text as code, in which nothing is a mark, a link or somebody's
+// name: services look for names in all other text, also where they are escaped.
+func markdownCode(s string) string {
+	s = text.Line(s)
+	if !strings.Contains(s, "`") {
+		return "`" + s + "`"
 	}
-	return ": " + s
-}
-
-// plainMarkdown escapes a text, so that it is neither a mark, a link nor somebody's name.
-func plainMarkdown(s string) string {
-	var b strings.Builder
-	for _, r := range text.Line(s) {
-		if r < 128 && strings.ContainsRune("\\`*_{}[]<>()#+-!|@~&:", r) {
-			fmt.Fprintf(&b, "&#%d;", r)
-			continue
-		}
-		b.WriteRune(r)
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
 	}
-	return b.String()
+	return fence + " " + s + " " + fence
 }
 
 // bumpFlag asks for the version after the highest one.

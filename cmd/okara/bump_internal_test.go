@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestChangedMarkdown: a comment stays below what services take, and what was written by
+// people stays code, however many backticks are in it.
+func TestChangedMarkdown(t *testing.T) {
+	m := changedModule{Address: "net/vpc/aws", From: "1.0.0", To: "1.0.1", Changes: []string{"fix: ``` @here ` #1"}}
+	if got, want := changedMarkdown([]changedModule{m}), "\n- commit: ```` fix: ``` @here ` #1 ````\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q does not end in %q", got, want)
+	}
+	for range 1000 {
+		m.Changes = append(m.Changes, strings.Repeat("x", 200))
+	}
+	got := changedMarkdown([]changedModule{m, m})
+	if len(got) > 65536 || !strings.Contains(got, "Left out, for want of room: ") {
+		t.Errorf("%d bytes, which end in %q", len(got), got[len(got)-100:])
+	}
+}
