@@ -117,8 +117,8 @@ type locked struct {
 func (c Cache) locked(m Module) ([]locked, error) {
 	file := filepath.Join(m.Dir, LockName)
 	info, err := os.Stat(file)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxLock {
-		return nil, nil // the tool says what it thinks of a larger one
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > maxLock) {
+		return nil, nil // the tool says what it thinks of such a one
 	}
 	if err != nil {
 		return nil, err
@@ -177,6 +177,9 @@ func dropDangling(path string) error {
 
 // keep moves one package into the cache, or links to the one that is there.
 func (c Cache) keep(l locked) error {
+	if err := onlyFiles(l.installed); err != nil {
+		return fmt.Errorf("plugin cache: %w", err)
+	}
 	h1, err := dirhash.HashDir(l.installed, "", dirhash.Hash1)
 	if err != nil {
 		return fmt.Errorf("plugin cache: %w", err)
@@ -195,6 +198,17 @@ func (c Cache) keep(l locked) error {
 		}
 	}
 	return replaceByLink(l.installed, target, l.dataDir)
+}
+
+// onlyFiles refuses a package with links in it: what they lead to could change after the
+// tool has verified it.
+func onlyFiles(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && !e.Type().IsRegular() {
+			return fmt.Errorf("%s is not a file, so that its package stays where it is", path)
+		}
+		return err
+	})
 }
 
 // moveIn copies a folder beside target, by hard links where the file system can, and

@@ -180,3 +180,42 @@ func TestCacheGone(t *testing.T) {
 		t.Error("a link leads nowhere")
 	}
 }
+
+// TestOnlyFilesAreKept: the cache has copies of its own. What leads out of the package
+// could change after it was verified, for all modules.
+func TestOnlyFilesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := installed(t, "ours")
+	program := filepath.Join(m.DataDir, "providers", place, platform(), "terraform-provider-dns")
+	outside := filepath.Join(t.TempDir(), "program")
+	write(t, outside, "ours")
+	if err := errors.Join(os.Remove(program), os.Symlink(outside, program)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Keep(m); n != 0 || err == nil {
+		t.Error("a package with a link in it was kept:", n, err)
+	}
+	has(t, m, "ours")
+	if n, err := c.Link(other(t, m)); n != 0 || err != nil {
+		t.Error("another module got it:", n, err)
+	}
+}
+
+// TestLockFileIsAFile: what is no file is not waited for.
+func TestLockFileIsAFile(t *testing.T) {
+	m := plugincache.Module{Dir: t.TempDir(), DataDir: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(m.Dir, plugincache.LockName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c, err := plugincache.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Link(m); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+}
