@@ -23,11 +23,12 @@ type HoldBack struct {
 	Held []Dropped
 }
 
-// maxKey bounds what is read of a file to see whether it is a private key.
-const maxKey = 64 << 10
+// maxKey bounds what is read of a file to see whether a private key is in it, in bytes.
+// The certificates of all authorities that a system trusts are a quarter of a megabyte.
+const maxKey = 4 << 20
 
-// valueRules are files that by their name hold values or secrets. Those of examples
-// ship.
+// valueRules are files that by their name, in small letters, hold values or secrets.
+// Those of examples ship.
 func valueRules() []string {
 	return []string{
 		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist",
@@ -107,7 +108,7 @@ func (h *holder) gitRules(dir string) ([]rule, error) {
 // reason says why the entry is held back, "" if it is not.
 func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
 	if !isDir {
-		r, ok, err := h.used.excluded(h.values, name, false)
+		r, ok, err := h.used.excluded(h.values, strings.ToLower(name), false)
 		if err != nil {
 			return "", err
 		}
@@ -153,8 +154,8 @@ func (h *holder) places() bool {
 	return false
 }
 
-// privateKey looks into files that are called as keys are. A certificate or a public key
-// is none, what cannot be told is.
+// privateKey looks into files that are called as keys are. Certificates and public keys
+// are none, what cannot be told is.
 func privateKey(tree fs.FS, name string) (bool, error) {
 	extension := strings.ToLower(path.Ext(name))
 	if extension != ".pem" && extension != ".key" && extension != ".asc" {
@@ -168,10 +169,10 @@ func privateKey(tree fs.FS, name string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxKey))
+	b, err := io.ReadAll(io.LimitReader(f, maxKey+1))
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", name, err)
 	}
 	armored := bytes.Contains(b, []byte("-----BEGIN "))
-	return bytes.Contains(b, []byte("PRIVATE KEY")) || extension == ".key" && !armored, nil
+	return bytes.Contains(b, []byte("PRIVATE KEY")) || extension == ".key" && !armored || len(b) > maxKey, nil
 }

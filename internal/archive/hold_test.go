@@ -4,6 +4,7 @@ package archive_test
 
 import (
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -31,6 +32,10 @@ func TestHoldBack(t *testing.T) {
 	}{
 		{"values and keys", values, archive.HoldBack{}, ships,
 			[]string{".env", "a/.env.prod", "a/b/x.auto.tfvars.json", "der.key", "id_rsa", "prod.tfvars", "release.asc", "tls.key", "tls.pem"}},
+		{"in capitals", newTree("main.tf", "A.TFVARS", "sub/.Env", "ID_RSA", "TLS.PEM="+privatePEM), archive.HoldBack{}, []string{"main.tf"},
+			[]string{"A.TFVARS", "ID_RSA", "TLS.PEM", "sub/.Env"}},
+		{"a key far down", newTree("main.tf", "ca.pem="+strings.Repeat(publicPEM, 10_000), "chain.pem="+strings.Repeat(publicPEM, 10_000)+privatePEM), archive.HoldBack{},
+			[]string{"ca.pem", "main.tf"}, []string{"chain.pem"}},
 		{"what is named ships", values, archive.HoldBack{Include: []string{"*.tfvars", "/a/.env.*", "tls.*", "release.asc", "der.key"}},
 			[]string{".env.example", "a/.env.prod", "ca.pem", "der.key", "id_rsa.pub", "main.tf", "prod.tfvars", "pub.key", "release.asc", "tls.key", "tls.pem", "x.tfvars.example"},
 			[]string{".env", "a/b/x.auto.tfvars.json", "id_rsa"}},
