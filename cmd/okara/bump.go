@@ -207,6 +207,12 @@ func (c changedModules) read(ctx context.Context, m *changedModule, since string
 	if errors.Is(err, checkout.ErrNoCommit) {
 		return cli.WithHint(cli.UsageError("%w", err), "fetch the whole history, with fetch-depth: 0 on GitHub or GIT_DEPTH: 0 on GitLab, or give --bump major, minor or patch")
 	}
+	if errors.Is(err, checkout.ErrManyCommits) {
+		if c.part == bumpCommits {
+			return cli.WithHint(cli.UsageError("%w since %s, so that not all messages were read", err, text.Excerpt(since)), "give --bump major, minor or patch")
+		}
+		err = nil // the list of changes has the newest
+	}
 	if c.part == bumpCommits {
 		m.part = checkout.Part(commits)
 	}

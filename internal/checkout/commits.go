@@ -17,6 +17,9 @@ import (
 // ErrNoCommit says that the repository does not have the commit that was asked for.
 var ErrNoCommit = errors.New("the git repository does not have this commit")
 
+// ErrManyCommits says that only the newest thousand commits were read.
+var ErrManyCommits = errors.New("more than a thousand commits")
+
 // What is read of a repository is bounded.
 const (
 	maxCommits = 1000
@@ -30,24 +33,33 @@ type Commit struct {
 }
 
 // Commits returns those after the revision since that changed something in dir, newest
-// first and at most a thousand; all of them if since is "". A revision that is not in the
-// repository, as in a clone without history, is [ErrNoCommit].
+// first; all of them if since is "". A revision that is not in the repository, as in a
+// clone without history, is [ErrNoCommit]. Of more than a thousand it returns the newest
+// thousand with [ErrManyCommits].
 func Commits(ctx context.Context, dir, since string) ([]Commit, error) {
 	span := "HEAD"
 	if since != "" {
 		if strings.HasPrefix(since, "-") {
 			return nil, fmt.Errorf("%q: %w", since, ErrNoCommit)
 		}
-		if _, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", since+"^{commit}"); err != nil {
+		if _, err := git(ctx, dir, "rev-parse", "--git-dir"); err != nil {
+			return nil, err
+		}
+		commit, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", since+"^{commit}")
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text.Excerpt(since), ErrNoCommit)
 		}
-		span = since + "..HEAD"
+		span = strings.TrimSpace(string(commit)) + "..HEAD"
 	}
-	out, err := git(ctx, dir, "log", "-z", fmt.Sprint("--max-count=", maxCommits), "--format=%B", span, "--", ".")
+	out, err := git(ctx, dir, "log", "-z", "--no-show-signature", fmt.Sprint("--max-count=", maxCommits+1), "--format=%B", span, "--", ".")
 	if err != nil {
 		return nil, err
 	}
-	return parseCommits(out), nil
+	all := parseCommits(out)
+	if len(all) > maxCommits {
+		return all[:maxCommits], ErrManyCommits
+	}
+	return all, nil
 }
 
 // parseCommits reads messages that are separated by zero bytes.

@@ -4,6 +4,7 @@ package checkout_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,8 +65,37 @@ func TestCommits(t *testing.T) {
 			t.Errorf("%s: %v", unknown, err)
 		}
 	}
-	if _, err := checkout.Commits(t.Context(), t.TempDir(), ""); err == nil {
-		t.Error("a folder without a repository has commits")
+	for _, since := range []string{"", "HEAD"} {
+		if _, err := checkout.Commits(t.Context(), t.TempDir(), since); err == nil || errors.Is(err, checkout.ErrNoCommit) {
+			t.Errorf("of a folder without a repository since %q: %v", since, err)
+		}
+	}
+}
+
+// TestTooManyCommits: what an unread message asks for is not known.
+func TestTooManyCommits(t *testing.T) {
+	dir := repository(t, "vpc begin")
+	var stream strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&stream, "commit refs/heads/long\ncommitter a <a@example.com> %d +0000\ndata 1\nx", i)
+		if i == 0 {
+			stream.WriteString("from begun^0\n")
+		}
+		fmt.Fprintf(&stream, "M 644 inline vpc/main.tf\ndata %d\n%d\n", len(fmt.Sprint(i)), i)
+	}
+	for _, args := range [][]string{{"fast-import", "--quiet"}, {"checkout", "-q", "long"}} {
+		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		cmd.Stdin = strings.NewReader(stream.String())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	vpc := filepath.Join(dir, "vpc")
+	if all, err := checkout.Commits(t.Context(), vpc, "begun"); len(all) != 1000 || !errors.Is(err, checkout.ErrManyCommits) {
+		t.Error(len(all), err)
+	}
+	if all, err := checkout.Commits(t.Context(), vpc, "HEAD~1000"); len(all) != 1000 || err != nil {
+		t.Error(len(all), err)
 	}
 }
 
