@@ -5,6 +5,7 @@ package pages_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"strings"
@@ -49,9 +50,7 @@ func TestParts(t *testing.T) {
 		"p.place", "", "p.place.zone", "", "p.place.rack", "",
 		"p.disks", "", "p.disks.0.size", "10", "p.disks.0.fast", "true", "p.disks.0.tags", "", "p.disks.0.tags.0", "x", "p.disks.3.size", "20", "p.disks.3.fast", "", "p.disks.3.tags", "")
 	wrong := url.Values{}
-	for name, values := range form {
-		wrong[name] = values
-	}
+	maps.Copy(wrong, form)
 	wrong.Set("p.disks.3.size", "many")
 	wrong.Set("p.labels.1.key", "a/b~c")
 	wrong.Set("p.count", "9")
