@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -144,14 +145,10 @@ func (g *grown) page(w http.ResponseWriter, r *http.Request, field string, all i
 // version is the module that there is, under another name.
 func (g *grown) version(w http.ResponseWriter, r *http.Request, address, version string) {
 	annotations := map[string]any{}
-	for k, v := range g.template["annotations"].(map[string]any) {
-		annotations[k] = v
-	}
+	maps.Copy(annotations, g.template["annotations"].(map[string]any))
 	annotations["vnd.okara.address"], annotations["vnd.okara.version"], annotations["org.opencontainers.image.version"] = address, version, version
 	m := map[string]any{}
-	for k, v := range g.template {
-		m[k] = v
-	}
+	maps.Copy(m, g.template)
 	m["annotations"] = annotations
 	g.manifest(w, r, m)
 }
