@@ -44,7 +44,7 @@ func TestCIMonorepo(t *testing.T) {
 	c.commit(t, "feat: take a name\n\nIt is optional.", map[string]string{"vpc": "variable \"cidr\" {}\nvariable \"name\" {\n  default = \"\"\n}\n"})
 	c.run(t, comment, append(c.github(t), "PULL_REQUEST=7")...)
 	said := mustRead(t, filepath.Join(dir, "comment of 7"))
-	for _, want := range []string{"| net/vpc/aws | 0.1.0 | **0.2.0** |", "added input name", "commit: feat&#58; take a name", "Unchanged: 1."} {
+	for _, want := range []string{"| net/vpc/aws | 0.1.0 | **0.2.0** |", "added input `name`", "commit: `feat: take a name`", "Unchanged: 1."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, said)
 		}
@@ -129,7 +129,7 @@ func (c *monorepo) gitLab(t *testing.T, image, comment, publish string) {
 	env := []string{"CI_COMMIT_SHA=" + c.head(t), "CI_API_V4_URL=" + api.URL, "CI_PROJECT_ID=5", "CI_MERGE_REQUEST_IID=6", "COMMENT_TOKEN=a-token"}
 	if hasTools("curl") {
 		c.run(t, image+comment, env...)
-		if !strings.Contains(said, "removed input zone (breaks callers)") || token != "a-token" {
+		if !strings.Contains(said, "removed input `zone` (breaks callers)") || token != "a-token" {
 			t.Errorf("the comment, with token %q:\n%s", token, said)
 		}
 	}
