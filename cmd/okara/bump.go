@@ -201,23 +201,31 @@ func (c changedModules) read(ctx context.Context, m *changedModule, since string
 		return nil
 	}
 	commits, err := checkout.Commits(ctx, m.folder.dir, since)
-	if errors.Is(err, checkout.ErrNoCommit) && c.part != bumpCommits {
-		return nil
-	}
-	if errors.Is(err, checkout.ErrNoCommit) {
-		return cli.WithHint(cli.UsageError("%w", err), "fetch the whole history, with fetch-depth: 0 on GitHub or GIT_DEPTH: 0 on GitLab, or give --bump major, minor or patch")
-	}
-	if errors.Is(err, checkout.ErrManyCommits) {
-		if c.part == bumpCommits {
-			return cli.WithHint(cli.UsageError("%w since %s, so that not all messages were read", err, text.Excerpt(since)), "give --bump major, minor or patch")
-		}
+	if errors.Is(err, checkout.ErrManyCommits) && c.part != bumpCommits {
 		err = nil // the list of changes has the newest
+	}
+	if err != nil && c.part != bumpCommits && c.since == "" {
+		return nil // nobody asked for the list, as in a folder without its history
+	}
+	if err != nil {
+		return commitsHint(err, since)
 	}
 	if c.part == bumpCommits {
 		m.part = checkout.Part(commits)
 	}
 	for _, one := range commits {
 		m.Changes = append(m.Changes, one.Subject)
+	}
+	return nil
+}
+
+// commitsHint says what to do about commits that cannot be read.
+func commitsHint(err error, since string) error {
+	switch {
+	case errors.Is(err, checkout.ErrNoCommit):
+		return cli.WithHint(cli.UsageError("%w", err), "fetch the whole history, with fetch-depth: 0 on GitHub or GIT_DEPTH: 0 on GitLab, or give --bump major, minor or patch")
+	case errors.Is(err, checkout.ErrManyCommits):
+		return cli.WithHint(cli.UsageError("%w since %s, so that not all messages were read", err, text.Excerpt(since)), "give --bump major, minor or patch")
 	}
 	return err
 }
