@@ -21,16 +21,7 @@ func TestCIMonorepo(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd, err := set.registryCommand(filepath.Join(dir, "registry"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, registry, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.kill()
-	c := &monorepo{ciJob: ciJob{set: set, dir: dir, registry: registry, work: filepath.Join(dir, "repo")}}
+	c := &monorepo{ciJob: ciJob{set: set, dir: dir, registry: set.runRegistry(t, dir), work: filepath.Join(dir, "repo")}}
 	_, jobs := c.page(t, "ci-monorepo.md", 5)
 	comment, publish, inGitLab, commentGitLab, publishGitLab := jobs[0], jobs[1], jobs[2], jobs[3], jobs[4]
 	c.image(t)

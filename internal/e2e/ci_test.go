@@ -45,16 +45,7 @@ func TestCI(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd, err := set.registryCommand(filepath.Join(dir, "registry"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, registry, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.kill()
-	ci := ciJob{set: set, dir: dir, registry: registry}
+	ci := ciJob{set: set, dir: dir, registry: set.runRegistry(t, dir)}
 	ci.action(t)
 	ci.image(t)
 

@@ -219,15 +219,7 @@ func TestGrowth(t *testing.T) {
 func startTemplate(t *testing.T, set tools) (host string) {
 	t.Helper()
 	dir := t.TempDir()
-	cmd, err := set.registryCommand(filepath.Join(dir, "registry"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, host, err := start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.kill)
+	host = set.runRegistry(t, dir)
 	module := filepath.Join(dir, "vpc")
 	if err := os.MkdirAll(module, 0o755); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -151,6 +152,21 @@ func (s tools) registryCommand(dir string, deletes bool) (*exec.Cmd, error) {
 	config := dir + ".yml"
 	err := os.WriteFile(config, fmt.Appendf(nil, registryConfig, dir, deletes), 0o600)
 	return exec.Command(s.registry, "serve", config), err
+}
+
+// runRegistry runs a registry of its own for a test, which keeps what it has in dir.
+func (s tools) runRegistry(t testing.TB, dir string) (host string) {
+	t.Helper()
+	cmd, err := s.registryCommand(filepath.Join(dir, "registry"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, host, err := start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.kill)
+	return host
 }
 
 // addUsers makes the registry of dir want a password.
