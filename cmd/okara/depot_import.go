@@ -162,7 +162,7 @@ func projectFiles(names []string) (locks, installed []string, err error) {
 			case path == name && !e.IsDir():
 				locks = append(locks, path)
 				installed = append(installed, filepath.Join(filepath.Dir(path), dataFolder, "modules", "modules.json"))
-			case !e.IsDir() && e.Name() == lockFileName:
+			case !e.IsDir() && e.Name() == lockfile.Name:
 				locks = append(locks, path)
 			}
 			return nil

@@ -25,8 +25,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-const lockFileName = ".terraform.lock.hcl"
-
 const lockLong = `Complete the dependency lock file of a root module.
 
 Each provider gets the hashes of all its platforms, zh: and h1:, as far as the
@@ -88,7 +86,7 @@ func newLock(up *upstreams) *cobra.Command {
 }
 
 func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) error {
-	name := filepath.Join(dir, lockFileName)
+	name := filepath.Join(dir, lockfile.Name)
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -133,7 +134,7 @@ func TestPolicy(t *testing.T) {
 			if o.code != tt.code || !strings.Contains(o.err, reason) {
 				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
 			}
-			if _, err := os.Stat(filepath.Join(dir, lockFileName)); (err == nil) != (tt.code == cli.ExitOK) {
+			if _, err := os.Stat(filepath.Join(dir, lockfile.Name)); (err == nil) != (tt.code == cli.ExitOK) {
 				t.Errorf("the lock file: %v", err)
 			}
 		})

@@ -15,6 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
+// Name is what the file is called in a root module.
+const Name = ".terraform.lock.hcl"
+
 // lockHeader is what the clients write at the top of a new lock file.
 const lockHeader = `# This file is maintained automatically by "tofu init".
 # Manual edits may be lost in future updates.

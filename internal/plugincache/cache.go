@@ -21,9 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/lockfile"
 )
 
-// LockName is the name of the dependency lock file in a root module.
-const LockName = ".terraform.lock.hcl"
-
 // maxLock bounds what is read of a lock file, in bytes.
 const maxLock = 4 << 20
 
@@ -115,7 +112,7 @@ type locked struct {
 
 // locked lists what the lock file of the module names; nothing without one.
 func (c Cache) locked(m Module) ([]locked, error) {
-	file := filepath.Join(m.Dir, LockName)
+	file := filepath.Join(m.Dir, lockfile.Name)
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > maxLock) {
 		return nil, nil // the tool says what it thinks of such a one

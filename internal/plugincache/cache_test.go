@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/mod/sumdb/dirhash"
 
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/plugincache"
 )
 
@@ -39,19 +40,19 @@ func installed(t *testing.T, program string) plugincache.Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, plugincache.LockName), fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [%q, \"zh:00\"]\n}\n", h1))
+	write(t, filepath.Join(dir, lockfile.Name), fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [%q, \"zh:00\"]\n}\n", h1))
 	return m
 }
 
 // other is a module with the lock file of m and nothing installed.
 func other(t *testing.T, m plugincache.Module) plugincache.Module {
 	t.Helper()
-	lock, err := os.ReadFile(filepath.Join(m.Dir, plugincache.LockName))
+	lock, err := os.ReadFile(filepath.Join(m.Dir, lockfile.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, plugincache.LockName), string(lock))
+	write(t, filepath.Join(dir, lockfile.Name), string(lock))
 	return plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
 }
 
@@ -139,7 +140,7 @@ func TestNotShared(t *testing.T) {
 	}
 	has(t, changed, "changed")
 	unlocked := installed(t, "ours")
-	if err := os.Remove(filepath.Join(unlocked.Dir, plugincache.LockName)); err != nil {
+	if err := os.Remove(filepath.Join(unlocked.Dir, lockfile.Name)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := c.Keep(unlocked); n != 0 || err != nil {
@@ -152,7 +153,7 @@ func TestNotShared(t *testing.T) {
 		t.Error("a relative path is taken")
 	}
 	broken := installed(t, "ours")
-	write(t, filepath.Join(broken.Dir, plugincache.LockName), "provider {")
+	write(t, filepath.Join(broken.Dir, lockfile.Name), "provider {")
 	if _, err := c.Link(broken); err == nil {
 		t.Error("a broken lock file goes unnoticed")
 	}
@@ -208,7 +209,7 @@ func TestOnlyFilesAreKept(t *testing.T) {
 // TestLockFileIsAFile: what is no file is not waited for.
 func TestLockFileIsAFile(t *testing.T) {
 	m := plugincache.Module{Dir: t.TempDir(), DataDir: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(m.Dir, plugincache.LockName), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(m.Dir, lockfile.Name), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	c, err := plugincache.New(t.TempDir())
