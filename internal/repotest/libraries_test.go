@@ -29,7 +29,6 @@ github.com/go-jose/go-jose: tokens of an issuer, which the operator is too; a Gi
 github.com/gofrs/flock: locks on files
 	*
 github.com/google/go-cmp: differences in tests
-github.com/google/go-github: GitHub releases
 	internal/upstream
 github.com/google/uuid: lock IDs
 	*
@@ -45,8 +44,6 @@ github.com/hashicorp/hcl/v2/gohcl: files are decoded with bounds
 	internal/syntax
 github.com/hashicorp/hcl/v2/hclparse: internal/syntax parses, with bounds
 github.com/hashicorp/hcl/v2/hclsimple: internal/syntax parses, with bounds
-github.com/hashicorp/hcl/v2/hclwrite: the override file
-	internal/bridge
 github.com/hashicorp/hcl/v2/json: files are parsed with bounds
 	internal/syntax
 github.com/mattn/go-shellwords: words of TF_CLI_ARGS, as both tools read them

@@ -4,25 +4,32 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/google/go-github/v84/github"
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxWait is the longest that a call waits for GitHub's rate limit; the limit
-// is counted per hour.
-const maxWait = time.Hour
+const (
+	// maxWait is the longest that a call waits for GitHub's rate limit; the limit
+	// is counted per hour.
+	maxWait = time.Hour
+	// maxPauseSeconds is the longest pause that is believed.
+	maxPauseSeconds = 24 * 60 * 60
+
+	jsonOfGitHub = "application/vnd.github+json"
+)
 
 // GitHub reads tags, releases and trees over GitHub's REST API. Repeated lists
 // are conditional requests: an unchanged one costs no quota. A call that meets
@@ -30,18 +37,19 @@ const maxWait = time.Hour
 // context ends before that.
 type GitHub struct {
 	http  *http.Client
-	api   *url.URL
+	api   *url.URL // its path ends with a slash
 	token TokenFunc
 	wait  func(context.Context, time.Duration) error
 
-	mu      sync.Mutex // guards clients
-	clients map[string]ownerClient
+	mu     sync.Mutex // guards pauses
+	pauses map[string]pause
 }
 
-// ownerClient is the client of one owner and the token that it sends.
-type ownerClient struct {
-	*github.Client
+// pause is how long GitHub wants to hear nothing from who sends a token. It says that
+// who asks nevertheless may be shut out.
+type pause struct {
 	token string
+	until time.Time
 }
 
 // NewGitHub returns a reader of the API at api, nil for github.com's. token is
@@ -53,125 +61,122 @@ func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
 	if _, ok := conditional.Transport.(conditionalTransport); !ok {
 		conditional.Transport = NewLists().Transport(conditional.Transport)
 	}
-	if api == nil {
-		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
+	base := url.URL{Scheme: "https", Host: "api.github.com"}
+	if api != nil {
+		base = *api
 	}
-	return &GitHub{http: conditional, api: api, token: token, wait: text.Wait, clients: map[string]ownerClient{}}
-}
-
-func (g *GitHub) client(owner string) *github.Client {
-	token := ""
-	if g.token != nil {
-		token = g.token(strings.TrimPrefix(g.api.Hostname(), "api.") + "/" + owner)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if c, ok := g.clients[owner]; ok && c.token == token {
-		return c.Client
-	}
-	h := *g.http
-	if token != "" {
-		h.Transport = bearer{token, g.api, g.http.Transport}
-	}
-	c := github.NewClient(&h)
-	c.RateLimitRedirectionalEndpoints = true // for trees: tells one refusal from another
-	base := *g.api
-	if !strings.HasSuffix(base.Path, "/") {
-		base.Path += "/"
-	}
-	c.BaseURL = &base
-	g.clients[owner] = ownerClient{c, token}
-	return c
-}
-
-// bearer adds a token to the requests for one origin. The library's own adds it to
-// those that follow a redirect, too, wherever that leads.
-type bearer struct {
-	token  string
-	origin *url.URL
-	next   http.RoundTripper
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if sameOrigin(r.URL, b.origin) {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.next.RoundTrip(r)
+	base.Path = strings.TrimSuffix(base.Path, "/") + "/"
+	return &GitHub{http: conditional, api: &base, token: token, wait: text.Wait, pauses: map[string]pause{}}
 }
 
 // Tags lists the tags of a repository with their commits, all pages.
 func (g *GitHub) Tags(ctx context.Context, owner, name string) ([]Tag, error) {
-	o := &github.ListOptions{PerPage: 100}
 	var tags []Tag
-	for {
-		var page []*github.RepositoryTag
-		next, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
-			page, r, err = c.Repositories.ListTags(ctx, owner, name, o)
-			return r, err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("listing the tags of %s/%s: %w", owner, name, err)
-		}
-		for _, t := range page {
-			tags = append(tags, Tag{Name: t.GetName(), Commit: t.GetCommit().GetSHA()})
-		}
-		if next == 0 {
-			return tags, nil
-		}
-		o.Page = next
+	err := eachOf(ctx, g, owner, name, "tags", func(t githubTag) {
+		tags = append(tags, Tag{Name: t.Name, Commit: t.Commit.SHA})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the tags of %s/%s: %w", owner, name, err)
 	}
+	return tags, nil
+}
+
+// githubTag is of https://docs.github.com/en/rest/repos/repos#list-repository-tags.
+type githubTag struct {
+	Name   string `json:"name"`
+	Commit struct {
+		SHA string `json:"sha"`
+	} `json:"commit"`
 }
 
 // Releases lists the tags of the published releases; drafts are left out. The
 // API does not tell their commits.
 func (g *GitHub) Releases(ctx context.Context, owner, name string) ([]Tag, error) {
-	o := &github.ListOptions{PerPage: 100}
 	var tags []Tag
-	for {
-		var page []*github.RepositoryRelease
-		next, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
-			page, r, err = c.Repositories.ListReleases(ctx, owner, name, o)
-			return r, err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("listing the releases of %s/%s: %w", owner, name, err)
+	err := eachOf(ctx, g, owner, name, "releases", func(r githubRelease) {
+		if !r.Draft {
+			tags = append(tags, Tag{Name: r.Tag})
 		}
-		for _, r := range page {
-			if !r.GetDraft() {
-				tags = append(tags, Tag{Name: r.GetTagName()})
-			}
-		}
-		if next == 0 {
-			return tags, nil
-		}
-		o.Page = next
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of %s/%s: %w", owner, name, err)
 	}
+	return tags, nil
+}
+
+// githubRelease is of https://docs.github.com/en/rest/releases/releases#list-releases.
+type githubRelease struct {
+	Tag   string `json:"tag_name"`
+	Draft bool   `json:"draft"`
+}
+
+// eachOf reads all pages of a list and calls f for each of its entries.
+func eachOf[T any](ctx context.Context, g *GitHub, owner, name, list string, f func(T)) error {
+	u := g.repository(owner, name, list)
+	for page := 1; page != 0; {
+		if page > maxPages {
+			return fmt.Errorf("more than %d pages: %w", maxPages, oci.ErrTooLarge)
+		}
+		u.RawQuery = url.Values{"per_page": {"100"}, "page": {strconv.Itoa(page)}}.Encode()
+		body, header, err := g.read(ctx, question{owner: owner, url: u, accept: jsonOfGitHub})
+		if err != nil {
+			return err
+		}
+		var entries []T
+		if err := json.Unmarshal(body, &entries); err != nil {
+			return fmt.Errorf("reading %s: %w: %w", where(u), err, oci.ErrCorrupt)
+		}
+		for _, e := range entries {
+			f(e)
+		}
+		page = followingPage(header, page)
+	}
+	return nil
+}
+
+// followingPage is the number of the page that a Link header (RFC 8288) calls the next
+// one, and 0 after the last. Of its URL nothing else is taken: it is the server's word.
+func followingPage(h http.Header, page int) int {
+	for link := range strings.SplitSeq(h.Get("Link"), ",") {
+		target, parameters, _ := strings.Cut(link, ">")
+		if !strings.Contains(parameters, `rel="next"`) {
+			continue
+		}
+		u, err := url.Parse(strings.TrimPrefix(strings.TrimSpace(target), "<"))
+		if err != nil {
+			return 0
+		}
+		if next, err := strconv.Atoi(u.Query().Get("page")); err == nil && next > page {
+			return next
+		}
+	}
+	return 0
 }
 
 // TagCommit returns the commit that a tag names, also for an annotated tag.
 func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string, error) {
-	var commit string
-	_, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
-		commit, r, err = c.Repositories.GetCommitSHA1(ctx, owner, name, "tags/"+tag, "")
-		return r, err
-	})
-	if err == nil && !plumbing.IsHash(commit) {
+	u := g.repository(owner, name, "commits/tags/"+tag)
+	body, _, err := g.read(ctx, question{owner: owner, url: u, accept: "application/vnd.github.sha"})
+	if err == nil && !plumbing.IsHash(string(body)) {
 		err = fmt.Errorf("the answer is no commit: %w", oci.ErrCorrupt)
 	}
 	if err != nil {
 		return "", fmt.Errorf("resolving tag %s of %s/%s: %w", tag, owner, name, err)
 	}
-	return commit, nil
+	return string(body), nil
 }
 
 // Tarball opens the tar.gz of a tree; ref is a commit, tag or branch. All its
 // files are below one top directory. The caller closes it.
 func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadCloser, error) {
 	var link *url.URL
-	_, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
-		link, r, err = c.Repositories.GetArchiveLink(ctx, owner, name, github.Tarball, &github.RepositoryContentGetOptions{Ref: ref}, 2)
-		return r, err
+	q := question{owner: owner, url: g.repository(owner, name, "tarball/"+ref), accept: jsonOfGitHub, link: true}
+	err := g.ask(ctx, q, func(resp *http.Response) (err error) {
+		link, err = resp.Location()
+		if err != nil {
+			return fmt.Errorf("the answer is no link to an archive: %w", oci.ErrCorrupt)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s of %s/%s: %w", ref, owner, name, err)
@@ -180,20 +185,98 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 	return plain.open(ctx, link)
 }
 
-// call repeats f once after waiting for the rate limit, and maps its error.
-func (g *GitHub) call(ctx context.Context, owner string, f func(*github.Client) (*github.Response, error)) (nextPage int, err error) {
-	c := g.client(owner)
-	resp, err := f(c)
-	if pause, limited := RateLimitPause(err); limited && pause <= maxWait && ends(ctx, pause) {
-		if err := g.wait(ctx, pause); err != nil {
-			return 0, err
-		}
-		resp, err = f(c)
+// repository is the URL of what is below a repository in the API.
+func (g *GitHub) repository(owner, name, below string) *url.URL {
+	u := *g.api
+	u.Path += "repos/" + owner + "/" + name + "/" + below
+	return &u
+}
+
+// question is one GET.
+type question struct {
+	owner  string
+	url    *url.URL
+	accept string // media type
+	link   bool   // a redirect (302) is the answer: the token may not go where it leads
+}
+
+// read returns an answer of at most [maxJSON] bytes with its header.
+func (g *GitHub) read(ctx context.Context, q question) (body []byte, h http.Header, err error) {
+	err = g.ask(ctx, q, func(resp *http.Response) (err error) {
+		body, err = readAll(resp.Body, maxJSON)
+		h = resp.Header
+		return err
+	})
+	return body, h, err
+}
+
+// ask calls answered with the answer to q, whose body it closes. Where GitHub wants a
+// pause first, ask waits and asks once more.
+func (g *GitHub) ask(ctx context.Context, q question, answered func(*http.Response) error) error {
+	token := ""
+	if g.token != nil {
+		token = g.token(strings.TrimPrefix(g.api.Hostname(), "api.") + "/" + q.owner)
 	}
+	err := g.paused(q.owner, token)
+	if err == nil {
+		err = g.once(ctx, q, token, answered)
+	}
+	pause, limited := RateLimitPause(err)
+	if !limited || pause > maxWait || !ends(ctx, pause) {
+		return err
+	}
+	if err := g.wait(ctx, pause); err != nil {
+		return err
+	}
+	return g.once(ctx, q, token, answered)
+}
+
+// once sends one request.
+func (g *GitHub) once(ctx context.Context, q question, token string, answered func(*http.Response) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url.String(), nil)
 	if err != nil {
-		return 0, githubError(err)
+		return err
 	}
-	return resp.NextPage, nil
+	req.Header.Set("Accept", q.accept)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	h := *g.http
+	h.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if q.link && r.Response.StatusCode == http.StatusFound {
+			return http.ErrUseLastResponse
+		}
+		return checkRedirect(r, via)
+	}
+	resp, err := h.Do(req)
+	if err != nil {
+		if uerr, ok := errors.AsType[*url.Error](err); ok {
+			err = uerr.Err // its text repeats the URL
+		}
+		return fmt.Errorf("asking %s: %w: %w", where(q.url), err, oci.ErrUnavailable)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusFound {
+		return answered(resp)
+	}
+	err = refusal(resp)
+	if limit, ok := errors.AsType[*rateLimitError](err); ok {
+		g.mu.Lock()
+		g.pauses[q.owner] = pause{token, limit.until}
+		g.mu.Unlock()
+	}
+	return err
+}
+
+// paused says what GitHub wanted when it last refused an owner's requests.
+func (g *GitHub) paused(owner, token string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p, ok := g.pauses[owner]; ok && p.token == token && time.Now().Before(p.until) {
+		return &rateLimitError{until: p.until, said: "asked before its limit is over"}
+	}
+	delete(g.pauses, owner)
+	return nil
 }
 
 // ends reports whether a pause is over before ctx is.
@@ -202,27 +285,54 @@ func ends(ctx context.Context, pause time.Duration) bool {
 	return !ok || time.Until(deadline) > pause
 }
 
-// RateLimitPause returns how long GitHub wants nobody to ask, if err is about that.
-func RateLimitPause(err error) (time.Duration, bool) {
-	if e, ok := errors.AsType[*github.RateLimitError](err); ok {
-		return max(time.Until(e.Rate.Reset.Time), 0) + time.Second, true
-	}
-	if e, ok := errors.AsType[*github.AbuseRateLimitError](err); ok {
-		if e.RetryAfter != nil {
-			return *e.RetryAfter, true
-		}
-		return time.Minute, true // GitHub's documented pause for secondary limits
-	}
-	return 0, false
+// rateLimitError is a refusal for a time.
+type rateLimitError struct {
+	until time.Time
+	said  string
 }
 
-// githubError keeps GitHub's words and adds the sentinel.
-func githubError(err error) error {
-	if _, limited := RateLimitPause(err); limited {
-		return fmt.Errorf("%w: %w", err, oci.ErrRateLimited)
+func (e *rateLimitError) Error() string {
+	return fmt.Sprintf("GitHub says %q until %s", e.said, e.until.UTC().Format(time.RFC3339))
+}
+
+func (e *rateLimitError) Unwrap() error { return oci.ErrRateLimited }
+
+// RateLimitPause returns how long GitHub wants nobody to ask, if err is about that.
+func RateLimitPause(err error) (time.Duration, bool) {
+	e, ok := errors.AsType[*rateLimitError](err)
+	if !ok {
+		return 0, false
 	}
-	if e, ok := errors.AsType[*github.ErrorResponse](err); ok && e.Response != nil {
-		return fmt.Errorf("GitHub says %q (%s): %w", e.Message, e.Response.Status, statusError(e.Response.StatusCode))
+	return max(time.Until(e.until), 0), true
+}
+
+// refusal keeps GitHub's words and adds the sentinel.
+func refusal(resp *http.Response) error {
+	said := struct {
+		Message       string `json:"message"`
+		Documentation string `json:"documentation_url"`
+	}{Message: resp.Status}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxSums))
+	_ = json.Unmarshal(b, &said) // it may be no JSON: the status says enough
+	message := text.Excerpt(said.Message)
+	if until, ok := limitedUntil(resp, said.Documentation); ok {
+		return &rateLimitError{until, message}
 	}
-	return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+	return fmt.Errorf("GitHub says %q (%s): %w", message, resp.Status, statusError(resp.StatusCode))
+}
+
+// limitedUntil is the moment from which on one may ask again, by
+// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit.
+func limitedUntil(resp *http.Response, documentation string) (time.Time, bool) {
+	if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusTooManyRequests {
+		return time.Time{}, false
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds >= 0 {
+		return time.Now().Add(time.Duration(min(seconds, maxPauseSeconds)) * time.Second), true
+	}
+	if reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); err == nil && resp.Header.Get("X-RateLimit-Remaining") == "0" {
+		return time.Unix(reset, 0).Add(time.Second), true
+	}
+	secondary := strings.HasSuffix(documentation, "secondary-rate-limits")
+	return time.Now().Add(time.Minute), secondary || resp.StatusCode == http.StatusTooManyRequests
 }

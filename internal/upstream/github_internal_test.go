@@ -169,3 +169,121 @@ func TestGitHubTarballAndErrors(t *testing.T) {
 		t.Errorf("an unknown repository: %v", err)
 	}
 }
+
+// TestGitHubSays answers one request in each way that GitHub documents, and in some
+// that it does not.
+func TestGitHubSays(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(http.ResponseWriter)
+		want   error
+		pause  time.Duration // at least
+	}{
+		"secondary limit": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusForbidden)
+			io.WriteString(w, `{"message":"slow","documentation_url":"https://docs.github.com/x#about-secondary-rate-limits"}`)
+		}, oci.ErrRateLimited, 50 * time.Second},
+		"retry after": {func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "7200")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, oci.ErrRateLimited, 119 * time.Minute},
+		"retry after a century": {func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "3153600000")
+			w.WriteHeader(http.StatusForbidden)
+		}, oci.ErrRateLimited, 23 * time.Hour},
+		"no right": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusForbidden)
+			io.WriteString(w, `{"message":"Resource not accessible"}`)
+		}, oci.ErrDenied, 0},
+		"no JSON": {func(w http.ResponseWriter) { io.WriteString(w, "<html>") }, oci.ErrCorrupt, 0},
+		"JSON without an end": {func(w http.ResponseWriter) {
+			io.WriteString(w, "[")
+			for range 1 << 10 {
+				fmt.Fprintf(w, "%8192s", " ")
+			}
+		}, oci.ErrTooLarge, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests++
+				test.answer(w)
+			}))
+			defer ts.Close()
+			u, err := url.Parse(ts.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := NewGitHub(nil, u, nil)
+			g.wait = func(ctx context.Context, _ time.Duration) error { return context.Canceled }
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if _, err = g.Tags(ctx, "acme", "vpc"); !errors.Is(err, test.want) {
+				t.Fatalf("got %v, want %v", err, test.want)
+			}
+			if pause, _ := RateLimitPause(err); pause < test.pause || pause > 24*time.Hour {
+				t.Errorf("pause of %s, want at least %s", pause, test.pause)
+			}
+			before := requests
+			if _, err = g.Tags(ctx, "acme", "vpc"); !errors.Is(err, test.want) {
+				t.Errorf("again: %v", err)
+			}
+			if limited := test.want == oci.ErrRateLimited; limited != (requests == before) {
+				t.Errorf("%d requests more, limited %v", requests-before, limited)
+			}
+		})
+	}
+}
+
+// TestGitHubFollows reads a repository that has another name now, and a list that says
+// it has a page after each page.
+func TestGitHubFollows(t *testing.T) {
+	pages := 0
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page := r.URL.Query().Get("page")
+		switch {
+		case r.URL.Path == "/repos/acme/old/tags":
+			http.Redirect(w, r, "/repositories/1/tags?"+r.URL.RawQuery, http.StatusMovedPermanently)
+		case r.URL.Path == "/repositories/1/tags" && r.Header.Get("Authorization") == "Bearer secret":
+			io.WriteString(w, `[{"name":"v1.0.0","commit":{"sha":"a"}}]`)
+		case r.URL.Path == "/repos/acme/endless/tags":
+			pages++
+			n := 0
+			fmt.Sscan(page, &n)
+			w.Header().Set("Link", fmt.Sprintf(`<https://x.test/?page=%d>; rel="next", <https://x.test/?page=9>; rel="last"`, n+1))
+			io.WriteString(w, "[]")
+		case r.URL.Path == "/repos/acme/circle/tags":
+			w.Header().Set("Link", `<https://x.test/?page=1>; rel="next"`)
+			io.WriteString(w, `[{"name":"v1.0.0"}]`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer ts.Close()
+	u, err := url.Parse(ts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGitHub(nil, u, func(string) string { return "secret" })
+	for name, want := range map[string]error{"old": nil, "circle": nil, "endless": oci.ErrTooLarge} {
+		tags, err := g.Tags(t.Context(), "acme", name)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if want == nil && (len(tags) != 1 || tags[0].Name != "v1.0.0") {
+			t.Errorf("%s: %v", name, tags)
+		}
+	}
+	if pages != maxPages {
+		t.Errorf("%d pages read, want %d", pages, maxPages)
+	}
+}
+
+func FuzzFollowingPage(f *testing.F) {
+	f.Add(`<https://api.github.com/repositories/1/tags?per_page=100&page=2>; rel="next", <https://x/?page=9>; rel="last"`, 1)
+	f.Add(`<?page=2>;rel="next`, 1)
+	f.Fuzz(func(t *testing.T, link string, page int) {
+		if next := followingPage(http.Header{"Link": {link}}, page); next != 0 && next <= page {
+			t.Errorf("after page %d comes %d", page, next)
+		}
+	})
+}

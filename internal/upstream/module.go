@@ -250,7 +250,7 @@ func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error)
 	return c.open(ctx, l.URL)
 }
 
-// maxPages bounds a list of modules, at up to 100 modules a page.
+// maxPages bounds a list, at up to 100 entries a page.
 const maxPages = 1000
 
 // List returns the modules of a registry, or of one namespace of it. Not every
