@@ -3,12 +3,10 @@
 package bridge
 
 import (
+	"fmt"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
-
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
@@ -29,26 +27,32 @@ const (
 // configuration, since the tools compare its backend with the one of the last
 // init and of a saved plan.
 func (c Config) Override() []byte {
-	f := hclwrite.NewEmptyFile()
+	blocks := make([]string, 0, 1+len(c.Remote))
 	if c.Declared {
-		b := f.Body().AppendNewBlock("terraform", nil).Body().AppendNewBlock("backend", []string{"s3"}).Body()
-		for _, p := range backendArguments(quote(s3facade.StateKey(c.Backend.Repository))) {
-			b.SetAttributeRaw(p.name, tokens(p.value))
-		}
+		backend := written("    ", backendArguments(text.HCL(s3facade.StateKey(c.Backend.Repository))))
+		blocks = append(blocks, "terraform {\n  backend \"s3\" {\n"+backend+"  }\n}\n")
 	}
-	for i, r := range c.Remote {
-		if c.Declared || i > 0 {
-			f.Body().AppendNewline()
-		}
-		d := f.Body().AppendNewBlock("data", []string{"terraform_remote_state", r.Name}).Body()
-		d.SetAttributeValue("backend", cty.StringVal("s3"))
-		d.SetAttributeRaw("config", tokens(r.object()))
+	for _, r := range c.Remote {
+		blocks = append(blocks, r.block())
 	}
-	return hclwrite.Format(append([]byte(overrideMark+"\n"), f.Bytes()...))
+	return []byte(overrideMark + "\n" + strings.Join(blocks, "\n"))
 }
 
 // argument is a name and an expression.
 type argument struct{ name, value string }
+
+// written is a line for each argument, with the values below each other.
+func written(indent string, arguments []argument) string {
+	width := 0
+	for _, a := range arguments {
+		width = max(width, len(a.name))
+	}
+	var s strings.Builder
+	for _, a := range arguments {
+		fmt.Fprintf(&s, "%s%-*s = %s\n", indent, width, a.name, a.value)
+	}
+	return s.String()
+}
 
 // backendArguments are those of the backend block; doc.go says why each is there.
 func backendArguments(key string) []argument {
@@ -57,10 +61,10 @@ func backendArguments(key string) []argument {
 
 func clientArguments(key string) []argument {
 	return []argument{
-		{"bucket", quote(s3facade.Bucket)},
+		{"bucket", text.HCL(s3facade.Bucket)},
 		{"key", key},
 		{"region", `"us-east-1"`},
-		{"profile", quote(profile)},
+		{"profile", text.HCL(profile)},
 		{"shared_config_files", `["$` + runVariable + `/config"]`},
 		{"shared_credentials_files", `["$` + runVariable + `/credentials"]`},
 		{"use_path_style", "true"},
@@ -71,25 +75,12 @@ func clientArguments(key string) []argument {
 	}
 }
 
-// object is the config argument of a remote state.
-func (r RemoteState) object() string {
-	var s strings.Builder
-	s.WriteString("{\n")
-	arguments := append(clientArguments(template(r.Repository, s3facade.RemoteKeySuffix)),
-		argument{"workspace_key_prefix", `"` + s3facade.RemotePrefix + `${` + r.Repository + `}"`})
-	for _, a := range arguments {
-		s.WriteString(a.name + " = " + a.value + "\n")
-	}
-	return s.String() + "}"
+// block reads the remote state from where okara serves it.
+func (r RemoteState) block() string {
+	config := written("    ", append(clientArguments(template(r.Repository, s3facade.RemoteKeySuffix)),
+		argument{"workspace_key_prefix", `"` + s3facade.RemotePrefix + `${` + r.Repository + `}"`}))
+	return "data \"terraform_remote_state\" " + text.HCL(r.Name) + " {\n  backend = \"s3\"\n  config = {\n" + config + "  }\n}\n"
 }
 
 // template is an expression followed by a literal.
 func template(expr, suffix string) string { return `"${` + expr + `}` + suffix + `"` }
-
-// quote writes a string as an HCL expression.
-func quote(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) }
-
-// tokens makes hclwrite print an expression as it is.
-func tokens(expr string) hclwrite.Tokens {
-	return hclwrite.Tokens{{Type: hclsyntax.TokenIdent, Bytes: []byte(expr)}}
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/seed-141914ff/okara/internal/backendblock"
+	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // RemoteState is a data "terraform_remote_state" that reads from a registry.
@@ -47,9 +48,9 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 		return r, false, err
 	}
 	if r.Repository == "" {
-		r.Repository = quote(a.Partial().Repository)
+		r.Repository = text.HCL(a.Partial().Repository)
 	}
-	if a.Repository() == "" && r.Repository != quote("") {
+	if a.Repository() == "" && r.Repository != text.HCL("") {
 		r.Backend = a.Partial()
 		return r, true, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -41,17 +42,17 @@ func Render(entries []Imported, interval int) string {
 	entries = slices.CompactFunc(entries, func(a, b Imported) bool { return a.Kind == b.Kind && a.Address == b.Address })
 	var b strings.Builder
 	if interval > 0 {
-		fmt.Fprintf(&b, "interval = %s\n", quote(strconv.Itoa(interval)+"m"))
+		fmt.Fprintf(&b, "interval = %s\n", text.HCL(strconv.Itoa(interval)+"m"))
 	}
 	for _, e := range entries {
 		block := "provider"
 		if e.Kind == artifact.KindModule {
 			block = "module"
 		}
-		fmt.Fprintf(&b, "\n%s %s {\n", block, quote(e.Address))
+		fmt.Fprintf(&b, "\n%s %s {\n", block, text.HCL(e.Address))
 		for _, arg := range []struct{ name, value string }{{"source", e.Source}, {"versions", e.Versions}, {"policy", e.Policy}} {
 			if arg.value != "" {
-				fmt.Fprintf(&b, "  %s = %s\n", arg.name, quote(arg.value))
+				fmt.Fprintf(&b, "  %s = %s\n", arg.name, text.HCL(arg.value))
 			}
 		}
 		for _, list := range []struct {
@@ -61,7 +62,7 @@ func Render(entries []Imported, interval int) string {
 			if len(list.values) > 0 {
 				quoted := make([]string, len(list.values))
 				for i, v := range list.values {
-					quoted[i] = quote(v)
+					quoted[i] = text.HCL(v)
 				}
 				fmt.Fprintf(&b, "  %s = [%s]\n", list.name, strings.Join(quoted, ", "))
 			}
@@ -69,11 +70,6 @@ func Render(entries []Imported, interval int) string {
 		b.WriteString("}\n")
 	}
 	return strings.TrimPrefix(b.String(), "\n")
-}
-
-// quote writes an HCL string literal.
-func quote(s string) string {
-	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(s))
 }
 
 // openDepot is the part of OpenDepot's resources (group opendepot.defdev.io,

@@ -3,7 +3,6 @@
 package catalogpages
 
 import (
-	"encoding/json"
 	"html/template"
 	"slices"
 	"strings"
@@ -113,9 +112,9 @@ func block(name, source, version string, required []input) string {
 		b.WriteString("  " + name + strings.Repeat(" ", width-len(name)) + " = " + value + "\n")
 	}
 	b.WriteString("module \"" + name + "\" {\n")
-	line("source", quoted(source))
+	line("source", text.HCL(source))
 	if version != "" {
-		line("version", quoted(version))
+		line("version", text.HCL(version))
 	}
 	if len(required) > 0 {
 		b.WriteString("\n")
@@ -125,15 +124,4 @@ func block(name, source, version string, required []input) string {
 	}
 	b.WriteString("}\n")
 	return b.String()
-}
-
-// quoted is a text as HCL writes it.
-func quoted(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(s) != nil {
-		return `""`
-	}
-	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strings.TrimSuffix(b.String(), "\n"))
 }

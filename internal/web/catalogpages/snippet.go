@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -73,7 +74,7 @@ func (s snippets) provider(r *site.Request, p addr.Provider, v addr.Version, by 
 	}
 	all := []site.Snippet{{
 		Title: "Require it", Note: "In the root module.",
-		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + quoted(source) + "\n      version = " + quoted(constraint(v)) + "\n    }\n  }\n}\n",
+		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + text.HCL(source) + "\n      version = " + text.HCL(constraint(v)) + "\n    }\n  }\n}\n",
 	}}
 	if p.Hostname != "" {
 		all = append(all, site.Snippet{
@@ -81,7 +82,7 @@ func (s snippets) provider(r *site.Request, p addr.Provider, v addr.Version, by 
 			Text: "okara cli-config https://" + s.hosts.Of(r) + " --origin " + p.Hostname + "\n",
 		}, site.Snippet{
 			Title: "Install it from here, as a mirror", Note: "In the CLI configuration; okara cli-config writes all of it.",
-			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.hosts.Of(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
+			Text: "provider_installation {\n  network_mirror {\n    url     = " + text.HCL("https://"+s.hosts.Of(r)+"/mirror/") + "\n    include = [" + text.HCL(p.Hostname+"/*/*") + "]\n  }\n}\n",
 		})
 	}
 	all = append(all, s.ociMirror(r, p))
@@ -99,7 +100,7 @@ func (s snippets) ociMirror(r *site.Request, p addr.Provider) site.Snippet {
 	}
 	repository := s.hosts.RegistryOf(r) + "/" + p.Item().Repository(s.catalog.Layout())
 	text := "provider_installation {\n  oci_mirror {\n    repository_template = " + literal(strings.TrimSuffix(repository, path)+"/${namespace}/${type}") +
-		"\n    include             = [" + quoted(host+"/*/*") + "]\n  }\n  direct {\n    exclude = [" + quoted(host+"/*/*") + "]\n  }\n}\n"
+		"\n    include             = [" + text.HCL(host+"/*/*") + "]\n  }\n  direct {\n    exclude = [" + text.HCL(host+"/*/*") + "]\n  }\n}\n"
 	if !strings.HasSuffix(repository, path) { // a layout that orders the parts in its own way
 		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
 	}

@@ -135,6 +135,6 @@ func (c callable) called(code, dir string) string {
 		if at != "." {
 			source += "//" + at
 		}
-		return m[1] + "source  = " + quoted(source) + "\n" + m[1] + "version = " + quoted(c.version)
+		return m[1] + "source  = " + text.HCL(source) + "\n" + m[1] + "version = " + text.HCL(c.version)
 	})
 }
