@@ -83,6 +83,8 @@ type Parameter struct {
 	Link      bool              `json:"link,omitempty"`
 	Required  bool              `json:"required,omitempty"`
 	Sensitive bool              `json:"sensitive,omitempty"`
+	// It counts only if each of these parameters counts and has one of the values.
+	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 
 // Cost is for display.

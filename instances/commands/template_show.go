@@ -5,6 +5,8 @@ package commands
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,6 +40,22 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 	return cmd
 }
 
+// parameterWhen says in words when a parameter counts.
+func parameterWhen(p api.Parameter) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.When)) {
+		var values []string
+		for _, value := range p.When[name] {
+			values = append(values, string(value))
+		}
+		all = append(all, name+" is "+strings.Join(values, " or "))
+	}
+	if all == nil {
+		return ""
+	}
+	return "  (only when " + strings.Join(all, ", and ") + ")"
+}
+
 func templateRows(t api.Template) [][]string {
 	rows := [][]string{{"template", t.Name}}
 	row := func(name, value string) {
@@ -52,7 +70,7 @@ func templateRows(t api.Template) [][]string {
 	row("owner", t.Owner)
 	row("approval", t.Approval)
 	for _, p := range t.Parameters {
-		row("parameter", strings.TrimSpace(p.Name+"  "+p.Title))
+		row("parameter", strings.TrimSpace(p.Name+"  "+p.Title)+parameterWhen(p))
 	}
 	row("outputs", strings.Join(t.Outputs, ", "))
 	if t.Pool != nil {

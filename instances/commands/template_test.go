@@ -16,7 +16,10 @@ import (
 // a while.
 func TestTemplateCommands(t *testing.T) {
 	h := newPortalHome(t)
-	h.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Title = "A \x1b[31mnetwork" })
+	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+		e.Template.Title = "A \x1b[31mnetwork"
+		e.Template.Parameters[1].When = map[string][]json.RawMessage{"size": {json.RawMessage(`"large"`), json.RawMessage(`"huge"`)}}
+	})
 	h.Catalog.Change("lab/planned", func(e *portal.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
 	h.Catalog.Change("lab/team", func(e *portal.Entry) { e.Template.Enabled = false })
 	for _, s := range []struct {
@@ -27,7 +30,7 @@ func TestTemplateCommands(t *testing.T) {
 	}{
 		{"list", "use-anna", []string{"list"}, cli.ExitOK, `(?m)^TEMPLATE +STATE +TITLE\n(?:.*\n)*lab/planned +invalid *\n(?:.*\n)*lab/team +disabled *\n(?:.*\n)*lab/vpc +ready +A \x{fffd}\[31mnetwork$`, ""},
 		{"list of a stranger", "nobody", []string{"list"}, cli.ExitOK, "^TEMPLATE +STATE +TITLE\n$", ""},
-		{"show", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^module +net/vpc/aws ~> 1\.0$(?:.*\n)*^parameter +size$`, ""},
+		{"show", "use-anna", []string{"show", "lab/vpc"}, cli.ExitOK, `(?m)^module +net/vpc/aws ~> 1\.0$(?:.*\n)*^parameter +size\nparameter +secret +\(only when size is "large" or "huge"\)$`, ""},
 		{"show a pool", "use-anna", []string{"show", "lab/pool"}, cli.ExitOK, `(?m)^pool +0 of 2 ready$`, ""},
 		{"show what is invalid", "use-anna", []string{"show", "lab/planned"}, cli.ExitOK, `(?m)^reason +module net/vpc/aws: no version fits$`, ""},
 		{"show nothing", "use-anna", []string{"show", "lab/none"}, cli.ExitNotFound, "^$", "no such template"},

@@ -5,6 +5,9 @@ package lifecycle
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
@@ -38,4 +41,98 @@ func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error
 		return fieldErrors(problems)
 	}
 	return nil
+}
+
+// condition says when a parameter is asked for.
+type condition struct {
+	of    string                    // the parameter
+	holds map[string]*schema.Schema // by parameters that stand before it
+}
+
+func newCondition(of string, when map[string][]json.RawMessage) (condition, error) {
+	c := condition{of, map[string]*schema.Schema{}}
+	for name, values := range when {
+		var list []any
+		for _, raw := range values {
+			var v any
+			if err := decodeData(raw, maxDepth, &v); err != nil {
+				return c, err
+			}
+			list = append(list, v)
+		}
+		s, err := compile(map[string]any{"enum": list})
+		if err != nil {
+			return c, err
+		}
+		c.holds[name] = s
+	}
+	return c, nil
+}
+
+// unasked are the parameters that are not asked for where all have some values, their
+// defaults included.
+func unasked(conditions []condition, values map[string]any) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range conditions {
+		for name, s := range c.holds {
+			value, ok := values[name]
+			if !ok || out[name] || len(s.Validate(value)) > 0 {
+				out[c.of] = true
+			}
+		}
+	}
+	return out
+}
+
+// Unasked names the parameters of a schema as [Schema.JSON] returns it that are not asked
+// for where others have some values; what is missing there has its default, and what is no
+// JSON fits no condition.
+func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]bool, error) {
+	var document struct {
+		Order      []string `json:"x-okara-order"`
+		Properties map[string]struct {
+			Default any                          `json:"default"`
+			When    map[string][]json.RawMessage `json:"x-okara-when"`
+		} `json:"properties"`
+	}
+	if len(of) == 0 {
+		return nil, nil
+	}
+	if err := decodeData(of, maxModuleDepth, &document); err != nil {
+		return nil, err
+	}
+	decoded, conditions := map[string]any{}, []condition{}
+	for _, name := range document.Order {
+		one := document.Properties[name]
+		decoded[name] = one.Default
+		if raw, given := values[name]; given {
+			var v any
+			if err := decodeData(raw, maxDepth-1, &v); err != nil {
+				v = nil
+			}
+			decoded[name] = v
+		}
+		if one.When == nil {
+			continue
+		}
+		c, err := newCondition(name, one.When)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s: when: %w", name, err)
+		}
+		conditions = append(conditions, c)
+	}
+	return unasked(conditions, decoded), nil
+}
+
+// whenText says in words when a parameter is asked for.
+func (p Parameter) whenText() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.When)) {
+		var values []string
+		for _, value := range p.When[name] {
+			values = append(values, string(value))
+		}
+		all = append(all, name+" is "+strings.Join(values, " or "))
+	}
+	return "only when " + strings.Join(all, ", and ")
 }

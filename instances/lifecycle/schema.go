@@ -34,6 +34,7 @@ type Schema struct {
 	defaults   map[string]json.RawMessage // by parameter
 	parameters map[string]Parameter
 	sensitive  map[string]bool // parameters
+	conditions []condition     // of parameters, in the order of the template
 	variables  []string        // that no log may show
 }
 
@@ -51,8 +52,8 @@ func NewSchema(t *Template, m Module) (*Schema, error) {
 
 // JSON is a JSON Schema 2020-12 of an object with a property for each parameter:
 // what a form or a client needs. Beside the module's words a property has title,
-// x-okara-help, x-okara-update and x-okara-link; the whole has x-okara-order. The
-// default of a sensitive one is left out.
+// x-okara-help, x-okara-update, x-okara-link and x-okara-when; the whole has
+// x-okara-order. The default of a sensitive one is left out.
 func (s *Schema) JSON() json.RawMessage { return s.document }
 
 // Sensitive reports whether no answer, page, log or notice may show a parameter.
@@ -90,6 +91,9 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 			}
 		}
 	}
+	if len(problems) == 0 {
+		problems = s.rest(out, decoded)
+	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
 	}
@@ -97,6 +101,21 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 		return nil, fieldErrors(problems)
 	}
 	return out, nil
+}
+
+// rest gives what is not asked for its default, and refuses any other value of it: who
+// gave one would think that it counts.
+func (s *Schema) rest(out map[string]json.RawMessage, decoded map[string]any) (problems []error) {
+	unasked := unasked(s.conditions, decoded)
+	for _, name := range slices.Sorted(maps.Keys(unasked)) {
+		given := out[name]
+		if err := s.take(out, decoded, name, s.defaults[name]); err != nil {
+			problems = append(problems, &FieldError{pointer(name), err.Error()})
+		} else if string(given) != string(out[name]) {
+			problems = append(problems, &FieldError{pointer(name), "counts " + s.parameters[name].whenText() + "; leave it out"})
+		}
+	}
+	return problems
 }
 
 // take decodes a value and keeps it as it is decoded, so that what was checked is
@@ -115,7 +134,8 @@ func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, na
 }
 
 // CheckUpdate returns the parameters of an instance after a change of some. Where it
-// was ready once, only those that are marked update may have another value.
+// was ready once, only those that are marked update may have another value. What is not
+// asked for any more has its default.
 func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool) (map[string]json.RawMessage, error) {
 	merged := map[string]json.RawMessage{}
 	for name, value := range have {
@@ -142,7 +162,24 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 	if len(problems) > 0 {
 		return nil, errors.Join(problems[:min(len(problems), maxFieldProblems)]...)
 	}
+	unasked := unasked(s.conditions, s.decoded(merged))
+	maps.DeleteFunc(merged, func(name string, value json.RawMessage) bool {
+		after, err := plainJSON(value, maxDepth-1)
+		_, changed := change[name]
+		return unasked[name] && (!changed || err == nil && string(after) == string(have[name]))
+	})
 	return s.CheckParameters(merged)
+}
+
+// decoded are values, and the defaults of what is missing; what is no JSON is left out.
+func (s *Schema) decoded(values map[string]json.RawMessage) map[string]any {
+	out, decoded := map[string]json.RawMessage{}, map[string]any{}
+	for _, all := range []map[string]json.RawMessage{s.defaults, values} {
+		for name, value := range all {
+			_ = s.take(out, decoded, name, value) // CheckParameters refuses it
+		}
+	}
+	return decoded
 }
 
 // pointer is a JSON Pointer (RFC 6901).

@@ -22,6 +22,7 @@ type schemaBuilder struct {
 	properties map[string]map[string]any // of the module
 	required   []string                  // by the module
 	inputs     map[string]any            // of the template
+	narrowed   map[string]map[string]any // of the parameters so far
 }
 
 func (b *schemaBuilder) build() error {
@@ -32,13 +33,14 @@ func (b *schemaBuilder) build() error {
 	if b.inputs, err = b.template.inputs(); err != nil {
 		return err
 	}
+	b.narrowed = map[string]map[string]any{}
 	properties, order, required := map[string]any{}, []string{}, []string{}
 	for _, p := range b.template.Parameters {
 		property, err := b.parameter(p)
 		if err != nil {
 			return fmt.Errorf("parameter %s: %w", p.Name, err)
 		}
-		properties[p.Name] = property
+		properties[p.Name], b.narrowed[p.Name] = property, property
 		order = append(order, p.Name)
 		if _, ok := b.s.defaults[p.Name]; !ok && slices.Contains(b.required, p.Name) {
 			required = append(required, p.Name)

@@ -40,6 +40,9 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 			return nil, err
 		}
 	}
+	if err := b.when(p); err != nil {
+		return nil, fmt.Errorf("when: %w", err)
+	}
 	if b.s.sensitive[p.Name] {
 		delete(out, "default")
 	} else if value, ok := b.s.defaults[p.Name]; ok {
@@ -56,7 +59,45 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 	if p.Help != "" {
 		out["x-okara-help"] = p.Help
 	}
+	if p.When != nil {
+		out["x-okara-when"] = p.When
+	}
 	return out, nil
+}
+
+// when holds what a parameter depends on against the parameters before it.
+func (b *schemaBuilder) when(p Parameter) error {
+	if p.When == nil {
+		return nil
+	}
+	if _, ok := b.s.defaults[p.Name]; !ok {
+		return errors.New("it needs a default, which it has where it is not asked for")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.When)) {
+		property, ok := b.narrowed[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("there is no parameter %s before it", name)
+		case b.s.sensitive[name]:
+			return fmt.Errorf("%s is sensitive, and everybody sees what this depends on", name)
+		case property["enum"] == nil && !slices.ContainsFunc([]string{"string", "number", "integer", "boolean"}, func(kind string) bool { return hasType(property, kind) }):
+			return fmt.Errorf("%s is no text, number or boolean, and has no list of values", name)
+		}
+		property = maps.Clone(property)
+		delete(property, "default")
+		one, err := compile(property)
+		if err != nil {
+			return err
+		}
+		for _, value := range p.When[name] {
+			if err := fits(one, value); err != nil {
+				return fmt.Errorf("%s is never %s: %w", name, value, err)
+			}
+		}
+	}
+	one, err := newCondition(p.Name, p.When)
+	b.s.conditions = append(b.s.conditions, one)
+	return err
 }
 
 // narrow takes what the template says over, unless it would allow more than the

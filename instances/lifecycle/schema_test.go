@@ -78,6 +78,7 @@ parameter "zones" {
 }
 parameter "any" {
   update = true
+  when   = { size = ["large"] }
 }
 `
 
@@ -241,6 +242,10 @@ func TestSchemaRefuses(t *testing.T) {
 		{"growing constant", "inputs = { name = replace(\"" + strings.Repeat("x", 1000) + "\", \"x\", \"yyyyy\") }", "at most 4096"},
 		{"output", name + `outputs = ["nope"]`, "the module has no output nope"},
 		{"sensitive output", name + "outputs = [\"password\"]\nconnection {\n message = outputs.password\n}", "the output password is sensitive"},
+		{"when of a value that is never", name + "parameter \"size\" {\n enum = [\"small\"]\n}\nparameter \"zones\" {\n when = { size = [\"smal\"] }\n}", "parameter zones: when: size is never \"smal\""},
+		{"when of a secret", name + "parameter \"secret\" {\n}\nparameter \"zones\" {\n when = { secret = [\"x\"] }\n}", "when: secret is sensitive"},
+		{"when of a list", name + "parameter \"zones\" {\n}\nparameter \"size\" {\n when = { zones = [\"x\"] }\n}", "when: zones is no text, number or boolean"},
+		{"when without a default", "parameter \"size\" {\n}\nparameter \"name\" {\n when = { size = [\"x\"] }\n}", "parameter name: when: it needs a default"},
 		{"sensitive parameter", name + "parameter \"secret\" {\n}\nconnection {\n message = parameters.secret\n}", "the parameter secret is sensitive"},
 	}
 	for _, tt := range tests {
@@ -284,6 +289,72 @@ func TestNarrowed(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{`"abz"`: true, `"bz"`: false, `"ab"`: false, `"z"`: false}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWhen asks for a parameter only where others have certain values: else it has its
+// default, another value is refused, and one that it had before goes.
+func TestWhen(t *testing.T) {
+	s := mustSchema(t, `
+inputs = { name = "x" }
+parameter "size" {
+  enum   = ["small", "large", "huge"]
+  update = true
+}
+parameter "count" {
+  when    = { size = ["large", "huge"] }
+  default = 2
+  update  = true
+}
+parameter "zones" {
+  when   = { count = [2, 3], size = ["large"] }
+  update = true
+}
+`)
+	for name, tt := range map[string]struct{ given, want map[string]json.RawMessage }{
+		"nothing":             {values(), values("size", `"small"`, "count", "2", "zones", "[]")},
+		"not asked, the same": {values("count", "2", "zones", "[ ]"), values("size", `"small"`, "count", "2", "zones", "[]")},
+		"asked":               {values("size", `"large"`, "count", "3.0", "zones", `["a"]`), values("size", `"large"`, "count", "3.0", "zones", `["a"]`)},
+		"asked by a default":  {values("size", `"large"`, "zones", `["a"]`), values("size", `"large"`, "count", "2", "zones", `["a"]`)},
+		"one of both":         {values("size", `"huge"`, "count", "5"), values("size", `"huge"`, "count", "5", "zones", "[]")},
+	} {
+		got, err := s.CheckParameters(tt.given)
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+		unasked, err := lifecycle.Unasked(s.JSON(), tt.given)
+		if want := name != "asked" && name != "asked by a default"; unasked["zones"] != want || err != nil {
+			t.Errorf("%s: a form does not ask for zones: %t, %v", name, unasked["zones"], err)
+		}
+	}
+	for _, tt := range []struct {
+		given map[string]json.RawMessage
+		at    string
+		want  string
+	}{
+		{values("count", "3"), "/count", `counts only when size is "large" or "huge"; leave it out`},
+		{values("size", `"small"`, "zones", `["a"]`), "/zones", `counts only when count is 2 or 3, and size is "large"; leave it out`},
+		{values("size", `"huge"`, "zones", `["a"]`), "/zones", "only when"},
+		{values("size", `"large"`, "count", "4", "zones", `["a"]`), "/zones", "only when"},
+	} {
+		_, err := s.CheckParameters(tt.given)
+		f, ok := errors.AsType[*lifecycle.FieldError](err)
+		if !ok || f.Path != tt.at || !strings.Contains(f.Text, tt.want) {
+			t.Errorf("%s: %v, want %s %s", tt.given, err, tt.at, tt.want)
+		}
+	}
+	have := values("size", `"large"`, "count", "3", "zones", `["a"]`)
+	for _, change := range []map[string]json.RawMessage{values("size", `"small"`), values("size", `"small"`, "count", " 3", "zones", `["a"]`)} {
+		got, err := s.CheckUpdate(have, change, true)
+		if diff := cmp.Diff(values("size", `"small"`, "count", "2", "zones", "[]"), got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", change, err, diff)
+		}
+	}
+	if _, err := s.CheckUpdate(have, values("size", `"small"`, "count", "4"), true); err == nil || !strings.HasPrefix(err.Error(), "/count: counts only when") {
+		t.Errorf("a value that does not count: %v", err)
+	}
+	if got, err := s.CheckUpdate(have, values("count", "2"), true); err != nil || string(got["zones"]) != `["a"]` {
+		t.Errorf("%v: %s", err, got)
 	}
 }
 

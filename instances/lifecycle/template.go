@@ -113,6 +113,9 @@ type Parameter struct {
 	Maximum *float64          `json:"maximum,omitempty"`
 	Update  bool              `json:"update,omitempty"` // may change later
 	Link    bool              `json:"link,omitempty"`   // a link may fill it in
+	// When it is asked for: only if each of these parameters, which stand before it, is
+	// asked for and has one of the values. Else it has its default. nil: always.
+	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 
 // Drift says how often an instance is compared with its state.

@@ -75,6 +75,7 @@ type parameter struct {
 	Maximum *float64       `hcl:"maximum"`
 	Update  bool           `hcl:"update,optional"`
 	Link    *bool          `hcl:"link"`
+	When    *hcl.Attribute `hcl:"when"`
 	Body    hcl.Body       `hcl:",body"`
 }
 

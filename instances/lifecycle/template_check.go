@@ -5,6 +5,7 @@ package lifecycle
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"path"
 	"regexp"
@@ -33,6 +34,7 @@ const (
 	maxTitle       = 100 // characters
 	maxDescription = 4000
 	maxPattern     = 1000
+	maxWhen        = 10 // parameters that one depends on
 
 	defaultRetries = 2
 	endless        = "none"
@@ -254,6 +256,34 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 		}
 		if len(p.Enum) > maxList {
 			r.fail(r.at(body, "enum"), "parameter %s: at most %d values", p.Name, maxList)
+		}
+		r.checkWhen(t.Parameters[:i], p, r.at(body, "when"))
+	}
+}
+
+// checkWhen wants that what a parameter depends on stands before it, so that none depends
+// on itself, and that both change later or neither: one that is asked for no more has its
+// default, and so another value.
+func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range) {
+	if len(p.When) > maxWhen {
+		r.fail(at, "parameter %s: when: at most %d parameters", p.Name, maxWhen)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.When)) {
+		i := slices.IndexFunc(before, func(one Parameter) bool { return one.Name == name })
+		switch {
+		case i < 0:
+			r.fail(at, "parameter %s: when: there is no parameter %.100q before it", p.Name, name)
+		case before[i].Update && !p.Update:
+			r.fail(at, "parameter %s: when: %s has update = true, so it needs that as well", p.Name, name)
+		}
+		if len(p.When[name]) > maxList {
+			r.fail(at, "parameter %s: when: at most %d values", p.Name, maxList)
+		}
+		for _, value := range p.When[name] {
+			if !bytes.ContainsAny(value[:min(1, len(value))], `"-0123456789tf`) {
+				r.fail(at, "parameter %s: when: a value is a text, a number, true or false", p.Name)
+			}
 		}
 	}
 }

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// MaxTemplate bounds the JSON of one template, in bytes.
-	MaxTemplate = 64 << 10
-	maxDepth    = 16 // of values
+	maxTemplate = 64 << 10 // the JSON of one template, in bytes
+	maxDepth    = 16       // of values
 
 	canonicalName = "template.tf.json" // of an artifact, for messages
 )
@@ -28,8 +27,8 @@ func (t *Template) Canonical() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", t.Name, err)
 	}
-	if len(b) > MaxTemplate {
-		return nil, fmt.Errorf("template %s has %d bytes as JSON, at most %d", t.Name, len(b), MaxTemplate)
+	if len(b) > maxTemplate {
+		return nil, fmt.Errorf("template %s has %d bytes as JSON, at most %d", t.Name, len(b), maxTemplate)
 	}
 	return b, nil
 }
@@ -46,8 +45,8 @@ func (t *Template) Digest() (string, error) {
 
 // ParseCanonical reads the JSON of exactly one template.
 func ParseCanonical(b []byte, known Known) (*Template, error) {
-	if len(b) > MaxTemplate {
-		return nil, fmt.Errorf("a template of %d bytes as JSON, at most %d", len(b), MaxTemplate)
+	if len(b) > maxTemplate {
+		return nil, fmt.Errorf("a template of %d bytes as JSON, at most %d", len(b), maxTemplate)
 	}
 	list, err := ParseTemplates(b, canonicalName, known)
 	if err != nil {
@@ -175,6 +174,9 @@ func (p Parameter) body() object {
 	}
 	if p.Enum != nil {
 		o["enum"] = p.Enum
+	}
+	if p.When != nil {
+		o["when"] = p.When
 	}
 	if p.Minimum != nil {
 		o["minimum"] = *p.Minimum

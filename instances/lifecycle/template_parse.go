@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -211,15 +212,47 @@ func (r *templateReader) parameter(b parameter) Parameter {
 		p.Default = r.constant(b.Default)
 	}
 	if b.Enum != nil {
-		list, diags := hcl.ExprList(b.Enum.Expr)
-		if diags.HasErrors() || len(list) == 0 {
-			r.fail(b.Enum.Range, "enum is a list of values")
-		}
-		for _, e := range list {
-			p.Enum = append(p.Enum, r.value(e))
-		}
+		p.Enum = r.values(b.Enum.Range, "enum is a list of values", b.Enum.Expr)
+	}
+	if b.When != nil {
+		p.When = r.when(*b.When)
 	}
 	return p
+}
+
+// when is what other parameters must be.
+func (r *templateReader) when(a hcl.Attribute) map[string][]json.RawMessage {
+	const form = `when is an object with a list of values for each parameter, such as { size = ["large"] }`
+	pairs, diags := hcl.ExprMap(a.Expr)
+	if diags.HasErrors() || len(pairs) == 0 {
+		r.fail(a.Range, form)
+	}
+	all := map[string][]json.RawMessage{}
+	for _, pair := range pairs {
+		key, diags := pair.Key.Value(nil)
+		if diags.HasErrors() || key.IsNull() || key.Type() != cty.String {
+			r.fail(pair.Key.Range(), form)
+			continue
+		}
+		name := key.AsString()
+		if _, twice := all[name]; twice {
+			r.fail(pair.Key.Range(), "when: %.40q is there twice", name)
+		}
+		all[name] = r.values(pair.Value.Range(), form, pair.Value)
+	}
+	return all
+}
+
+// values is the JSON of the values of a list; wanted says what it is where it is none.
+func (r *templateReader) values(at hcl.Range, wanted string, e hcl.Expression) (all []json.RawMessage) {
+	list, diags := hcl.ExprList(e)
+	if diags.HasErrors() || len(list) == 0 {
+		r.fail(at, "%s", wanted)
+	}
+	for _, one := range list {
+		all = append(all, r.value(one))
+	}
+	return all
 }
 
 // constant is the JSON of an attribute that names nothing.

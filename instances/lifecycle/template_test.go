@@ -55,6 +55,8 @@ const whole = `template "sandbox/vpc" {
   parameter "count" {
     minimum = 1
     maximum = 2.5
+    update  = true
+    when    = { cidr = ["10.0.0.0/16"], size = ["large", "small"] }
   }
   inputs = {
     name  = "sandbox-${id}"
@@ -114,7 +116,9 @@ func TestParseWhole(t *testing.T) {
 		Parameters: []lifecycle.Parameter{
 			{Name: "cidr", Title: "Range", Help: "Which.", Default: json.RawMessage(`"10.0.0.0/16"`), Pattern: "^10[.]", Link: true},
 			{Name: "size", Default: json.RawMessage("null"), Enum: []json.RawMessage{json.RawMessage(`"small"`), json.RawMessage(`"large"`)}, Update: true},
-			{Name: "count", Minimum: &one, Maximum: &two, Link: true},
+			{Name: "count", Minimum: &one, Maximum: &two, Update: true, Link: true, When: map[string][]json.RawMessage{
+				"cidr": {json.RawMessage(`"10.0.0.0/16"`)}, "size": {json.RawMessage(`"large"`), json.RawMessage(`"small"`)},
+			}},
 		},
 		Inputs: json.RawMessage(`{"mail":"${owner.label}","name":"sandbox-${id}","off":null,"pick":"${parameters.size == \"large\" ? \"l\" : \"s\"}","plain":5,` +
 			`"tags":{"all":["$${x} \"q\"","${upper(parameters.size)}"],"team":"${claims.team}"},"zone":"${config.zone}"}`),
@@ -238,6 +242,16 @@ func TestParseRefuses(t *testing.T) {
 		{"pattern", "parameter \"a\" {\n pattern = \"(\"\n}", "4", "pattern"},
 		{"minimum", "parameter \"a\" {\n minimum = 2\n maximum = 1\n}", "4", "more than maximum"},
 		{"enum", "parameter \"a\" {\n enum = \"b\"\n}", "4", "list of values"},
+		{"when", "parameter \"a\" {\n when = [1]\n}", "4", "when is an object"},
+		{"when of nothing", "parameter \"a\" {\n when = {}\n}", "4", "when is an object"},
+		{"when of no list", "parameter \"b\" {\n}\nparameter \"a\" {\n when = { b = 1 }\n}", "6", "when is an object with a list of values"},
+		{"when of itself", "parameter \"a\" {\n when = { a = [1] }\n}", "4", "no parameter \"a\" before it"},
+		{"when of what comes later", "parameter \"a\" {\n when = { b = [1] }\n}\nparameter \"b\" {\n when = { a = [1] }\n}", "4", "no parameter \"b\" before it"},
+		{"when twice", "parameter \"b\" {\n}\nparameter \"a\" {\n when = { b = [1], b = [2] }\n}", "6", "there twice"},
+		{"when of objects", "parameter \"b\" {\n}\nparameter \"a\" {\n when = { b = [null] }\n}", "6", "a text, a number, true or false"},
+		{"when of what changes", "parameter \"b\" {\n update = true\n}\nparameter \"a\" {\n when = { b = [1] }\n}", "7", "b has update = true"},
+		{"when of many values", "parameter \"b\" {\n}\nparameter \"a\" {\n when = { b = [" + strings.Repeat("1, ", 101) + "] }\n}", "6", "at most 100 values"},
+		{"when computed", "parameter \"b\" {\n}\nparameter \"a\" {\n when = { b = [id] }\n}", "6", "may not be used"},
 		{"computed default", "parameter \"a\" {\n default = id\n}", "4", "may not be used"},
 		{"deep default", "parameter \"a\" {\n default = " + strings.Repeat("[", 20) + strings.Repeat("]", 20) + "\n}", "4", "deep"},
 		{"inputs", `inputs = "a"`, "3", "inputs is an object"},

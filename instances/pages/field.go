@@ -29,6 +29,7 @@ type field struct {
 	Required bool
 	Linked   bool   // the value came from a link that somebody made
 	Error    string // "": nothing is wrong
+	When     string // JSON: what each other field of the form has to be, so that this one counts; "": it always does
 
 	Rows   []formRow // of a list or a map
 	Blank  *formRow  // one more of them, with blankRow for its number
@@ -69,6 +70,8 @@ type property struct {
 	Link        bool              `json:"x-okara-link"`
 	Update      bool              `json:"x-okara-update"`
 
+	When map[string][]json.RawMessage `json:"x-okara-when"`
+
 	Items      json.RawMessage     `json:"items"`
 	Additional json.RawMessage     `json:"additionalProperties"`
 	Properties map[string]property `json:"properties"`
@@ -78,9 +81,10 @@ type property struct {
 // parameters is the schema of a template, by which its form is made.
 type parameters struct {
 	raw        json.RawMessage
-	Properties map[string]property `json:"properties"`
-	Required   []string            `json:"required"`
-	Order      []string            `json:"x-okara-order"`
+	have       map[string]json.RawMessage // values of what the form may not ask for
+	Properties map[string]property        `json:"properties"`
+	Required   []string                   `json:"required"`
+	Order      []string                   `json:"x-okara-order"`
 }
 
 func readParameters(schema json.RawMessage) (parameters, error) {
@@ -110,6 +114,7 @@ func (p parameters) field(name string) field {
 		Name: prefix + name, ID: "p-" + name, Label: one.label(name), Kind: one.kind(), Required: slices.Contains(p.Required, name),
 	}
 	f.Help = one.help(f.Label)
+	p.depends(&f, one)
 	if len(one.Default) > 0 && string(one.Default) != "null" {
 		f.Value = one.shown(one.Default)
 	}
@@ -272,9 +277,9 @@ func (p property) value(text string) (json.RawMessage, error) {
 }
 
 // read takes the values of a form, and puts them into its fields as well. A secret
-// is not sent back.
+// is not sent back, and what does not count where others are as they are is no value.
 func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMessage, bool) {
-	values, ok := map[string]json.RawMessage{}, true
+	values, bad := map[string]json.RawMessage{}, map[string]bool{}
 	for i := range fields {
 		f := &fields[i]
 		name := strings.TrimPrefix(f.Name, prefix)
@@ -285,7 +290,7 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 			if *f, value = c.field(one, *f, "/"+name, 0); value != nil {
 				values[name] = value
 			}
-			ok = ok && !c.bad
+			bad[name] = c.bad
 			continue
 		}
 		text := form.Get(f.Name)
@@ -294,7 +299,7 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 		}
 		value, err := p.Properties[name].value(text)
 		if err != nil {
-			f.Error, ok = err.Error(), false
+			f.Error, bad[name] = err.Error(), true
 		}
 		if value != nil {
 			values[name] = value
@@ -303,7 +308,8 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 			f.set("")
 		}
 	}
-	return values, ok
+	p.drop(fields, values, bad)
+	return values, !slices.Contains(slices.Collect(maps.Values(bad)), true)
 }
 
 // judge says beside each field what the schema says of its value, where the form says

@@ -121,7 +121,9 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	if err != nil {
 		return p, nil, err
 	}
+	p.have = c.i.Parameters
 	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
+	p.Order = slices.DeleteFunc(p.Order, p.never)
 	for _, name := range p.Order { // what was a secret stays one, whatever the module says now
 		if one := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
 			one.Sensitive, one.Default = true, nil

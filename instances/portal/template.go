@@ -130,7 +130,7 @@ func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Templat
 	}
 	for _, p := range t.Parameters {
 		one := api.Parameter{
-			Name: p.Name, Title: p.Title, Help: p.Help, Default: p.Default, Enum: p.Enum, Pattern: p.Pattern, Minimum: p.Minimum, Maximum: p.Maximum, Update: p.Update,
+			Name: p.Name, Title: p.Title, Help: p.Help, Default: p.Default, Enum: p.Enum, Pattern: p.Pattern, Minimum: p.Minimum, Maximum: p.Maximum, Update: p.Update, When: p.When,
 		}
 		if one.Sensitive = e.Schema == nil || e.Schema.Sensitive(p.Name); one.Sensitive {
 			one.Default = nil

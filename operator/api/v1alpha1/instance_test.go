@@ -35,7 +35,7 @@ func wholeTemplate(name string) *v1alpha1.Template {
 		TTL: &v1alpha1.TemplateTTL{Default: "8h", Max: "72h", Extend: "2h", Extends: 5, Failed: "4h", OnExpire: "keep"},
 		Parameters: []v1alpha1.TemplateParameter{
 			{Name: "cidr", Title: "Range", Help: "of the network", Default: value(`"10.0.0.0/16"`), Pattern: "^10[.]", Update: true, Link: new(true)},
-			{Name: "size", Enum: []apiextensions.JSON{*value(`1`), *value(`2`)}, Minimum: "1", Maximum: "2.5"},
+			{Name: "size", Enum: []apiextensions.JSON{*value(`1`), *value(`2`)}, Minimum: "1", Maximum: "2.5", Update: true, When: map[string][]apiextensions.JSON{"cidr": {*value(`"10.0.0.0/16"`), *value("true")}}},
 		},
 		Inputs: map[string]apiextensions.JSON{"name": *value(`"sandbox-${id}"`), "tags": *value(`{"a":["b"]}`)}, Outputs: []string{"url"},
 		Connection:  &v1alpha1.TemplateConnection{Type: "web", URL: "https://${id}.example.com", Message: "ssh admin@${outputs.url}"},

@@ -298,6 +298,11 @@ type TemplateParameter struct {
 	// Whether a link may fill it in. Empty: unless its name is that of a secret.
 	// +optional
 	Link *bool `json:"link,omitempty"`
+
+	// It counts only if each of these parameters, which stand before it, counts and has one of the values. Else it has its default. Empty: always.
+	// +kubebuilder:validation:MaxProperties=10
+	// +optional
+	When map[string][]apiextensions.JSON `json:"when,omitempty"`
 }
 
 // TemplateConnection tells a person how to reach what was made.

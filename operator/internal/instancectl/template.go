@@ -148,6 +148,9 @@ func parameterBody(p *v1alpha1.TemplateParameter) body {
 	if len(p.Enum) > 0 {
 		b["enum"] = p.Enum
 	}
+	if len(p.When) > 0 {
+		b["when"] = p.When
+	}
 	if p.Minimum != "" {
 		b["minimum"] = json.Number(p.Minimum)
 	}

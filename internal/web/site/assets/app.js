@@ -85,6 +85,23 @@ document.addEventListener("click", (e) => {
   rows.lastElementChild.querySelector("input:not([type=hidden]), select, textarea, button")?.focus();
 });
 
+// Fields that count only with certain values of others are hidden else, and keep theirs.
+const dependent = document.querySelectorAll("[data-when]");
+const among = (e, texts) => texts.includes(e.type === "checkbox" ? String(e.checked) : e.value.trim()) || e.inputMode === "decimal" && e.value.trim() !== "" && texts.some((t) => t !== "" && Number(t) === Number(e.value));
+function depend() {
+  for (const box of dependent) {
+    box.hidden = !Object.entries(JSON.parse(box.dataset.when)).every(([name, texts]) => {
+      const other = document.querySelector("[name='" + CSS.escape(name) + "']");
+      return other && !other.closest("[data-when]")?.hidden && among(other, texts);
+    });
+  }
+}
+if (dependent.length) {
+  document.addEventListener("input", depend);
+  addEventListener("pageshow", depend); // a page that comes back has what was typed
+  depend();
+}
+
 // The time that is left, in the words of the server; it is spoken in the last hour only.
 function span(ms) {
   const min = Math.floor(ms / 60000), hour = Math.floor(min / 60), day = Math.floor(hour / 24);

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/text"
+)
+
+// A field that is asked for only where others have certain values is always in the form:
+// script hides and shows it, and without script its condition stands there in words. What
+// it has where the condition does not hold is kept in the form, and is no value.
+
+// depends says on which other fields a field depends, for script and in words.
+func (p parameters) depends(f *field, one property) {
+	when, words := map[string][]string{}, []string{}
+	for _, name := range slices.Sorted(maps.Keys(one.When)) {
+		other := p.Properties[name]
+		if !slices.Contains(p.Order, name) {
+			continue // it is as it is, or this field would not be here
+		}
+		var texts []string
+		for _, value := range one.When[name] {
+			texts = append(texts, other.shown(value))
+		}
+		words = append(words, text.Block(other.label(name)+" is "+strings.Join(texts, " or ")))
+		if empty, err := other.value(""); empty == nil && err == nil && among(other.Default, one.When[name]) {
+			texts = append(texts, "") // what is left empty has its default
+		}
+		when[prefix+name] = texts
+	}
+	if len(when) == 0 {
+		return
+	}
+	f.Help = append(f.Help, "It counts only when "+strings.Join(words, ", and ")+".")
+	b, err := json.Marshal(when)
+	if err == nil {
+		f.When = string(b)
+	}
+}
+
+// among reports whether a value is one of several.
+func among(value json.RawMessage, all []json.RawMessage) bool {
+	return slices.ContainsFunc(all, func(one json.RawMessage) bool { return compact(one) == compact(value) })
+}
+
+// never reports whether a parameter cannot count in this form: it depends on one that the
+// form does not ask for, and that is another one.
+func (p parameters) never(name string) bool {
+	unasked, err := lifecycle.Unasked(p.raw, p.have)
+	for other, values := range p.Properties[name].When {
+		if !slices.Contains(p.Order, other) && (err != nil || unasked[other] || !among(p.have[other], values)) {
+			return true
+		}
+	}
+	return false
+}
+
+// drop takes what does not count out of the values of a form, and what is wrong with it.
+func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad map[string]bool) {
+	all := maps.Clone(p.have)
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	maps.Copy(all, values)
+	unasked, err := lifecycle.Unasked(p.raw, all)
+	if err != nil {
+		return // the API says what is wrong with its own schema
+	}
+	for i := range fields {
+		if name := strings.TrimPrefix(fields[i].Name, prefix); unasked[name] {
+			delete(values, name)
+			delete(bad, name)
+			forgive(&fields[i])
+		}
+	}
+}
+
+// forgive takes away what is wrong with a field and its parts.
+func forgive(f *field) {
+	f.Error = ""
+	for i := range f.Fields {
+		forgive(&f.Fields[i])
+	}
+	for _, row := range f.Rows {
+		for i := range row.Fields {
+			forgive(&row.Fields[i])
+		}
+	}
+}

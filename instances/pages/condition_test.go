@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// conditional asks for the number of nodes of large ones only, for tags of two of them, and
+// for a zone only where something is off.
+const conditional = `
+template "lab/when" {
+  module { address = "net/vpc/aws" }
+  ttl { default = "8h" }
+  parameter "size" {
+    title  = "Size"
+    enum   = ["small", "large"]
+    update = true
+  }
+  parameter "count" {
+    title  = "Nodes"
+    when   = { size = ["large"] }
+    update = true
+  }
+  parameter "tags" {
+    title  = "Tags"
+    when   = { size = ["large"], count = [2, 3] }
+    update = true
+  }
+  parameter "enabled" { title = "Managed" }
+  parameter "zone" {
+    title  = "Zone"
+    when   = { enabled = [false] }
+    update = true
+  }
+}
+`
+
+func newConditional(t *testing.T) *portaltest.Desk {
+	t.Helper()
+	return portaltest.NewDesk(t, func(o *portal.Options, p *access.Policy) {
+		o.Catalog = portaltest.NewCatalog(t, conditional)
+		p.Tokens = []access.Token{annasToken(t)}
+	})
+}
+
+func holds(t *testing.T, have map[string]json.RawMessage, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if string(have[name]) != value {
+			t.Errorf("%s is %s, want %s", name, have[name], value)
+		}
+	}
+}
+
+// TestConditional sends forms with more than counts: that is left out, whatever it is, and
+// stays in the form where something else is wrong. The API refuses what does not count.
+func TestConditional(t *testing.T) {
+	d := newConditional(t)
+	d.Shows(t, "anna", "run/lab/when", "It counts only when Size is large.", "It counts only when Nodes is 2 or 3, and Size is large.", "It counts only when Managed is false.",
+		`data-when="{&#34;p.count&#34;:[&#34;2&#34;,&#34;3&#34;],&#34;p.size&#34;:[&#34;large&#34;]}"`)
+	form := d.Fill(t, "anna", "run/lab/when", "p.size", "small", "p.count", "many", "p.tags", "", "p.tags.0", "kept", "p.enabled", "true", "p.zone", "west", "ttl", "soon")
+	body := d.Open(t, 422, "anna", "run/lab/when", form).Body
+	for _, want := range []string{`name="p.count" value="many"`, `name="p.tags.0" value="kept"`, `name="p.zone" value="west"`, `href="#ttl"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %s:\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, `href="#p-count"`) {
+		t.Error("what does not count is wrong")
+	}
+	form.Set("ttl", "")
+	form.Set("key", portaltest.KeyOf(body))
+	id := path.Base(d.Open(t, 303, "anna", "run/lab/when", form).Location)
+	holds(t, d.Store.Record(t, id).Parameters, map[string]string{"size": `"small"`, "count": "1", "tags": "[]", "zone": `"a"`})
+
+	d.Ready(t, id)
+	change := "instances/" + id + "/update"
+	if body := d.Shows(t, "anna", change, "Nodes"); strings.Contains(body, "Zone") {
+		t.Error("the form has a field that can never count")
+	}
+	d.Send(t, "anna", change, change, "p.size", "large", "p.count", "3", "p.tags", "", "p.tags.0", "kept")
+	d.Ready(t, id)
+	holds(t, d.Store.Record(t, id).Parameters, map[string]string{"size": `"large"`, "count": "3", "tags": `["kept"]`})
+	d.Send(t, "anna", change, change, "p.size", "small", "p.count", "3", "p.tags", "", "p.tags.0", "kept")
+	d.Ready(t, id)
+	holds(t, d.Store.Record(t, id).Parameters, map[string]string{"size": `"small"`, "count": "1", "tags": "[]"})
+
+	var no struct{ Fields map[string]string }
+	d.Want(t, 422, &no, d.Who["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
+	if no.Fields["/parameters/count"] != `counts only when size is "large"; leave it out` {
+		t.Errorf("the API says %v", no.Fields)
+	}
+}
+
+// TestBrowserConditional chooses by keyboard: with script fields come and go and keep what
+// was typed, without it they stand there with their conditions.
+func TestBrowserConditional(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := newConditional(t)
+			tab := logged(t, b, d, script, "run/lab/when")
+			tab.Wait("Launch lab/when")
+			shown := func(when string, yes bool, labels ...string) {
+				t.Helper()
+				for _, label := range labels {
+					if got := strings.Contains(tab.Text(), label); got != (yes || !script) {
+						t.Errorf("%s: %s is there: %t", when, label, got)
+					}
+				}
+			}
+			shown("small", false, "Nodes", "Tags", "Where it is.")
+			tab.To("Size")
+			tab.Press(kb.ArrowDown)
+			shown("large", true, "Nodes")
+			shown("of one node", false, "Tags")
+			tab.To("Nodes")
+			tab.Press("3.0")
+			shown("of three nodes", true, "Tags")
+			tab.To("Add to Tags")
+			tab.Enter()
+			tab.Wait("Remove")
+			tab.To("Tags 1")
+			tab.Press("kept")
+			tab.To("Managed")
+			tab.Press(" ")
+			shown("not managed", true, "Where it is.")
+			tab.To("Zone")
+			tab.Press("west")
+			tab.To("Size")
+			tab.Press(kb.ArrowUp)
+			shown("small again", false, "Nodes", "Tags")
+			tab.Press(kb.ArrowDown)
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			holds(t, parameters(t, d), map[string]string{"size": `"large"`, "count": "3.0", "tags": `["kept"]`, "enabled": "false", "zone": `"west"`})
+		})
+	}
+}
