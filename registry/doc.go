@@ -64,6 +64,14 @@
 // how long a withdrawn right counts. Its archive links carry the credential sealed, for a quarter of
 // an hour at most.
 //
+// # Reading without a registry
+//
+// Below …/VERSION/content (content.go) the front-end answers as the registry behind it
+// would, for one version: clients verify what they get as if they had asked there. What
+// belongs to a version is package pieces's to say. The right to read alone opens that, of
+// a version that is served; the rest of a repository, with what was withdrawn or waits
+// for an approval, is for who may publish.
+//
 // # Publishing
 //
 // What arrives is checked, packed and stored by package depot, as by the command

@@ -45,6 +45,19 @@ func (s *server) routes() http.Handler {
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", to(s, name.provider, access.Read, p.versions))
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, access.Read, p.build))
 
+	for base, parse := range map[string]parser[stored]{
+		"/v1/modules/{namespace}/{name}/{system}/{version}":            storedModuleIn,
+		"/v1/providers/{namespace}/{type}/{version}":                   name.stored,
+		"/origin/{hostname}/v1/providers/{namespace}/{type}/{version}": name.stored,
+	} {
+		c := s.content
+		meta("GET "+base+"/content", to(s, parse, access.Read, c.about))
+		meta("GET "+base+"/content/tags/list", to(s, parse, access.Read, c.tags))
+		meta("GET "+base+"/content/manifests/{reference}", to(s, parse, access.Read, c.manifest))
+		meta("GET "+base+"/content/referrers/{digest}", to(s, parse, access.Read, c.referrers))
+		large("GET "+base+"/content/blobs/{digest}", to(s, parse, access.Read, c.blob))
+	}
+
 	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", to(s, name.provider, access.Read, p.mirrorIndex))
 	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", to(s, name.document, access.Read, p.mirrorVersion))
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
@@ -22,16 +23,18 @@ type view struct {
 	catalog *catalog.Catalog
 	depot   *depot.Depot
 	links   *links
-	pull    *pullThrough // nil: nothing is pulled through
-	callers bool         // the credential is the caller's own
-	hiding  bool         // a refusal of the registry means that there is nothing
+	pieces  *cache.Cache[*consisting] // repository@digest of the version
+	pull    *pullThrough              // nil: nothing is pulled through
+	callers bool                      // the credential is the caller's own
+	hiding  bool                      // a refusal of the registry means that there is nothing
 }
 
 // newView returns the view of a client. links are those that it is given.
 func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	return &view{
 		client: client, links: l, hiding: o.DeniedMeansMissing,
-		depot: depot.New(depot.Options{Client: client, Layout: o.Layout}),
+		pieces: cache.New("pieces", piecesBytes, func(c *consisting) int { return c.Size() }, o.Now, m.looked),
+		depot:  depot.New(depot.Options{Client: client, Layout: o.Layout}),
 		catalog: catalog.New(catalog.Options{
 			Client: client, Layout: o.Layout, Require: o.Require, Revoked: o.Revoked, TagTTL: o.TagTTL,
 			Watch: m.watch(), Logger: o.Logger, Now: o.Now,

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -164,25 +165,34 @@ func (c changedModules) compare(ctx context.Context, m *changedModule, released 
 	if err != nil && !errors.Is(err, oci.ErrExists) || same {
 		return same, err
 	}
-	since := c.since
-	if d, direct := c.publisher.(*depot.Depot); direct {
-		stored, err := storedModule(ctx, d, released)
-		if err != nil {
-			return false, err
-		}
-		if stored.Description != nil {
-			m.Differences = description.Compare(stored.Description.Root, plan.Description().Root)
-		}
-		if since == "" {
-			since = stored.Annotations[artifact.AnnRevision]
-		}
+	stored, err := storedModule(ctx, c.publisher, released)
+	if err != nil {
+		return false, err
 	}
+	if stored.Description != nil {
+		m.Differences = description.Compare(stored.Description.Root, plan.Description().Root)
+	}
+	since := cmp.Or(c.since, stored.Annotations[artifact.AnnRevision])
 	return false, c.read(ctx, m, since)
 }
 
-// storedModule is what the registry has of a version.
-func storedModule(ctx context.Context, d *depot.Depot, m addr.ModuleVersion) (shown, error) {
-	var s shown
+// storedModule is what is published of a version: nothing where a front-end is older than
+// reading through it.
+func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s shown, err error) {
+	d, direct := p.(*depot.Depot)
+	if front, ok := p.(*client.Client); ok {
+		r, layout, err := front.Content(ctx, m.Module.Item(), m.Version)
+		if errors.Is(err, oci.ErrNotFound) {
+			return s, nil
+		}
+		if err != nil {
+			return s, err
+		}
+		d, direct = depot.New(depot.Options{Client: r, Layout: layout}), true
+	}
+	if !direct {
+		return s, nil
+	}
 	at, err := d.Subject(ctx, m.Module.Item(), m.Version)
 	if err == nil {
 		err = s.module(ctx, at.Repository, at.Manifest)

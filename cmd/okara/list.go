@@ -234,12 +234,17 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 		}
 		return l, exact, nil
 	}
-	v, ok := l.Latest()
-	if it.Versions != "" {
-		v, ok = l.Highest(it.Allow.Allows)
-	}
+	v, ok := meant(l, it)
 	if !ok {
 		return nil, v, fmt.Errorf("%s has no such version: %w", l.Repository, oci.ErrNotFound)
 	}
 	return l, v, nil
+}
+
+// meant is the version that an item without an exact one means.
+func meant(l *catalog.Versions, it addr.Selection) (addr.Version, bool) {
+	if it.Versions != "" {
+		return l.Highest(it.Allow.Allows)
+	}
+	return l.Latest()
 }

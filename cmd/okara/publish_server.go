@@ -18,6 +18,12 @@ no credential for the registry: that of --token-file or OKARA_TOKEN, else the on
 that tofu and terraform send there (TF_TOKEN_..., a credentials block), else, in
 GitHub Actions with the permission id-token: write, the job's own.`
 
+// readServerHelp is serverHelp for who reads.
+const readServerHelp = `With --server a front-end (okara serve) passes on what is in the registry behind it, as
+far as the token may read it: that of --token-file or OKARA_TOKEN, else the one that
+tofu and terraform send there. Who may not publish gets versions that the server serves,
+none that was yanked or that its policy holds back.`
+
 // publisher is where versions go: a registry or a front-end before it.
 type publisher interface {
 	PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error)

@@ -39,6 +39,7 @@ type pulled struct {
 func newPull(reg *cli.Registries) *cobra.Command {
 	var platforms []string
 	var policy policyFlags
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "pull ADDRESS[@VERSION] DIR",
 		Short: "Download a module or a provider into a folder",
@@ -50,12 +51,16 @@ takes. Without a version the highest release is taken, or the highest pre-releas
 if there is no release. Everything is verified
 against its digest. ` + policyHelp + ` Nothing is written then.
 
+` + readServerHelp + `
+
 Prints the files, or for a module the folder.
 
-Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such version.`,
+Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such version,
+5 denied.`,
 		Example: `  okara pull net/vpc/aws@1.4.0 ./vpc
   okara pull acme/dns ./dist --platform linux_amd64
-  okara pull acme/dns ./dist --require openpgp --openpgp-key release.pub.asc`,
+  okara pull acme/dns ./dist --require openpgp --openpgp-key release.pub.asc
+  okara pull net/vpc/aws@1.4.0 ./vpc --server https://okara.example.com`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var o depot.PullOptions
@@ -68,7 +73,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			}
 			progress, done := reg.Progress()
 			defer done()
-			t, err := pick(cmd.Context(), reg, args[0], progress)
+			t, err := pickRead(cmd.Context(), reg, server, args[0], progress)
 			if err != nil {
 				return err
 			}
@@ -85,6 +90,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
 	policy.add(cmd)
+	server.Add(cmd.Flags())
 	return cmd
 }
 

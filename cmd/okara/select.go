@@ -4,18 +4,22 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/spf13/cobra"
 )
 
 // selected is the module or provider that an argument names, in the depot of
-// --registry.
+// --registry, or as a front-end passes it on.
 type selected struct {
 	addr.Selection
 	address string // as it was written
@@ -35,15 +39,75 @@ func selectItem(reg *cli.Registries, arg string, progress func(depot.Event)) (se
 	if err != nil {
 		return selected{}, err
 	}
+	return selectedIn(reg, client, layout, arg, it, progress)
+}
+
+func selectedIn(reg *cli.Registries, client *oci.Client, layout addr.Layout, arg string, it addr.Selection, progress func(depot.Event)) (selected, error) {
 	r, err := client.Repo(it.Repository(layout))
 	address, _, _ := strings.Cut(arg, "@")
 	return selected{Selection: it, address: address, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
 		catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()}), repo: r}, err
 }
 
+// selectRead is selectItem for who reads only: with --server the one version that is
+// meant, through the front-end.
+func selectRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg string, progress func(depot.Event)) (selected, error) {
+	front, err := cli.OpenFrontEnd(reg, s, progress)
+	if err != nil {
+		return selected{}, err
+	}
+	if front == nil {
+		return selectItem(reg, arg, progress)
+	}
+	it, err := addr.ParseSelection(arg)
+	if err != nil {
+		return selected{}, cli.UsageError("%w", err)
+	}
+	v, err := frontVersion(ctx, front, it)
+	if err != nil {
+		return selected{}, listHint(err)
+	}
+	client, layout, err := front.Content(ctx, it.Item, v)
+	if err != nil {
+		return selected{}, listHint(err)
+	}
+	if it, err = addr.ParseSelection(it.Item.String() + "@" + v.String()); err != nil {
+		return selected{}, err
+	}
+	return selectedIn(reg, client, layout, arg, it, progress)
+}
+
+// frontVersion finds the version that is meant. Of an exact one the front-end says
+// whether it is there.
+func frontVersion(ctx context.Context, front *client.Client, it addr.Selection) (addr.Version, error) {
+	if exact, err := addr.ParseVersion(it.Versions); err == nil {
+		return exact, nil
+	}
+	l, err := front.Versions(ctx, it.Item)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	there := &catalog.Versions{Listing: l, Listed: slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.Status(v).Yanked != nil })}
+	v, ok := meant(there, it)
+	if !ok {
+		return v, fmt.Errorf("%s has no such version: %w", it.Item, oci.ErrNotFound)
+	}
+	return v, nil
+}
+
 // pick is selectItem with the version that is meant.
 func pick(ctx context.Context, reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectItem(reg, arg, progress)
+	return t.picked(ctx, err)
+}
+
+// pickRead is selectRead with the version that is meant.
+func pickRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg string, progress func(depot.Event)) (selected, error) {
+	t, err := selectRead(ctx, reg, s, arg, progress)
+	return t.picked(ctx, err)
+}
+
+func (t selected) picked(ctx context.Context, err error) (selected, error) {
 	if err == nil {
 		_, t.version, err = itemVersion(ctx, t.catalog, t.Selection)
 	}

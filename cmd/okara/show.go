@@ -73,6 +73,7 @@ type shownPlatform struct {
 func newShow(reg *cli.Registries) *cobra.Command {
 	var readme bool
 	var policy policyFlags
+	var server cli.ServerFlags
 	cmd := &cobra.Command{
 		Use:   "show ADDRESS[@VERSION]",
 		Short: "Show a version of a module or provider",
@@ -82,18 +83,21 @@ release is shown, or the highest pre-release if there is no release. With
 --require, --openpgp-key, --cosign-key or --block it says whether a server with
 this policy serves the version, and why not.
 
-Exit codes: 0 done, 2 usage, 3 there is no such version.`,
+` + readServerHelp + `
+
+Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: `  okara show net/vpc/aws
   okara show net/vpc/aws@1.4.0 --readme
   okara show acme/dns@1.2.3 --require openpgp --openpgp-key release.pub.asc
-  okara show acme/dns@1.2.3 --json`,
+  okara show acme/dns@1.2.3 --json
+  okara show net/vpc/aws --server https://okara.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			require, err := policy.read()
 			if err != nil {
 				return err
 			}
-			t, err := selectItem(reg, args[0], nil)
+			t, err := selectRead(cmd.Context(), reg, server, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -114,6 +118,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 	}
 	cmd.Flags().BoolVar(&readme, "readme", false, "print the module's readme only")
 	policy.add(cmd)
+	server.Add(cmd.Flags())
 	return cmd
 }
 

@@ -23,6 +23,7 @@ type verified struct {
 
 func newVerify(reg *cli.Registries) *cobra.Command {
 	var policy policyFlags
+	var server cli.ServerFlags
 	var digestFlag string
 	var allowYanked, deep bool
 	cmd := &cobra.Command{
@@ -37,9 +38,14 @@ never trusted. Without them a signature that fits is "consistent", not "trusted"
 --require makes a signature or report mandatory. --deep reads every blob and
 computes the hashes again.
 
-Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
+` + readServerHelp + ` All is
+checked here, with these keys: nobody need believe the server.
+
+Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
+5 denied.`,
 		Example: `  okara verify acme/dns@1.2.3 --openpgp-key release.pub.asc --require openpgp
-  okara verify net/vpc/aws@1.4.0 --cosign-key cosign.pub --require cosign --deep`,
+  okara verify net/vpc/aws@1.4.0 --cosign-key cosign.pub --require cosign --deep
+  okara verify net/vpc/aws --cosign-key cosign.pub --server https://okara.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := policy.read()
@@ -51,7 +57,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return cli.UsageError("--digest %q is not a digest", digestFlag)
 			}
-			t, err := pick(cmd.Context(), reg, args[0], nil)
+			t, err := pickRead(cmd.Context(), reg, server, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -66,6 +72,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 		},
 	}
 	policy.add(cmd)
+	server.Add(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&digestFlag, "digest", "", "the version must have this `DIGEST`")
 	f.BoolVar(&allowYanked, "allow-yanked", false, "accept a yanked version")

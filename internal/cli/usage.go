@@ -141,7 +141,7 @@ func argWords(cmd *cobra.Command) []string {
 // registryAlone is for those who want to go through a server with a command that asks a
 // registry.
 const registryAlone = "this command asks the registry itself: name the one behind the server with --registry HOST[/PREFIX]; " +
-	"list, publish, sign, deprecate, yank and audit go through a server too"
+	"list, show, pull, verify, publish, sign, deprecate, yank and audit go through a server too"
 
 // WrongFlag names the flag that may be meant.
 func WrongFlag(cmd *cobra.Command, err error) error {

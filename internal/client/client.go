@@ -281,7 +281,7 @@ func (e *Error) Unwrap() error {
 
 // refusal reads the error document of the front-end. What is none, such as the
 // page of a proxy, is not quoted.
-func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) error {
+func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Error {
 	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
 	var doc struct {
 		Errors []refused `json:"errors"`
@@ -299,6 +299,9 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) erro
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
 		e.Text = "it is at " + text.Excerpt(where(to))
+	}
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		e.Text = strings.ReplaceAll(e.Text, token, "[token]")
 	}
 	return e
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package client publishes through a front-end (package registry) instead
-// of into the registry behind it, and lists what is there. Who does needs a token
-// for the front-end and no credential for the registry.
+// of into the registry behind it, and lists and reads what is there. Who does needs a
+// token for the front-end and no credential for the registry.
 //
 // # What happens where
 //

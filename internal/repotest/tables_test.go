@@ -76,6 +76,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/description
 	internal/signing
 	internal/files
+	internal/pieces
 	internal/service
 	internal/supply
 	internal/syntax
@@ -207,7 +208,7 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 	internal/trust
 	internal/upstream
 	internal/text
-internal/client: it publishes through a front-end what depot would publish into a registry; it knows no registry
+internal/client: it publishes through a front-end what depot would publish into a registry, and has what is there read in the same way; it knows no registry
 	oci
 	oci/artifact
 	internal/addr
@@ -343,6 +344,11 @@ internal/bundle: files that carry what depot published; how a registry is reache
 	internal/files
 	internal/signing
 	internal/trust
+internal/pieces: what belongs to one version of what depot published; who may have it is decided elsewhere
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
 internal/files: leaf: files of the user, and temporary ones
 internal/netaddr: leaf: what an address says
 internal/embedded: leaf: a handler

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+const (
+	readToken  = "oks_reader_0123456789abcdefghij"
+	strayToken = "oks_stray_0123456789abcdefghijk"
+	aMirrored  = "registry.example.com/acme/dns"
+)
+
+// readServer is a front-end before a registry that has modules and providers: signed,
+// with reports, deprecated and withdrawn.
+type readServer struct {
+	homeUser
+	server, registry string // URL; HOST/PREFIX
+	cosign, openpgp  string // files of public keys
+}
+
+func newReadServer(t *testing.T) readServer {
+	t.Helper()
+	private, public := newKeyFiles(t, "--ed25519")
+	again, _ := newKeyFiles(t, "--ed25519")
+	cosign, cosignPublic := newKeyFiles(t, "--cosign")
+	r := readServer{homeUser: newClientHome(t), registry: ocitest.New(t, ocitest.Quirks{}) + "/platform", cosign: cosignPublic, openpgp: public}
+	module := filepath.Dir(r.file(t, "vpc/main.tf", "variable \"cidr\" {\n  type = string\n}\n"))
+	r.file(t, "vpc/README.md", "# A network\n")
+	dist, packed := newRelease(t, 2, 1000), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(aMirrored)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dist, filepath.Join(packed, aMirrored)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"publish", "module", module, "net/vpc/aws", "1.0.0"}, {"publish", "module", module, "net/vpc/aws", "1.1.0"},
+		{"publish", "module", module, "net/vpc/aws", "2.0.0"}, {"publish", "module", module, "net/vpc/aws", "3.0.0-rc.1"},
+		{"publish", "module", newModuleDir(t), "net/bare/aws", "1.0.0"},
+		{"sign", "net/vpc/aws@1.0.0", "--cosign-key", cosign}, {"sign", "net/vpc/aws@1.1.0", "--cosign-key", cosign},
+		{"publish", "attachment", "net/vpc/aws@1.1.0", r.file(t, "sbom.json", `{"spdxVersion":"SPDX-2.3"}`)},
+		{"deprecate", "net/vpc/aws@1.0.0", "-m", "too old", "--replacement", "1.1.0"}, {"yank", "net/vpc/aws@2.0.0", "-m", "broken"},
+		{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", private},
+		{"publish", "provider", newRelease(t, 2, 1000), "again/dns", "1.0.0", "--sign-key", private},
+		{"sign", "again/dns@1.0.0", "--sign-key", again, "--replace"},
+		{"mirror", aMirrored, "--from", packed, "--allow-unsigned"},
+	} {
+		mustOkara(t, append(args, "--registry", r.registry)...)
+	}
+	tokens := r.file(t, "tokens", serveToken+" publish:*:**\n"+readToken+" read:module:net/** read:provider:** read:mirror:**\n"+strayToken+" read:module:data/**\n")
+	config := r.file(t, "okara.hcl", "require \"module\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\""+cosignPublic+"\"]\n}\n")
+	r.server, _, _ = newServer(t, "--storage", t.TempDir(), "--registry", r.registry, "--token-file", tokens, "--config", config)
+	return r
+}
+
+// as runs okara with a token for the server, or with none.
+func (r readServer) as(t *testing.T, token string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	r.env = map[string]string{"OKARA_TOKEN": token}
+	return r.run(t, args...)
+}
+
+// TestReadServer shows, verifies and pulls through a front-end what a token may read:
+// every word, every file and every exit code is as with the registry behind it.
+func TestReadServer(t *testing.T) {
+	r := newReadServer(t)
+	for _, args := range [][]string{
+		{"show", "net/vpc/aws"}, {"show", "net/vpc/aws@1.0.0", "--json"}, {"show", "net/vpc/aws@1.1.0", "--json"}, {"show", "net/vpc/aws@< 1.1.0"}, {"show", "net/vpc/aws", "--readme"},
+		{"show", "net/vpc/aws", "--json", "--require", "cosign", "--cosign-key", r.cosign}, {"show", "acme/dns", "--json"}, {"show", "again/dns", "--json"}, {"show", aMirrored, "--json"},
+		{"verify", "net/vpc/aws", "--json"}, {"verify", "net/vpc/aws@1.0.0", "--deep", "--cosign-key", r.cosign, "--require", "cosign"},
+		{"verify", "net/vpc/aws", "--require", "scan"}, {"verify", "acme/dns", "--deep"}, {"verify", "acme/dns", "--json", "--openpgp-key", r.openpgp, "--require", "openpgp"},
+		{"verify", "again/dns", "--openpgp-key", r.openpgp}, {"verify", aMirrored, "--deep"},
+	} {
+		wantCode, want, wantErr := r.as(t, "", append(args, "--registry", r.registry)...)
+		for _, token := range []string{readToken, serveToken} {
+			code, got, gotErr := r.as(t, token, append(args, "--server", r.server)...)
+			if diff := cmp.Diff(got, want) + cmp.Diff(gotErr, wantErr); code != wantCode || diff != "" {
+				t.Errorf("%v: exit %d, want %d, server - registry +:\n%s", args, code, wantCode, diff)
+			}
+		}
+	}
+	for _, args := range [][]string{{"net/vpc/aws"}, {"net/vpc/aws@1.0.0"}, {"acme/dns"}, {"again/dns", "--platform", "linux_amd64"}, {aMirrored}, {"acme/dns", "--openpgp-key", r.openpgp}} {
+		direct, through := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "out")
+		pull := func(dir string, flags ...string) []string {
+			return append(append([]string{"pull", args[0], dir}, args[1:]...), flags...)
+		}
+		if code, _, errOut := r.as(t, "", pull(direct, "--registry", r.registry)...); code != cli.ExitOK {
+			t.Fatal(errOut)
+		}
+		if code, _, errOut := r.as(t, readToken, pull(through, "--server", r.server)...); code != cli.ExitOK {
+			t.Errorf("pull %v: exit %d\n%s", args, code, errOut)
+			continue
+		}
+		if diff := cmp.Diff(filesIn(t, through), filesIn(t, direct)); diff != "" {
+			t.Errorf("pull %v: server - registry +:\n%s", args, diff)
+		}
+	}
+}
+
+// TestReadServerCompares: what a merge request is told of a change does not depend on the
+// way to the registry.
+func TestReadServerCompares(t *testing.T) {
+	r := newReadServer(t)
+	root := filepath.Dir(filepath.Dir(r.file(t, "modules/vpc/main.tf", "output \"id\" {\n  value = 1\n}\n")))
+	args := []string{"publish", "modules", root, "net/{name}/aws", "--bump", "minor", "--dry-run"}
+	for _, form := range []string{"--markdown", "--json"} {
+		_, want, _ := r.as(t, "", append(args, form, "--registry", r.registry)...)
+		code, got, errOut := r.as(t, serveToken, append(args, form, "--server", r.server)...)
+		if diff := cmp.Diff(got, want); code != cli.ExitOK || diff != "" || !strings.Contains(got, "cidr") {
+			t.Errorf("%s: exit %d %s\n%s\nserver - registry +:\n%s", form, code, errOut, got, diff)
+		}
+	}
+}
+
+// filesIn are the contents of the files below a folder.
+func filesIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		all[strings.TrimPrefix(name, dir)] = string(b)
+		return err
+	})
+	if err != nil || len(all) == 0 {
+		t.Fatal("no files", err)
+	}
+	return all
+}
+
+// TestReadServerRights: who may not read is told nothing, and a version that nobody is
+// served is for those only who may publish.
+func TestReadServerRights(t *testing.T) {
+	r := newReadServer(t)
+	for _, tt := range []struct {
+		name, token string
+		args        []string
+		code        int
+		out, errOut string
+	}{
+		{"no token", "", []string{"show", "net/vpc/aws@1.0.0"}, cli.ExitDenied, "^$", "401 Unauthorized.*\nhint: give a token"},
+		{"elsewhere", strayToken, []string{"show", "net/vpc/aws@1.0.0"}, cli.ExitDenied, "^$", "403 Forbidden.*\nhint: the token is valid"},
+		{"elsewhere, any version", strayToken, []string{"verify", "net/vpc/aws"}, cli.ExitDenied, "^$", "403 Forbidden"},
+		{"of what is not there", strayToken, []string{"pull", "net/none/aws@1.0.0", "out"}, cli.ExitDenied, "^$", "403 Forbidden"},
+		{"no such version", readToken, []string{"show", "net/vpc/aws@9.0.0"}, cli.ExitNotFound, "^$", "404.*net/vpc/aws 9.0.0: not found"},
+		{"no such version, publisher", serveToken, []string{"show", "net/vpc/aws@9.0.0"}, cli.ExitNotFound, "^$", "platform/modules/net/vpc/aws has no version 9.0.0, the newest is 3.0.0-rc.1"},
+		{"none allowed", readToken, []string{"show", "net/vpc/aws@~> 9.0"}, cli.ExitNotFound, "^$", "net/vpc/aws has no such version"},
+		{"withdrawn", readToken, []string{"show", "net/vpc/aws@2.0.0"}, cli.ExitNotFound, "^$", "version 2.0.0 was withdrawn: broken"},
+		{"withdrawn, publisher", serveToken, []string{"show", "net/vpc/aws@2.0.0"}, cli.ExitOK, "status +yanked: broken", "^$"},
+		{"withdrawn, publisher verifies", serveToken, []string{"verify", "net/vpc/aws@2.0.0"}, cli.ExitFailure, "failed +status +yanked broken", "not verified"},
+		{"held back", readToken, []string{"pull", "net/bare/aws@1.0.0", "out"}, cli.ExitNotFound, "^$", "does not fulfil the policy of this server"},
+		{"held back, publisher", serveToken, []string{"show", "net/bare/aws@1.0.0"}, cli.ExitOK, "version +1.0.0", "^$"},
+		{"two places", readToken, []string{"show", "net/vpc/aws", "--registry", r.registry}, cli.ExitUsage, "^$", "--server and --registry"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			code, out, errOut := r.as(t, tt.token, append(tt.args, "--server", r.server)...)
+			if code != tt.code || !matches(t, tt.out, out) || !matches(t, tt.errOut, errOut) {
+				t.Errorf("exit code %d, want %d\n%s\n%s", code, tt.code, out, errOut)
+			}
+			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+				t.Errorf("%v left behind, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestReadServerLies: a server that changes a byte, or passes one module off as another,
+// is not believed.
+func TestReadServerLies(t *testing.T) {
+	r := newReadServer(t)
+	target, err := url.Parse(r.server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lie atomic.Pointer[func(path string, body []byte) []byte]
+	var swap atomic.Pointer[strings.Replacer]
+	liar := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(target)
+			if s := swap.Load(); s != nil {
+				p.Out.URL.Path = s.Replace(p.Out.URL.Path)
+			}
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			change := lie.Load()
+			if change == nil || resp.StatusCode != http.StatusOK {
+				return nil
+			}
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				return err
+			}
+			resp.Body = io.NopCloser(bytes.NewReader((*change)(resp.Request.URL.Path, b)))
+			return nil
+		},
+	})
+	t.Cleanup(liar.Close)
+	flipped := func(what string) func(string, []byte) []byte {
+		return func(path string, b []byte) []byte {
+			if strings.Contains(path, what) && len(b) > 0 {
+				b[len(b)/2] ^= 1
+			}
+			return b
+		}
+	}
+	for _, tt := range []struct {
+		what string
+		args []string
+	}{
+		{"/content/blobs/", []string{"pull", "net/vpc/aws", "out"}}, {"/content/blobs/", []string{"pull", "acme/dns", "out"}},
+		{"/content/blobs/", []string{"verify", "net/vpc/aws", "--deep"}}, {"/content/blobs/", []string{"show", "net/vpc/aws"}},
+		{"/content/manifests/1.1.0", []string{"verify", "net/vpc/aws@1.1.0"}}, {"/content/manifests/sha256", []string{"verify", "acme/dns"}},
+	} {
+		t.Chdir(t.TempDir())
+		change := flipped(tt.what)
+		lie.Store(&change)
+		code, out, errOut := r.as(t, readToken, append(tt.args, "--server", liar.URL)...)
+		if code == cli.ExitOK || !strings.Contains(errOut, "corrupt data") {
+			t.Errorf("%v with another byte in %s: exit %d\n%s\n%s", tt.args, tt.what, code, out, errOut)
+		}
+		lie.Store(nil)
+		if code, out, errOut := r.as(t, readToken, append(tt.args, "--server", liar.URL)...); code != cli.ExitOK {
+			t.Errorf("%v without a lie: exit %d\n%s\n%s", tt.args, code, out, errOut)
+		}
+	}
+	mustOkara(t, "publish", "module", newModuleDir(t), "net/evil/aws", "1.1.0", "--registry", r.registry)
+	cosign, public := newKeyFiles(t, "--cosign")
+	mustOkara(t, "sign", "net/evil/aws@1.1.0", "--cosign-key", cosign, "--registry", r.registry)
+	swap.Store(strings.NewReplacer("net/vpc/aws", "net/evil/aws"))
+	args := []string{"--cosign-key", public, "--require", "cosign"}
+	if code, out, errOut := r.as(t, serveToken, append([]string{"verify", "net/evil/aws@1.1.0", "--server", liar.URL}, args...)...); code != cli.ExitOK {
+		t.Fatalf("exit %d\n%s\n%s", code, out, errOut)
+	}
+	if code, out, errOut := r.as(t, serveToken, append([]string{"verify", "net/vpc/aws@1.1.0", "--server", liar.URL}, args...)...); code != cli.ExitFailure {
+		t.Errorf("another module of the same signer: exit %d\n%s\n%s", code, out, errOut)
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Content opens a version for reading: the client is one of the registry behind the
+// front-end, whose requests go through the front-end. It reaches the repository of the
+// version only, and nothing can be written. Digests are checked as those of any registry.
+// What a signature has to name follows from the address, so a server cannot pass the
+// content of another module off as this one's.
+func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oci.Client, addr.Layout, error) {
+	path := versionsPath(it) + "/" + v.String() + "/content"
+	var doc struct {
+		Registry string
+		Layout   struct{ Prefix, Modules, Providers, Mirror string }
+	}
+	if _, err := c.send(ctx, http.MethodGet, path, nil, nil, &doc); err != nil {
+		return nil, addr.Layout{}, err
+	}
+	l := addr.Layout{Prefix: doc.Layout.Prefix, Modules: doc.Layout.Modules, Providers: doc.Layout.Providers, Mirror: doc.Layout.Mirror}
+	err := l.Validate()
+	if err != nil {
+		return nil, l, fmt.Errorf("%s: the layout of the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
+	}
+	through := &through{c: c, base: c.o.Transport, from: "/v2/" + it.Repository(l) + "/", path: path}
+	if through.base == nil {
+		through.base = http.DefaultTransport
+	}
+	// Plain http, since nobody is asked whether the registry speaks TLS.
+	r, err := oci.New(doc.Registry, oci.Options{Transport: through, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
+	if err != nil {
+		return nil, l, fmt.Errorf("%s: the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
+	}
+	return r, l, nil
+}
+
+// versionsPath is where the versions of an item are on a front-end, mirrored ones too.
+func versionsPath(it addr.Item) string {
+	switch {
+	case it.Kind == addr.KindModule:
+		return ModulePath(it.Module)
+	case it.Provider.Hostname != "":
+		return "origin/" + it.Provider.Hostname + "/v1/providers/" + it.Provider.Namespace + "/" + it.Provider.Type
+	}
+	return ProviderPath(it.Provider)
+}
+
+// through sends what is asked of one repository to a front-end.
+type through struct {
+	c          *Client
+	base       http.RoundTripper
+	from, path string // what the path of a request begins with, and in place of it at the front-end
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
+	rest, ok := strings.CutPrefix(r.URL.Path, t.from)
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return nil, fmt.Errorf("%s through a front-end: %w", r.Method, oci.ErrUnsupported)
+	case ok:
+	case r.Response == nil:
+		return answered(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
+	case r.URL.Scheme != "https" && t.c.o.Server.Scheme == "https":
+		return nil, errors.New("the front-end redirects to an address without TLS")
+	default: // the storage of the registry, which needs no token
+		return t.base.RoundTrip(r)
+	}
+	to, err := http.NewRequestWithContext(r.Context(), r.Method, t.c.o.Server.JoinPath(t.path, rest).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	to.Header = r.Header.Clone()
+	if err := t.c.authorize(to); err != nil {
+		return nil, err
+	}
+	resp, err := t.base.RoundTrip(to)
+	if err != nil || resp.StatusCode < http.StatusBadRequest {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of a refusal is shown
+	refused := answered(r, resp.StatusCode, t.c.refusal(to, resp, b).Text)
+	if after := resp.Header.Get("Retry-After"); after != "" {
+		refused.Header.Set("Retry-After", after)
+	}
+	return refused, nil
+}
+
+// answered is a refusal in the form of registries.
+func answered(r *http.Request, status int, message string) *http.Response {
+	b, err := json.Marshal(map[string]any{"errors": []map[string]string{{"message": message}}})
+	if err != nil {
+		b = nil // of text there is always JSON
+	}
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(b)), ContentLength: int64(len(b)), Request: r,
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pieces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	parallel = 8
+	// maxManifests bounds the requests for one version. A provider has some twenty
+	// manifests, and each may have a few reports.
+	maxManifests = 1000
+	timeTag      = "okara-time-" // then a number, and the tag of the version
+)
+
+// Set is what a version consists of. It is never changed.
+type Set struct {
+	tags    []string // sorted
+	digests map[digest.Digest]bool
+}
+
+// Tags are those that are about the version, sorted: its own, of its signatures, of
+// events and of the time of its publication.
+func (s *Set) Tags() []string { return s.tags }
+
+// HasTag reports whether a tag is one of [Set.Tags].
+func (s *Set) HasTag(tag string) bool {
+	_, ok := slices.BinarySearch(s.tags, tag)
+	return ok
+}
+
+// Has reports whether a manifest or blob is a piece of the version.
+func (s *Set) Has(d digest.Digest) bool { return s.digests[d] }
+
+// Size is about how many bytes of memory the set takes.
+func (s *Set) Size() int { return 256 + 128*(len(s.tags)+len(s.digests)) }
+
+// Of reads what version v consists of, whose manifest is root. l is the list of its
+// repository. What a list names and the repository does not have is left out. The
+// error wraps oci.ErrTooLarge if the version has more than a thousand manifests.
+func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l *depot.Listing) (*Set, error) {
+	s := &Set{tags: about(v, l), digests: map[digest.Digest]bool{}}
+	for _, e := range l.Events {
+		if s.HasTag(e.Tag) {
+			s.add(e.Layers)
+		}
+	}
+	todo := []step{{reference: root.String(), subject: true}}
+	for read := 0; len(todo) > 0; {
+		if read += len(todo); read > maxManifests {
+			return nil, fmt.Errorf("version %s of %s has more than %d manifests: %w", v, r, maxManifests, oci.ErrTooLarge)
+		}
+		found := make([]found, len(todo))
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(parallel)
+		for i, at := range todo {
+			g.Go(func() (err error) {
+				found[i], err = at.read(ctx, r, l.Tags)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, fmt.Errorf("read what version %s of %s consists of: %w", v, r, err)
+		}
+		todo = nil
+		for _, f := range found {
+			s.add(f.pieces)
+			s.tags = append(s.tags, f.tags...)
+			todo = append(todo, f.next...)
+		}
+	}
+	slices.Sort(s.tags)
+	return s, nil
+}
+
+func (s *Set) add(pieces []oci.Descriptor) {
+	for _, d := range pieces {
+		s.digests[d.Digest] = true
+	}
+}
+
+// about are the tags that say by themselves, or by their event, that they are about a
+// version.
+func about(v addr.Version, l *depot.Listing) []string {
+	tags := []string{v.Tag()}
+	for _, e := range l.Events {
+		if e.Version == v.String() || e.Version == artifact.AllVersions {
+			tags = append(tags, e.Tag)
+		}
+	}
+	for _, tag := range l.Tags {
+		rest, ok := strings.CutPrefix(tag, timeTag)
+		if _, version, _ := strings.Cut(rest, "-"); ok && version == v.Tag() {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// step is a manifest that is to be read.
+type step struct {
+	reference string // digest, or tag
+	subject   bool   // what refers to it is a piece, too
+}
+
+// found is what a manifest leads to.
+type found struct {
+	pieces []oci.Descriptor
+	tags   []string
+	next   []step
+}
+
+func (at step) read(ctx context.Context, r *oci.Repo, tags []string) (f found, err error) {
+	m, err := r.Fetch(ctx, at.reference)
+	if errors.Is(err, oci.ErrNotFound) || !at.subject && errors.Is(err, oci.ErrCorrupt) {
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	f.pieces = append(f.pieces, m.Descriptor)
+	if image, err := m.Image(); err == nil {
+		f.pieces = append(append(f.pieces, image.Config), image.Layers...)
+	}
+	if !at.subject {
+		return f, nil
+	}
+	if index, err := m.Index(); err == nil {
+		for _, d := range index.Manifests {
+			f.next = append(f.next, step{reference: d.Digest.String(), subject: true})
+		}
+	}
+	referrers, err := r.Referrers(ctx, m.Descriptor, "")
+	for _, d := range referrers {
+		f.next = append(f.next, step{reference: d.Digest.String()})
+	}
+	prefix := strings.Replace(m.Digest.String(), ":", "-", 1)
+	first, _ := slices.BinarySearch(tags, prefix)
+	for _, tag := range tags[first:] {
+		if !strings.HasPrefix(tag, prefix) {
+			break
+		}
+		f.tags, f.next = append(f.tags, tag), append(f.next, step{reference: tag})
+	}
+	return f, err
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/pieces"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	piecesBytes = 16 << 20         // of memory, for what versions consist of
+	piecesFresh = 30 * time.Second // how soon a report counts that has no tag
+	piecesAgain = 2 * time.Second  // how soon after a look another one is taken for what was not there
+)
+
+// content passes on what a version consists of, as a registry would, to clients that
+// have no way to the registry itself: tags, manifests and blobs as they are there. The
+// clients check digests and signatures.
+//
+// Who may read a version gets its pieces, if it is served at all, and nothing else that
+// lies in its repository. Who may publish gets all of the repository.
+type content struct {
+	layout     addr.Layout
+	archives   *archives
+	publishing *publishing
+	now        func() time.Time
+}
+
+// part is what somebody may read of a repository.
+type part struct {
+	repo *oci.Repo
+	root digest.Digest // of the version
+	of   *consisting   // nil: all of the repository
+}
+
+// consisting is what a version consists of, as far as a list of its repository tells.
+type consisting struct {
+	*pieces.Set
+	list *catalog.Versions
+	at   time.Time
+}
+
+// part decides what the caller may read. d is what is asked for, "" for a tag.
+func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (part, error) {
+	repo, err := r.client.Repo(r.at.Repository(c.layout))
+	p := part{repo: repo}
+	if err != nil || c.publishes(r) {
+		return p, err
+	}
+	if p.root, err = c.served(ctx, r); err == nil {
+		p.of, err = c.pieces(ctx, r, p, d)
+	}
+	if err == nil && d != "" && !p.of.Has(d) {
+		err = notFound("%s is no part of %s %s %s", d, r.at.Kind, r.at, r.at.version)
+	}
+	return p, missing(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
+}
+
+// publishes reports whether the caller may publish what he reads.
+func (c *content) publishes(r call[stored]) bool {
+	return r.grant.May(access.Right{Action: access.Publish, Kind: access.Kind(r.at.Kind), Address: r.at.String()})
+}
+
+// served is the manifest of the version, or a [catalog.RefusedError] if nobody is
+// served it.
+func (c *content) served(ctx context.Context, r call[stored]) (digest.Digest, error) {
+	if r.at.Kind == addr.KindModule {
+		mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version)
+		if err != nil {
+			return "", err
+		}
+		return mv.Manifest.Digest, nil
+	}
+	pv, err := r.catalog.ProviderVersion(ctx, r.at.Provider, r.at.version)
+	if err != nil {
+		return "", err
+	}
+	return pv.Index.Digest, nil
+}
+
+// pieces returns what the version consists of: from memory, unless another list of its
+// repository came since, or something that is not known there is asked for.
+func (c *content) pieces(ctx context.Context, r call[stored], p part, d digest.Digest) (*consisting, error) {
+	l, err := r.catalog.Versions(ctx, r.at.Item)
+	if err != nil {
+		return nil, err
+	}
+	key := p.repo.Name() + "@" + p.root.String()
+	if k, ok := r.pieces.Peek(key); ok && (k.list != l || d != "" && !k.Has(d) && c.now().Sub(k.at) > piecesAgain) {
+		r.pieces.Forget(key)
+	}
+	return r.pieces.Get(ctx, key, cache.Policy{Fresh: piecesFresh}, func(ctx context.Context, _ *consisting, _ bool) (*consisting, error) {
+		set, err := pieces.Of(ctx, p.repo, p.root, r.at.version, l.Listing)
+		return &consisting{set, l, c.now()}, err
+	})
+}
+
+// contentDoc says where a version is: in which registry, and by which layout.
+type contentDoc struct {
+	Registry string    `json:"registry"`
+	Layout   layoutDoc `json:"layout"`
+}
+
+// layoutDoc has what clients need of a layout; empty fields have their defaults.
+type layoutDoc struct {
+	Prefix    string `json:"prefix,omitempty"`
+	Modules   string `json:"modules,omitempty"`
+	Providers string `json:"providers,omitempty"`
+	Mirror    string `json:"mirror,omitempty"`
+}
+
+func (c *content) about(w http.ResponseWriter, r call[stored]) error {
+	if _, err := c.part(r.Context(), r, ""); err != nil {
+		return err
+	}
+	return writeDocument(w, http.StatusOK, contentDoc{
+		Registry: c.publishing.reference(r.Request, r.client.Host()),
+		Layout:   layoutDoc{c.layout.Prefix, c.layout.Modules, c.layout.Providers, c.layout.Mirror},
+	})
+}
+
+func (c *content) tags(w http.ResponseWriter, r call[stored]) error {
+	p, err := c.part(r.Context(), r, "")
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Name string   `json:"name"`
+		Tags []string `json:"tags"`
+	}{Name: p.repo.Name()}
+	if p.of != nil {
+		list.Tags = p.of.Tags()
+	} else {
+		all, err := p.repo.Snapshot(r.Context())
+		if err != nil {
+			return missing(err, "%s %s", r.at.Kind, r.at)
+		}
+		list.Tags = all.Tags
+	}
+	return writeDocument(w, http.StatusOK, list)
+}
+
+// manifest answers with the manifest under a tag or digest. The tag of the version is
+// that of the manifest that is served, should it have moved.
+func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
+	reference := r.PathValue("reference")
+	d, err := asDigest(reference)
+	if err != nil && strings.Contains(reference, ":") {
+		return err
+	}
+	p, err := c.part(r.Context(), r, d)
+	switch {
+	case err != nil:
+		return err
+	case p.of != nil && reference == r.at.version.Tag():
+		reference = p.root.String()
+	case p.of != nil && d == "" && !p.of.HasTag(reference):
+		return notFound("the tag %s is not about %s %s %s", reference, r.at.Kind, r.at, r.at.version)
+	}
+	m, err := p.repo.Fetch(r.Context(), reference)
+	if err != nil {
+		return missing(err, "%s of %s %s", reference, r.at.Kind, r.at)
+	}
+	writeManifest(w, m)
+	return nil
+}
+
+// asDigest reads a SHA-256.
+func asDigest(text string) (digest.Digest, error) {
+	if d := digest.Digest(text); d.Validate() == nil && d.Algorithm() == digest.SHA256 {
+		return d, nil
+	}
+	return "", notFound("%.80q is no SHA-256 digest", text)
+}
+
+func writeManifest(w http.ResponseWriter, m oci.Manifest) {
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream") // a type is whatever somebody has pushed
+	if slices.Contains([]string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex}, m.MediaType) {
+		h.Set("Content-Type", m.MediaType)
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(m.Bytes)))
+	h.Set("Docker-Content-Digest", m.Digest.String())
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(m.Bytes) // the client is gone; there is nobody to tell
+}
+
+// referrers lists what refers to a manifest.
+func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
+	d, err := asDigest(r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	p, err := c.part(r.Context(), r, d)
+	if err != nil {
+		return err
+	}
+	all, err := p.repo.Referrers(r.Context(), oci.Descriptor{Digest: d}, "")
+	if err != nil {
+		return err
+	}
+	m, err := oci.NewIndex(ocispec.Index{Manifests: all})
+	if err != nil {
+		return err
+	}
+	writeManifest(w, m)
+	return nil
+}
+
+// blob delivers a blob as links do, and counts it like them: it is a download if it is
+// the archive of the version.
+func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
+	d, err := asDigest(r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)
+	defer cancel()
+	p, err := c.part(ctx, r, d)
+	if err != nil {
+		return err
+	}
+	file := c.file(ctx, r, d.Encoded())
+	stored := *r.view
+	stored.pull = nil // what is passed on is here
+	return c.archives.answer(w, delivery{
+		Request: r.Request, view: &stored, signed: p.of != nil || file != "",
+		blob: blobName{Repository: p.repo.Name(), Hex: d.Encoded(), File: file},
+	}, "no-store")
+}
+
+// file is the name of an archive of the version that is served, "" for anything else.
+func (c *content) file(ctx context.Context, r call[stored], hex string) string {
+	if r.at.Kind == addr.KindModule {
+		if mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version); err == nil && mv.Zip.Digest.Encoded() == hex {
+			return moduleFile(r.at.Module, r.at.version)
+		}
+		return ""
+	}
+	pv, err := r.catalog.ProviderVersion(ctx, r.at.Provider, r.at.version)
+	if err != nil {
+		return ""
+	}
+	i := slices.IndexFunc(pv.Platforms, func(t artifact.ProviderPlatform) bool { return t.Zh == hex })
+	if i < 0 {
+		return ""
+	}
+	return pv.Platforms[i].Filename
+}
