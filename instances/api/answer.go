@@ -46,13 +46,10 @@ type Me struct {
 	Approver bool      `json:"approver"`       // of some
 	Quota    *Quota    `json:"quota"`          // of the caller's own live instances
 	Shared   int       `json:"shared"`         // live instances of the caller's groups
-	Server   Settings  `json:"server"`         // what clients and pages go by
 	AsOf     time.Time `json:"as_of,omitzero"` // of what was counted
-}
-
-// Settings of the server that callers see.
-type Settings struct {
-	Rate int `json:"rate"` // changes a minute and caller
+	Server   struct {
+		Rate int `json:"rate"` // changes a minute and caller
+	} `json:"server"` // what clients and pages go by
 }
 
 // AdminInstances is the answer to GET admin/instances.

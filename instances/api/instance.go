@@ -76,6 +76,10 @@ type Pending struct {
 	Template    string        `json:"template,omitempty"` // digest
 	TemplateWas string        `json:"template_was,omitempty"`
 
+	Changes    []ModuleChange `json:"changes,omitempty"`      // of the module, what can break a caller first
+	Left       int            `json:"changes_left,omitempty"` // how many more there are
+	Uncompared string         `json:"uncompared,omitempty"`   // why two versions of it were not compared; "": they were, if there are two
+
 	TTL   Duration  `json:"ttl,omitzero"`  // of a launch; 0: no end
 	Ends  time.Time `json:"ends,omitzero"` // of an extension: as it is
 	Until time.Time `json:"until,omitzero"`
@@ -96,6 +100,15 @@ type ValueChange struct {
 	Old     json.RawMessage `json:"old,omitempty"` // absent: none
 	New     json.RawMessage `json:"new,omitempty"`
 	Changed bool            `json:"changed,omitempty"`
+}
+
+// ModuleChange is one thing that is not the same in two versions of a module.
+type ModuleChange struct {
+	What     string `json:"what"` // input, output, provider, resource or data source
+	Name     string `json:"name"`
+	Change   string `json:"change"`             // added, removed or changed
+	Detail   string `json:"detail,omitempty"`   // what it is now, and was before; one line, short
+	Breaking bool   `json:"breaking,omitempty"` // it can break a caller
 }
 
 // Actions on an instance.

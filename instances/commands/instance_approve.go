@@ -26,8 +26,8 @@ func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 		Use:   "approve ID",
 		Short: "Approve a request or a plan of somebody else",
 		Long: `Approve a request or a plan of somebody else. What waits is shown first: who asks
-and why, each value as it is and as it would be, version and digest of the module, and
-the whole plan where one was made. Then the command asks, unless --yes is given. Exactly
+and why, each value as it is and as it would be, version and digest of the module, what
+differs between two versions of it, and the whole plan where one was made. Then the command asks, unless --yes is given. Exactly
 what was shown is approved: if it has changed since, nothing is done.
 
 With --plan nothing is shown and asked: exactly what it names is approved, as
@@ -114,6 +114,13 @@ func pendingText(one api.Instance, now time.Time) string {
 	add("reason", p.Reason)
 	add("module", fromTo(p.Was, p.Source, func(s api.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
 	add("digest", fromTo(p.Was, p.Source, func(s api.Source) string { return s.Digest }))
+	for _, c := range p.Changes {
+		add("changes", changeWords(c))
+	}
+	if p.Left > 0 {
+		add("changes", fmt.Sprintf("and %d more", p.Left))
+	}
+	add("not compared", p.Uncompared)
 	if p.TTL != 0 {
 		add("lifetime", p.TTL.String())
 	}
@@ -132,6 +139,18 @@ func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 		return of(is)
 	}
 	return of(*was) + " -> " + of(is)
+}
+
+// changeWords is what differs between two versions of a module.
+func changeWords(c api.ModuleChange) string {
+	words := c.What + " " + c.Name + " " + c.Change
+	if c.Detail != "" {
+		words += ": " + c.Detail
+	}
+	if c.Breaking {
+		words += " (breaking)"
+	}
+	return words
 }
 
 // valueWords is a parameter as it is and as it would be.

@@ -39,6 +39,7 @@ func TestInstanceApproveShows(t *testing.T) {
 	}
 	for _, want := range []string{
 		`size = "small" -> "large"`, `secret = "(sensitive)"`, "net/vpc/aws 1.0.0 -> net/vpc/aws 1.1.0", "sha256:1 -> sha256:2", "more load",
+		"input region added: string, required (breaking)", "output host removed (breaking)", "input backup added: bool, default false\n",
 		"Name of use-anna (use-anna)", "Plan: 1 to add", "You approve sha256:plan2",
 	} {
 		if !strings.Contains(errOut, want) {

@@ -33,10 +33,15 @@ func annasToken(t *testing.T) access.Token {
 // logged opens a page as the bearer of that token.
 func logged(t *testing.T, b *webtest.Browser, d *portaltest.Desk, script bool, path string) *webtest.Tab {
 	t.Helper()
+	return loggedAs(t, b, d, personal, script, path)
+}
+
+func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Desk, token string, script bool, path string) *webtest.Tab {
+	t.Helper()
 	tab := b.Tab(t, d.Pages.URL+"/ui/"+path, webtest.Look{Width: 1280, Theme: "light", Script: script})
 	tab.Wait("A token of this server")
 	tab.To("Token")
-	tab.Press(personal)
+	tab.Press(token)
 	tab.Enter()
 	return tab
 }

@@ -19,6 +19,19 @@ type pendingBody struct {
 	Facts   []site.Fact
 	Values  []valueChange
 	Compare *site.Link // the two versions of the module side by side; nil: it is the same
+
+	Modules    bool           // there are two versions of the module
+	Changes    []moduleChange // between them, what can break a caller first
+	Breaking   int            // of Changes
+	Left       int            // more of them
+	Uncompared string         // why they were not compared; "": they were
+}
+
+// moduleChange is one thing that is not the same in two versions of a module.
+type moduleChange struct {
+	What, Name, Detail string
+	Mark               site.Mark
+	Breaking           bool
 }
 
 // valueChange is a parameter as it is and as it would be.
@@ -85,10 +98,24 @@ func (b *pendingBody) sources(p *api.Pending) {
 	if was == nil || was.Digest == is.Digest {
 		return
 	}
+	b.compared(p)
 	b.Facts = append(b.Facts, site.Fact{Name: "Module until now", Text: text.Block(strings.TrimSpace(was.Module + " " + was.Version))}, site.Fact{Name: "Digest until now", Digest: was.Digest})
 	if was.Module == is.Module && is.Module != "" {
 		q := url.Values{"from": {was.Version}, "to": {is.Version}}
 		b.Compare = &site.Link{Text: "Compare version " + text.Block(was.Version) + " with " + text.Block(is.Version), Href: "modules/" + site.EscapePath(is.Module) + "/compare?" + q.Encode()}
+	}
+}
+
+// compared is what differs between the two versions of the module.
+func (b *pendingBody) compared(p *api.Pending) {
+	b.Modules, b.Left, b.Uncompared = true, p.Left, text.Block(p.Uncompared)
+	kinds := map[string]string{"added": "good", "removed": "bad", "changed": "plain"}
+	for _, c := range p.Changes {
+		row := moduleChange{What: text.Block(c.What), Name: text.Block(c.Name), Detail: text.Block(c.Detail), Mark: site.Mark{Text: text.Block(c.Change), Kind: kinds[c.Change]}, Breaking: c.Breaking}
+		if c.Breaking {
+			b.Breaking++
+		}
+		b.Changes = append(b.Changes, row)
 	}
 }
 

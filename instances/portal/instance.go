@@ -15,7 +15,13 @@ import (
 
 // showInstance answers one instance.
 func (s *server) showInstance(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return service.WriteJSON(w, http.StatusOK, s.whole(r.caller, r.view, r.at))
+	doc := s.whole(r.caller, r.view, r.at)
+	if p := doc.Pending; p != nil && p.Was != nil && p.Was.Digest != p.Source.Digest {
+		if err := compare(r.Context(), s.o.Catalog, p); err != nil {
+			s.kit.Log(r.Request).Warn("versions of a module are not compared", "module", p.Source.Module, "error", err)
+		}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
 // destroy ends an instance.

@@ -4,12 +4,15 @@ package portal
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/description"
 )
 
 // target is what an instance would be, once what waits is approved.
@@ -102,4 +105,40 @@ func optionalReason(reason string) error {
 		return nil
 	}
 	return checkReason(reason)
+}
+
+const (
+	maxChanges = 200             // of a module that are shown
+	compareFor = 2 * time.Second // an answer waits no longer
+)
+
+// compare adds what differs between the two versions of the module. Who is shown that may
+// read plan and log of the run, and so sees nothing else of the module by it.
+func compare(ctx context.Context, c Catalog, p *api.Pending) error {
+	by, ok := c.(Comparer)
+	if !ok {
+		p.Uncompared = "modules are not read here"
+		return nil
+	}
+	ctx, done := context.WithTimeout(ctx, compareFor)
+	defer done()
+	all, err := by.Compare(ctx, *p.Was, p.Source)
+	if err != nil {
+		p.Uncompared = "one of them cannot be read now"
+		return err
+	}
+	slices.SortStableFunc(all, func(a, b description.Difference) int {
+		switch {
+		case a.Breaking == b.Breaking:
+			return 0
+		case a.Breaking:
+			return -1
+		}
+		return 1
+	})
+	p.Left = max(0, len(all)-maxChanges)
+	for _, d := range all[:len(all)-p.Left] {
+		p.Changes = append(p.Changes, api.ModuleChange(d))
+	}
+	return nil
 }

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Pin returns a template with the version of its module that a caller names: one
@@ -33,7 +36,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 		return nil, field("/version", "the template takes %s", ref.Version)
 	}
 	ref.Version = v.String()
-	source, described, err := ResolveModule(ctx, t.o.Catalog, ref)
+	source, module, err := ResolveModule(ctx, t.o.Catalog, ref)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, field("/version", "the module has no version %s", v)
 	}
@@ -42,7 +45,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 	}
 	pinned := *e
 	pinned.Source, pinned.Problem, pinned.Cause, pinned.Behind = source, "", "", ""
-	if pinned.Schema, err = lifecycle.NewSchema(e.Template, described); err != nil {
+	if pinned.Schema, err = lifecycle.NewSchema(e.Template, module); err != nil {
 		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
 	}
 	return &pinned, nil
@@ -86,4 +89,34 @@ func takes(ref lifecycle.ModuleRef, v addr.Version) bool {
 	}
 	fits, err := addr.ParseConstraint(ref.Version)
 	return err == nil && fits.Allows(v)
+}
+
+// Compare reads what two versions of a module say of themselves.
+func (t *Templates) Compare(ctx context.Context, was, is api.Source) ([]description.Difference, error) {
+	var sides [2]artifact.DescribedModule
+	for i, source := range []api.Source{was, is} {
+		m, err := addr.ParseModule(source.Module)
+		if err != nil {
+			return nil, err
+		}
+		v, err := addr.ParseVersion(source.Version)
+		if err != nil {
+			return nil, err
+		}
+		mv, err := t.o.Catalog.ModuleVersion(ctx, m, v)
+		if err != nil {
+			return nil, err
+		}
+		if have := mv.Manifest.Digest.String(); have != source.Digest {
+			return nil, fmt.Errorf("module %s %s has the digest %s now, not %s", m, v, have, source.Digest)
+		}
+		d, err := t.o.Catalog.Description(ctx, mv)
+		if err != nil {
+			return nil, err
+		}
+		if sides[i], err = described(d, source.Path); err != nil {
+			return nil, fmt.Errorf("module %s %s: %w", m, v, err)
+		}
+	}
+	return description.Compare(sides[0], sides[1]), nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -46,6 +47,12 @@ type Catalog interface {
 	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
 	// people are offered them.
 	Versions(ctx context.Context, name string) ([]string, error)
+}
+
+// Comparer is a [Catalog] that has read modules.
+type Comparer interface {
+	// Compare returns what differs between two versions of a module, for who calls it.
+	Compare(ctx context.Context, was, is api.Source) ([]description.Difference, error)
 }
 
 // Results is what runs leave behind outside the document.

@@ -294,7 +294,8 @@ func (s *server) me(w http.ResponseWriter, r call[struct{}]) error {
 		Admin:    r.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}),
 		Approver: r.mayAny(access.Approve),
 		Quota:    &api.Quota{Limit: s.userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
-		Server: api.Settings{Rate: s.o.Rate}, AsOf: r.view.AsOf,
+		AsOf: r.view.AsOf,
 	}
+	doc.Server.Rate = s.o.Rate
 	return service.WriteJSON(w, http.StatusOK, doc)
 }

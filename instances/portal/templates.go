@@ -326,17 +326,25 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref l
 
 // DescribedModule is what a description says of a module, or of one below it.
 func DescribedModule(d artifact.ModuleDescription, path string) (lifecycle.Module, error) {
-	described := d.Root
-	if path != "" {
-		i := slices.IndexFunc(d.Submodules, func(m artifact.DescribedModule) bool { return m.Path == path })
-		if i < 0 {
-			return lifecycle.Module{}, fmt.Errorf("it has no module %s; those below modules/ can be launched", path)
-		}
-		described = d.Submodules[i]
+	module, err := described(d, path)
+	if err != nil {
+		return lifecycle.Module{}, err
 	}
-	out := lifecycle.Module{Inputs: described.Inputs, Outputs: map[string]bool{}}
-	for _, o := range described.Outputs {
+	out := lifecycle.Module{Inputs: module.Inputs, Outputs: map[string]bool{}}
+	for _, o := range module.Outputs {
 		out.Outputs[o.Name] = o.Sensitive
 	}
 	return out, nil
+}
+
+// described is a module, or one below it.
+func described(d artifact.ModuleDescription, path string) (artifact.DescribedModule, error) {
+	if path == "" {
+		return d.Root, nil
+	}
+	i := slices.IndexFunc(d.Submodules, func(m artifact.DescribedModule) bool { return m.Path == path })
+	if i < 0 {
+		return artifact.DescribedModule{}, fmt.Errorf("it has no module %s; those below modules/ can be launched", path)
+	}
+	return d.Submodules[i], nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -222,6 +223,31 @@ func TestBehind(t *testing.T) {
 	}
 	if e, _ := all.Current("a/any"); !strings.Contains(e.Behind, "it stays at version 1.5.0") || !strings.Contains(e.Behind, "1.6.0") || !strings.Contains(e.Behind, "zone") {
 		t.Errorf("behind: %s", e.Behind)
+	}
+}
+
+// TestCompare reads what differs between two versions of a module and of one below it; one
+// that was replaced since is none of them.
+func TestCompare(t *testing.T) {
+	s := newFixture(t)
+	was := api.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: s.module("1.4.0", config)}
+	is := api.Source{Module: "net/vpc/aws", Version: "1.5.0", Digest: s.module("1.5.0", config+"variable \"zone\" {\n  type = string\n}\n")}
+	all := portal.NewTemplates(s.o)
+	got, err := all.Compare(t.Context(), was, is)
+	if err != nil || len(got) != 1 || got[0].Name != "zone" || !got[0].Breaking {
+		t.Errorf("%v: %+v", err, got)
+	}
+	was.Path, is.Path = "modules/small", "modules/small"
+	if got, err := all.Compare(t.Context(), was, is); err != nil || len(got) != 0 {
+		t.Errorf("below: %v: %+v", err, got)
+	}
+	for name, wrong := range map[string]api.Source{
+		"another digest": {Module: was.Module, Version: was.Version, Digest: is.Digest}, "no such version": {Module: was.Module, Version: "9.9.9"},
+		"no module": {Module: "oci://charts.example.com/web", Version: "1.4.0"}, "no such path": {Module: was.Module, Version: was.Version, Digest: was.Digest, Path: "modules/none"},
+	} {
+		if got, err := all.Compare(t.Context(), wrong, is); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Templates are what most tests launch: personal instances with an end, at most one
@@ -167,6 +170,20 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, e
 		return nil, fmt.Errorf("version %.20q: %w", version, lifecycle.ErrInvalid)
 	}
 	return e, nil
+}
+
+// Compare says that version 1.1.0 lost an output, and has a new input that it requires and
+// one that it does not.
+func (c *Catalog) Compare(_ context.Context, was, is api.Source) ([]description.Difference, error) {
+	if was.Version == is.Version {
+		return nil, nil
+	}
+	before := artifact.DescribedModule{Outputs: []artifact.DescribedOutput{{Name: "host"}}}
+	now := artifact.DescribedModule{
+		Inputs:     json.RawMessage(`{"required":["region"],"properties":{"region":{"x-okara-type":"string"},"backup":{"x-okara-type":"bool","default":false}}}`),
+		InputOrder: []string{"region", "backup"},
+	}
+	return description.Compare(before, now), nil
 }
 
 // Versions are those that Pin takes.

@@ -443,6 +443,7 @@ instances/internal/records: what an instance leaves in the registry, never what 
 	internal/addr
 	internal/text
 instances/portal: the API of instances over a store that is passed in
+	internal/description
 	instances/internal/records
 	statebackend/format
 	oci
