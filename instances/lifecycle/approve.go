@@ -223,17 +223,20 @@ func (w *work) reject(e Reject) (Answer, error) {
 	}
 	r = w.edit(r)
 	w.note(r, "rejected", e.Reason)
-	w.decline(r, why)
+	w.decline(r, resultRejected, why)
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// decline lets nothing come of what waits for approval.
-func (w *work) decline(r *Record, why string) {
+// resultRejected is how a run ends whose plan somebody refused.
+const resultRejected = string(Rejected)
+
+// decline lets nothing come of what waits for approval, and ends its run with a result.
+func (w *work) decline(r *Record, result, why string) {
 	switch r.Phase {
 	case Requested:
 		w.finish(r, Rejected, why)
 	case Planned:
-		w.putBack(r, why)
+		w.putBack(r, result, why)
 	default:
 		w.dropPending(r, why)
 	}
@@ -255,9 +258,9 @@ func (w *work) dropPending(r *Record, why string) {
 
 // putBack leaves a plan that nobody wants: an instance that was there before
 // stays, any other goes.
-func (w *work) putBack(r *Record, why string) {
+func (w *work) putBack(r *Record, result, why string) {
 	from := r.Run.From
-	w.endRun(r, Cancelled, why)
+	w.endRun(r, result, why)
 	if from == Ready || from == Failed {
 		r.Phase, r.Reason = from, clip(why, maxText)
 		return

@@ -162,7 +162,7 @@ func (w *work) cancel(e Cancel) (Answer, error) {
 	}
 	switch {
 	case Awaits(r) != "":
-		w.decline(r, why)
+		w.decline(r, Cancelled, why)
 	case r.Phase == Destroying:
 		n, text := r.Run.Failures, r.Run.Error
 		notDestroyed(w, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
@@ -210,9 +210,7 @@ func (w *work) retry(e Retry) (Answer, error) {
 		return w.askRun(r, run)
 	}
 	r.Phase, r.Reason = phaseOf(run.From), ""
-	if r.ReadyAt.IsZero() {
-		w.endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
-	}
+	endAnew(w, r, r.Snapshot)
 	w.queue(r, run)
 	return Answer{Status: 200, Record: r}, nil
 }
@@ -299,13 +297,10 @@ func union(a, b []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// renew lets another apply follow what runs: row 10. One that never was ready has the
-// time for it that a launch has.
+// renew lets another apply follow what runs: row 10.
 func (w *work) renew(r *Record, run *Run, why string) {
 	r.Phase, r.Reason = Updating, ""
-	if r.ReadyAt.IsZero() {
-		w.endAfter(r, r.TTL+runTime(w.doc.template(cmp.Or(run.Snapshot, r.Snapshot))))
-	}
+	endAnew(w, r, cmp.Or(run.Snapshot, r.Snapshot))
 	w.follow(r, run, why)
 }
 

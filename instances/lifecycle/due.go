@@ -209,14 +209,14 @@ func (w *work) fulfil(r *Record, what int) {
 		w.expire(r)
 	case dueRequest:
 		w.note(r, "rejected", "nobody approved it in time")
-		w.decline(r, "nobody approved it in time")
+		w.decline(r, Cancelled, "nobody approved it in time")
 	case duePlan:
 		if r.isWorkspace() {
 			w.discardOld(r)
 			return
 		}
 		w.note(r, "rejected", "nobody approved the plan in time")
-		w.putBack(r, "nobody approved the plan in time")
+		w.putBack(r, Cancelled, "nobody approved the plan in time")
 	case dueDrain:
 		w.drain(r, "it is too old")
 	case dueHoldOff:

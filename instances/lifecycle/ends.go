@@ -80,6 +80,16 @@ func (w *work) endAfter(r *Record, d time.Duration) {
 	w.setEnd(r, end)
 }
 
+// endAnew gives one that never was ready and is made once more the end that its launch
+// gave it, which its failure may have drawn near. However often that is: it lives no longer
+// by it, until it is ready.
+func endAnew(w *work, r *Record, snapshot string) {
+	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
+	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= minTTL && end.After(r.ExpiresAt) {
+		w.endAfter(r, left)
+	}
+}
+
 // setEnd sets an end; what was said of the one before is over.
 func (w *work) setEnd(r *Record, end time.Time) {
 	r.ExpiresAt = sooner(end, w.now.Add(maxLife))

@@ -46,13 +46,14 @@ func rowsOfEnd() map[string]func(*world) {
 		},
 		"10 what never was ready is changed and launched again": func(w *world) {
 			id := w.create(anna, plain())
+			given := w.record(id).ExpiresAt
 			w.run(id, bare)
 			if r := w.want(id, lifecycle.Failed); len(r.Runs) != 1 || r.Reason != "Invalid value for variable" {
 				w.t.Errorf("%d runs, %s", len(r.Runs), r.Reason)
 			}
 			w.pass(3 * time.Hour)
 			w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)}})
-			if r := w.want(id, lifecycle.Updating); r.ExpiresAt.Before(w.now.Add(8 * time.Hour)) {
+			if r := w.want(id, lifecycle.Updating); !r.ExpiresAt.Equal(given) {
 				w.t.Errorf("ends at %s", r.ExpiresAt)
 			}
 			w.run(id, good)
@@ -228,6 +229,36 @@ func rowsOfRest() map[string]func(*world) {
 			w.must(anna, lifecycle.Retry{ID: id})
 			if r := w.want(id, lifecycle.Provisioning); r.Run.N != n+1 || !r.ExpiresAt.After(w.now.Add(8*time.Hour)) {
 				w.t.Errorf("run %d, ends at %s", r.Run.N, r.ExpiresAt)
+			}
+		},
+		"16 trying again lengthens no life": func(w *world) {
+			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max, t.TTL.Failed, t.Retries = 0, time.Hour, 0 }))
+			given := w.record(id).ExpiresAt
+			for n := range 12 {
+				w.run(id, bare)
+				if r := w.want(id, lifecycle.Failed); r.ExpiresAt.After(w.now.Add(time.Hour)) {
+					w.t.Errorf("%d: what failed ends at %s", n, r.ExpiresAt)
+				}
+				w.pass(50 * time.Minute)
+				if given.Sub(w.now) < 10*time.Minute {
+					break
+				}
+				again := lifecycle.Event(lifecycle.Retry{ID: id})
+				if n%2 == 1 {
+					again = lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)}}
+				}
+				w.must(anna, again)
+				if r := w.record(id); !r.ExpiresAt.Equal(given) {
+					w.t.Errorf("%d: tried again it ends at %s, not at %s", n, r.ExpiresAt, given)
+				}
+			}
+			if given.Sub(w.now) > time.Hour {
+				w.t.Errorf("it was not tried until its end, %s, but until %s", given, w.now)
+			}
+			w.pass(time.Hour)
+			w.serve(lifecycle.Tick{ID: id})
+			if r := w.record(id); r.Phase == lifecycle.Failed || r.Phase.Live() && r.Phase != lifecycle.Destroying {
+				w.t.Errorf("after its end it is %s", r.Phase)
 			}
 		},
 		"17 done": func(w *world) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
@@ -65,6 +66,11 @@ func TestRejectedPlan(t *testing.T) {
 	body := d.Shows(t, "anna", "instances/"+one, "too many machines", `<span class="mark plain">rejected</span>`)
 	if strings.Contains(body, ">cancelled<") {
 		t.Error("what was rejected is called cancelled")
+	}
+	var runs api.Runs
+	d.Want(t, 200, &runs, d.Who["anna"], "GET", "instances/"+one+"/runs", "")
+	if len(runs.Runs) != 1 || runs.Runs[0].Result != "rejected" || runs.Runs[0].Error != "rejected: too many machines" {
+		t.Errorf("the API says %+v", runs.Runs)
 	}
 }
 

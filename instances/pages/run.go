@@ -77,8 +77,8 @@ func resultOf(i api.Instance, u api.Run) site.Mark {
 	switch u.Result {
 	case lifecycle.Done:
 		return site.Mark{Text: "done", Kind: "good"}
-	case lifecycle.Cancelled:
-		if strings.HasPrefix(u.Error, "rejected") { // somebody wanted nothing of its plan
+	case lifecycle.Cancelled, string(lifecycle.Rejected):
+		if strings.HasPrefix(u.Error, "rejected") { // records of before call it cancelled
 			return site.Mark{Text: "rejected", Kind: "plain"}
 		}
 		return site.Mark{Text: "cancelled", Kind: "plain"}
