@@ -36,5 +36,4 @@ statebackend files 38: small files to be joined with their neighbours, or parts 
 statebackend names 112: the library
 statebackend/s3facade.Facade 32: to be parted by concern
 statebackend/tfe files 29: small files to be joined with their neighbours, or parts to be moved out
-statebackend/tfe.server 118: to be parted by concern
 `

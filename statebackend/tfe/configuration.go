@@ -36,12 +36,12 @@ const (
 )
 
 // remote reports whether the runs of a workspace are executed here.
-func (s *server) remote(r *statebackend.Record) bool {
+func (s configurations) remote(r *statebackend.Record) bool {
 	return s.o.Runs != nil && r != nil && r.Mode == modeRemote
 }
 
 // openRemote finds a workspace whose runs are executed here.
-func (s *server) openRemote(ctx context.Context, p place) (located, error) {
+func (s configurations) openRemote(ctx context.Context, p place) (located, error) {
 	at, err := s.open(ctx, p)
 	if err != nil {
 		return located{}, err
@@ -89,7 +89,7 @@ func (c configurationID) resource(status string) resource {
 
 // createConfiguration gives the address to which a configuration is sent. It stores
 // nothing.
-func (s *server) createConfiguration(w http.ResponseWriter, r *http.Request) error {
+func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request) error {
 	p, _, g, err := s.allowWorkspace(r, access.Run)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *server) createConfiguration(w http.ResponseWriter, r *http.Request) err
 
 // uploadsOf lists the uploads of a configuration, of which only a single one counts,
 // and those of its workspace.
-func (s *server) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []format.ConfigurationTag, err error) {
+func (s configurations) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []format.ConfigurationTag, err error) {
 	if repo, err = s.o.Runs.Repository(c.asWorkspace(), c.record); err != nil {
 		return nil, nil, nil, err
 	}
@@ -146,7 +146,7 @@ func (s *server) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Re
 
 // mayStore refuses one upload more where too many are kept that no run uses. It
 // deletes some that became too old.
-func (s *server) mayStore(ctx context.Context, c configurationID) error {
+func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	repo, _, all, err := s.uploadsOf(ctx, c)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *server) mayStore(ctx context.Context, c configurationID) error {
 }
 
 // showConfiguration tells whether a configuration has arrived.
-func (s *server) showConfiguration(w http.ResponseWriter, r *http.Request) error {
+func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request) error {
 	c, err := parseConfigurationID(r.PathValue("id"))
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func errTwice(c configurationID) error {
 
 // storeConfiguration takes an upload, once: what comes later must be the same bytes,
 // as of a request whose answer was lost.
-func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ticket) error {
+func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Request, t ticket) error {
 	c, err := parseConfigurationID(t.Workspace)
 	if err != nil || s.o.Runs == nil {
 		return errTicket()
@@ -268,7 +268,7 @@ func configurationTooLarge() error {
 }
 
 // spool keeps the body in a file while it looks whether it can be unpacked.
-func (s *server) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.Blob, error) {
+func (s configurations) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.Blob, error) {
 	if err := s.kit.OpenBody(r); err != nil {
 		return oci.Blob{}, err
 	}

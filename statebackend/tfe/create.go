@@ -65,7 +65,7 @@ func (a announcement) check() error {
 // createVersion begins the write of a state, or does it all if the state is in the
 // body. The tools print the text of this answer and not that of a failed upload, so
 // what can be refused is refused here.
-func (s *server) createVersion(w http.ResponseWriter, r *http.Request) error {
+func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 	s.setSnapshots(w)
 	p, h, g, err := s.allowWorkspace(r, access.Write)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *server) createVersion(w http.ResponseWriter, r *http.Request) error {
 		Tool: said(r.Header.Get("Terraform-Version")), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject,
 	}
 	if len(a.State) > 0 {
-		v, err := s.write(r, g, t, a.State)
+		v, err := s.uploads().write(r, g, t, a.State)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func malformedParam(name string) error {
 }
 
 // readAnnouncement reads the body, for which the caller gives back a place in memory.
-func (s *server) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
+func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
 	if r.ContentLength > maxInline {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
 	}
@@ -134,7 +134,7 @@ func (s *server) readAnnouncement(w http.ResponseWriter, r *http.Request, g acce
 }
 
 // pending is the version that a ticket is for, with the addresses of its uploads.
-func (s *server) pending(r *http.Request, p place, h handle, t ticket) (resource, error) {
+func (s versions) pending(r *http.Request, p place, h handle, t ticket) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[ticketKind]*string{ticketState: &a.Upload, ticketJSON: &a.JSONUpload} {
 		t.Kind = kind
@@ -149,7 +149,7 @@ func (s *server) pending(r *http.Request, p place, h handle, t ticket) (resource
 
 // mayUpload asks whether the state of a ticket could be stored now. It reserves
 // nothing: the upload asks again.
-func (s *server) mayUpload(ctx context.Context, p place, h handle, t ticket) error {
+func (s versions) mayUpload(ctx context.Context, p place, h handle, t ticket) error {
 	if at, l, mine := s.holding(ctx, p, t.Lock); mine {
 		if err := at.store.Check(ctx, at.workspace, t.Lock); err != nil || t.Force {
 			return err
@@ -171,7 +171,7 @@ func (s *server) mayUpload(ctx context.Context, p place, h handle, t ticket) err
 
 // mayWrite decides what an answer about the lock of a ticket means for its write.
 // nil: it is held, or the command did without and nobody else has it.
-func (s *server) mayWrite(err error, h handle, t ticket) error {
+func (s versions) mayWrite(err error, h handle, t ticket) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
 	switch {
 	case isLocked && h != "" && locked.Held.ID == lockOfWrite(t.Lock, t.Serial):
@@ -232,7 +232,7 @@ type rollbackDoc struct {
 
 // rollback stores an earlier state again, under the lock of the request if it has
 // one, else under one of its own.
-func (s *server) rollback(w http.ResponseWriter, r *http.Request) error {
+func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, manage)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (s *server) rollback(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: s.versionOf(r, p, h, v)})
 }
 
-func (s *server) restore(r *http.Request, g access.Grant, p place, h handle, n int64) (v statebackend.Version, err error) {
+func (s versions) restore(r *http.Request, g access.Grant, p place, h handle, n int64) (v statebackend.Version, err error) {
 	ctx := r.Context()
 	at, _, err := s.look(ctx, p, h)
 	if err != nil {
@@ -278,9 +278,9 @@ func (s *server) restore(r *http.Request, g access.Grant, p place, h handle, n i
 		return err
 	})
 	if errors.Is(err, statebackend.ErrNotHeld) || h == "" && errors.Is(err, statebackend.ErrLockEnded) {
-		info := s.lockInfo(r, p, h, g)
+		info := s.locks().lockInfo(r, p, h, g)
 		info.ID, info.Operation = newHandle(s.now()).lockID(), restored
-		err = s.underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
+		err = s.uploads().underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
 			// What a version says of itself is what okara wrote, and enough to tell a
 			// request that came twice.
 			if v, err = l.Head(ctx); err == nil && v.Operation == restored {

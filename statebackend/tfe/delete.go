@@ -16,17 +16,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func (s *server) deleteWorkspace(w http.ResponseWriter, r *http.Request) error {
+func (s workspaces) deleteWorkspace(w http.ResponseWriter, r *http.Request) error {
 	return s.remove(w, r, func(context.Context, *statebackend.Lock) error { return nil })
 }
 
 // safeDelete deletes a workspace that manages nothing.
-func (s *server) safeDelete(w http.ResponseWriter, r *http.Request) error {
+func (s workspaces) safeDelete(w http.ResponseWriter, r *http.Request) error {
 	return s.remove(w, r, managesNothing)
 }
 
 // remove deletes a workspace under a lock of its own, if what is locked may go.
-func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
+func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
 	p, h, g, err := s.named(r, manage)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 		return err
 	}
 	defer s.recent.forget(p)
-	info := s.lockInfo(r, p, h, g)
+	info := s.locks().lockInfo(r, p, h, g)
 	info.ID, info.Operation = uuid.NewString(), "delete"
 	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
 		if err := may(ctx, l); err != nil {
@@ -61,7 +61,7 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 				return runError(err)
 			}
 		}
-		book, err := variableRoutes{s}.book(ctx, p.organization)
+		book, err := variableRoutes{s.server}.book(ctx, p.organization)
 		if err != nil {
 			return err
 		}

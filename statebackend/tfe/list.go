@@ -36,7 +36,7 @@ func (s *server) readable(ctx context.Context, organization string, g access.Gra
 	}), nil
 }
 
-func (s *server) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
+func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
 	organization, g, err := s.allowOrganization(r, access.Read)
 	if err != nil {
 		return err

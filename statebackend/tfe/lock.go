@@ -28,7 +28,7 @@ type lockBody struct {
 
 // lock takes the lock of a workspace. Held is 409 and not 423, at which the tools do
 // not wait however long they were told to.
-func (s *server) lock(w http.ResponseWriter, r *http.Request) error {
+func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, access.Write)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *server) lock(w http.ResponseWriter, r *http.Request) error {
 }
 
 // lockInfo says who asks for a lock.
-func (s *server) lockInfo(r *http.Request, p place, h handle, g access.Grant) statebackend.LockInfo {
+func (s locks) lockInfo(r *http.Request, p place, h handle, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
 		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.who(r, g.Caller),
 		Version: clip(said(r.Header.Get("Terraform-Version")), maxShort),
@@ -66,13 +66,13 @@ func (s *server) lockInfo(r *http.Request, p place, h handle, g access.Grant) st
 const maxShort = 64
 
 // who is a caller with the address that he comes from.
-func (s *server) who(r *http.Request, c access.Caller) string {
+func (s locks) who(r *http.Request, c access.Caller) string {
 	return clip(nameOf(c), 2*maxShort) + "@" + clip(said(s.kit.Guard.ClientIP(r)), maxShort)
 }
 
 // take takes the lock of a workspace that is there. known is a list of a moment ago to
 // begin with, nil for none.
-func (s *server) take(ctx context.Context, p place, h handle, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
+func (s locks) take(ctx context.Context, p place, h handle, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
 	s.recent.forget(p)
 	store, err := s.store(ctx, p.organization)
 	if err != nil {
@@ -112,7 +112,7 @@ func (at located) mayLock(ctx context.Context, h handle) error {
 // takeIn locks once fit has agreed to the list that locking begins with. The lock
 // of a command may be asked for again; that of a script is held already then, by
 // another script of the same subject.
-func (s *server) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h handle, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
+func (s locks) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h handle, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
 	looked := false
 	lockWhen := store.LockWhen
 	if known != nil {
@@ -145,17 +145,17 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 
 // answerLock answers with the workspace, as far as its lock tells of it: whoever
 // locks and unlocks wants no more, and it takes no request.
-func (s *server) answerLock(w http.ResponseWriter, r *http.Request, p place, h handle, g access.Grant, held *statebackend.Held) error {
-	d := s.resource(p, h, g, nil).held(held)
+func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p place, h handle, g access.Grant, held *statebackend.Held) error {
+	d := s.workspaces().resource(p, h, g, nil).held(held)
 	delete(d.Relationships, "project")
-	return answer(w, http.StatusOK, document{Data: s.seen(r, d)})
+	return answer(w, http.StatusOK, document{Data: s.workspaces().seen(r, d)})
 }
 
 // unlock ends the lock of the command, or of the subject for a stable id. It may
 // come twice, and somebody else may hold the next lock when it comes again: to a
 // command, whose lock is nobody else's, that is as good. A script is refused, since
 // nothing tells its lock from that of another script.
-func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
+func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, access.Write)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
 
 // whereLocked is where the locks of a workspace are, which need not be there any
 // more. It asks nothing where the configuration tells.
-func (s *server) whereLocked(ctx context.Context, p place) (located, error) {
+func (s locks) whereLocked(ctx context.Context, p place) (located, error) {
 	if reserved, _ := s.o.Split(p.organization); reserved {
 		return s.locate(ctx, p)
 	}
@@ -193,7 +193,7 @@ func (s *server) whereLocked(ctx context.Context, p place) (located, error) {
 }
 
 // notExecuting refuses to end a lock that may be that of a run at work.
-func (s *server) notExecuting(ctx context.Context, p place) error {
+func (s locks) notExecuting(ctx context.Context, p place) error {
 	if s.o.Runs == nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (s *server) notExecuting(ctx context.Context, p place) error {
 
 // forceUnlock ends whichever lock there is. Its holder goes on, and its next write
 // is refused.
-func (s *server) forceUnlock(w http.ResponseWriter, r *http.Request) error {
+func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, manage)
 	if err != nil {
 		return err

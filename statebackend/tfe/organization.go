@@ -14,7 +14,7 @@ type organizationAttributes struct {
 	Permissions map[string]bool `json:"permissions"`
 }
 
-func (s *server) organization(name string, g access.Grant) resource {
+func (s organizations) organization(name string, g access.Grant) resource {
 	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
 		Name: name, Mode: s.defaultMode(name),
 		// Which of its workspaces a caller may make depends on their names.
@@ -23,7 +23,7 @@ func (s *server) organization(name string, g access.Grant) resource {
 }
 
 // defaultMode is the execution mode of new workspaces.
-func (s *server) defaultMode(organization string) string {
+func (s organizations) defaultMode(organization string) string {
 	if s.o.Runs != nil && s.o.Mode(organization) == modeRemote {
 		return modeRemote
 	}
@@ -31,7 +31,7 @@ func (s *server) defaultMode(organization string) string {
 }
 
 // listOrganizations lists those that are known and of which something may be read.
-func (s *server) listOrganizations(w http.ResponseWriter, r *http.Request) error {
+func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request) error {
 	g, err := s.allow(r, access.Read, place{})
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *server) allowOrganization(r *http.Request, action access.Action) (strin
 
 // showOrganization answers for every name that a state may have: nothing has to be
 // made before it is used.
-func (s *server) showOrganization(w http.ResponseWriter, r *http.Request) error {
+func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) error {
 	name, g, err := s.allowOrganization(r, access.Read)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *server) showOrganization(w http.ResponseWriter, r *http.Request) error 
 
 // entitlements says what an organization can do. Without operations the tools run
 // where they are started.
-func (s *server) entitlements(w http.ResponseWriter, r *http.Request) error {
+func (s organizations) entitlements(w http.ResponseWriter, r *http.Request) error {
 	name, _, err := s.allowOrganization(r, access.Read)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *server) entitlements(w http.ResponseWriter, r *http.Request) error {
 
 // ping tells which API this is. It asks nobody, since the tools do before they have
 // a token.
-func (s *server) ping(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
+func (s organizations) ping(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
 
 type userAttributes struct {
 	Username string `json:"username"`
@@ -97,7 +97,7 @@ type userAttributes struct {
 }
 
 // account says whose token it is. The tools test with it one that was pasted.
-func (s *server) account(w http.ResponseWriter, r *http.Request) error {
+func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
 	g, err := s.allow(r, access.Read, place{})
 	if err != nil {
 		return err

@@ -57,10 +57,10 @@ func readOutputs(of place, n int64, state []byte) (outputs, error) {
 
 // outputsOf reads the outputs of version n, for which the caller gives back a place
 // in memory.
-func (s *server) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
+func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
 	release = func() {}
 	_, err = at.view(ctx, n, func(state []byte) (err error) {
-		if release, err = s.room(g, state); err != nil {
+		if release, err = s.versions().room(g, state); err != nil {
 			return err
 		}
 		if o, err = readOutputs(at.place, n, state); err != nil {
@@ -73,7 +73,7 @@ func (s *server) outputsOf(ctx context.Context, g access.Grant, at located, n in
 
 // newestOutputs is outputsOf for the version that was the newest a moment ago. If it
 // is gone there is another one by now, which is no reason to say that there is none.
-func (s *server) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
+func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
 	o, release, err := s.outputsOf(ctx, g, at, n)
 	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
 		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is not the newest any more: run the command again", n, at.place)
@@ -92,7 +92,7 @@ type workspaceOutput struct {
 // includedOutputs are the outputs of the newest version as parts of the workspace,
 // under the ids by which the sensitive ones are asked for. None are of a state that
 // nobody here can read.
-func (s *server) includedOutputs(ctx context.Context, g access.Grant, at located) (list []resource, release func(), err error) {
+func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at located) (list []resource, release func(), err error) {
 	states, err := at.states(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -119,14 +119,14 @@ func (s *server) includedOutputs(ctx context.Context, g access.Grant, at located
 // currentOutputs are those of the newest version, all in one answer, since the tools
 // read one page only. Where there is no state there are none: to the tools, not found
 // would be an error.
-func (s *server) currentOutputs(w http.ResponseWriter, r *http.Request) error {
+func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, access.Read)
 	if err != nil {
 		return err
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, v, err := s.current(r.Context(), p, h)
+	at, v, err := s.versions().current(r.Context(), p, h)
 	if errors.Is(err, oci.ErrNotFound) {
 		return answer(w, http.StatusOK, document{Data: []resource{}})
 	}
@@ -142,8 +142,8 @@ func (s *server) currentOutputs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // versionOutputs are those of one version, in pages.
-func (s *server) versionOutputs(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.allowVersion(r)
+func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) error {
+	id, g, err := s.versions().allowVersion(r)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *server) versionOutputs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showOutput is one output, with its value.
-func (s *server) showOutput(w http.ResponseWriter, r *http.Request) error {
+func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	id, err := parseOutputID(r.PathValue("id"))
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *server) showOutput(w http.ResponseWriter, r *http.Request) error {
 }
 
 // openOutputs reads the outputs of version n of a workspace that is there.
-func (s *server) openOutputs(r *http.Request, g access.Grant, p place, n int64) (outputs, func(), error) {
+func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p place, n int64) (outputs, func(), error) {
 	r, cancel := within(r)
 	defer cancel()
 	at, err := s.open(r.Context(), p)

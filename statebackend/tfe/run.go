@@ -94,7 +94,7 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 
 // createRun queues a run of an uploaded configuration. The body names the workspace,
 // so what decides first is the right to run anything.
-func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
+func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.allow(r, access.Run, place{}); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, err := s.openRemote(r.Context(), p)
+	at, err := s.configurations().openRemote(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	given, err := variableRoutes{s}.given(r.Context(), at, options.Variables)
+	given, err := variableRoutes{s.server}.given(r.Context(), at, options.Variables)
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ const largeBody = 256 << 10
 
 // queue queues a run. A request that comes twice is one run by what it asks for, whatever
 // became of the variables of the workspace.
-func (s *server) queue(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
-	repo, its, _, err := s.uploadsOf(ctx, c)
+func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
+	repo, its, _, err := s.configurations().uploadsOf(ctx, c)
 	switch {
 	case err != nil:
 		return Run{}, err
@@ -194,7 +194,7 @@ func runError(err error) error {
 }
 
 // findRun is the run that an id in the path names.
-func (s *server) findRun(r *http.Request, prefix string, action access.Action) (runID, access.Grant, error) {
+func (s runs) findRun(r *http.Request, prefix string, action access.Action) (runID, access.Grant, error) {
 	id, err := parseRunID(r.PathValue("id"), prefix)
 	if err != nil {
 		return runID{}, access.Grant{}, err
@@ -204,7 +204,7 @@ func (s *server) findRun(r *http.Request, prefix string, action access.Action) (
 }
 
 // readRun reads what is known of a run.
-func (s *server) readRun(ctx context.Context, id runID) (Run, RunView, error) {
+func (s runs) readRun(ctx context.Context, id runID) (Run, RunView, error) {
 	view, err := s.o.Runs.View(ctx, id.asWorkspace())
 	if err != nil {
 		return Run{}, view, runError(err)
@@ -243,7 +243,7 @@ func (r Run) confirmable() bool {
 
 // runResource is a run as a document has it. What is not there (cost estimates,
 // policies, task stages) the tools pass over.
-func (s *server) runResource(id runID, run Run, g access.Grant) resource {
+func (s runs) runResource(id runID, run Run, g access.Grant) resource {
 	may := g.May(s.o.Right(access.Run, id.organization, id.workspace))
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
 	return resource{Type: "runs", ID: id.String(), Attributes: runAttributes{
@@ -261,7 +261,7 @@ func (s *server) runResource(id runID, run Run, g access.Grant) resource {
 	}}
 }
 
-func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
+func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 	id, g, err := s.findRun(r, runPrefix, access.Read)
 	if err != nil {
 		return err
@@ -280,9 +280,9 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			doc.Included = append(doc.Included, s.resource(id.place, "", g, at.live()), s.organization(id.organization, g))
+			doc.Included = append(doc.Included, s.workspaces().resource(id.place, "", g, at.live()), s.organizations().organization(id.organization, g))
 		case "plan", "apply":
-			d, err := s.phase(r, id, run, g, Phase(include))
+			d, err := s.logs().phase(r, id, run, g, Phase(include))
 			if err != nil {
 				return err
 			}
@@ -293,7 +293,7 @@ func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 // listRunEvents has nothing: the tools ask for warnings.
-func (s *server) listRunEvents(w http.ResponseWriter, r *http.Request) error {
+func (s runs) listRunEvents(w http.ResponseWriter, r *http.Request) error {
 	id, _, err := s.findRun(r, runPrefix, access.Read)
 	if err != nil {
 		return err
@@ -307,7 +307,7 @@ func (s *server) listRunEvents(w http.ResponseWriter, r *http.Request) error {
 
 // act is the handler of an action. Somebody who lets a plan through has seen that one:
 // a run has no other.
-func (s *server) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
+func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, g, err := s.findRun(r, runPrefix, access.Run)
 		if err != nil {
@@ -344,7 +344,7 @@ func (s *server) act(action RunAction) func(http.ResponseWriter, *http.Request) 
 // listRuns lists the runs of a workspace. A tool asks for it only to count what its
 // own run waits for, and counts those that only planned as well; they are left out for
 // it.
-func (s *server) listRuns(w http.ResponseWriter, r *http.Request) error {
+func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
 	p, _, g, err := s.allowWorkspace(r, access.Read)
 	if err != nil {
 		return err
@@ -378,7 +378,7 @@ func (v RunView) current(p place) (runID, bool) {
 }
 
 // waiting is the queue of an organization as far as a caller may see it.
-func (s *server) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
+func (s runs) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
 	organization, g, err := s.allowOrganization(r, access.Read)
 	if err != nil {
 		return "", g, RunQueue{}, err
@@ -395,7 +395,7 @@ func (s *server) waiting(r *http.Request) (string, access.Grant, RunQueue, error
 
 // runQueue lists the runs that wait. From the position the tools take off what runs,
 // and say how many must end first.
-func (s *server) runQueue(w http.ResponseWriter, r *http.Request) error {
+func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
 	_, g, q, err := s.waiting(r)
 	if err != nil {
 		return err
@@ -415,7 +415,7 @@ func (s *server) runQueue(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-func (s *server) capacity(w http.ResponseWriter, r *http.Request) error {
+func (s runs) capacity(w http.ResponseWriter, r *http.Request) error {
 	organization, _, q, err := s.waiting(r)
 	if err != nil {
 		return err

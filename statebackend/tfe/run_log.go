@@ -61,7 +61,7 @@ func (r Run) phaseStatus(p Phase) string {
 
 // phase is a plan or an apply, with an address for its log: who reads it sends no
 // token.
-func (s *server) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
+func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
 	at := id.of(prefixOf(p))
 	t := ticket{Kind: ticketLog, Workspace: at, Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
 	token, err := s.tickets.issue(t, s.o.RunTime+logTime)
@@ -78,15 +78,15 @@ func (s *server) phase(r *http.Request, id runID, run Run, g access.Grant, p Pha
 }
 
 // showPhase is the handler of plans or of applies.
-func (s *server) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
+func (s logs) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, g, err := s.findRun(r, prefixOf(p), access.Read)
+		id, g, err := s.runs().findRun(r, prefixOf(p), access.Read)
 		if err != nil {
 			return err
 		}
 		r, cancel := within(r)
 		defer cancel()
-		run, _, err := s.readRun(r.Context(), id)
+		run, _, err := s.runs().readRun(r.Context(), id)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (r runID) header(p Phase) string {
 }
 
 // readLog answers with a part of a log.
-func (s *server) readLog(w http.ResponseWriter, r *http.Request) error {
+func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.tickets.redeem(r.PathValue("token"))
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func readNumber(r *http.Request, name string, without int64) int64 {
 }
 
 // part is what a log has at an offset, with what stands before and behind it.
-func (s *server) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
+func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
 	header := id.header(p)
 	var out []byte
 	if offset < int64(len(header)) {
@@ -203,7 +203,7 @@ func (p planDocs) redacted(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p planDocs) show(w http.ResponseWriter, r *http.Request, as func(PlanDocument) (any, error)) error {
-	id, _, err := p.findRun(r, planPrefix, access.Read)
+	id, _, err := p.runs().findRun(r, planPrefix, access.Read)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,31 @@ type server struct {
 	spooled *memory // on disk: of configurations that come in
 }
 
+// What the server answers, by what it is about.
+type (
+	organizations  struct{ *server }
+	workspaces     struct{ *server }
+	tags           struct{ *server }
+	locks          struct{ *server }
+	versions       struct{ *server }
+	outputRoutes   struct{ *server }
+	uploads        struct{ *server }
+	configurations struct{ *server }
+	runs           struct{ *server }
+	logs           struct{ *server }
+)
+
+func (s *server) organizations() organizations   { return organizations{s} }
+func (s *server) workspaces() workspaces         { return workspaces{s} }
+func (s *server) tags() tags                     { return tags{s} }
+func (s *server) locks() locks                   { return locks{s} }
+func (s *server) versions() versions             { return versions{s} }
+func (s *server) outputRoutes() outputRoutes     { return outputRoutes{s} }
+func (s *server) uploads() uploads               { return uploads{s} }
+func (s *server) configurations() configurations { return configurations{s} }
+func (s *server) runs() runs                     { return runs{s} }
+func (s *server) logs() logs                     { return logs{s} }
+
 // New returns the handler of /api/v2/, or an error that names the option at fault.
 // It makes no request.
 func New(o Options) (http.Handler, error) {
@@ -144,47 +169,47 @@ func (s *server) routes() http.Handler {
 	t := table{s: s, mux: s.kit.Mux(), methods: map[string][]string{}}
 
 	p := projects{s}
-	t.add("GET", "ping", s.ping)
-	t.add("GET", "account/details", s.account)
+	t.add("GET", "ping", s.organizations().ping)
+	t.add("GET", "account/details", s.organizations().account)
 
-	t.add("GET", "organizations", s.listOrganizations)
-	t.add("GET", "organizations/{organization}", s.showOrganization)
-	t.add("GET", "organizations/{organization}/entitlement-set", s.entitlements)
+	t.add("GET", "organizations", s.organizations().listOrganizations)
+	t.add("GET", "organizations/{organization}", s.organizations().showOrganization)
+	t.add("GET", "organizations/{organization}/entitlement-set", s.organizations().entitlements)
 	t.add("GET", "organizations/{organization}/projects", p.list)
 	t.add("POST", "organizations/{organization}/projects", p.create)
 	t.add("GET", "projects/{id}", p.show)
 	t.add("PATCH", "projects/{id}", p.update)
 	t.add("DELETE", "projects/{id}", p.delete)
 
-	t.add("GET", "organizations/{organization}/workspaces", s.listWorkspaces)
-	t.add("POST", "organizations/{organization}/workspaces", s.createWorkspace)
+	t.add("GET", "organizations/{organization}/workspaces", s.workspaces().listWorkspaces)
+	t.add("POST", "organizations/{organization}/workspaces", s.workspaces().createWorkspace)
 	for _, at := range []string{"organizations/{organization}/workspaces/{workspace}", "workspaces/{id}"} {
-		t.add("GET", at, s.showWorkspace)
-		t.add("PATCH", at, s.updateWorkspace)
-		t.add("DELETE", at, s.deleteWorkspace)
-		t.add("POST", at+"/actions/safe-delete", s.safeDelete)
+		t.add("GET", at, s.workspaces().showWorkspace)
+		t.add("PATCH", at, s.workspaces().updateWorkspace)
+		t.add("DELETE", at, s.workspaces().deleteWorkspace)
+		t.add("POST", at+"/actions/safe-delete", s.workspaces().safeDelete)
 	}
-	t.add("POST", "workspaces/{id}/relationships/tags", s.addTags)
-	t.add("DELETE", "workspaces/{id}/relationships/tags", s.removeTags)
-	t.add("GET", "workspaces/{id}/tag-bindings", s.listTagBindings)
-	t.add("PATCH", "workspaces/{id}/tag-bindings", s.addTagBindings)
-	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.listTagBindings)
+	t.add("POST", "workspaces/{id}/relationships/tags", s.tags().addTags)
+	t.add("DELETE", "workspaces/{id}/relationships/tags", s.tags().removeTags)
+	t.add("GET", "workspaces/{id}/tag-bindings", s.tags().listTagBindings)
+	t.add("PATCH", "workspaces/{id}/tag-bindings", s.tags().addTagBindings)
+	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.tags().listTagBindings)
 	addVariables(t, variableRoutes{s})
 
-	t.add("POST", "workspaces/{id}/actions/lock", s.lock)
-	t.add("POST", "workspaces/{id}/actions/unlock", s.unlock)
-	t.add("POST", "workspaces/{id}/actions/force-unlock", s.forceUnlock)
+	t.add("POST", "workspaces/{id}/actions/lock", s.locks().lock)
+	t.add("POST", "workspaces/{id}/actions/unlock", s.locks().unlock)
+	t.add("POST", "workspaces/{id}/actions/force-unlock", s.locks().forceUnlock)
 
-	t.add("GET", "workspaces/{id}/current-state-version", s.currentVersion)
-	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.currentOutputs)
-	t.add("POST", "workspaces/{id}/state-versions", s.createVersion)
-	t.add("PATCH", "workspaces/{id}/state-versions", s.rollback)
-	t.add("GET", "state-versions", s.listVersions)
-	t.add("GET", "state-versions/{id}", s.showVersion)
-	t.add("GET", "state-versions/{id}/download", s.downloadVersion)
-	t.add("GET", "state-versions/{id}/outputs", s.versionOutputs)
-	t.add("GET", "state-version-outputs/{id}", s.showOutput)
-	t.add("PUT", "uploads/{token}", s.upload)
+	t.add("GET", "workspaces/{id}/current-state-version", s.versions().currentVersion)
+	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.outputRoutes().currentOutputs)
+	t.add("POST", "workspaces/{id}/state-versions", s.versions().createVersion)
+	t.add("PATCH", "workspaces/{id}/state-versions", s.versions().rollback)
+	t.add("GET", "state-versions", s.versions().listVersions)
+	t.add("GET", "state-versions/{id}", s.versions().showVersion)
+	t.add("GET", "state-versions/{id}/download", s.versions().downloadVersion)
+	t.add("GET", "state-versions/{id}/outputs", s.outputRoutes().versionOutputs)
+	t.add("GET", "state-version-outputs/{id}", s.outputRoutes().showOutput)
+	t.add("PUT", "uploads/{token}", s.uploads().upload)
 	if s.o.Runs != nil {
 		s.addRuns(t)
 	}
@@ -193,22 +218,22 @@ func (s *server) routes() http.Handler {
 
 // addRuns adds the routes of runs.
 func (s *server) addRuns(t table) {
-	t.add("POST", "workspaces/{id}/configuration-versions", s.createConfiguration)
-	t.add("GET", "configuration-versions/{id}", s.showConfiguration)
-	t.add("POST", "runs", s.createRun)
-	t.add("GET", "runs/{id}", s.showRun)
-	t.add("GET", "runs/{id}/run-events", s.listRunEvents)
+	t.add("POST", "workspaces/{id}/configuration-versions", s.configurations().createConfiguration)
+	t.add("GET", "configuration-versions/{id}", s.configurations().showConfiguration)
+	t.add("POST", "runs", s.runs().createRun)
+	t.add("GET", "runs/{id}", s.runs().showRun)
+	t.add("GET", "runs/{id}/run-events", s.runs().listRunEvents)
 	for _, action := range []RunAction{RunConfirm, RunDiscard, RunCancel, RunForceCancel} {
-		t.add("POST", "runs/{id}/actions/"+string(action), s.act(action))
+		t.add("POST", "runs/{id}/actions/"+string(action), s.runs().act(action))
 	}
-	t.add("GET", "plans/{id}", s.showPhase(PhasePlan))
+	t.add("GET", "plans/{id}", s.logs().showPhase(PhasePlan))
 	t.add("GET", "plans/{id}/json-output", planDocs{s}.whole)
 	t.add("GET", "plans/{id}/json-output-redacted", planDocs{s}.redacted)
-	t.add("GET", "applies/{id}", s.showPhase(PhaseApply))
-	t.add("GET", "logs/{token}", s.readLog)
-	t.add("GET", "workspaces/{id}/runs", s.listRuns)
-	t.add("GET", "organizations/{organization}/runs/queue", s.runQueue)
-	t.add("GET", "organizations/{organization}/capacity", s.capacity)
+	t.add("GET", "applies/{id}", s.logs().showPhase(PhaseApply))
+	t.add("GET", "logs/{token}", s.logs().readLog)
+	t.add("GET", "workspaces/{id}/runs", s.runs().listRuns)
+	t.add("GET", "organizations/{organization}/runs/queue", s.runs().runQueue)
+	t.add("GET", "organizations/{organization}/capacity", s.runs().capacity)
 }
 
 // table collects the routes, and with them which methods a path has.

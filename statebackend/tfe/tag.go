@@ -60,15 +60,15 @@ func (l tagList) removeFrom(r *statebackend.Record) error {
 	return nil
 }
 
-func (s *server) addTags(w http.ResponseWriter, r *http.Request) error {
+func (s tags) addTags(w http.ResponseWriter, r *http.Request) error {
 	return s.changeTags(w, r, tagList.addTo)
 }
 
-func (s *server) removeTags(w http.ResponseWriter, r *http.Request) error {
+func (s tags) removeTags(w http.ResponseWriter, r *http.Request) error {
 	return s.changeTags(w, r, tagList.removeFrom)
 }
 
-func (s *server) changeTags(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) error {
+func (s tags) changeTags(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) error {
 	if _, err := s.tagged(w, r, change); err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func (s *server) changeTags(w http.ResponseWriter, r *http.Request, change func(
 }
 
 // tagged changes the tags of a workspace by the body of the request.
-func (s *server) tagged(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
-	p, h, g, err := s.named(r, manage)
+func (s tags) tagged(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
+	p, h, g, err := s.workspaces().named(r, manage)
 	if err != nil {
 		return statebackend.Record{}, err
 	}
@@ -87,7 +87,7 @@ func (s *server) tagged(w http.ResponseWriter, r *http.Request, change func(tagL
 	}
 	r, cancel := within(r)
 	defer cancel()
-	_, record, err := s.change(r.Context(), p, h, g, func(r *statebackend.Record) error { return change(body, r) })
+	_, record, err := s.workspaces().change(r.Context(), p, h, g, func(r *statebackend.Record) error { return change(body, r) })
 	return record, err
 }
 
@@ -108,8 +108,8 @@ func bindings(kind string, r *statebackend.Record) []resource {
 	return list
 }
 
-func (s *server) listTagBindings(w http.ResponseWriter, r *http.Request) error {
-	p, _, _, err := s.named(r, access.Read)
+func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
+	p, _, _, err := s.workspaces().named(r, access.Read)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *server) listTagBindings(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: bindings(kind, at.live())})
 }
 
-func (s *server) addTagBindings(w http.ResponseWriter, r *http.Request) error {
+func (s tags) addTagBindings(w http.ResponseWriter, r *http.Request) error {
 	record, err := s.tagged(w, r, tagList.addTo)
 	if err != nil {
 		return err

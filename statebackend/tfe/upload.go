@@ -27,7 +27,7 @@ const (
 
 // upload takes the bytes that were announced. Its answer is 200 once they are
 // stored, so that a request whose answer was lost can come again.
-func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
+func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.tickets.redeem(r.PathValue("token"))
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
 	case ticketJSON:
 		return s.drop(w, r, t)
 	case ticketConfiguration:
-		return s.storeConfiguration(w, r, t)
+		return s.configurations().storeConfiguration(w, r, t)
 	}
 	p, _, err := parseWorkspaceID(t.Workspace, s.now())
 	if err != nil || t.Kind != ticketState {
@@ -71,7 +71,7 @@ func stateTooLarge(limit int64) error {
 }
 
 // readState reads the bytes of a state.
-func (s *server) readState(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := s.kit.OpenBody(r); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 }
 
 // drop reads the twin of a state, in which everything is in clear, and forgets it.
-func (s *server) drop(w http.ResponseWriter, r *http.Request, t ticket) error {
+func (s uploads) drop(w http.ResponseWriter, r *http.Request, t ticket) error {
 	release, err := s.twins.take(subjectOf(t.caller()), 0)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (s *server) drop(w http.ResponseWriter, r *http.Request, t ticket) error {
 }
 
 // write stores a state as its ticket says.
-func (s *server) write(r *http.Request, g access.Grant, t ticket, state []byte) (statebackend.Version, error) {
+func (s uploads) write(r *http.Request, g access.Grant, t ticket, state []byte) (statebackend.Version, error) {
 	if err := t.matches(state); err != nil {
 		return statebackend.Version{}, err
 	}
@@ -140,9 +140,9 @@ func (s *server) write(r *http.Request, g access.Grant, t ticket, state []byte) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), writeTime)
 	defer cancel()
-	at, _, mine := s.holding(ctx, p, t.Lock)
+	at, _, mine := s.versions().holding(ctx, p, t.Lock)
 	if !mine {
-		if at, _, err = s.look(ctx, p, h); err != nil {
+		if at, _, err = s.versions().look(ctx, p, h); err != nil {
 			return statebackend.Version{}, err
 		}
 	}
@@ -158,10 +158,10 @@ func (s *server) write(r *http.Request, g access.Grant, t ticket, state []byte) 
 		return err
 	}
 	err = at.store.Resumed(ctx, at.workspace, t.Lock, do)
-	if refused := s.mayWrite(err, h, t); err == nil || refused != nil {
+	if refused := s.versions().mayWrite(err, h, t); err == nil || refused != nil {
 		err = refused
 	} else {
-		info := s.lockInfo(r, p, h, g)
+		info := s.locks().lockInfo(r, p, h, g)
 		info.ID, info.Info, info.Version = lockOfWrite(t.Lock, t.Serial), "write without a lock", t.Tool
 		err = s.underOwnLock(ctx, p, h, info, do)
 	}
@@ -202,10 +202,10 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v
 
 // underOwnLock runs do under a lock for it alone, if the workspace is still there.
 // A request that came twice may end the lock of the first one; then do runs anew.
-func (s *server) underOwnLock(ctx context.Context, p place, h handle, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
+func (s uploads) underOwnLock(ctx context.Context, p place, h handle, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
-		l, lockErr := s.take(ctx, p, h, info, nil)
+		l, lockErr := s.locks().take(ctx, p, h, info, nil)
 		if lockErr != nil {
 			return lockErr
 		}

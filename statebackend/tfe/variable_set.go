@@ -308,7 +308,7 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := holder{place: place{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
 	s.short.know(organization)
-	s.announce(r.Context(), organization)
+	s.workspaces().announce(r.Context(), organization)
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
 }
 

@@ -44,7 +44,7 @@ type versionAttributes struct {
 
 // versionOf is a stored version as a resource. h is the handle by which the
 // workspace was asked for, under whose lock the state may be in memory.
-func (s *server) versionOf(r *http.Request, p place, h handle, v statebackend.Version) resource {
+func (s versions) versionOf(r *http.Request, p place, h handle, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
 		Serial: v.Serial, Lineage: v.Lineage, Created: date(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
@@ -83,7 +83,7 @@ func toolVersion(tool string) string {
 
 // setSnapshots tells the tools how often to store a state while they apply: without
 // it `cloud` stores none before the end.
-func (s *server) setSnapshots(w http.ResponseWriter) {
+func (s versions) setSnapshots(w http.ResponseWriter) {
 	w.Header().Set("X-Terraform-Snapshot-Interval", strconv.Itoa(int(s.o.SnapshotInterval/time.Second)))
 }
 
@@ -91,7 +91,7 @@ func (s *server) setSnapshots(w http.ResponseWriter) {
 // be asked about the workspace: whoever deletes it needs that lock. Another process
 // may have taken it over for a request of the same command since, which the lock
 // finds out with its next request.
-func (s *server) holding(ctx context.Context, p place, lock string) (located, *statebackend.Lock, bool) {
+func (s versions) holding(ctx context.Context, p place, lock string) (located, *statebackend.Lock, bool) {
 	at := []located{{place: p, name: p.organization, workspace: p.workspace}}
 	if reserved, _ := s.o.Split(p.organization); reserved {
 		at = append(at, located{place: p, name: p.organization + "." + p.workspace, workspace: apart, split: true})
@@ -111,7 +111,7 @@ func (s *server) holding(ctx context.Context, p place, lock string) (located, *s
 // current is the newest version of a workspace, for the command of a handle. Where
 // there is no state the error is an oci.ErrNotFound, and then surely so: the tools
 // would plan from nothing.
-func (s *server) current(ctx context.Context, p place, h handle) (located, statebackend.Version, error) {
+func (s versions) current(ctx context.Context, p place, h handle) (located, statebackend.Version, error) {
 	if h != "" {
 		if at, l, ok := s.holding(ctx, p, h.lockID()); ok {
 			v, err := l.Latest(ctx)
@@ -146,7 +146,7 @@ func deletedUnder(p place) error {
 // look finds a workspace for the command of a handle, and lists its states. That it is
 // not there is a conflict to a command, which has read it: it would take "not found"
 // for a workspace without a state.
-func (s *server) look(ctx context.Context, p place, h handle) (located, *statebackend.Listing, error) {
+func (s versions) look(ctx context.Context, p place, h handle) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
 		return at, nil, err
@@ -191,7 +191,7 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 	return v, nil
 }
 
-func (s *server) currentVersion(w http.ResponseWriter, r *http.Request) error {
+func (s versions) currentVersion(w http.ResponseWriter, r *http.Request) error {
 	s.setSnapshots(w)
 	p, h, g, err := s.allowWorkspace(r, access.Read)
 	if err != nil {
@@ -210,10 +210,10 @@ func (s *server) currentVersion(w http.ResponseWriter, r *http.Request) error {
 }
 
 // answerVersion sends a version, with its outputs if they are asked for.
-func (s *server) answerVersion(w http.ResponseWriter, r *http.Request, g access.Grant, at located, data resource, v statebackend.Version) error {
+func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access.Grant, at located, data resource, v statebackend.Version) error {
 	d := document{Data: data}
 	if includes(r, "outputs") && !v.Empty && !v.Deleted {
-		o, release, err := s.newestOutputs(r.Context(), g, at, v.N)
+		o, release, err := s.outputRoutes().newestOutputs(r.Context(), g, at, v.N)
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func includes(r *http.Request, name string) bool {
 
 // showVersion answers for versions that are stored and for those that are being
 // uploaded, which the tools ask for to see what became of them.
-func (s *server) showVersion(w http.ResponseWriter, r *http.Request) error {
+func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	id, g, err := s.allowVersion(r)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (s *server) showVersion(w http.ResponseWriter, r *http.Request) error {
 }
 
 // allowVersion is allow for the routes with the id of a version.
-func (s *server) allowVersion(r *http.Request) (stateVersion, access.Grant, error) {
+func (s versions) allowVersion(r *http.Request) (stateVersion, access.Grant, error) {
 	id, err := parseVersionID(r.PathValue("id"), s.now())
 	if err != nil {
 		return stateVersion{}, access.Grant{}, err
@@ -298,7 +298,7 @@ const maxLooked = 32
 
 // uploaded is what became of a version that was announced: the newest one that its
 // lock stored with its serial.
-func (s *server) uploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
+func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
 	ctx, lock := r.Context(), lockIDOf(id.handle, g.Caller)
 	mine := func(v statebackend.Version) bool {
 		return v.Serial == id.serial && (v.LockID == lock || v.LockID == lockOfWrite(lock, id.serial))
@@ -344,7 +344,7 @@ func filtered(r *http.Request) (place, error) {
 }
 
 // listVersions is the history of one workspace, newest first.
-func (s *server) listVersions(w http.ResponseWriter, r *http.Request) error {
+func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	p, err := filtered(r)
 	if err != nil {
 		return err
@@ -376,7 +376,7 @@ func (s *server) listVersions(w http.ResponseWriter, r *http.Request) error {
 
 // downloadVersion sends the bytes of a state. There is no address that needs no
 // token: it would end in logs.
-func (s *server) downloadVersion(w http.ResponseWriter, r *http.Request) error {
+func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request) error {
 	id, g, err := s.allowVersion(r)
 	if err != nil {
 		return err
@@ -396,7 +396,7 @@ func (s *server) downloadVersion(w http.ResponseWriter, r *http.Request) error {
 // stateOf reads the state of a version, for which the caller gives back a place in
 // memory. It takes none of what stores have to read with: whoever takes a download
 // slowly keeps nobody else waiting.
-func (s *server) stateOf(r *http.Request, g access.Grant, id stateVersion) (state []byte, release func(), err error) {
+func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (state []byte, release func(), err error) {
 	r, cancel := within(r)
 	defer cancel()
 	if state, err = s.fromLock(r, id); err != nil {
@@ -428,7 +428,7 @@ func absentState(p place, n int64, err error) error {
 
 // fromLock reads the current state of who has just asked for it under a lock, which
 // remembers where it is. It is nil where that is not so.
-func (s *server) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
+func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 	h, ok := parseHandle(r.URL.Query().Get(handleQuery), s.now())
 	if !ok {
 		return nil, nil
@@ -449,7 +449,7 @@ func (s *server) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 const smallState = 1 << 20
 
 // room takes a place for a state that is being looked at.
-func (s *server) room(g access.Grant, state []byte) (release func(), err error) {
+func (s versions) room(g access.Grant, state []byte) (release func(), err error) {
 	if len(state) <= smallState {
 		return func() {}, nil
 	}

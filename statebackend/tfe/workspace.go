@@ -50,13 +50,13 @@ const anyTool = "latest"
 
 // resource is a workspace as a document has it. A workspace without a record was
 // made by a state that came through another door.
-func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Record) resource {
+func (s workspaces) resource(p place, h handle, g access.Grant, r *statebackend.Record) resource {
 	if r == nil {
 		r = &statebackend.Record{}
 	}
 	write := g.May(s.o.Right(access.Write, p.organization, p.workspace))
 	mode, run := modeLocal, write // what the tools ask before they run
-	if s.remote(r) {
+	if s.configurations().remote(r) {
 		mode, run = modeRemote, g.May(s.o.Right(access.Run, p.organization, p.workspace))
 	}
 	a := workspaceAttributes{
@@ -95,7 +95,7 @@ func valued(tags map[string]string) map[string]string {
 // seen is a workspace as a client has to see it. A tool that hears of structured output
 // asks for it, and there is none of runs here; others get an id that the provider
 // hashicorp/tfe takes, unless they asked by another one.
-func (s *server) seen(r *http.Request, w resource) resource {
+func (s workspaces) seen(r *http.Request, w resource) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
 		return w
@@ -136,7 +136,7 @@ func date(t time.Time) string {
 
 // named is the workspace that a request names, by its id or by its name, and the
 // handle of the id.
-func (s *server) named(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
+func (s workspaces) named(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
 	if r.PathValue("id") != "" {
 		return s.allowWorkspace(r, action)
 	}
@@ -152,7 +152,7 @@ func (s *server) named(r *http.Request, action access.Action) (place, handle, ac
 // its own. Scripts and providers keep ids, so they get stable ones.
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
-func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
+func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.named(r, access.Read)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 		doc.Included = bound
 	}
 	if includes(r, "outputs") {
-		included, release, err := s.includedOutputs(r.Context(), g, at)
+		included, release, err := s.outputRoutes().includedOutputs(r.Context(), g, at)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 
 // openFor is open for a command, which may have asked a moment ago. It returns when the
 // list was asked for by which the workspace was found.
-func (s *server) openFor(ctx context.Context, by reader) (located, time.Time, error) {
+func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time, error) {
 	now := s.now()
 	if known := s.recent.get(by, now); known.list != nil {
 		store, err := s.store(ctx, by.organization)
@@ -223,7 +223,7 @@ func (s *server) openFor(ctx context.Context, by reader) (located, time.Time, er
 }
 
 // describe is a workspace with its lock.
-func (s *server) describe(ctx context.Context, at located, h handle, g access.Grant) (resource, error) {
+func (s workspaces) describe(ctx context.Context, at located, h handle, g access.Grant) (resource, error) {
 	states, err := at.states(ctx)
 	if err != nil {
 		return resource{}, err
@@ -233,7 +233,7 @@ func (s *server) describe(ctx context.Context, at located, h handle, g access.Gr
 		return resource{}, err
 	}
 	d := s.resource(at.place, h, g, at.live()).held(held)
-	if !s.remote(at.live()) {
+	if !s.configurations().remote(at.live()) {
 		return d, nil
 	}
 	view, err := s.o.Runs.View(ctx, at.asWorkspace())
@@ -249,8 +249,8 @@ func (s *server) describe(ctx context.Context, at located, h handle, g access.Gr
 // handles reports whether commands get ids of their own. Where runs are executed here
 // two commands are about one plan that was saved, and compare the ids; of the tools
 // only the run's own writes the state there.
-func (s *server) handles(g access.Grant, r *statebackend.Record) bool {
-	return !s.remote(r) || g.Mode == modeOfRuns
+func (s workspaces) handles(g access.Grant, r *statebackend.Record) bool {
+	return !s.configurations().remote(r) || g.Mode == modeOfRuns
 }
 
 // live is the record that counts.

@@ -114,7 +114,7 @@ func (b workspaceBody) mode() *string {
 
 // allowMode decides about the mode that a body asks for: who may run what is uploaded is
 // asked apart.
-func (s *server) allowMode(r *http.Request, p place, b workspaceBody) error {
+func (s workspaces) allowMode(r *http.Request, p place, b workspaceBody) error {
 	if mode := b.mode(); mode == nil || *mode != modeRemote {
 		return nil
 	}
@@ -140,7 +140,7 @@ const repeated = 10 * time.Minute
 
 // createWorkspace makes a workspace, also one that was deleted. The body names it,
 // so the path decides first, and then the name.
-func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
+func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	organization, _, err := s.allowOrganization(r, manage)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err := s.endFormer(r.Context(), at, g); err != nil {
 		return err
 	}
-	record, err := s.create(r.Context(), at, g, body.applier(s, r, p))
+	record, err := s.create(r.Context(), at, g, body.applier(s.server, r, p))
 	if err != nil {
 		return err
 	}
@@ -187,11 +187,11 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 
 // endFormer deletes what variables are left of a workspace of this name that was deleted:
 // somebody may have made one while that was done, or it was done by who has no state keys.
-func (s *server) endFormer(ctx context.Context, at located, g access.Grant) error {
+func (s workspaces) endFormer(ctx context.Context, at located, g access.Grant) error {
 	if at.record == nil || !at.record.Deleted {
 		return nil
 	}
-	book, err := variableRoutes{s}.book(ctx, at.organization)
+	book, err := variableRoutes{s.server}.book(ctx, at.organization)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *server) endFormer(ctx context.Context, at located, g access.Grant) erro
 const announceTime = 5 * time.Second
 
 // announce has an organization listed, by which short ids of what is in it are found.
-func (s *server) announce(ctx context.Context, organization string) {
+func (s workspaces) announce(ctx context.Context, organization string) {
 	listed := s.o.Wrote(ctx, organization)
 	if listed == nil {
 		return
@@ -216,7 +216,7 @@ func (s *server) announce(ctx context.Context, organization string) {
 }
 
 // create writes the first record of a workspace.
-func (s *server) create(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+func (s workspaces) create(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	exists, err := at.exists(ctx)
 	if err != nil {
 		return statebackend.Record{}, err
@@ -241,7 +241,7 @@ func (s *server) create(ctx context.Context, at located, g access.Grant, apply f
 
 // made returns the record of a workspace that is there already, if this request has
 // just made it.
-func (s *server) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
+func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	taken := invalid("workspace %q has already been taken", at.place)
 	r := at.live()
 	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
@@ -265,7 +265,7 @@ func (s *server) made(ctx context.Context, at located, g access.Grant, apply fun
 	return *r, nil
 }
 
-func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
+func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.named(r, manage)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, _, err := s.change(r.Context(), p, h, g, body.applier(s, r, p))
+	at, _, err := s.change(r.Context(), p, h, g, body.applier(s.server, r, p))
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
 
 // change changes the record of a workspace that is there, for a command that began
 // after it was made.
-func (s *server) change(ctx context.Context, p place, h handle, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+func (s workspaces) change(ctx context.Context, p place, h handle, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
 	at, err := s.open(ctx, p)
 	if err != nil {
 		return located{}, statebackend.Record{}, err
