@@ -15,8 +15,6 @@ instances/portal files 36: small files to be joined with their neighbours, or pa
 instances/portal.Reconciler 39: to be parted by concern
 instances/portal.server 70: to be parted by concern
 instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
-instances/internal/localexec.Local 45: to be parted by concern
-instances/internal/localexec.child 56: to be parted by concern
 internal/access names 121: parts to be moved to where they are used
 internal/access.Guard 47: to be parted by concern
 internal/addr names 85: every name there is

@@ -108,6 +108,26 @@ type child struct {
 	input    run.RemoteInput
 }
 
+// What a child does, by what it does it with.
+type (
+	// stateLock is taken before anything, and under it is stored what its last holder left.
+	stateLock struct{ *child }
+	// forkedStates are versions that two have written of one number.
+	forkedStates struct{ *child }
+	// scratch is the folder that the tool works in.
+	scratch struct{ *child }
+	// toolRun is one plan or apply by the tool.
+	toolRun struct{ *child }
+	// remoteRun is what a run of a workspace does otherwise than one of an instance.
+	remoteRun struct{ *child }
+)
+
+func (c *child) stateLock() stateLock       { return stateLock{c} }
+func (c *child) forkedStates() forkedStates { return forkedStates{c} }
+func (c *child) scratch() scratch           { return scratch{c} }
+func (c *child) toolRun() toolRun           { return toolRun{c} }
+func (c *child) remoteRun() remoteRun       { return remoteRun{c} }
+
 func newChild(o ChildOptions, p pace) *child {
 	c := &child{ChildOptions: o, pace: p.withDefaults(), stop: newStopper()}
 	c.start = func(t toolCommand) (startedTool, error) { return c.Order.startTool(t) }
@@ -142,7 +162,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	defer c.stop.obey()()
 	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was told to end") })()
 	ctx = context.WithoutCancel(ctx) // what is begun is ended in order
-	err = c.takeLock(ctx)
+	err = c.stateLock().takeLock(ctx)
 	if err == nil {
 		err = c.locked(ctx)
 	}
@@ -220,16 +240,16 @@ func (c *child) locked(ctx context.Context) error {
 func (c *child) attempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
 	if c.Order.remote() {
-		return c.remoteSteps(ctx)
+		return c.remoteRun().remoteSteps(ctx)
 	}
 	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
-	if err := c.keepFork(ctx); err != nil {
+	if err := c.forkedStates().keepFork(ctx); err != nil {
 		return err
 	}
-	if err := c.storeLeftovers(ctx); err != nil {
+	if err := c.stateLock().storeLeftovers(ctx); err != nil {
 		return err
 	}
-	p, err := c.prepare(ctx)
+	p, err := c.scratch().prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -247,9 +267,9 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	p.env = append(p.env, server.Environment()...)
 	defer func() {
 		err = errors.Join(err, server.Close()) // it waits for a write under way
-		c.storeOwn(ctx)
+		c.stateLock().storeOwn(ctx)
 	}()
-	return c.steps(ctx, p)
+	return c.toolRun().steps(ctx, p)
 }
 
 // written is a state as it was stored.
@@ -330,7 +350,7 @@ func (c *child) finish(ctx context.Context, err error) {
 		}
 	}
 	if c.lock != nil && !c.Order.remote() {
-		c.collect(ctx)
+		c.toolRun().collect(ctx)
 	}
 	c.log.end()
 	r.Ended = time.Now().UTC()

@@ -15,7 +15,7 @@ import (
 
 // heads returns the head and, where it is the seal of a takeover, what it is a copy
 // of: they are all one state. Nothing is no error.
-func (c *child) heads(ctx context.Context) (list []statebackend.Version, err error) {
+func (c forkedStates) heads(ctx context.Context) (list []statebackend.Version, err error) {
 	err = c.persistently(ctx, func() (err error) {
 		list, err = c.readHeads(ctx)
 		return err
@@ -23,7 +23,7 @@ func (c *child) heads(ctx context.Context) (list []statebackend.Version, err err
 	return list, err
 }
 
-func (c *child) readHeads(ctx context.Context) ([]statebackend.Version, error) {
+func (c forkedStates) readHeads(ctx context.Context) ([]statebackend.Version, error) {
 	v, err := c.lock.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -53,7 +53,7 @@ const (
 // keepFork looks for what an overtaken run stored last. Where its lock was forced
 // while it ran, that is a version beside the current one: it is brought back if
 // nobody wrote since, and otherwise a person must decide.
-func (c *child) keepFork(ctx context.Context) error {
+func (c forkedStates) keepFork(ctx context.Context) error {
 	heads, err := c.heads(ctx)
 	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
 		return err
@@ -75,7 +75,7 @@ func (c *child) keepFork(ctx context.Context) error {
 
 // bringBack makes a version the current one. A write that nobody answered is done
 // again: the state is the same.
-func (c *child) bringBack(ctx context.Context, fork statebackend.Version) error {
+func (c forkedStates) bringBack(ctx context.Context, fork statebackend.Version) error {
 	var v statebackend.Version
 	err := c.persistently(ctx, func() error {
 		state, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, fork.N)
@@ -94,7 +94,7 @@ func (c *child) bringBack(ctx context.Context, fork statebackend.Version) error 
 
 // fork returns the newest version that a run stored beside the current one, and
 // whether nothing came after what it was made from.
-func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
+func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
 	same := map[int64]bool{}
 	for _, v := range heads {
 		same[v.N] = true
@@ -126,7 +126,7 @@ func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork st
 
 // known tells whether what a run stored last is in the current state: it led to
 // it, or is the same.
-func (c *child) known(ctx context.Context, v, first, head statebackend.Version) (bool, error) {
+func (c forkedStates) known(ctx context.Context, v, first, head statebackend.Version) (bool, error) {
 	if led, err := c.ancestor(ctx, v.N, first); err != nil || led {
 		return led, err
 	}
@@ -135,7 +135,7 @@ func (c *child) known(ctx context.Context, v, first, head statebackend.Version) 
 
 // equal tells whether two versions are one state: a write is repeated where nobody
 // knows whether it took effect, and whoever took the lock may have found the first.
-func (c *child) equal(ctx context.Context, a, b statebackend.Version) (bool, error) {
+func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (bool, error) {
 	if a.Serial != b.Serial || a.Lineage != b.Lineage {
 		return false, nil
 	}
@@ -148,7 +148,7 @@ func (c *child) equal(ctx context.Context, a, b statebackend.Version) (bool, err
 }
 
 // ancestor tells whether version n led to v.
-func (c *child) ancestor(ctx context.Context, n int64, v statebackend.Version) (bool, error) {
+func (c forkedStates) ancestor(ctx context.Context, n int64, v statebackend.Version) (bool, error) {
 	for range maxForks {
 		if v.Parent == n {
 			return true, nil

@@ -26,7 +26,7 @@ import (
 
 // takeLock takes the lock of the state for the whole run. That of an attempt which
 // is lost is ended; anybody else's is waited for.
-func (c *child) takeLock(ctx context.Context) error {
+func (c stateLock) takeLock(ctx context.Context) error {
 	spec := c.Order.Spec
 	info := statebackend.NewLockInfo(operation, c.UserAgent)
 	info.ID = run.LockID(spec.Ref)
@@ -85,13 +85,13 @@ func (o *Order) changes() bool {
 	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
 }
 
-func (c *child) writeNote(ctx context.Context, module string) error {
+func (c stateLock) writeNote(ctx context.Context, module string) error {
 	if !c.Order.changes() {
 		return nil
 	}
 	n := attemptNote{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
 	if !c.Order.remote() {
-		heads, err := c.heads(ctx)
+		heads, err := c.forkedStates().heads(ctx)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ const maxState = 512 << 20
 // was killed, where it is what comes next; otherwise the log says where it lies. An
 // error means that the registry does not answer: what the tool would do without
 // that state it would do twice.
-func (c *child) storeLeftovers(ctx context.Context) error {
+func (c stateLock) storeLeftovers(ctx context.Context) error {
 	parent := filepath.Dir(c.Order.Scratch)
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *child) storeLeftovers(ctx context.Context) error {
 // errNewer says that others know more than a state that was left.
 var errNewer = errors.New("another run stored a state since")
 
-func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err error) {
+func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, err error) {
 	left, note, err := openErrored(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -171,7 +171,7 @@ func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err
 		return dir, err
 	}
 	defer func() { err = errors.Join(err, left.Close()) }()
-	heads, err := c.heads(ctx)
+	heads, err := c.forkedStates().heads(ctx)
 	if err != nil {
 		return left.Name, err
 	}
@@ -190,7 +190,7 @@ func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err
 }
 
 // storeErrored stores a state that the tool could not, and removes the file.
-func (c *child) storeErrored(ctx context.Context, left *sandbox.Errored) error {
+func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) error {
 	state, err := left.Read(maxState)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (c *child) storeErrored(ctx context.Context, left *sandbox.Errored) error {
 }
 
 // storeOwn does the same for this attempt, when its tool has ended.
-func (c *child) storeOwn(ctx context.Context) {
+func (c stateLock) storeOwn(ctx context.Context) {
 	left, _, err := openErrored(c.Order.Scratch)
 	if err == nil {
 		err = errors.Join(c.storeErrored(ctx, left), left.Close())

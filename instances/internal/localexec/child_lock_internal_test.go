@@ -56,7 +56,7 @@ func TestTakeLockPauses(t *testing.T) {
 	tr.through(c, via)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for who never gives up
 	defer cancel()
-	err := c.takeLock(ctx)
+	err := c.stateLock().takeLock(ctx)
 	if stopped, ok := errors.AsType[*stopError](err); !ok || stopped.outcome != lifecycle.Held {
 		t.Errorf("%v after %d lists, want that it ends as held", err, via.lists)
 	}
@@ -105,7 +105,7 @@ func TestTakeLockGhost(t *testing.T) {
 			g.Add(repository, tag.String())
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				if err := c.takeLock(t.Context()); err != nil {
+				if err := c.stateLock().takeLock(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(begin); tc.soon != (took < time.Minute) {

@@ -36,14 +36,14 @@ type toolError struct{ text string }
 func (e *toolError) Error() string { return e.text }
 
 // remoteSteps runs the tool on what was uploaded.
-func (c *child) remoteSteps(ctx context.Context) error {
+func (c remoteRun) remoteSteps(ctx context.Context) error {
 	p, err := c.prepareRemote(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.leave()
 	hidden := &lastBytes{}
-	code, err := c.command(ctx, p, []string{"init", "-input=false", "-no-color"}, hidden, hidden)
+	code, err := c.toolRun().command(ctx, p, []string{"init", "-input=false", "-no-color"}, hidden, hidden)
 	if err != nil || code != 0 {
 		_, _ = c.log.Write(hidden.bytes()) // it is kept in memory
 	}
@@ -59,10 +59,10 @@ func (c *child) remoteSteps(ctx context.Context) error {
 	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
 		return c.remotePlan(ctx, p, c.Order.dir.Seen(sandbox.Tool, planFile))
 	}
-	if err := c.approvedPlan(ctx); err != nil {
+	if err := c.toolRun().approvedPlan(ctx); err != nil {
 		return err
 	}
-	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
+	if err := c.persistently(ctx, func() error { return c.toolRun().stillHeld(ctx) }); err != nil {
 		return err
 	}
 	if err := c.mayGoOn(ctx); err != nil {
@@ -73,7 +73,7 @@ func (c *child) remoteSteps(ctx context.Context) error {
 
 // remotePlan makes a plan, without the lock of the state: what else is written
 // meanwhile makes it a stale one.
-func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
+func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
 	r := c.Order.Spec.Remote
 	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + string(file)}
 	for flag, on := range map[string]bool{"-destroy": r.Destroy, "-refresh-only": r.RefreshOnly, "-refresh=false": r.NoRefresh} {
@@ -91,7 +91,7 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) e
 		args = append(args, "-var-file="+string(c.Order.dir.Seen(sandbox.Given, variablesFile)))
 	}
 	out := &summary{log: c.log}
-	code, err := c.command(ctx, p, args, out, c.log)
+	code, err := c.toolRun().command(ctx, p, args, out, c.log)
 	switch {
 	case err != nil:
 		return err
@@ -106,7 +106,7 @@ func (c *child) remotePlan(ctx context.Context, p prepared, file sandbox.Path) e
 	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
 	c.report.Counts = out.counts
 	if r.Save {
-		c.planJSON, err = planJSON(ctx, c, p, file)
+		c.planJSON, err = planJSON(ctx, c.child, p, file)
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]b
 	said := [2]*wholeText{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
 		said[i] = &wholeText{most: records.MaxPlanJSON}
-		if code, err := c.command(ctx, p, args, said[i], io.Discard); code != 0 || err != nil {
+		if code, err := c.toolRun().command(ctx, p, args, said[i], io.Discard); code != 0 || err != nil {
 			return nil, c.stop.err()
 		}
 	}
@@ -177,8 +177,8 @@ type shownResource struct {
 	Provider string `json:"provider_name"`
 }
 
-func (c *child) remoteApply(ctx context.Context, p prepared, file sandbox.Path) error {
-	code, err := c.command(ctx, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
+func (c remoteRun) remoteApply(ctx context.Context, p prepared, file sandbox.Path) error {
+	code, err := c.toolRun().command(ctx, p, []string{"apply", "-input=false", "-no-color", string(file)}, c.log, c.log)
 	switch {
 	case err != nil:
 		return err
@@ -190,7 +190,7 @@ func (c *child) remoteApply(ctx context.Context, p prepared, file sandbox.Path) 
 
 // leave removes what was uploaded and what the tool made of it, but for a state that
 // it could not store, of which the log says where it lies.
-func (c *child) leave() {
+func (c remoteRun) leave() {
 	if file := findErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still says where
 		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
@@ -200,13 +200,13 @@ func (c *child) leave() {
 }
 
 // prepareRemote fills the work folder with what was uploaded.
-func (c *child) prepareRemote(ctx context.Context) (prepared, error) {
+func (c remoteRun) prepareRemote(ctx context.Context) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: moduleFolder}
 	if o.Spec.Remote == nil {
 		return p, errors.New("the order does not say which workspace this is")
 	}
-	if err := c.makeFolders(); err != nil {
+	if err := c.scratch().makeFolders(); err != nil {
 		return p, err
 	}
 	if err := c.readInput(ctx); err != nil {
@@ -215,24 +215,24 @@ func (c *child) prepareRemote(ctx context.Context) (prepared, error) {
 	if err := o.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return c.fillUpload(ctx, dir) }); err != nil {
 		return p, err
 	}
-	if err := c.linkErrored(p.module); err != nil {
+	if err := c.scratch().linkErrored(p.module); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
 	o.Spec.Variables = c.input.Variables
-	if err := c.writeFiles(); err != nil {
+	if err := c.scratch().writeFiles(); err != nil {
 		return p, fmt.Errorf("preparing the run: %w", err)
 	}
 	var err error
-	if p.env, err = c.environment(); err != nil {
+	if p.env, err = c.scratch().environment(); err != nil {
 		return p, err
 	}
-	return p, c.writeNote(ctx, p.module)
+	return p, c.stateLock().writeNote(ctx, p.module)
 }
 
 // fillUpload makes a folder the root module that was uploaded.
-func (c *child) fillUpload(ctx context.Context, dir string) error {
+func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 	o := &c.Order
-	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+	if err := c.scratch().withArchive(ctx, func(f *os.File, size int64) error {
 		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), dir, archive.Limits{})
 	}); err != nil {
 		return fmt.Errorf("the configuration that was uploaded: %w", err)
@@ -254,7 +254,7 @@ func (c *child) fillUpload(ctx context.Context, dir string) error {
 }
 
 // readInput reads what was given for this run: exactly what the ledger names.
-func (c *child) readInput(ctx context.Context) error {
+func (c remoteRun) readInput(ctx context.Context) error {
 	r := c.Order.Spec.Remote
 	if r.Input == "" {
 		return nil

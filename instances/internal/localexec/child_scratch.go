@@ -55,7 +55,7 @@ type prepared struct {
 }
 
 // prepare fills the folder of the tool.
-func (c *child) prepare(ctx context.Context) (prepared, error) {
+func (c scratch) prepare(ctx context.Context) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path)}
 	if !filepath.IsLocal(p.module) || p.module != moduleFolder && !strings.HasPrefix(p.module, moduleFolder+"/") {
@@ -77,11 +77,11 @@ func (c *child) prepare(ctx context.Context) (prepared, error) {
 	if p.env, err = c.environment(); err != nil {
 		return p, err
 	}
-	return p, c.writeNote(ctx, p.module)
+	return p, c.stateLock().writeNote(ctx, p.module)
 }
 
 // makeFolders makes those that the rest lies in.
-func (c *child) makeFolders() error {
+func (c scratch) makeFolders() error {
 	for _, name := range []string{sandbox.Tool + "/" + moduleFolder, sandbox.Tool + "/" + homeFolder, profileFolder, sandbox.Given + "/" + filesFolder} {
 		if err := c.Order.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
 			return fmt.Errorf("preparing the run: %w", err)
@@ -91,7 +91,7 @@ func (c *child) makeFolders() error {
 }
 
 // linkErrored lets a state that cannot be stored outlive the folder of the tool.
-func (c *child) linkErrored(module string) error {
+func (c scratch) linkErrored(module string) error {
 	if !c.Order.changes() {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (c *child) linkErrored(module string) error {
 }
 
 // fillModule puts the module of an instance below a folder.
-func (c *child) fillModule(ctx context.Context, tool string, p *prepared) error {
+func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error {
 	s := c.Order.Spec.Source
 	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
 		return archive.Unpack(ctx, f, size, filepath.Join(tool, moduleFolder), archive.Limits{})
@@ -122,7 +122,7 @@ func (c *child) fillModule(ctx context.Context, tool string, p *prepared) error 
 
 // withArchive fetches the archive of the source, which is found by the digest that the
 // ledger has and not by what a tag says, and calls unpack with it while it is there.
-func (c *child) withArchive(ctx context.Context, unpack func(f *os.File, size int64) error) error {
+func (c scratch) withArchive(ctx context.Context, unpack func(f *os.File, size int64) error) error {
 	d, err := c.archive(ctx, c.Order.Spec.Source)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (c *child) withArchive(ctx context.Context, unpack func(f *os.File, size in
 
 // archive describes that of a source. Its size is asked for only where the ledger
 // does not have it: what is read is checked against both.
-func (c *child) archive(ctx context.Context, s lifecycle.Source) (d oci.Descriptor, err error) {
+func (c scratch) archive(ctx context.Context, s lifecycle.Source) (d oci.Descriptor, err error) {
 	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
 		return d, fmt.Errorf("%q is no digest of its archive", s.Archive)
@@ -191,7 +191,7 @@ func clean(dir string) error {
 }
 
 // putLockFile writes the dependency lock file that belongs to the source.
-func (c *child) putLockFile(ctx context.Context, dir string) error {
+func (c scratch) putLockFile(ctx context.Context, dir string) error {
 	want := c.Order.Spec.Source.Lock
 	if want == "" {
 		return nil
@@ -211,7 +211,7 @@ func (c *child) putLockFile(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, lockFileName), b, 0o600)
 }
 
-func (c *child) writeFiles() error {
+func (c scratch) writeFiles() error {
 	o := &c.Order
 	values := o.Spec.Variables
 	if values == nil {
@@ -262,7 +262,7 @@ func systemTrust(getenv func(string) string) []byte {
 
 // environment is all that the tool gets: what it needs, proxies and certificates
 // of this process, and what the credentials give.
-func (c *child) environment() ([]string, error) {
+func (c scratch) environment() ([]string, error) {
 	o := &c.Order
 	seen := func(elem ...string) string { return string(o.dir.Seen(elem...)) }
 	env := map[string]string{

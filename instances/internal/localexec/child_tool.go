@@ -26,7 +26,7 @@ import (
 )
 
 // steps runs the commands of the tool.
-func (c *child) steps(ctx context.Context, p prepared) error {
+func (c toolRun) steps(ctx context.Context, p prepared) error {
 	spec := c.Order.Spec
 	if err := c.init(ctx, p); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *child) steps(ctx context.Context, p prepared) error {
 }
 
 // stillHeld asks for the lock, and sees by the way that nobody left a result.
-func (c *child) stillHeld(ctx context.Context) error {
+func (c toolRun) stillHeld(ctx context.Context) error {
 	list, err := c.lock.List(ctx)
 	if err == nil {
 		c.unlisted = !list.Has(run.AttemptOf(c.Order.Spec.Ref).RunTag())
@@ -71,7 +71,7 @@ func (c *child) stillHeld(ctx context.Context) error {
 
 // init fetches modules and providers, and takes the dependency lock file that
 // comes of it the first time.
-func (c *child) init(ctx context.Context, p prepared) error {
+func (c toolRun) init(ctx context.Context, p prepared) error {
 	args := []string{"init", "-input=false", "-no-color"}
 	if p.locked {
 		args = append(args, "-lockfile=readonly")
@@ -103,7 +103,7 @@ func (c *child) init(ctx context.Context, p prepared) error {
 	return nil
 }
 
-func (c *child) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
+func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
 	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
 		args = append(args, "-destroy")
@@ -113,7 +113,7 @@ func (c *child) makePlan(ctx context.Context, p prepared, file sandbox.Path) err
 }
 
 // drift looks for what changed outside; the tool's status is 2 if anything did.
-func (c *child) drift(ctx context.Context, p prepared) error {
+func (c toolRun) drift(ctx context.Context, p prepared) error {
 	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
 	e, err := c.jsonCommand(ctx, p, args, 0, 2)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *child) drift(ctx context.Context, p prepared) error {
 }
 
 // keepPlan keeps a plan for somebody to approve.
-func (c *child) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
+func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
 	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
@@ -147,7 +147,7 @@ func (c *child) keepPlan(ctx context.Context, p prepared, file sandbox.Path) err
 }
 
 // approvedPlan fetches exactly the plan that somebody let through.
-func (c *child) approvedPlan(ctx context.Context) error {
+func (c toolRun) approvedPlan(ctx context.Context) error {
 	spec := c.Order.Spec
 	var b []byte
 	err := c.persistently(ctx, func() (err error) {
@@ -166,7 +166,7 @@ func (c *child) approvedPlan(ctx context.Context) error {
 	return c.Order.dir.Give(planFile, b)
 }
 
-func (c *child) apply(ctx context.Context, p prepared, file sandbox.Path) error {
+func (c toolRun) apply(ctx context.Context, p prepared, file sandbox.Path) error {
 	e, err := c.jsonCommand(ctx, p, []string{"apply", "-json", "-input=false", string(file)}, 0)
 	if err != nil && e != nil && e.stale() {
 		return &stopError{lifecycle.Stale, "the state changed since the plan was made"}
@@ -182,7 +182,7 @@ type ended struct {
 
 // jsonCommand runs a command whose output is events. Other codes than those are
 // errors, with what the tool said.
-func (c *child) jsonCommand(ctx context.Context, p prepared, args []string, codes ...int) (*ended, error) {
+func (c toolRun) jsonCommand(ctx context.Context, p prepared, args []string, codes ...int) (*ended, error) {
 	e := &ended{events: events{log: c.log}}
 	errs := &lastLines{log: c.log}
 	code, err := c.command(ctx, p, args, e, errs)
@@ -211,7 +211,7 @@ func (c *child) jsonCommand(ctx context.Context, p prepared, args []string, code
 
 // command runs the tool once. When the run is to end, it is interrupted, once,
 // and killed if it does not end in time; its error is then why.
-func (c *child) command(ctx context.Context, p prepared, args []string, out, errs io.Writer) (code int, err error) {
+func (c toolRun) command(ctx context.Context, p prepared, args []string, out, errs io.Writer) (code int, err error) {
 	if err := c.stop.err(); err != nil {
 		return 0, err
 	}
@@ -250,7 +250,7 @@ func (c *child) command(ctx context.Context, p prepared, args []string, out, err
 	return exit.ExitCode(), nil
 }
 
-func (c *child) end(t startedTool, ended <-chan error) error {
+func (c toolRun) end(t startedTool, ended <-chan error) error {
 	c.log.line("okara: the tool did not end in time and is killed")
 	if err := t.Kill(); err != nil {
 		c.log.line("okara: %v", err)
@@ -259,7 +259,7 @@ func (c *child) end(t startedTool, ended <-chan error) error {
 }
 
 // collect reads what the last state says.
-func (c *child) collect(ctx context.Context) {
+func (c toolRun) collect(ctx context.Context) {
 	var state []byte
 	err := c.persistently(ctx, func() error {
 		b, n, err := c.last(ctx)

@@ -91,6 +91,17 @@ type Local struct {
 	seen map[lifecycle.Ref]*sighting
 }
 
+// What the executor does beside starting runs.
+type (
+	// observer tells what became of the runs.
+	observer struct{ *Local }
+	// folders are those of the runs and their control groups.
+	folders struct{ *Local }
+)
+
+func (l *Local) observer() observer { return observer{l} }
+func (l *Local) folders() folders   { return folders{l} }
+
 // NewLocal checks that the tool can be run as is wanted, and removes what is
 // left of earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
@@ -132,7 +143,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if err := l.checkTool(ctx); err != nil {
 		return err
 	}
-	return errors.Join(l.sweep(), l.sweepCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
+	return errors.Join(l.folders().sweep(), l.folders().sweepCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
 }
 
 func findProgram(name string) (string, error) {

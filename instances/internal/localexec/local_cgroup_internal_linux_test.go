@@ -58,7 +58,7 @@ func TestSweepCgroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.sweepCgroups(t.Context()); err != nil {
+	if err := l.folders().sweepCgroups(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(l.cgroup, "*-*"))

@@ -42,7 +42,7 @@ func makeFolders(mode fs.FileMode, names ...string) error {
 
 // clean removes the folder of an attempt that has ended, but for a state that is
 // stored nowhere else, and what says where that belongs.
-func (l *Local) clean(folder string) error {
+func (l folders) clean(folder string) error {
 	if folder == "" {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (l *Local) clean(folder string) error {
 
 // cleanBefore removes what earlier attempts of an instance left here, once one has
 // ended: their states are stored by now, or keep their folders.
-func (l *Local) cleanBefore(r lifecycle.Ref) error {
+func (l folders) cleanBefore(r lifecycle.Ref) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), r.ID, "*-*"))
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (l *Local) cleanBefore(r lifecycle.Ref) error {
 			errs = append(errs, l.clean(dir))
 		}
 	}
-	return errors.Join(errors.Join(errs...), cleanErrored(l, r.ID))
+	return errors.Join(errors.Join(errs...), cleanErrored(l.Local, r.ID))
 }
 
 // cleanErrored removes the oldest states of an instance that could not be stored, once
@@ -118,7 +118,7 @@ func cleanErrored(l *Local, id string) error {
 
 // removeCgroup removes a control group and those that a tool made in it, but none
 // with processes in it: the kernel refuses that.
-func (l *Local) removeCgroup(dir string) {
+func (l folders) removeCgroup(dir string) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if e.IsDir() {
@@ -183,7 +183,7 @@ func KillAll(ctx context.Context, l *Local) error {
 // folders may have gone before them: what they are called tells which attempt it
 // was, and all below the one that was delegated is ours. No attempt begins
 // meanwhile.
-func (l *Local) sweepCgroups(ctx context.Context) (err error) {
+func (l folders) sweepCgroups(ctx context.Context) (err error) {
 	if l.cgroup == "" {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (l *Local) sweepCgroups(ctx context.Context) (err error) {
 
 // sweep removes what nobody will ask for: folders of starts that were cut off,
 // of attempts that ended long ago.
-func (l *Local) sweep() error {
+func (l folders) sweep() error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func TestDeafRest(t *testing.T) {
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	g := l.sighting(s.Ref)
+	g := l.observer().sighting(s.Ref)
 	g.interrupted = g.interrupted.Add(-2 * killTime)
 	if st := l.mustEnd(t, s, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
@@ -108,7 +108,7 @@ func TestNotStarted(t *testing.T) {
 	if st := observe(l, ""); st.State != run.Running {
 		t.Errorf("nobody knows where it is, at once: %+v", st)
 	}
-	g := l.sighting(s.Ref)
+	g := l.observer().sighting(s.Ref)
 	g.alive = g.alive.Add(-2 * claimTime)
 	if st := observe(l, ""); st.State != run.Gone {
 		t.Errorf("later: %+v", st)
@@ -122,7 +122,7 @@ func TestNotStarted(t *testing.T) {
 	if st := observe(l, elsewhere.String()); st.State != run.Running {
 		t.Errorf("on another host: %+v", st)
 	}
-	l.sighting(s.Ref).alive = time.Time{}
+	l.observer().sighting(s.Ref).alive = time.Time{}
 	if st := observe(l, elsewhere.String()); st.State != run.Gone {
 		t.Errorf("on another host, later: %+v", st)
 	}
@@ -153,7 +153,7 @@ func TestBoot(t *testing.T) {
 			if err := writeMarker(l.scratch(s.Ref), m); err != nil {
 				t.Fatal(err)
 			}
-			g := l.sighting(s.Ref)
+			g := l.observer().sighting(s.Ref)
 			g.alive = g.alive.Add(-2 * claimTime)
 			if st, err := l.Observe(t.Context(), s, m.handle.String()); err != nil || st.State != run.Gone {
 				t.Errorf("%+v, %v", st, err)
@@ -178,7 +178,7 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := l.sighting(s.Ref)
+	g := l.observer().sighting(s.Ref)
 	g.alive = time.Time{}
 	for range 2 {
 		if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Running {
@@ -196,7 +196,7 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.sighting(s.Ref).alive = time.Time{}
+	l.observer().sighting(s.Ref).alive = time.Time{}
 	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone {
 		t.Errorf("the lock is another one's: %+v, %v", st, err)
 	}
@@ -219,7 +219,7 @@ func TestStoppedChild(t *testing.T) {
 	if err := m.process.signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	l.sighting(s.Ref).alive = time.Time{}
+	l.observer().sighting(s.Ref).alive = time.Time{}
 	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.alive() {
 		t.Errorf("%+v, alive %v", st, m.process.alive())
 	}

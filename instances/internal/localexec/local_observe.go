@@ -53,7 +53,7 @@ type sighting struct {
 }
 
 // sighting returns what is known of an attempt.
-func (l *Local) sighting(r lifecycle.Ref) *sighting {
+func (l observer) sighting(r lifecycle.Ref) *sighting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.seen[r]
@@ -64,7 +64,7 @@ func (l *Local) sighting(r lifecycle.Ref) *sighting {
 	return g
 }
 
-func (l *Local) forget(r lifecycle.Ref) {
+func (l observer) forget(r lifecycle.Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, r)
@@ -76,21 +76,21 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	if err := checkRef(s.Ref); err != nil {
 		return run.Status{}, err
 	}
-	at, err := l.find(s, h)
+	at, err := l.observer().find(s, h)
 	if err != nil {
 		return run.Status{}, err
 	}
-	g := l.sighting(s.Ref)
+	g := l.observer().sighting(s.Ref)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st, err := l.observe(ctx, s, at, g)
+	st, err := l.observer().observe(ctx, s, at, g)
 	if err != nil {
 		g.beat = "" // whoever holds the lock may have got no answer either
 		return run.Status{}, fmt.Errorf("looking at attempt %s: %w", attemptName(s.Ref), err)
 	}
 	if st.State != run.Running {
-		l.forget(s.Ref)
-		if err := l.cleanBefore(s.Ref); err != nil {
+		l.observer().forget(s.Ref)
+		if err := l.folders().cleanBefore(s.Ref); err != nil {
 			l.o.Logger.WarnContext(ctx, "instances: folders of earlier attempts stay", "instance", s.Ref.ID, "error", err)
 		}
 	}
@@ -106,7 +106,7 @@ type place struct {
 }
 
 // find tells where an attempt is: by its folder, else by its handle.
-func (l *Local) find(s run.Spec, h run.Handle) (place, error) {
+func (l observer) find(s run.Spec, h run.Handle) (place, error) {
 	var p place
 	if h != "" {
 		at, err := parseHandle(h)
@@ -129,7 +129,7 @@ func (l *Local) find(s run.Spec, h run.Handle) (place, error) {
 	return p, nil
 }
 
-func (l *Local) observe(ctx context.Context, s run.Spec, at place, g *sighting) (run.Status, error) {
+func (l observer) observe(ctx context.Context, s run.Spec, at place, g *sighting) (run.Status, error) {
 	if at.here && at.PID == 0 { // it waits for a credential
 		return l.startWaiting(ctx, s, g)
 	}
@@ -144,7 +144,7 @@ func (l *Local) observe(ctx context.Context, s run.Spec, at place, g *sighting) 
 	case err != nil:
 		return run.Status{}, err
 	case st.State == run.Ended:
-		return st, l.clean(at.folder)
+		return st, l.folders().clean(at.folder)
 	case at.here, !at.known && l.o.Only:
 		return l.lost(at, "its processes are gone")
 	}
@@ -156,7 +156,7 @@ func (l *Local) observe(ctx context.Context, s run.Spec, at place, g *sighting) 
 }
 
 // startWaiting starts an attempt that could not be started when it was to.
-func (l *Local) startWaiting(ctx context.Context, s run.Spec, g *sighting) (run.Status, error) {
+func (l observer) startWaiting(ctx context.Context, s run.Spec, g *sighting) (run.Status, error) {
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil
 	}
@@ -172,7 +172,7 @@ func (l *Local) startWaiting(ctx context.Context, s run.Spec, g *sighting) (run.
 // is dead can store nothing: what it left is asked to end, and waited for. One
 // that lives and lost its lock, as in a machine that slept, is ended before
 // somebody else takes the lock over.
-func (l *Local) observeRunning(ctx context.Context, s run.Spec, at place, g *sighting) (run.Status, error) {
+func (l observer) observeRunning(ctx context.Context, s run.Spec, at place, g *sighting) (run.Status, error) {
 	if !at.process.alive() {
 		return l.endRest(at, g)
 	}
@@ -191,7 +191,7 @@ func (l *Local) observeRunning(ctx context.Context, s run.Spec, at place, g *sig
 }
 
 // endRest interrupts what a dead child left, once, and kills it later.
-func (l *Local) endRest(at place, g *sighting) (run.Status, error) {
+func (l observer) endRest(at place, g *sighting) (run.Status, error) {
 	mark := filepath.Join(at.folder, "interrupted") // a server that is started anew must not do it again
 	switch info, err := os.Stat(mark); {
 	case err == nil && g.interrupted.IsZero():
@@ -216,7 +216,7 @@ func (l *Local) endRest(at place, g *sighting) (run.Status, error) {
 
 // result reads how an attempt ended, if it did. What does not repeat its nonce
 // is not its result, and decides nothing.
-func (l *Local) result(ctx context.Context, s run.Spec) (run.Status, error) {
+func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
 		return run.Status{}, err
@@ -237,7 +237,7 @@ func (l *Local) result(ctx context.Context, s run.Spec) (run.Status, error) {
 // storeResult stores the result that a child wrote down here and could not store,
 // since the registry did not answer for so long. A plan is not in it, and is made
 // anew by the next attempt.
-func (l *Local) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
+func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
 	b, err := files.ReadPrivate(filepath.Join(folder, resultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, nil
@@ -270,7 +270,7 @@ func (l *Local) storeResult(ctx context.Context, s run.Spec, folder string) (run
 // abandoned tells why an attempt will never end: "" as long as it may. Who holds
 // its lock renews it; one that was never taken, or was given up without a result,
 // belongs to a child that died.
-func (l *Local) abandoned(ctx context.Context, s run.Spec, g *sighting) (why string, err error) {
+func (l observer) abandoned(ctx context.Context, s run.Spec, g *sighting) (why string, err error) {
 	store, err := l.o.State(ctx, s)
 	if err != nil {
 		return "", err
@@ -304,7 +304,7 @@ func (l *Local) abandoned(ctx context.Context, s run.Spec, g *sighting) (why str
 
 // lost says that an attempt has no result and will have none, and where a state
 // lies that is newer than the stored one.
-func (l *Local) lost(at place, why string) (run.Status, error) {
+func (l observer) lost(at place, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
 		if file := findErrored(at.folder); file != "" {
@@ -314,7 +314,7 @@ func (l *Local) lost(at place, why string) (run.Status, error) {
 			reason += ": " + said
 		}
 	}
-	return run.Status{State: run.Gone, Message: reason}, l.clean(at.folder)
+	return run.Status{State: run.Gone, Message: reason}, l.folders().clean(at.folder)
 }
 
 // lastLine is the last line that a child wrote before it died, cut to be shown.
@@ -339,12 +339,12 @@ func lastLine(file string) string {
 // Cancel asks an attempt on this host to end early; elsewhere its child reads it
 // in the ledger.
 func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
-	at, err := l.find(s, h)
+	at, err := l.observer().find(s, h)
 	if err != nil || !at.here {
 		return err
 	}
 	if at.PID == 0 {
-		g := l.sighting(s.Ref)
+		g := l.observer().sighting(s.Ref)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.cancelled = true
@@ -356,7 +356,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 // Kill ends the tool of an attempt on this host at once; elsewhere its child reads it in
 // the ledger.
 func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
-	at, err := l.find(s, h)
+	at, err := l.observer().find(s, h)
 	if err != nil || !at.here {
 		return err
 	}
@@ -372,7 +372,7 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 	if offset < 0 {
 		return nil, errors.New("a log has no byte " + strconv.FormatInt(offset, 10))
 	}
-	at, err := l.find(s, h)
+	at, err := l.observer().find(s, h)
 	if err != nil {
 		return nil, err
 	}
@@ -386,14 +386,14 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 			return nil, err
 		}
 	}
-	b, err := l.storedLog(ctx, s)
+	b, err := l.observer().storedLog(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return io.NopCloser(bytes.NewReader(b[min(offset, int64(len(b))):])), nil
 }
 
-func (l *Local) storedLog(ctx context.Context, s run.Spec) ([]byte, error) {
+func (l observer) storedLog(ctx context.Context, s run.Spec) ([]byte, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
 		return nil, err
