@@ -26,9 +26,6 @@ internal/supply names 100: parts to be moved to where they are used
 oci.Repo 49: to be parted by concern
 oci/artifact names 314: parts to be moved to where they are used
 operator/api/v1alpha1 names 224: the kinds of the cluster
-operator/internal/instancectl.pass 36: to be parted by concern
-operator/internal/kindrun.one 41: to be parted by concern
-operator/internal/registryctl.entries 40: to be parted by concern
 registry files 32: small files to be joined with their neighbours, or parts to be moved out
 statebackend files 38: small files to be joined with their neighbours, or parts to be moved out
 statebackend names 112: the library

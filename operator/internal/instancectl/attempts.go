@@ -19,7 +19,7 @@ const attemptsAtOnce = 8
 
 // attempts brings further what the statuses say is running, and tells the machine how it
 // goes. What no status names is not touched.
-func (p *pass) attempts(ctx context.Context) {
+func (p runAttempts) attempts(ctx context.Context) {
 	found := make(chan lifecycle.Event)
 	places := make(chan struct{}, attemptsAtOnce)
 	var working sync.WaitGroup
@@ -46,7 +46,7 @@ func (p *pass) attempts(ctx context.Context) {
 }
 
 // attempt takes one further; nil: nothing is new.
-func (p *pass) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event {
+func (p runAttempts) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event {
 	a, err := p.attemptOf(r)
 	if err != nil {
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}
@@ -71,7 +71,7 @@ func (p *pass) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event
 }
 
 // carry calls the executor.
-func (p *pass) carry(ctx context.Context, a Attempt, r *lifecycle.Record) (run.Status, error) {
+func (p runAttempts) carry(ctx context.Context, a Attempt, r *lifecycle.Record) (run.Status, error) {
 	if a.Kind == lifecycle.RunDestroy {
 		if err := p.c.untaken(ctx, a.Namespace, a.UID); err != nil {
 			return run.Status{}, err
@@ -90,7 +90,7 @@ func (p *pass) carry(ctx context.Context, a Attempt, r *lifecycle.Record) (run.S
 }
 
 // overdue ends an attempt whose time is over.
-func (p *pass) overdue(ctx context.Context, a Attempt, st run.Status) lifecycle.Event {
+func (p runAttempts) overdue(ctx context.Context, a Attempt, st run.Status) lifecycle.Event {
 	text := fmt.Sprintf("it did not end within %s", a.Template.Timeout)
 	if st.Message != "" {
 		text += ": " + st.Message
@@ -110,7 +110,7 @@ func final(err error) bool {
 }
 
 // attemptOf is the attempt that a record names.
-func (p *pass) attemptOf(r *lifecycle.Record) (Attempt, error) {
+func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	n, o := r.Run, p.byName[r.ID]
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
@@ -134,7 +134,7 @@ func (p *pass) attemptOf(r *lifecycle.Record) (Attempt, error) {
 }
 
 // scope is what the expressions of a record's template name.
-func (p *pass) scope(r *lifecycle.Record) lifecycle.Scope {
+func (p runAttempts) scope(r *lifecycle.Record) lifecycle.Scope {
 	s := lifecycle.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
 	if r.Run != nil && r.Run.Parameters != nil {
 		s.Parameters = r.Run.Parameters
@@ -144,7 +144,7 @@ func (p *pass) scope(r *lifecycle.Record) lifecycle.Scope {
 
 // connection is how the instance is reached after an apply. What cannot be rendered is
 // said instead, since the instance itself is there.
-func (p *pass) connection(t *lifecycle.Template, r *lifecycle.Record, res lifecycle.Result) *lifecycle.Connection {
+func (p runAttempts) connection(t *lifecycle.Template, r *lifecycle.Record, res lifecycle.Result) *lifecycle.Connection {
 	if r.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
 	}

@@ -106,7 +106,7 @@ func (c *Controller) Pass(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.attempts(ctx)
+	p.runAttempts().attempts(ctx)
 	p.news = p.desk.hearAll(p.objects)
 	p.decide()
 	p.due()
@@ -133,6 +133,17 @@ type pass struct {
 	retry     time.Duration                      // until the next try of what failed; 0: nothing did
 }
 
+// What a pass does beside moving the document and writing what it says.
+type (
+	// runAttempts are the runs and what is told of them.
+	runAttempts struct{ *pass }
+	// recalls bring back what a lost status said.
+	recalls struct{ *pass }
+)
+
+func (p *pass) runAttempts() runAttempts { return runAttempts{p} }
+func (p *pass) recalls() recalls         { return recalls{p} }
+
 func (c *Controller) begin(ctx context.Context) (*pass, error) {
 	p := &pass{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, recalled: map[string]bool{}, unkept: map[string]bool{}}
 	in := client.InNamespace(c.Namespace)
@@ -145,7 +156,7 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 		}
 	}
 	p.objects, p.templates, p.approvals = c.seen.over(instances.Items), templates.Items, approvals.Items
-	p.recall(ctx)
+	p.recalls().recall(ctx)
 	for i := range p.objects {
 		p.byName[p.objects[i].Name] = &p.objects[i]
 	}
@@ -155,7 +166,7 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 	now := c.Clock.Now()
 	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
 	p.before, p.broken = d, broken
-	p.keepRecords(ctx)
+	p.recalls().keepRecords(ctx)
 	p.desk = &desk{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
 	return p, nil
 }

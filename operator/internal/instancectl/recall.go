@@ -29,7 +29,7 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 
 // recall gives Instances that lost their status what their records have. One whose record
 // cannot be read is left alone in this pass.
-func (p *pass) recall(ctx context.Context) {
+func (p recalls) recall(ctx context.Context) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
 		if o.Status.Record == nil {
@@ -43,7 +43,7 @@ func (p *pass) recall(ctx context.Context) {
 	p.objects = readable
 }
 
-func (p *pass) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
+func (p recalls) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
 	var k kept
 	uid, err := p.c.records.Load(ctx, recordOf(o), &k)
 	if err != nil || uid == "" {
@@ -77,7 +77,7 @@ type saved struct {
 
 // keepRecords brings the records of Instances up to date with their statuses, before
 // anything is begun that these name. One that is over needs none.
-func (p *pass) keepRecords(ctx context.Context) {
+func (p recalls) keepRecords(ctx context.Context) {
 	there := map[types.UID]saved{}
 	for i := range p.objects {
 		o := &p.objects[i]
@@ -96,7 +96,7 @@ func (p *pass) keepRecords(ctx context.Context) {
 	p.c.saved = there
 }
 
-func (p *pass) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
+func (p recalls) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
 	s := &o.Status
 	k := kept{s.Record, s.Snapshots, s.Handled}
 	b, err := json.Marshal(k)

@@ -34,7 +34,7 @@ const (
 )
 
 // end takes the next step of the deletion of an object.
-func (x *one) end(ctx context.Context) (time.Duration, error) {
+func (x ending) end(ctx context.Context) (time.Duration, error) {
 	if x.status.Phase != phaseDestroyFailed {
 		x.status.Phase = phaseDestroying
 	}
@@ -54,12 +54,12 @@ func (x *one) end(ctx context.Context) (time.Duration, error) {
 	return x.clean(ctx)
 }
 
-func (x *one) runner() *fluxrun.Runner {
+func (x ending) runner() *fluxrun.Runner {
 	return &fluxrun.Runner{Client: x.Client, Flux: x.Executor, Access: x.Access}
 }
 
 // ended is the run as it ends.
-func (x *one) ended() *fluxrun.Run {
+func (x ending) ended() *fluxrun.Run {
 	run := &fluxrun.Run{Spec: x.want.Run, Access: x.access, Hold: x.tries, Prepare: func(ctx context.Context) (fluxexec.Spec, error) {
 		if err := x.settle(ctx); err != nil {
 			return x.want.Run, err
@@ -74,14 +74,14 @@ func (x *one) ended() *fluxrun.Run {
 }
 
 // failed says that the infrastructure could not be destroyed.
-func (x *one) failed(why string) error {
+func (x ending) failed(why string) error {
 	x.status.Phase = phaseDestroyFailed
 	return &problem{reason: v1alpha1.ReasonDestroyFailed, message: why, after: time.Hour}
 }
 
 // tries counts those of a destroy that failed. After some it is over, until a day has gone
 // by, or somebody asks: tofu-controller would go on for ever.
-func (x *one) tries(ctx context.Context, now fluxexec.Status) error {
+func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 	if now.Failure != (fluxexec.Failure{}) {
 		x.status.say(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
 	}
@@ -113,7 +113,7 @@ func isTaken(err error) bool {
 
 // abandon gives up what was made outside: the Terraform goes without a run, and the
 // state stays.
-func (x *one) abandon(ctx context.Context) (time.Duration, error) {
+func (x ending) abandon(ctx context.Context) (time.Duration, error) {
 	if gone, err := x.Executor.Drop(ctx, x.want.Run); err != nil || !gone {
 		return pending, err
 	}
@@ -125,8 +125,8 @@ func (x *one) abandon(ctx context.Context) (time.Duration, error) {
 }
 
 // clean removes what users were shown and where the run was, then the object.
-func (x *one) clean(ctx context.Context) (time.Duration, error) {
-	for _, step := range []func(context.Context) (bool, error){x.withdraw, x.leave} {
+func (x ending) clean(ctx context.Context) (time.Duration, error) {
+	for _, step := range []func(context.Context) (bool, error){x.published().withdraw, x.leave} {
 		gone, err := step(ctx)
 		if err != nil || !gone {
 			return time.Second, err
@@ -144,7 +144,7 @@ func (x *one) clean(ctx context.Context) (time.Duration, error) {
 }
 
 // leave removes the namespace of the run, or its mark where others may run there still.
-func (x *one) leave(ctx context.Context) (gone bool, err error) {
+func (x ending) leave(ctx context.Context) (gone bool, err error) {
 	if x.dedicated() {
 		return runhome.Remove(ctx, x.Client, x.home(), x.uid())
 	}
@@ -152,7 +152,7 @@ func (x *one) leave(ctx context.Context) (gone bool, err error) {
 }
 
 // unmark takes the mark of runs from a namespace in which nobody runs any more.
-func (x *one) unmark(ctx context.Context, ns *corev1.Namespace) error {
+func (x ending) unmark(ctx context.Context, ns *corev1.Namespace) error {
 	err := x.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; err != nil || !marked {
 		return client.IgnoreNotFound(err)

@@ -74,6 +74,17 @@ type one struct {
 	status status        // as it becomes
 }
 
+// What is done for an object beside making what it names.
+type (
+	// ending takes away what an object that is deleted had.
+	ending struct{ *one }
+	// published are the outputs and the plan in the cluster.
+	published struct{ *one }
+)
+
+func (x *one) ending() ending       { return ending{x} }
+func (x *one) published() published { return published{x} }
+
 // Reconcile does the next steps for an object, writes its status, and says when to look
 // again. Errors are for another try.
 func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
@@ -139,7 +150,7 @@ func (x *one) step(ctx context.Context) (time.Duration, error) {
 	x.want = want
 	x.place()
 	if x.ends() {
-		return x.end(ctx)
+		return x.ending().end(ctx)
 	}
 	return x.run(ctx)
 }
@@ -197,7 +208,7 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	x.status.project(now, changed, x.o.GetGeneration(), x.now())
-	if err := x.publish(ctx, now); err != nil {
+	if err := x.published().publish(ctx, now); err != nil {
 		return 0, err
 	}
 	if now.Phase != fluxexec.Applied && now.Phase != fluxexec.Suspended {

@@ -25,7 +25,7 @@ import (
 // planKey of a ConfigMap has the text of a plan.
 const planKey = "tfplan"
 
-func (x *one) secretName() string { return OutputsSecret(x.def, x.o) }
+func (x published) secretName() string { return OutputsSecret(x.def, x.o) }
 
 // OutputsSecret is the Secret that users see, beside the object.
 func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
@@ -34,10 +34,10 @@ func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	return strings.NewReplacer("{name}", o.GetName(), "{singular}", singular).Replace(name)
 }
 
-func (x *one) planName() string { return x.want.Run.Name + "-okara-plan" }
+func (x published) planName() string { return x.want.Run.Name + "-okara-plan" }
 
 // publish shows users what they may see: outputs, and the text of a plan that waits.
-func (x *one) publish(ctx context.Context, now fluxexec.Status) error {
+func (x published) publish(ctx context.Context, now fluxexec.Status) error {
 	if err := x.publishOutputs(ctx, now); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (x *one) publish(ctx context.Context, now fluxexec.Status) error {
 	return x.publishRole(ctx, x.status.OutputsSecret, plan)
 }
 
-func (x *one) publishOutputs(ctx context.Context, now fluxexec.Status) error {
+func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) error {
 	include := x.def.Spec.Outputs.Include
 	if len(include) == 0 || now.Phase != fluxexec.Applied {
 		return nil // those of before stay while a run goes on
@@ -68,7 +68,7 @@ func (x *one) publishOutputs(ctx context.Context, now fluxexec.Status) error {
 		}
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.secretName()}}
-	err = show(ctx, x, s, func(s *corev1.Secret) error {
+	err = show(ctx, x.one, s, func(s *corev1.Secret) error {
 		for key, value := range x.def.Spec.Outputs.Labels {
 			s.Labels = with(s.Labels, key, value)
 		}
@@ -95,7 +95,7 @@ func (x *one) publishOutputs(ctx context.Context, now fluxexec.Status) error {
 }
 
 // publishPlan copies the text of a plan that waits, and removes it when none does.
-func (x *one) publishPlan(ctx context.Context, now fluxexec.Status) error {
+func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.planName()}}
 	if now.Plan == nil {
 		_, err := owned.Delete(ctx, x.Client, m, x.uid())
@@ -105,27 +105,27 @@ func (x *one) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.home(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return show(ctx, x, m, func(m *corev1.ConfigMap) error {
+	return show(ctx, x.one, m, func(m *corev1.ConfigMap) error {
 		m.Data = map[string]string{planKey: from.Data[planKey]}
 		return nil
 	})
 }
 
 // publishRole lets the readers of the definition read exactly these.
-func (x *one) publishRole(ctx context.Context, secret, plan string) error {
+func (x published) publishRole(ctx context.Context, secret, plan string) error {
 	role, bound := x.Readers(x.def, x.o, secret, plan)
 	if role == nil {
 		return nil
 	}
 	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
-	if err := show(ctx, x, r, func(r *rbacv1.Role) error {
+	if err := show(ctx, x.one, r, func(r *rbacv1.Role) error {
 		r.Labels, r.Rules = role.Labels, role.Rules
 		return nil
 	}); err != nil {
 		return err
 	}
 	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
-	return show(ctx, x, b, func(b *rbacv1.RoleBinding) error {
+	return show(ctx, x.one, b, func(b *rbacv1.RoleBinding) error {
 		b.Labels, b.RoleRef, b.Subjects = bound.Labels, bound.RoleRef, bound.Subjects
 		return nil
 	})
@@ -157,7 +157,7 @@ func show[T client.Object](ctx context.Context, x *one, o T, set func(T) error) 
 }
 
 // withdraw removes what users were shown.
-func (x *one) withdraw(ctx context.Context) (gone bool, err error) {
+func (x published) withdraw(ctx context.Context) (gone bool, err error) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: name}
 	}

@@ -69,12 +69,12 @@ func readNamespace(ctx context.Context, reader client.Reader, name string) (*met
 	return ns, reader.Get(ctx, client.ObjectKey{Name: name}, ns)
 }
 
-func (r *entries) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+func (r owners) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	return readNamespace(ctx, r.reader, name)
 }
 
 // owns finds out whether an entry has its address. The error is a *problem if not.
-func (r *entries) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetadata, error) {
+func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetadata, error) {
 	ns, err := r.namespace(ctx, e.GetNamespace())
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (r *entries) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMeta
 // holder finds the object that has the address in place of an entry, nil if there is
 // none: the oldest one that may have it. If that may be beside the entry, so is each but
 // one of the same version.
-func (r *entries) holder(ctx context.Context, e *entry) (*entry, error) {
+func (r owners) holder(ctx context.Context, e *entry) (*entry, error) {
 	others, err := r.sharing(ctx, e)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (r *entries) holder(ctx context.Context, e *entry) (*entry, error) {
 }
 
 // sharing lists the other entries with the address of one.
-func (r *entries) sharing(ctx context.Context, e *entry) ([]*entry, error) {
+func (r owners) sharing(ctx context.Context, e *entry) ([]*entry, error) {
 	var all []*entry
 	for _, list := range entryLists() {
 		if err := r.List(ctx, list, client.MatchingFields{addressIndex: e.key}); err != nil {

@@ -31,7 +31,7 @@ func approvalOf(o client.Object) []string {
 }
 
 // approved wakes the entry of a Version that somebody decided about.
-func (r *entries) approved(ctx context.Context, o client.Object) []reconcile.Request {
+func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconcile.Request {
 	a, ok := o.(*v1alpha1.Approval)
 	if !ok || a.Spec.Target.Kind != kindVersion || a.Status.Result != "" {
 		return nil
@@ -53,8 +53,8 @@ func (r *entries) approved(ctx context.Context, o client.Object) []reconcile.Req
 // approvals carries out what people decided about the versions of an entry that are held
 // back, and reports whether one was published. Its caller knows that the entry has its
 // address.
-func (r *entries) approvals(ctx context.Context, e *entry) (bool, error) {
-	have, err := r.versionsOf(ctx, client.ObjectKeyFromObject(e))
+func (r approvalObjects) approvals(ctx context.Context, e *entry) (bool, error) {
+	have, err := r.versionObjects().versionsOf(ctx, client.ObjectKeyFromObject(e))
 	if err != nil {
 		return false, err
 	}
@@ -79,7 +79,7 @@ func (r *entries) approvals(ctx context.Context, e *entry) (bool, error) {
 }
 
 // decide carries out one Approval, and reports whether it published a version.
-func (r *entries) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *v1alpha1.Approval) (bool, error) {
+func (r approvalObjects) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *v1alpha1.Approval) (bool, error) {
 	switch {
 	case !a.DeletionTimestamp.IsZero():
 		return false, nil
@@ -101,7 +101,7 @@ func (r *entries) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *
 }
 
 // publish gives the candidate that was approved its version.
-func (r *entries) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
+func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
 	if a.Decision == v1alpha1.DecisionReject {
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
 	}
@@ -128,7 +128,7 @@ func (r *entries) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a 
 
 // missing is what becomes of an Approval of which no candidate waits: its version was
 // published before, by an operator that ended there, or another content waits by now.
-func (r *entries) missing(ctx context.Context, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
+func (r approvalObjects) missing(ctx context.Context, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
 	l, err := depot.ReadListing(ctx, repo, nil)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return v1alpha1.ApprovalStatus{}, err

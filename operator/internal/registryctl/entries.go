@@ -41,6 +41,20 @@ type entries struct {
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
+// What is done for an entry beside filling the registry.
+type (
+	// owners say whose an address of the registry is.
+	owners struct{ *entries }
+	// approvalObjects say what may be published.
+	approvalObjects struct{ *entries }
+	// versionObjects tell what is published.
+	versionObjects struct{ *entries }
+)
+
+func (r *entries) owners() owners                   { return owners{r} }
+func (r *entries) approvalObjects() approvalObjects { return approvalObjects{r} }
+func (r *entries) versionObjects() versionObjects   { return versionObjects{r} }
+
 // Reconcile brings the registry and the status of one entry up to date.
 func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, req)
@@ -58,7 +72,7 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	o := entryKinds()[r.kind]
 	if err := r.Get(ctx, req.NamespacedName, o); apierrors.IsNotFound(err) {
 		r.schedule.forget(req.NamespacedName)
-		return ctrl.Result{}, r.untargeted(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.versionObjects().untargeted(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -134,7 +148,7 @@ func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) 
 			return 0, errNoPlace
 		}
 	}
-	ns, err := r.owns(ctx, e)
+	ns, err := r.owners().owns(ctx, e)
 	if err == nil && due {
 		err = e.scanWith(r.Scanner)
 	}
@@ -204,7 +218,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	if err != nil {
 		return err
 	}
-	approved, err := r.approvals(ctx, e)
+	approved, err := r.approvalObjects().approvals(ctx, e)
 	if err == nil && approved {
 		plan, err = s.Plan(ctx)
 	}
@@ -221,7 +235,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	}
 	found, err := r.after(ctx, e, plan)
 	if err == nil {
-		found, err = r.versions(ctx, e, found)
+		found, err = r.versionObjects().versions(ctx, e, found)
 	}
 	if err != nil || e.list == nil { // a Version says of itself what there is to say
 		return cmp.Or(err, failed)
@@ -323,7 +337,7 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if e.err != nil || e.run.DeletionPolicy != v1alpha1.DeletionYank && e.run.DeletionPolicy != v1alpha1.DeletionDelete {
 		return nil
 	}
-	ns, err := r.owns(ctx, e)
+	ns, err := r.owners().owns(ctx, e)
 	if _, ok := asProblem(err); ok {
 		return nil
 	}

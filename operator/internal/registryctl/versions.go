@@ -29,7 +29,7 @@ import (
 // versions brings the Versions of an entry in line with what was found: what they ask
 // for is announced in the registry, those that are missing are made, those that are
 // too old go, and each status says what the registry has.
-func (r *entries) versions(ctx context.Context, e *entry, f *found) (*found, error) {
+func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*found, error) {
 	have, err := r.versionsOf(ctx, client.ObjectKeyFromObject(e))
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (r *entries) versions(ctx context.Context, e *entry, f *found) (*found, err
 }
 
 // versionsOf lists the Versions whose target has a name.
-func (r *entries) versionsOf(ctx context.Context, name types.NamespacedName) ([]*v1alpha1.Version, error) {
+func (r versionObjects) versionsOf(ctx context.Context, name types.NamespacedName) ([]*v1alpha1.Version, error) {
 	var list v1alpha1.VersionList
 	if err := r.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{targetIndex: r.kind + "/" + name.Name}); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (r *entries) versionsOf(ctx context.Context, name types.NamespacedName) ([]
 
 // makeVersions makes a Version for each of the newest versions, and deletes those that
 // were made for older ones and in which nobody said anything. It returns what is left.
-func (r *entries) makeVersions(ctx context.Context, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
+func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
 	newest := f.all[:min(number(e.run.VersionObjects), len(f.all))]
 	var stay []*v1alpha1.Version
 	for _, v := range have {
@@ -112,7 +112,7 @@ func (r *entries) makeVersions(ctx context.Context, e *entry, f *found, have []*
 }
 
 // makeVersion makes one Version, nil if its name is taken.
-func (r *entries) makeVersion(ctx context.Context, e *entry, version string) (*v1alpha1.Version, error) {
+func (r versionObjects) makeVersion(ctx context.Context, e *entry, version string) (*v1alpha1.Version, error) {
 	v := &v1alpha1.Version{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.GetNamespace(), Name: objectName(strings.ToLower(e.kind), e.GetName(), version),
@@ -161,7 +161,7 @@ func objectName(parts ...string) string {
 
 // announce makes the registry list a version as its object asks, and reports whether
 // that changed anything.
-func (r *entries) announce(ctx context.Context, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
+func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil || v.Spec.State == "" || !v.DeletionTimestamp.IsZero() {
 		return false, err
@@ -219,7 +219,7 @@ func actor(o client.Object) string {
 }
 
 // describe writes the status of a Version, if it changed.
-func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.Version, failed error) error {
+func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.Version, failed error) error {
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.
 }
 
 // measure reads what a version consists of.
-func (r *entries) measure(ctx context.Context, f *found, digest string, s *v1alpha1.VersionStatus) error {
+func (r versionObjects) measure(ctx context.Context, f *found, digest string, s *v1alpha1.VersionStatus) error {
 	m, err := f.listing.Repository.Fetch(ctx, digest)
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func (r *entries) measure(ctx context.Context, f *found, digest string, s *v1alp
 }
 
 // untargeted tells the Versions of an entry that there is none.
-func (r *entries) untargeted(ctx context.Context, name types.NamespacedName) error {
+func (r versionObjects) untargeted(ctx context.Context, name types.NamespacedName) error {
 	have, err := r.versionsOf(ctx, name)
 	if err != nil {
 		return err
