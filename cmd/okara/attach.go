@@ -26,8 +26,9 @@ type attached struct {
 
 func newAttach(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
-		Use:   "attachment ADDRESS[@VERSION] FILE",
-		Short: "Attach an SBOM or a provenance statement to a version",
+		Use:        "attachment ADDRESS[@VERSION] FILE",
+		SuggestFor: []string{"attach"},
+		Short:      "Attach an SBOM or a provenance statement to a version",
 		Long: `Attach an SBOM or a provenance statement to a version of a module or provider, as a
 referrer of its manifest. FILE is SPDX, CycloneDX or an in-toto statement, in JSON.
 The version itself does not change. Scan reports are made by okara admin scan.

@@ -18,8 +18,9 @@ import (
 
 func newConvert(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "package REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
-		Short: "Publish a module package of another tool with all of okara's layers",
+		Use:        "package REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
+		SuggestFor: []string{"convert"},
+		Short:      "Publish a module package of another tool with all of okara's layers",
 		Long: `Publish a module package that another tool made, such as oras push, with all
 layers: OpenTofu needs the zip only, Flux needs a tar.gz, and okara's front-end and
 okara show read a description. The package stays as it is; its files become a

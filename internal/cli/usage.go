@@ -76,6 +76,9 @@ func usageArgs(cmd *cobra.Command) {
 // unknownCommand names the commands that may be meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	err := UsageError("unknown command %q for %q", word, cmd.CommandPath())
+	if there := named(cmd.Root(), word); len(there) > 0 && len(there) <= maxNamed {
+		return WithHint(err, "did you mean `%s`?", strings.Join(there, "` or `"))
+	}
 	cmd.SuggestionsMinimumDistance = mistypes(word)
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		return WithHint(err, "did you mean `%s %s`?", cmd.CommandPath(), strings.Join(near, "` or `"+cmd.CommandPath()+" "))
@@ -87,6 +90,20 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 		}
 	}
 	return WithHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
+}
+
+// maxNamed bounds the commands of one name that a hint lists.
+const maxNamed = 4
+
+// named are the commands of a tree that have a name, or had it: by their paths.
+func named(cmd *cobra.Command, word string) (paths []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && (c.Name() == word || slices.Contains(c.SuggestFor, word)) {
+			paths = append(paths, c.CommandPath())
+		}
+		paths = append(paths, named(c, word)...)
+	}
+	return paths
 }
 
 // wrongArgs says which arguments are missing, or are too many; err is what the
@@ -146,6 +163,9 @@ const registryAlone = "this command asks the registry itself: name the one behin
 // WrongFlag names the flag that may be meant.
 func WrongFlag(cmd *cobra.Command, err error) error {
 	usage := UsageError("%w", err)
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(argWords(cmd)) == 0 && len(words) > 0 { // before the flag
+		return unknownCommand(cmd, words[0])
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usage
