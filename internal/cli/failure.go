@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,6 +40,15 @@ func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
 	}
 	if e, ok := errors.AsType[*depot.ConflictError](err); ok && e.Next != (addr.Version{}) {
 		f.Next = e.Next.String()
+	}
+	return f
+}
+
+// interrupted is f in the words of people: what was under way when the signal came calls
+// that by the name of a context, or of its cause.
+func (f Failure) interrupted(ctx context.Context) Failure {
+	for _, name := range []string{context.Canceled.Error(), context.Cause(ctx).Error()} {
+		f.Reason = strings.ReplaceAll(f.Reason, name, "interrupted")
 	}
 	return f
 }

@@ -34,7 +34,11 @@ func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []
 		if code == ExitUsage && slices.Contains(args, "--json") {
 			a.JSON = true // a wrong flag before it ended the parsing
 		}
-		a.fail(a.newFailure(err, code, cmd))
+		f := a.newFailure(err, code, cmd)
+		if code == ExitInterrupted {
+			f = f.interrupted(ctx)
+		}
+		a.fail(f)
 	}
 	return code
 }
