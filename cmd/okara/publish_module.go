@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/checkout"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -33,7 +34,7 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
-.git, .terraform and state files. Files of values (*.tfvars, .env), private keys and
+.git, .terraform and state files. Files of values (*.tfvars, .env), plans, private keys and
 what .gitignore files name, those above the folder in the same checkout too, are held
 back with a warning; --include ships them. --dry-run shows what would ship and what
 would not, and why, and whether the version is new, the same or in conflict in the registry
@@ -70,6 +71,7 @@ other content, 5 denied.`,
 			if err != nil {
 				return err
 			}
+			defer noteUnnamed(reg.App, options.Hold)
 			root := cmp.Or(packageRoot, args[0])
 			if options.Dir, err = dirBelow(packageRoot, args[0]); err != nil {
 				return err
@@ -134,9 +136,18 @@ func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
 			return o, cli.UsageError("--include %q is no glob of what ships; leave out more with .terraformignore", glob)
 		}
 	}
-	o.Hold = &archive.HoldBack{Include: m.include}
+	o.Hold = &archive.HoldBack{Include: m.include, Named: map[string]bool{}}
 	o.Annotations, err = publishAnnotations(a)
 	return o, err
+}
+
+// noteUnnamed says which globs of --include name nothing in any folder that was read.
+func noteUnnamed(a *cli.App, hold *archive.HoldBack) {
+	for _, glob := range hold.Include {
+		if named, read := hold.Named[glob]; read && !named {
+			a.Note("warning: --include %s names nothing that is there; write it as in .gitignore, with / for a place", text.Excerpt(glob))
+		}
+	}
 }
 
 // publishModule publishes the publisher's own folder. Warnings are said of a failure too.

@@ -71,6 +71,7 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 			if err != nil {
 				return err
 			}
+			defer noteUnnamed(reg.App, options.Hold)
 			if which.bump != "" {
 				return publishChanged(cmd.Context(), reg, server, modules, which, o.dryRun, options)
 			}

@@ -19,8 +19,15 @@ type HoldBack struct {
 	Checkout fs.FS    // of git, with the tree in it, whose .gitignore files above the tree count; nil: none
 	At       string   // where in Checkout the tree is, a slash path
 
+	// Named, if it is set, is told by List of each glob whether it names something that is
+	// there; one map may be told of several trees.
+	Named map[string]bool
+
 	// Held is what List held back, sorted by path.
 	Held []Dropped
+	// Ignored is the rule above the tree that names the tree itself, or a folder that it
+	// is in. It ships all the same. "": none does.
+	Ignored string
 }
 
 // maxKey bounds what is read of a file to see whether a private key is in it, in bytes.
@@ -31,7 +38,8 @@ const maxKey = 4 << 20
 // Those of examples ship.
 func valueRules() []string {
 	return []string{
-		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist",
+		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist", ".envrc", ".netrc", "_netrc",
+		"*.tfplan", "tfplan", "terraform.tfstate*",
 		"*.tfvars", "*.tfvars.json", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.p12", "*.pfx", "*.jks",
 	}
 }
@@ -42,12 +50,13 @@ type holder struct {
 	at      string // where in the checkout the tree is, "." for itself
 	values  []rule
 	include []rule
+	named   map[string]bool // globs of include that name something
 	used    *ignoreBudget
 }
 
 // newHolder returns also the rules of the .gitignore files above the tree.
 func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []rule, err error) {
-	h = &holder{tree: tree, at: path.Clean(o.At), used: used}
+	h = &holder{tree: tree, at: path.Clean(o.At), named: map[string]bool{}, used: used}
 	if h.values, err = parseRules(valueRules()); err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +77,28 @@ func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []
 		}
 		above = append(above, own...)
 	}
-	return h, above, nil
+	o.Ignored, err = h.ignored(above)
+	return h, above, err
+}
+
+// ignored is the rule that names the tree itself, or a folder that it is in.
+func (h *holder) ignored(above []rule) (string, error) {
+	for dir := h.at; dir != "."; dir = path.Dir(dir) {
+		if r, ok, err := h.used.excluded(above, dir, true); ok || err != nil {
+			return r.source, err
+		}
+	}
+	return "", nil
+}
+
+// note tells of each glob of the publisher whether it names something.
+func (h *holder) note(o *HoldBack) {
+	if o.Named == nil {
+		return
+	}
+	for _, glob := range o.Include {
+		o.Named[glob] = o.Named[glob] || h.named[glob]
+	}
 }
 
 // shallowFirst orders directories of one path as their rules come.
@@ -132,16 +162,20 @@ func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
 
 // included says whether a glob of the publisher names the entry. Below a directory that
 // is held back only those with a slash do, which name the place.
-func (h *holder) included(name string, isDir, below bool) (bool, error) {
+func (h *holder) included(name string, isDir, below bool) (yes bool, err error) {
 	for _, r := range h.include {
 		if below && r.base {
 			continue
 		}
-		if _, ok, err := h.used.excluded([]rule{r}, name, isDir); ok || err != nil {
-			return ok, err
+		_, ok, err := h.used.excluded([]rule{r}, name, isDir)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			yes, h.named[r.source] = true, true
 		}
 	}
-	return false, nil
+	return yes, nil
 }
 
 // places says whether a glob can name something below a directory.

@@ -34,6 +34,8 @@ func TestHoldBack(t *testing.T) {
 			[]string{".env", "a/.env.prod", "a/b/x.auto.tfvars.json", "der.key", "id_rsa", "prod.tfvars", "release.asc", "tls.key", "tls.pem"}},
 		{"in capitals", newTree("main.tf", "A.TFVARS", "sub/.Env", "ID_RSA", "TLS.PEM="+privatePEM), archive.HoldBack{}, []string{"main.tf"},
 			[]string{"A.TFVARS", "ID_RSA", "TLS.PEM", "sub/.Env"}},
+		{"plans, states and logins", newTree("main.tf", ".envrc", "sub/.netrc", "_netrc", "prod.tfplan", "tfplan", "terraform.tfstate~", "sub/terraform.tfstate-1", "sub/tfplan/main.tf", "my.tfplan.tf"), archive.HoldBack{},
+			[]string{"main.tf", "my.tfplan.tf", "sub/tfplan/main.tf"}, []string{".envrc", "_netrc", "prod.tfplan", "sub/.netrc", "sub/terraform.tfstate-1", "terraform.tfstate~", "tfplan"}},
 		{"a key far down", newTree("main.tf", "ca.pem="+strings.Repeat(publicPEM, 10_000), "chain.pem="+strings.Repeat(publicPEM, 10_000)+privatePEM), archive.HoldBack{},
 			[]string{"ca.pem", "main.tf"}, []string{"chain.pem"}},
 		{"what is named ships", values, archive.HoldBack{Include: []string{"*.tfvars", "/a/.env.*", "tls.*", "release.asc", "der.key"}},
@@ -71,6 +73,32 @@ func TestHoldBack(t *testing.T) {
 	}
 	if got := paths(mustList(t, values, archive.Options{})); len(got) != len(values) {
 		t.Errorf("nobody asked to hold back, and only %q ship", got)
+	}
+}
+
+// TestHoldBackNamed tells which globs name something, of all trees together.
+func TestHoldBackNamed(t *testing.T) {
+	named := map[string]bool{}
+	for _, tree := range []fstest.MapFS{newTree("main.tf", "a.tfvars", "build/x.txt", ".gitignore=build/"), newTree("main.tf", "b/.env")} {
+		hold := archive.HoldBack{Include: []string{"*.tfvars", "a.*", "b/.env", "/build/x.txt", "*.pem", "/.env"}, Named: named}
+		mustList(t, tree, archive.Options{Hold: &hold})
+	}
+	want := map[string]bool{"*.tfvars": true, "a.*": true, "b/.env": true, "/build/x.txt": true, "*.pem": false, "/.env": false}
+	if diff := cmp.Diff(named, want); diff != "" {
+		t.Errorf("got - want +\n%s", diff)
+	}
+}
+
+// TestHoldBackIgnored: a tree that git ignores ships, and says so.
+func TestHoldBackIgnored(t *testing.T) {
+	for _, tt := range []struct{ at, top, middle, want string }{
+		{"modules/vpc", "vpc/", "", ".gitignore:1: vpc/"}, {"modules/vpc", "# all\nmodules", "", ".gitignore:2: modules"}, {"modules/vpc", "", "/vpc", "modules/.gitignore:1: /vpc"},
+		{"modules/vpc", "vpc/", "!vpc/", ""}, {"modules/vpc", "/vpc/\n*.log\nvpc/*.tf", "", ""}, {".", "vpc/", "", ""},
+	} {
+		hold := archive.HoldBack{At: tt.at, Checkout: newTree(".gitignore="+tt.top, "modules/.gitignore="+tt.middle)}
+		if got := paths(mustList(t, newTree("main.tf"), archive.Options{Hold: &hold})); len(got) != 1 || hold.Ignored != tt.want {
+			t.Errorf("%+v: %q ship, ignored by %q", tt, got, hold.Ignored)
+		}
 	}
 }
 

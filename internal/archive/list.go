@@ -112,6 +112,7 @@ func (w *walk) list(ctx context.Context, rules []rule) (err error) {
 	if w.hold != nil {
 		slices.SortFunc(w.held, byPath)
 		w.o.Hold.Held = w.held
+		w.hold.note(w.o.Hold)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold := archive.HoldBack{Include: o.Hold.Include}
+	hold := archive.HoldBack{Include: o.Hold.Include, Named: o.Hold.Named}
 	o.Hold = &hold
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		hold.Checkout, hold.At = checkoutOf(real)
@@ -89,10 +89,14 @@ func checkoutOf(dir string) (checkout fs.FS, at string) {
 // maxHeld bounds what a warning names.
 const maxHeld = 10
 
-// HeldBack is the warning about what of a folder was held back, none for nothing.
+// HeldBack are the warnings about what of a folder was held back, or would be if it were
+// not the folder itself.
 func HeldBack(hold *archive.HoldBack) (warnings []string) {
+	if hold.Ignored != "" {
+		warnings = append(warnings, "git ignores this folder, and it ships all the same: "+text.Excerpt(hold.Ignored))
+	}
 	if len(hold.Held) == 0 {
-		return nil
+		return warnings
 	}
 	var names []string
 	for _, f := range hold.Held[:min(maxHeld, len(hold.Held))] {
@@ -101,7 +105,7 @@ func HeldBack(hold *archive.HoldBack) (warnings []string) {
 	if more := len(hold.Held) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return []string{"held back: " + strings.Join(names, ", ") + "; --dry-run says why, --include GLOB ships them"}
+	return append(warnings, "held back: "+strings.Join(names, ", ")+"; --dry-run says why, --include GLOB ships them")
 }
 
 // PrintPublished prints what came of a publication, and what is to be said about it.
