@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -57,6 +58,9 @@ func (t Token) Line() string {
 	return strings.Join(field, " ")
 }
 
+// maxTokenFile bounds a token file, in bytes: some thousand tokens.
+const maxTokenFile = 1 << 20
+
 // ReadTokens reads a token file. A line is a token or, so that the file need not
 // be secret, its id and hash, then perhaps its end, then scopes:
 //
@@ -65,7 +69,7 @@ func (t Token) Line() string {
 //
 // Empty lines and those that begin with # say nothing. An error names file and line.
 func ReadTokens(file string) ([]Token, error) {
-	b, err := os.ReadFile(file)
+	b, err := files.ReadAtMost(file, maxTokenFile)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +149,7 @@ func first(s []string) string {
 // meanwhile sees the line or does not. A file that cannot be read as one of tokens,
 // or knows the id already, stays as it is: [fs.ErrExist].
 func AddToken(file string, t Token) error {
-	b, err := os.ReadFile(file)
+	b, err := files.ReadAtMost(file, maxTokenFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

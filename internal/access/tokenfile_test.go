@@ -85,6 +85,7 @@ func TestAddTokenRefused(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"x y\n":                            "x:1: ",
+		strings.Repeat("#\n", 1<<19) + "#": "x is larger than 1048576 bytes",
 		"\nci sha256:abc read:module:**\n": "x:2: the hash",
 		"ci sha256:" + strings.Repeat("0", 64) + " expires=soon read:module:**\n":       "x:1: expires=soon is not a time",
 		"ci sha256:" + strings.Repeat("0", 64) + " expires=2027-01-31T00:00:00Z\n":      "x:1: token ci has no scope",
@@ -94,8 +95,11 @@ func TestAddTokenRefused(t *testing.T) {
 		if err := os.WriteFile(x, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := access.AddToken(x, newToken(t, "new", time.Time{})); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+		_, err := access.ReadTokens(x)
+		for _, err := range []error{err, access.AddToken(x, newToken(t, "new", time.Time{}))} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.80q: %v, want %q", text, err, want)
+			}
 		}
 	}
 }

@@ -37,19 +37,36 @@ func ReadPrivate(name string, most int64) ([]byte, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, &ModeError{name, mode}
 	}
+	return readAtMost(f, most)
+}
+
+// ReadAtMost reads a file of at most so many bytes.
+func ReadAtMost(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAtMost(f, most)
+}
+
+func readAtMost(f *os.File, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(b)) > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, most)
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), most)
 	}
 	return b, nil
 }
 
+// MaxSecret bounds a file with one secret, in bytes.
+const MaxSecret = 64 << 10
+
 // ReadSecret reads a file of a secret in hexadecimal.
 func ReadSecret(name string) ([]byte, error) {
-	b, err := os.ReadFile(name)
+	b, err := ReadAtMost(name, MaxSecret)
 	if err != nil {
 		return nil, err
 	}

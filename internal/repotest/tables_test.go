@@ -306,6 +306,7 @@ internal/access: who may do what; it knows names and rights, not what is behind 
 	oci
 	internal/addr
 	internal/cache
+	internal/files
 	internal/httpserve
 	internal/syntax
 	internal/text

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -188,7 +188,7 @@ func (s *Settings) login() (*access.Login, error) {
 		return nil, syntax.WrongAt(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
 	}
 	if in.SecretFile != "" {
-		b, err := os.ReadFile(in.SecretFile)
+		b, err := files.ReadAtMost(in.SecretFile, files.MaxSecret)
 		if err != nil {
 			return nil, syntax.WrongAt(in.Range, err)
 		}
