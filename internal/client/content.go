@@ -89,12 +89,15 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(to)
-	if err != nil || resp.StatusCode < http.StatusBadRequest {
-		return resp, err
+	if err != nil {
+		return nil, fmt.Errorf("through %s: %w", to.URL.Host, err)
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of a refusal is shown
-	refused := answered(r, resp.StatusCode, t.c.refusal(to, resp, b).Text)
+	refused := answered(r, resp.StatusCode, "through "+to.URL.Host+": "+t.c.refusal(to, resp, b).Text)
 	if after := resp.Header.Get("Retry-After"); after != "" {
 		refused.Header.Set("Retry-After", after)
 	}

@@ -69,7 +69,7 @@ func TestContentRedirect(t *testing.T) {
 	if got, err := read("the truth"); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("%q, %v of other bytes", got, err)
 	}
-	if _, err := read("elsewhere"); !errors.Is(err, oci.ErrDenied) || !strings.Contains(err.Error(), "not with [token]") || strings.Contains(err.Error(), secret) {
+	if _, err := read("elsewhere"); !errors.Is(err, oci.ErrDenied) || !strings.Contains(err.Error(), "through "+strings.TrimPrefix(front.URL, "https://")+": not with [token]") || strings.Contains(err.Error(), secret) {
 		t.Errorf("refused with %v", err)
 	}
 	if _, err := must(r.Repo("platform/catalog")).Resolve(t.Context(), "r-1"); !errors.Is(err, oci.ErrNotFound) {
