@@ -48,11 +48,13 @@ type Cache[V any] struct {
 	entries map[string]*list.Element
 	order   *list.List // of *entry[V], most recently used first
 	bytes   int
+	kept    int // entries so far
 	epoch   int // raised by Forget, so that a load begun before is not kept
 }
 
 type entry[V any] struct {
 	key       string
+	number    int // of all that were kept
 	value     V
 	err       error // "not found", kept for missingTTL
 	at        time.Time
@@ -78,7 +80,7 @@ type Loader[V any] func(ctx context.Context, old V, has bool) (V, error)
 // Get returns the value of key, from memory or from load. The load belongs to
 // no caller: when ctx ends, get returns and the load goes on for the others.
 func (c *Cache[V]) Get(ctx context.Context, key string, p Policy, load Loader[V]) (V, error) {
-	e, state := c.look(key, p)
+	e, state, kept := c.look(key, p)
 	switch state {
 	case fresh:
 		c.count(c.kind, "hit")
@@ -94,14 +96,14 @@ func (c *Cache[V]) Get(ctx context.Context, key string, p Policy, load Loader[V]
 	case old:
 		wait, cancel := context.WithTimeout(ctx, Patience)
 		defer cancel()
-		v, err := c.wait(wait, key, load)
+		v, err := c.wait(wait, key, kept, load)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			c.count(c.kind, "stale")
 			return e.value, nil
 		}
 		return v, err
 	}
-	return c.wait(ctx, key, load)
+	return c.wait(ctx, key, kept, load)
 }
 
 type freshness int
@@ -114,11 +116,17 @@ const (
 	old               // to be refreshed first
 )
 
-// look finds the entry of key and says what it is worth now. It marks an entry
-// whose background refresh the caller is to start.
-func (c *Cache[V]) look(key string, p Policy) (entry[V], freshness) {
+// look finds the entry of key and says what it is worth now, and how many were kept
+// before. It marks an entry whose background refresh the caller is to start.
+func (c *Cache[V]) look(key string, p Policy) (entry[V], freshness, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	e, f := c.worth(key, p)
+	return e, f, c.kept
+}
+
+// worth needs mu.
+func (c *Cache[V]) worth(key string, p Policy) (entry[V], freshness) {
 	el, ok := c.entries[key]
 	if !ok {
 		return entry[V]{}, absent
@@ -156,10 +164,15 @@ func (c *Cache[V]) start(ctx context.Context, key string, load Loader[V]) {
 	c.flight.DoChan(key, c.fetch(ctx, key, load))
 }
 
-func (c *Cache[V]) wait(ctx context.Context, key string, load Loader[V]) (V, error) {
+// wait loads what was not known when kept entries had been kept. What another load has
+// kept since is taken as it is: that load may have ended before this one joined it.
+func (c *Cache[V]) wait(ctx context.Context, key string, kept int, load Loader[V]) (V, error) {
 	own := false
 	fetch := c.fetch(ctx, key, load)
 	ch := c.flight.DoChan(key, func() (any, error) {
+		if e, ok := c.since(key, kept); ok {
+			return e.value, e.err
+		}
 		own = true
 		return fetch()
 	})
@@ -201,6 +214,18 @@ func guarded[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, 
 	return load(ctx, old, has)
 }
 
+// since is the entry of key if it is one that was kept after that many.
+func (c *Cache[V]) since(key string, kept int) (entry[V], bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.entries[key]
+	if !ok {
+		return entry[V]{}, false
+	}
+	e := el.Value.(*entry[V])
+	return *e, e.number > kept
+}
+
 func (c *Cache[V]) known(key string) (v V, has bool, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +254,8 @@ func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
 	if ok {
 		c.remove(el)
 	}
-	e := &entry[V]{key: key, value: v, err: err, at: c.now(), size: len(key) + 128}
+	c.kept++
+	e := &entry[V]{key: key, number: c.kept, value: v, err: err, at: c.now(), size: len(key) + 128}
 	if err == nil {
 		e.size += c.size(v)
 	}

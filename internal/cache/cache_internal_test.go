@@ -197,3 +197,24 @@ func TestCacheEvicts(t *testing.T) {
 		t.Error("the first value is still there")
 	}
 }
+
+// TestJoinedTooLate looks before a load ends and waits after it: there is nothing to
+// load any more.
+func TestJoinedTooLate(t *testing.T) {
+	c := New("list", 1<<20, func(int) int { return 0 }, time.Now, func(string, string) {})
+	p := Policy{Fresh: time.Minute}
+	_, _, kept := c.look("k", p)
+	c.Put("k", 1)
+	v, err := c.wait(t.Context(), "k", kept, func(context.Context, int, bool) (int, error) {
+		t.Error("it is loaded again")
+		return 2, nil
+	})
+	if v != 1 || err != nil {
+		t.Errorf("got %d, %v", v, err)
+	}
+	_, _, kept = c.look("k", p)
+	v, err = c.wait(t.Context(), "k", kept, func(context.Context, int, bool) (int, error) { return 2, nil })
+	if v != 2 || err != nil {
+		t.Errorf("what is known and was seen is loaded: got %d, %v", v, err)
+	}
+}
