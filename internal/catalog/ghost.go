@@ -33,11 +33,11 @@ func asGhost(err error) error {
 // until that changes. It is false for one that is not in the list, or is known.
 func (c *Catalog) Ghost(ctx context.Context, it addr.Item, v addr.Version) bool {
 	repository := it.Repository(c.layout)
-	l, err := c.list(ctx, repository)
-	return err == nil && c.ghost(repository, l, v)
+	l, err := c.versionLists().list(ctx, repository)
+	return err == nil && c.versionLists().ghost(repository, l, v)
 }
 
-func (c *Catalog) ghost(repository string, l *Versions, v addr.Version) bool {
+func (c versionLists) ghost(repository string, l *Versions, v addr.Version) bool {
 	if !slices.Contains(l.Listed, v) || !c.lost.ghost(repository, v) {
 		return false
 	}
@@ -47,7 +47,7 @@ func (c *Catalog) ghost(repository string, l *Versions, v addr.Version) bool {
 
 // passed is err, and takes v out of the list l if err says that there is nothing
 // under its tag.
-func (c *Catalog) passed(repository string, l *Versions, v addr.Version, err error) error {
+func (c versionLists) passed(repository string, l *Versions, v addr.Version, err error) error {
 	if _, ok := errors.AsType[*ghostError](err); ok {
 		c.ghost(repository, l, v)
 	}

@@ -30,7 +30,7 @@ func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Vers
 		return pv, nil, err
 	}
 	repository := p.Item().Repository(c.layout)
-	l, err := c.listed(ctx, repository)
+	l, err := c.versionLists().listed(ctx, repository)
 	if err != nil {
 		return nil, no, err
 	}

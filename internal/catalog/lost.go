@@ -135,7 +135,7 @@ func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256
 // for one that is not in the list, or no more of which is to be said.
 func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
 	repository := it.Repository(c.layout)
-	l, err := c.list(ctx, repository)
+	l, err := c.versionLists().list(ctx, repository)
 	if err != nil || !slices.Contains(l.Listed, v) || !c.lost.add(repository, v, sha256hex) {
 		return false
 	}

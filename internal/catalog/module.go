@@ -27,7 +27,7 @@ func (m *ModuleVersion) size() int { return 2048 }
 // not to be, [oci.ErrNotFound] if it is not there.
 func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, error) {
 	repository := c.layout.Module(m)
-	l, err := c.listed(ctx, repository)
+	l, err := c.versionLists().listed(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	}
 	mv, err := c.manifests.module(ctx, repository, v)
 	if err != nil {
-		return nil, c.passed(repository, l, v, err)
+		return nil, c.versionLists().passed(repository, l, v, err)
 	}
 	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, l)
 }
@@ -99,7 +99,7 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Version) (artifact.TemplateManifest, []byte, error) {
 	var none artifact.TemplateManifest
 	repository := addr.Item{Kind: addr.KindTemplate, Template: name}.Repository(c.layout)
-	l, err := c.listed(ctx, repository)
+	l, err := c.versionLists().listed(ctx, repository)
 	if err != nil {
 		return none, nil, err
 	}

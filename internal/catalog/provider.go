@@ -80,7 +80,7 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 // not to be, [oci.ErrNotFound] if it is not there.
 func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
 	repository := p.Item().Repository(c.layout)
-	l, err := c.listed(ctx, repository)
+	l, err := c.versionLists().listed(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 		err = pv.Broken
 	}
 	if err != nil {
-		return nil, c.passed(repository, l, v, err)
+		return nil, c.versionLists().passed(repository, l, v, err)
 	}
 	return pv, c.policy.admit(ctx, repository, v, pv.Index, l)
 }

@@ -51,19 +51,19 @@ func (l *Versions) size() int {
 
 // Module returns the versions of a module. Without any it is [oci.ErrNotFound].
 func (c *Catalog) Module(ctx context.Context, m addr.Module) (*Versions, error) {
-	return c.list(ctx, c.layout.Module(m))
+	return c.versionLists().list(ctx, c.layout.Module(m))
 }
 
 // Provider returns the versions of a provider, a mirrored one if it has a host
 // name. Without any it is [oci.ErrNotFound].
 func (c *Catalog) Provider(ctx context.Context, p addr.Provider) (*Versions, error) {
-	return c.list(ctx, p.Item().Repository(c.layout))
+	return c.versionLists().list(ctx, p.Item().Repository(c.layout))
 }
 
 // Versions returns those of a module or provider, like [Catalog.Module] and
 // [Catalog.Provider].
 func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
-	return c.list(ctx, it.Repository(c.layout))
+	return c.versionLists().list(ctx, it.Repository(c.layout))
 }
 
 // PeekProvider returns what is known of the versions, without asking.
@@ -71,7 +71,12 @@ func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
 	return c.lists.Peek(p.Item().Repository(c.layout))
 }
 
-func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error) {
+// versionLists are the lists of versions, without those that proved to be gone.
+type versionLists struct{ *Catalog }
+
+func (c *Catalog) versionLists() versionLists { return versionLists{c} }
+
+func (c versionLists) list(ctx context.Context, repository string) (*Versions, error) {
 	return c.lists.Get(ctx, repository, listPolicy(), func(ctx context.Context, old *Versions, has bool) (*Versions, error) {
 		r, err := c.client.Repo(repository)
 		if err != nil {
@@ -107,7 +112,7 @@ func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error
 
 // listed is list for a question about one version: a repository that is not
 // listed yet, because another replica has just made it, has no events.
-func (c *Catalog) listed(ctx context.Context, repository string) (*Versions, error) {
+func (c versionLists) listed(ctx context.Context, repository string) (*Versions, error) {
 	l, err := c.list(ctx, repository)
 	if errors.Is(err, oci.ErrNotFound) {
 		return none(), nil

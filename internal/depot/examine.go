@@ -31,14 +31,14 @@ const ghostTag = "the registry lists the tag, and answers 404 for it"
 func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(items) == 0
 	if listed {
-		if findings, items, err = d.examineCatalog(ctx); err != nil {
+		if findings, items, err = d.examination().examineCatalog(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
 	for _, it := range items {
 		some, err := d.Examine(ctx, it, deep)
 		if errors.Is(err, oci.ErrNotFound) && listed {
-			some, err = []Finding{d.noVersion(it.Repository(d.o.Layout))}, nil
+			some, err = []Finding{d.examination().noVersion(it.Repository(d.o.Layout))}, nil
 		}
 		if err != nil {
 			return nil, 0, err
@@ -48,9 +48,14 @@ func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (f
 	return findings, len(items), nil
 }
 
+// examination looks at what the catalog lists.
+type examination struct{ *Depot }
+
+func (d *Depot) examination() examination { return examination{d} }
+
 // examineCatalog returns what the catalog lists, and what is wrong with the rest
 // of it.
-func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items []addr.Item, err error) {
+func (d examination) examineCatalog(ctx context.Context) (findings []Finding, items []addr.Item, err error) {
 	c, err := d.catalog(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -73,11 +78,11 @@ func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items [
 }
 
 // noVersion is the finding that the catalog lists a repository without a version.
-func (d *Depot) noVersion(repository string) Finding {
+func (d examination) noVersion(repository string) Finding {
 	return d.inCatalog(artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
 }
 
-func (d *Depot) inCatalog(tag, problem, remedy string) Finding {
+func (d examination) inCatalog(tag, problem, remedy string) Finding {
 	return Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, problem, remedy}
 }
 

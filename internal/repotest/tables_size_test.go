@@ -19,9 +19,7 @@ internal/access names 121: parts to be moved to where they are used
 internal/access.Guard 47: to be parted by concern
 internal/addr names 85: every name there is
 internal/catalog names 105: parts to be moved to where they are used
-internal/catalog.Catalog 32: to be parted by concern
 internal/depot names 102: what publishes is used by commands and services alike
-internal/depot.Depot 31: to be parted by concern
 internal/supply names 100: parts to be moved to where they are used
 oci.Repo 49: to be parted by concern
 oci/artifact names 314: parts to be moved to where they are used
@@ -29,6 +27,5 @@ operator/api/v1alpha1 names 224: the kinds of the cluster
 registry files 32: small files to be joined with their neighbours, or parts to be moved out
 statebackend files 38: small files to be joined with their neighbours, or parts to be moved out
 statebackend names 112: the library
-statebackend/s3facade.Facade 32: to be parted by concern
 statebackend/tfe files 29: small files to be joined with their neighbours, or parts to be moved out
 `

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Place) error {
 	switch r.Method {
 	case http.MethodPut:
 		return f.lock(w, r, p)
@@ -32,7 +32,7 @@ func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) erro
 
 // lock takes the lock. The holder of a lock that is taken is remembered, since
 // the tool asks for it at once.
-func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	body, err := readBody(r, format.MaxLockInfo)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ const unknownLock = "unknown"
 
 // acquire takes a lock, waits for it as the options say, and keeps why it did not
 // get it.
-func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, p Place, info statebackend.LockInfo) (*statebackend.Lock, error) {
+func (f lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Place, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.LockWithin(ctx, p.Workspace, info, f.o.LockWait, f.o.Done)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, p Place, in
 	return l, err
 }
 
-func (f *Facade) annotate(info *statebackend.LockInfo) {
+func (f lockObjects) annotate(info *statebackend.LockInfo) {
 	note := f.o.LockNote()
 	if info.Info != "" && note != "" {
 		note = "; " + note
@@ -94,7 +94,7 @@ func (f *Facade) annotate(info *statebackend.LockInfo) {
 // showLock answers with the holder: this run itself, the one that the last
 // attempt met, or, for force-unlock, whoever the registry shows. What is shown
 // is what a following DELETE releases.
-func (f *Facade) showLock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Place) error {
 	info, err := f.holder(r.Context(), p)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (f *Facade) showLock(w http.ResponseWriter, r *http.Request, p Place) error
 	return nil
 }
 
-func (f *Facade) holder(ctx context.Context, p Place) (statebackend.LockInfo, error) {
+func (f lockObjects) holder(ctx context.Context, p Place) (statebackend.LockInfo, error) {
 	f.mu.Lock()
 	own := f.locks[p]
 	met, ok := f.met[p]
@@ -144,7 +144,7 @@ func (f *Facade) holder(ctx context.Context, p Place) (statebackend.LockInfo, er
 
 // unlock releases the lock of this run, or forces the one last shown. As in
 // S3, deleting what is not there is no error.
-func (f *Facade) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.mu.Lock()
 	own, shown := f.locks[p], f.shown[p]
 	f.mu.Unlock()
@@ -174,7 +174,7 @@ func (f *Facade) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
 
 // withLock runs do under the lock of this run. Where the tool took none
 // (-lock=false, workspace delete), a lock is held for this write alone.
-func (f *Facade) withLock(ctx context.Context, p Place, operation string, do func(*statebackend.Lock) error) error {
+func (f lockObjects) withLock(ctx context.Context, p Place, operation string, do func(*statebackend.Lock) error) error {
 	f.mu.Lock()
 	own := f.locks[p]
 	f.mu.Unlock()

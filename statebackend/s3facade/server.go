@@ -82,6 +82,11 @@ type Facade struct {
 	written map[Place]bool                  // what Written lists
 }
 
+// lockObjects answers for the object that is a lock to the tool.
+type lockObjects struct{ *Facade }
+
+func (f *Facade) lockObjects() lockObjects { return lockObjects{f} }
+
 type storeKey struct {
 	repository string
 	remote     bool
@@ -217,7 +222,7 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 	case o.lock && f.o.Taken != nil:
 		return f.serveTakenLock(w, r, o.Place)
 	case o.lock:
-		return f.serveLock(w, r, o.Place)
+		return f.lockObjects().serveLock(w, r, o.Place)
 	case r.URL.Query().Has("uploads") || r.URL.Query().Has("uploadId"):
 		return f.uploads.serve(w, r, o.Place)
 	}

@@ -129,7 +129,7 @@ func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Place) error {
 func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
 	f.read.forget(p)
 	ctx = context.WithoutCancel(ctx)
-	return f.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
+	return f.lockObjects().withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
 		v, err := Persist(ctx, l, data, f.o.Persist)
 		f.wrote(p, err)
 		if err == nil {
@@ -152,7 +152,7 @@ func (f *Facade) wrote(p Place, err error) {
 func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.read.forget(p)
 	ctx := context.WithoutCancel(r.Context())
-	err := f.withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
+	err := f.lockObjects().withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
 		err := l.Delete(ctx)
 		f.wrote(p, err)
 		return err
