@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# Programs that tests and releases are made with, each a pinned Go module, built once.
+CACHE   := .cache
+TOFU    := $(CACHE)/tofu/1.12.6/tofu
+TIME    := $(CACHE)/provider/time/0.14.2/terraform-provider-time_0.14.2_SHA256SUMS
+OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
+TRIVY   := $(CACHE)/trivy/0.72.0/trivy
+COSIGN  := $(CACHE)/cosign/2.6.5/cosign
+REG     := $(CACHE)/registry/3.1.2/registry
+JQ      := $(CACHE)/jq/0.12.17/jq
+KO      := $(CACHE)/ko/0.19.1/ko
+PROM    := $(CACHE)/promtool/0.313.0/promtool
+PACKING := $(CACHE)/goreleaser/2.16.0/goreleaser $(CACHE)/cyclonedx/1.10.0/cyclonedx-gomod $(COSIGN)
+STATES  := $(CACHE)/terraform/1.16.0/terraform
+RELEASE := bin/provider/terraform-provider-okara_0.0.1_SHA256SUMS
+
+$(CACHE)/tofu/%/tofu: internal/e2e/tofu/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o "$(CURDIR)/$@" github.com/opentofu/opentofu/cmd/tofu
+$(CACHE)/trivy/%/trivy: internal/e2e/trivy/%/go.mod
+	cd $(<D) && GOEXPERIMENT=jsonv2 go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/aquasecurity/trivy/cmd/trivy
+$(CACHE)/cosign/%/cosign: internal/e2e/cosign/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/sigstore/cosign/v2/cmd/cosign
+$(CACHE)/goreleaser/%/goreleaser: internal/e2e/goreleaser/%/go.mod
+	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/goreleaser/goreleaser/v2
+$(CACHE)/promtool/%/promtool: internal/e2e/promtool/%/go.mod
+	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/prometheus/prometheus/cmd/promtool
+$(CACHE)/cyclonedx/%/cyclonedx-gomod: internal/e2e/cyclonedx/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+$(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
+$(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod
+	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/google/ko
+# What the tests publish of it, for this platform and another one.
+$(RELEASE): $(shell find provider oci statebackend credentials internal -name '*.go' ! -name '*_test.go' ! -path 'internal/e2e/*') provider/go.mod go.mod
+	rm -rf $(@D)
+	$(MAKE) release OUT=$(@D) PLATFORMS="darwin_arm64 $$(go env GOOS)_$$(go env GOARCH)"
+# Its remote-state backends are modules that the proxy lacks; no test needs one.
+$(CACHE)/terraform/%/terraform: internal/e2e/terraform/%/go.mod
+	rm -rf $(@D) && mkdir -p $(@D)/src && cp $(<D)/go.mod $(<D)/go.sum $(@D)/src/
+	cd $(@D)/src && for b in azure consul cos gcs kubernetes oci oss pg s3; do mkdir $$b && \
+		printf 'module github.com/hashicorp/terraform/internal/backend/remote-state/%s\n' $$b >$$b/go.mod && \
+		printf 'package %s\n\nimport "github.com/hashicorp/terraform/internal/backend"\n\nfunc New() backend.Backend { panic("this backend is not in this build") }\n' $$b >$$b/backend.go || exit 1; done
+	mkdir $(@D)/src/legacy && echo 'module github.com/hashicorp/terraform/internal/legacy' >$(@D)/src/legacy/go.mod
+	cd $(@D)/src && go build -p 1 -trimpath -ldflags '-s -w -X main.experimentsAllowed=yes' -o "$(CURDIR)/$@" github.com/hashicorp/terraform
+$(CACHE)/jq/%/jq: internal/e2e/jq/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/itchyny/gojq/cmd/gojq
+$(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod
+	cd internal/e2e && go run ./dist provider/time github.com/hashicorp/terraform-provider-time $(notdir $(@D)) "$(CURDIR)/$(@D)" darwin_arm64 linux_amd64 $$(go env GOOS)_$$(go env GOARCH)
