@@ -52,7 +52,7 @@ func closed(c <-chan struct{}) bool {
 }
 
 // begin drives an attempt until it ends, unless that is done already.
-func (r *Reconciler) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
+func (r driver) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.attempts[ref]; a != nil && !closed(a.over) {
@@ -75,7 +75,7 @@ func (r *Reconciler) begin(ctx context.Context, ref lifecycle.Ref, again bool) *
 }
 
 // named returns the record that names an attempt; nil: none does any more.
-func (r *Reconciler) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
+func (r driver) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
 	rec, d, err := r.record(ctx, ref.ID)
 	if err != nil || rec == nil || rec.Run == nil {
 		return nil, nil, err
@@ -87,18 +87,18 @@ func (r *Reconciler) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.R
 }
 
 // drive starts an attempt, if that is to be done, and watches it to its end.
-func (r *Reconciler) drive(ctx context.Context, a *attempt) error {
+func (r driver) drive(ctx context.Context, a *attempt) error {
 	rec, d, err := r.named(ctx, a.ref)
 	if err != nil || rec == nil {
 		return err
 	}
-	spec, t, err := r.spec(d, rec)
+	spec, t, err := r.sources().spec(d, rec)
 	if err != nil {
-		return notStarted(ctx, r, rec, err, true)
+		return notStarted(ctx, r.Reconciler, rec, err, true)
 	}
 	x := r.o.Executors[t.Executor]
 	if x == nil {
-		return notStarted(ctx, r, rec, fmt.Errorf("this server has no executor %q", t.Executor), true)
+		return notStarted(ctx, r.Reconciler, rec, fmt.Errorf("this server has no executor %q", t.Executor), true)
 	}
 	handle := run.Handle(rec.Run.Handle)
 	if handle == "" && !a.again {
@@ -114,7 +114,7 @@ func (r *Reconciler) drive(ctx context.Context, a *attempt) error {
 
 // start starts an attempt. It goes on trying where something cannot be reached.
 // Without a handle and an error the attempt is over.
-func (r *Reconciler) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
 	told := ""
 	for n := 1; ; n++ {
 		if closed(a.cancelled) {
@@ -129,7 +129,7 @@ func (r *Reconciler) start(ctx context.Context, a *attempt, rec *lifecycle.Recor
 		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && r.neverRan(ctx, rec):
 			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Done}})
 		case !passing(err) && n >= startTries:
-			return "", notStarted(ctx, r, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
+			return "", notStarted(ctx, r.Reconciler, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
 		}
 		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
 		if message := err.Error(); message != told {
@@ -150,8 +150,8 @@ func (r *Reconciler) start(ctx context.Context, a *attempt, rec *lifecycle.Recor
 	}
 }
 
-func (r *Reconciler) startOnce(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
-	if err := r.pin(ctx, rec, t); err != nil {
+func (r driver) startOnce(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+	if err := r.sources().pin(ctx, rec, t); err != nil {
 		return "", err
 	}
 	if spec.Ref.Kind == lifecycle.RunDestroy {
@@ -162,8 +162,8 @@ func (r *Reconciler) startOnce(ctx context.Context, rec *lifecycle.Record, t *li
 
 // neverRan reports whether the state of an instance was never even locked: where
 // its module is gone that is why nothing ran, and so there is nothing to destroy.
-func (r *Reconciler) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
-	repo, workspace, err := r.repo(rec.Template, rec.ID)
+func (r driver) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
+	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
 		return false
 	}
@@ -183,7 +183,7 @@ func passing(err error) bool {
 }
 
 // watch looks at an attempt until it has ended.
-func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor, h run.Handle) error {
+func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor, h run.Handle) error {
 	told, cancelled, killed := lifecycle.Condition{}, a.cancelled, a.killed
 	var ended <-chan struct{} // asked for before the first look, which may be late
 	if e, ok := x.(run.Ender); ok {
@@ -247,17 +247,17 @@ func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *lifecycle.Recor
 func notStarted(ctx context.Context, r *Reconciler, rec *lifecycle.Record, why error, stays bool) error {
 	n := rec.Run
 	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: stays, Resources: -1}
-	if r.neverRan(ctx, rec) {
+	if r.driver().neverRan(ctx, rec) {
 		res.Resources = 0
 	}
-	return r.end(ctx, rec, lifecycle.Ended{
+	return r.driver().end(ctx, rec, lifecycle.Ended{
 		Ref:    lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		Result: res,
 	})
 }
 
 // end tells the machine how an attempt ended.
-func (r *Reconciler) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
+func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
 	if err := r.tell(ctx, e); err != nil {
 		return err
 	}
@@ -269,11 +269,11 @@ func (r *Reconciler) end(ctx context.Context, rec *lifecycle.Record, e lifecycle
 
 // connection is how the instance is reached after an apply. What cannot be
 // rendered is said instead, since the instance itself is there.
-func (r *Reconciler) connection(rec *lifecycle.Record, t *lifecycle.Template, res lifecycle.Result) *lifecycle.Connection {
+func (r driver) connection(rec *lifecycle.Record, t *lifecycle.Template, res lifecycle.Result) *lifecycle.Connection {
 	if rec.Workspace != "" || rec.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
 	}
-	scope := r.scope(rec)
+	scope := r.sources().scope(rec)
 	scope.Outputs = res.Outputs
 	c, err := lifecycle.RenderConnection(t, scope)
 	if err != nil {

@@ -46,7 +46,7 @@ func (r *Reconciler) archive(ctx context.Context, id string) error {
 	if err != nil || rec == nil {
 		return err
 	}
-	repo, _, err := r.repo(rec.Template, id)
+	repo, _, err := r.sources().repo(rec.Template, id)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (r *Reconciler) remove(ctx context.Context, id string) error {
 	if err != nil || rec == nil {
 		return err
 	}
-	repo, workspace, err := r.repo(rec.Template, id)
+	repo, workspace, err := r.sources().repo(rec.Template, id)
 	if err != nil {
 		return err
 	}

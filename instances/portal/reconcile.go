@@ -83,6 +83,17 @@ type Reconciler struct {
 	wg      sync.WaitGroup
 }
 
+// What the reconciler does for one record.
+type (
+	// driver begins, watches and ends the attempts of its runs.
+	driver struct{ *Reconciler }
+	// sources are what its module is made of.
+	sources struct{ *Reconciler }
+)
+
+func (r *Reconciler) driver() driver   { return driver{r} }
+func (r *Reconciler) sources() sources { return sources{r} }
+
 // NewReconciler returns a reconciler that does nothing until [Reconciler.Run].
 func NewReconciler(o ReconcilerOptions) *Reconciler {
 	if o.Places <= 0 {
@@ -109,11 +120,11 @@ func (r *Reconciler) Effects(ctx context.Context, effects []lifecycle.Effect) {
 		}
 		switch e.Kind {
 		case lifecycle.StartRun:
-			r.begin(ctx, e.Ref, e.Again)
+			r.driver().begin(ctx, e.Ref, e.Again)
 		case lifecycle.CancelRun:
-			r.begin(ctx, e.Ref, true).stop()
+			r.driver().begin(ctx, e.Ref, true).stop()
 		case lifecycle.KillRun:
-			r.begin(ctx, e.Ref, true).kill()
+			r.driver().begin(ctx, e.Ref, true).kill()
 		default:
 			r.once(ctx, e)
 		}

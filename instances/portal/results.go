@@ -39,7 +39,7 @@ func (r *Reconciler) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycl
 	if u.Nonce == "" {
 		return nil, forgotten(rec, u)
 	}
-	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	if ref.Nonce == "" {
 		return nil, forgotten(rec, u)
 	}
-	repo, _, err := r.repo(rec.Template, rec.ID)
+	repo, _, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 
 // stateOf is the last state of an instance.
 func stateOf(ctx context.Context, r *Reconciler, rec *lifecycle.Record) ([]byte, error) {
-	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
 		return nil, err
 	}

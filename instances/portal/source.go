@@ -36,7 +36,7 @@ func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*lifecycle.Template
 }
 
 // scope is what the expressions of a record's template name.
-func (r *Reconciler) scope(rec *lifecycle.Record) lifecycle.Scope {
+func (r sources) scope(rec *lifecycle.Record) lifecycle.Scope {
 	s := lifecycle.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
 	if rec.Run != nil && rec.Run.Parameters != nil {
 		s.Parameters = rec.Run.Parameters
@@ -45,7 +45,7 @@ func (r *Reconciler) scope(rec *lifecycle.Record) lifecycle.Scope {
 }
 
 // repo is the repository of an instance, and the workspace of its state there.
-func (r *Reconciler) repo(template, id string) (records.InstanceRepo, string, error) {
+func (r sources) repo(template, id string) (records.InstanceRepo, string, error) {
 	namespace, name, ok := strings.Cut(template, "/")
 	if !ok {
 		return records.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
@@ -59,7 +59,7 @@ func (r *Reconciler) repo(template, id string) (records.InstanceRepo, string, er
 }
 
 // spec is the attempt that a record names.
-func (r *Reconciler) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *lifecycle.Template, error) {
+func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *lifecycle.Template, error) {
 	t, err := snapshot(d, rec)
 	if err != nil {
 		return run.Spec{}, nil, err
@@ -96,7 +96,7 @@ func (r *Reconciler) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spe
 
 // sensitive names the variables that no log may show. Where the schema has gone
 // with its template, all that a sensitive parameter may be in are.
-func (r *Reconciler) sensitive(rec *lifecycle.Record, t *lifecycle.Template, variables map[string]json.RawMessage) []string {
+func (r sources) sensitive(rec *lifecycle.Record, t *lifecycle.Template, variables map[string]json.RawMessage) []string {
 	names := slices.Clone(rec.Sensitive)
 	e, ok := r.o.Templates.Current(rec.Template)
 	switch {
@@ -138,7 +138,7 @@ func pinned(rec *lifecycle.Record) bool {
 // pin keeps what a run executes under a tag of the instance, so that destroying
 // needs nobody's retention; and before the first one it says in the queue where
 // the state will be.
-func (r *Reconciler) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template) error {
+func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template) error {
 	if rec.Workspace != "" { // its source is an upload, which lies there
 		if err := r.forget(ctx, rec); err != nil && !passing(err) {
 			return err
@@ -188,7 +188,7 @@ func (r *Reconciler) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycl
 
 // zip is the archive of a module, in the repository of the instance or in that of
 // the module, from which it is mounted.
-func (r *Reconciler) zip(ctx context.Context, own *oci.Repo, s lifecycle.Source, first bool) (oci.Blob, error) {
+func (r sources) zip(ctx context.Context, own *oci.Repo, s lifecycle.Source, first bool) (oci.Blob, error) {
 	d := digest.Digest(s.Archive)
 	if !first {
 		if desc, err := own.Stat(ctx, d); err == nil {

@@ -16,7 +16,7 @@ import (
 
 // WorkspaceRepo is where the runs of a workspace lie.
 func (r *Reconciler) WorkspaceRepo(organization, record string) (records.InstanceRepo, error) {
-	repo, _, err := r.repo(lifecycle.WorkspaceTemplate(organization), record)
+	repo, _, err := r.sources().repo(lifecycle.WorkspaceTemplate(organization), record)
 	return repo, err
 }
 
@@ -44,7 +44,7 @@ func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 // forget deletes what the runs of a workspace left that its record does not have any
 // more, before the next one begins. What cannot be deleted stays.
 func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
-	repo, _, err := r.repo(rec.Template, rec.ID)
+	repo, _, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *Reconciler) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lif
 	if ref.Nonce == "" {
 		return nil, over, forgotten(rec, u)
 	}
-	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
 		return nil, over, err
 	}

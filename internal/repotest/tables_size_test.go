@@ -12,7 +12,6 @@ instances/lifecycle names 202: events are its language, and templates are here s
 instances/lifecycle.Record 34: to be parted by concern
 instances/lifecycle.work 154: to be parted by concern
 instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
-instances/portal.Reconciler 39: to be parted by concern
 instances/portal.server 70: to be parted by concern
 instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
 internal/access names 121: parts to be moved to where they are used
