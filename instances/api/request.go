@@ -40,7 +40,8 @@ type Update struct {
 
 // Approve is the body of approve: the plan as the instance shows it.
 type Approve struct {
-	Plan string `json:"plan"`
+	Plan   string `json:"plan"`
+	Reason string `json:"reason,omitempty"` // for who asked; may be empty
 }
 
 // Reason is the body of reject and of orphan, and of pause, which needs none.

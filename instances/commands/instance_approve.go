@@ -20,15 +20,16 @@ import (
 
 func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
-	var plan string
+	var plan, reason string
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve ID",
 		Short: "Approve a request or a plan of somebody else",
 		Long: `Approve a request or a plan of somebody else. What waits is shown first: who asks
 and why, each value as it is and as it would be, version and digest of the module, what
-differs between two versions of it, and the whole plan where one was made. Then the command asks, unless --yes is given. Exactly
-what was shown is approved: if it has changed since, nothing is done.
+differs between two versions of it, and the whole plan where one was made. Then the
+command asks, unless --yes is given. Exactly what was shown is approved: if it has
+changed since, nothing is done.
 
 With --plan nothing is shown and asked: exactly what it names is approved, as
 ` + "`okara instance show`" + ` says it.
@@ -44,11 +45,12 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 					return api.Instance{}, err
 				}
 			}
-			return c.Verb(ctx, id, "approve", api.Approve{Plan: plan})
+			return c.Verb(ctx, id, "approve", api.Approve{Plan: plan, Reason: reason})
 		}),
 	}
 	f.add(reg, cmd, true)
 	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
+	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for who asked and who owns it")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "show it, and approve it without asking")
 	return cmd
 }

@@ -49,8 +49,11 @@ func TestInstanceApproveShows(t *testing.T) {
 	if r := h.Store.Record(t, id); r.Phase != lifecycle.Planned {
 		t.Fatalf("it is %s", r.Phase)
 	}
-	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitOK || out != id+" updating\n" {
+	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes", "--reason", "until Friday"); code != cli.ExitOK || out != id+" updating\n" {
 		t.Errorf("%d %s %s", code, out, errOut)
+	}
+	if _, out, _ := h.as(t, "use-anna", "instance", "show", id); !strings.Contains(out, "until Friday") {
+		t.Errorf("who asked does not read the comment:\n%s", out)
 	}
 	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", id, "--yes"); code != cli.ExitConflict || !strings.Contains(errOut, "nothing of instance "+id+" waits") {
 		t.Errorf("again: %d %s", code, errOut)

@@ -81,6 +81,9 @@ func (w *work) approve(e Approve) (Answer, error) {
 	}
 	r = w.edit(r)
 	w.note(r, "approved", plan)
+	if e.Why != "" {
+		w.note(r, "commented", e.Why)
+	}
 	switch r.Phase {
 	case Planned:
 		r.Run.Confirmed = new(w.person())

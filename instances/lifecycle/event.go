@@ -46,7 +46,7 @@ type (
 		Record   Record
 		Template *Template // snapshot of the record; nil: the document has it
 	}
-	Approve struct{ ID, Plan string } // Plan: what was looked at, see [Awaits]
+	Approve struct{ ID, Plan, Why string } // Plan: what was looked at, see [Awaits]; Why: a comment
 	Reject  struct{ ID, Reason string }
 	Cancel  struct{ ID string }
 	Retry   struct{ ID string }

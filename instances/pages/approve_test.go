@@ -76,3 +76,35 @@ func TestApproveUncompared(t *testing.T) {
 		t.Error("a launch changes a module")
 	}
 }
+
+// TestBrowserComments has the other person approve one change with a comment and reject the
+// next with a reason; who asked reads both, and the other person what he asked for.
+func TestBrowserComments(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := newApproval(t)
+			id := asked(t, d, `{"version":"1.1.0","reason":"more load"}`)
+			at := "instances/" + id
+			boss := loggedAs(t, b, d, approving, script, at+"/approve")
+			boss.Wait("more load")
+			boss.To("Comment")
+			boss.Press("until Friday")
+			boss.To("Approve")
+			boss.Enter()
+			boss.Wait("It is approved")
+			boss.Wait("commented by boss: until Friday")
+			d.Shows(t, "anna", at, "commented by boss: until Friday")
+			d.Ready(t, id)
+			d.Want(t, 202, nil, d.Who["anna"], "POST", at+"/update", `{"version":"1.0.0","reason":"it is slow"}`)
+			boss.Go(d.Pages.URL + "/ui/" + at + "/reject")
+			boss.Wait("Whoever made it can read the reason")
+			boss.To("Reason")
+			boss.Press("go on with the new one")
+			boss.To("Reject")
+			boss.Enter()
+			boss.Wait("It is rejected")
+			d.Shows(t, "anna", at, "rejected by boss: go on with the new one", "rejected: go on with the new one")
+		})
+	}
+}

@@ -72,7 +72,7 @@ func allVerbs() map[string]verb {
 			button: "Give away", ask: true, title: "Give it to another owner", say: said("It counts for the quota of the new owner. You may not be able to see it any more."), fields: transferFields, asks: transferAsks, done: told("It has a new owner."),
 		},
 		api.ActApprove: {
-			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, asks: approveAsks, done: told("It is approved."),
+			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, fields: commentFields, asks: approveAsks, done: told("It is approved."),
 		},
 		api.ActReject: {
 			button: "Reject", ask: true, title: "Reject", say: said("The request is not carried out. Whoever made it can read the reason."), fields: reasonFields, asks: reasonAsks, done: told("It is rejected."),

@@ -76,8 +76,16 @@ func approveSays(i api.Instance) []string {
 	return []string{"Exactly this runs. If it has changed since you looked, it is refused."}
 }
 
-func approveAsks(_ *verbCall, f *site.Form) (any, bool) {
-	return api.Approve{Plan: f.Get("plan")}, true
+func commentFields(*verbCall) ([]field, error) {
+	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindText, Help: []string{"For who asked and who owns it; may be empty."}}}, nil
+}
+
+func approveAsks(c *verbCall, f *site.Form) (any, bool) {
+	reason := strings.TrimSpace(f.Get("reason"))
+	if len(c.body.Fields) > 0 {
+		c.body.Fields[0].set(reason)
+	}
+	return api.Approve{Plan: f.Get("plan"), Reason: reason}, true
 }
 
 // transferFields offers the caller and the groups that the template admits; an admin

@@ -92,7 +92,7 @@ func (s *server) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error
 		if b.Plan == "" {
 			return nil, field("/plan", "name what you looked at: the plan that the instance shows")
 		}
-		return lifecycle.Approve{ID: r.at.ID, Plan: b.Plan}, nil
+		return lifecycle.Approve{ID: r.at.ID, Plan: b.Plan, Why: b.Reason}, optionalReason(b.Reason)
 	})
 }
 

@@ -57,7 +57,7 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 	if plan != lifecycle.Awaits(r) {
 		return refused(v1alpha1.ApprovalStale, "no plan %s waits: the Instance is %s", plan, phaseOf(r.Phase))
 	}
-	var event lifecycle.Event = lifecycle.Approve{ID: r.ID, Plan: plan}
+	var event lifecycle.Event = lifecycle.Approve{ID: r.ID, Plan: plan, Why: a.Spec.Reason}
 	if a.Spec.Decision == v1alpha1.DecisionReject {
 		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}

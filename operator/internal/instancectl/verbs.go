@@ -27,7 +27,7 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 		version := o.ResourceVersion
 		return failed(o.Name, s.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}))
 	case lifecycle.Approve:
-		return s.decide(ctx, c, o, e.Plan, v1alpha1.DecisionApprove, "")
+		return s.decide(ctx, c, o, e.Plan, v1alpha1.DecisionApprove, e.Why)
 	case lifecycle.Reject:
 		return s.decide(ctx, c, o, "", v1alpha1.DecisionReject, e.Reason)
 	}
