@@ -23,14 +23,17 @@ func TestGolden(t *testing.T) {
 		"instance_reveal": {Body: revealBody{}},
 		"instance_run":    {Body: runBody{}},
 		"instance_verb":   {Body: verbBody{}},
-		"instances":       {Body: instancesBody{}},
-		"template":        {Body: templateBody{}},
-		"templates":       {Body: templatesBody{}},
-		"instances-own":   {Body: ownBody{}, Part: "own"},
-		"run":             {Body: launchBody{}, Set: everyKind},
-		"run-closed":      {Body: launchBody{}},
-		"workspace_run":   {Body: workspaceRunBody{}},
-		"workspace_runs":  {Body: workspaceRunsBody{}},
+
+		"instances_several": {Body: severalBody{}},
+
+		"instances":      {Body: instancesBody{}},
+		"template":       {Body: templateBody{}},
+		"templates":      {Body: templatesBody{}},
+		"instances-own":  {Body: ownBody{}, Part: "own"},
+		"run":            {Body: launchBody{}, Set: everyKind},
+		"run-closed":     {Body: launchBody{}},
+		"workspace_run":  {Body: workspaceRunBody{}},
+		"workspace_runs": {Body: workspaceRunsBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		if s.Part != "" {
 			return site.Under{Up: "./../", Of: body}

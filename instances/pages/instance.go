@@ -31,6 +31,7 @@ type instancesBody struct {
 	Admin              bool
 	Counts             []phaseCount // of all, for who runs the server
 	ClockHeld, NoneYet string
+	Several            bool // more than one can be destroyed
 }
 
 type phaseCount struct {
@@ -96,6 +97,8 @@ func (b *instancesBody) take(r *site.Request, doc api.Instances, now time.Time) 
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, now))
 	}
+	ends := slices.DeleteFunc(slices.Clone(b.Rows), func(row instanceRow) bool { return row.Destroy == "" })
+	b.Several = len(ends) > 1
 	if doc.Next != "" {
 		q := r.URL.Query()
 		q.Set("after", doc.Next)

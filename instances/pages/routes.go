@@ -40,6 +40,7 @@ func New(o Options) site.Set {
 	re := &reveals{instances: i, clock: o.Now}
 	ru := &runs{instances: i, clock: o.Now}
 	a := &admins{api: api, clock: o.Now}
+	se := &several{api: api, clock: o.Now}
 	return site.Set{Templates: files, Menu: api.menu, Home: (&homes{api: api, clock: o.Now}).show, Related: t.related, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listed, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
@@ -47,6 +48,8 @@ func New(o Options) site.Set {
 		r.Show("GET /ui/run/{namespace}/{name}", listed, l.show)
 		r.Post("POST /ui/run/{namespace}/{name}", sees(l.may), l.launch)
 		r.Show("GET /ui/instances", listed, i.list)
+		r.Show("GET /ui/instances/several", listed, se.show)
+		r.Post("POST /ui/instances/several", sees(se.may), se.destroy)
 		r.Show("GET /ui/instances/{id}", listed, i.show)
 		r.Show("GET /ui/instances/{id}/runs/{n}", listed, ru.show)
 		r.Show("GET /ui/instances/{id}/reveal", listed, re.show)

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// TestSeveral destroys what was chosen, as far as its caller may: others' instances are not
+// named, what is protected stays, and looking destroys nothing.
+func TestSeveral(t *testing.T) {
+	d := portaltest.NewDesk(t, nil)
+	launch := func(who, name string) string {
+		id := d.Launch(t, who, `{"template":"lab/vpc","name":"`+name+`"}`)
+		d.Ready(t, id)
+		return id
+	}
+	one, two, kept, bens := launch("anna", "one"), launch("anna", "two"), launch("anna", "kept"), launch("ben", "secret")
+	d.Send(t, "anna", "instances/"+kept, "instances/"+kept+"/protect")
+	at := "instances/several?" + url.Values{"id": {one, two, one, kept, bens, "none", "../templates"}}.Encode()
+	before := d.Store.Commits()
+	body := d.Shows(t, "anna", at, ">one</a>", ">two</a>", "These stay", ">kept</a>", "destroy 2")
+	if strings.Contains(body, "secret") || strings.Contains(body, bens) || d.Store.Commits() != before {
+		t.Error("the page names what is not the caller's, or changed something")
+	}
+	form := url.Values{"key": {portaltest.KeyOf(body)}, "id": {one, two, kept, bens}, "typed": {"destroy 3"}}
+	if body := d.Open(t, 422, "anna", "instances/several", form).Body; !strings.Contains(body, `href="#typed"`) || d.Store.Commits() != before {
+		t.Error("something was destroyed, or the page does not say what was wrong")
+	}
+	form.Set("typed", "destroy 2")
+	d.Open(t, 303, "anna", "instances/several", form)
+	for id, want := range map[string]lifecycle.Phase{one: lifecycle.Destroying, two: lifecycle.Destroying, kept: lifecycle.Ready, bens: lifecycle.Ready} {
+		if r := d.Store.Record(t, id); r.Phase != want {
+			t.Errorf("%s is %s, want %s", r.Name, r.Phase, want)
+		}
+	}
+	for _, who := range []string{"ben", "reader", "stranger"} {
+		form.Set("id", one)
+		if body := d.Open(t, 422, who, "instances/several", form).Body; !strings.Contains(body, "Nothing that you can destroy was chosen") {
+			t.Errorf("%s may destroy it", who)
+		}
+	}
+	d.Open(t, 401, "", "instances/several", form)
+	d.Shows(t, "anna", "instances/several", "Nothing that you can destroy was chosen")
+	many := url.Values{}
+	for n := range 51 {
+		many.Add("id", fmt.Sprint(n))
+	}
+	d.Open(t, 400, "anna", "instances/several?"+many.Encode(), nil)
+}
+
+// TestBrowserSeveral chooses instances on the list and destroys them at once, by keyboard.
+func TestBrowserSeveral(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d, tab, first := launch(t, b, script)
+			d.Ready(t, first)
+			ids := map[string]string{"net one": first}
+			for _, name := range []string{"net two", "net three"} {
+				tab.Go(d.Pages.URL + "/ui/run/lab/vpc")
+				tab.Wait("Launch A network")
+				tab.To("Name")
+				tab.Press(name)
+				tab.To("Launch")
+				tab.Enter()
+				tab.Wait("Log of run 1")
+				ids[name] = path.Base(tab.Path())
+				d.Ready(t, ids[name])
+			}
+			tab.Go(d.Pages.URL + "/ui/instances")
+			tab.Wait("net three")
+			for _, name := range []string{"net three", "net one"} {
+				tab.To("Choose " + name)
+				tab.Press(" ")
+			}
+			tab.To("Destroy what is chosen")
+			tab.Enter()
+			tab.Wait("Everything that these created is destroyed")
+			if text := tab.Text(); strings.Contains(text, "net two") || !strings.Contains(text, "net three") {
+				t.Errorf("the page does not name what was chosen:\n%s", text)
+			}
+			tab.To("Type destroy 2")
+			tab.Press("destroy 2")
+			tab.Enter()
+			tab.Wait("2 instances are being destroyed.")
+			for name, want := range map[string]lifecycle.Phase{"net one": lifecycle.Destroying, "net two": lifecycle.Ready, "net three": lifecycle.Destroying} {
+				if r := d.Store.Record(t, ids[name]); r.Phase != want {
+					t.Errorf("%s is %s", name, r.Phase)
+				}
+			}
+		})
+	}
+}
