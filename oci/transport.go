@@ -163,7 +163,7 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 // connection or an unknown name is final as long as nothing was ever answered
 // there: then it is the address that is wrong.
 func (t *transport) transient(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) {
+	if ctx.Err() != nil || isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, ErrUnsupported) {
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !op.Timeout() {

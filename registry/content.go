@@ -26,7 +26,6 @@ import (
 const (
 	piecesBytes = 16 << 20         // of memory, for what versions consist of
 	piecesFresh = 30 * time.Second // how soon a report counts that has no tag
-	piecesAgain = 2 * time.Second  // how soon after a look another one is taken for what was not there
 )
 
 // content passes on what a version consists of, as a registry would, to clients that
@@ -39,7 +38,6 @@ type content struct {
 	layout     addr.Layout
 	archives   *archives
 	publishing *publishing
-	now        func() time.Time
 }
 
 // part is what somebody may read of a repository.
@@ -53,7 +51,6 @@ type part struct {
 type consisting struct {
 	*pieces.Set
 	list *catalog.Versions
-	at   time.Time
 }
 
 // part decides what the caller may read. d is what is asked for, "" for a tag.
@@ -64,7 +61,7 @@ func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (pa
 		return p, err
 	}
 	if p.root, err = c.served(ctx, r); err == nil {
-		p.of, err = c.pieces(ctx, r, p, d)
+		p.of, err = c.pieces(ctx, r, p)
 	}
 	if err == nil && d != "" && !p.of.Has(d) {
 		err = notFound("%s is no part of %s %s %s", d, r.at.Kind, r.at, r.at.version)
@@ -95,19 +92,19 @@ func (c *content) served(ctx context.Context, r call[stored]) (digest.Digest, er
 }
 
 // pieces returns what the version consists of: from memory, unless another list of its
-// repository came since, or something that is not known there is asked for.
-func (c *content) pieces(ctx context.Context, r call[stored], p part, d digest.Digest) (*consisting, error) {
+// repository came since.
+func (c *content) pieces(ctx context.Context, r call[stored], p part) (*consisting, error) {
 	l, err := r.catalog.Versions(ctx, r.at.Item)
 	if err != nil {
 		return nil, err
 	}
 	key := p.repo.Name() + "@" + p.root.String()
-	if k, ok := r.pieces.Peek(key); ok && (k.list != l || d != "" && !k.Has(d) && c.now().Sub(k.at) > piecesAgain) {
+	if k, ok := r.pieces.Peek(key); ok && k.list != l {
 		r.pieces.Forget(key)
 	}
 	return r.pieces.Get(ctx, key, cache.Policy{Fresh: piecesFresh}, func(ctx context.Context, _ *consisting, _ bool) (*consisting, error) {
 		set, err := pieces.Of(ctx, p.repo, p.root, r.at.version, l.Listing)
-		return &consisting{set, l, c.now()}, err
+		return &consisting{set, l}, err
 	})
 }
 

@@ -166,7 +166,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	if o.Beside {
 		s.publishing.beside = o.Client.Host()
 	}
-	s.content = &content{layout: o.Layout, archives: s.archives, publishing: s.publishing, now: o.Now}
+	s.content = &content{layout: o.Layout, archives: s.archives, publishing: s.publishing}
 	s.hooks = &hooks{
 		owners: o.GitHub, kit: s.kit, small: service.NewPlaces(maxHooks), large: service.NewPlaces(maxLargeHooks),
 		layout: o.Layout, catalog: own.catalog, depot: own.depot, metrics: s.metrics, audit: o.Audit, log: o.Logger,

@@ -188,7 +188,7 @@ func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s sho
 		if err != nil {
 			return s, err
 		}
-		d, direct = depot.New(depot.Options{Client: r, Layout: layout}), true
+		d, direct = depot.New(depot.Options{Client: r, Layout: layout, Told: true}), true
 	}
 	if !direct {
 		return s, nil

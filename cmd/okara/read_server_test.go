@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -210,7 +211,9 @@ func TestReadServerLies(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			resp.Body = io.NopCloser(bytes.NewReader((*change)(resp.Request.URL.Path, b)))
+			b = (*change)(resp.Request.URL.Path, b)
+			resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+			resp.Header.Set("Content-Length", strconv.Itoa(len(b)))
 			return nil
 		},
 	})
@@ -251,7 +254,26 @@ func TestReadServerLies(t *testing.T) {
 	if code, out, errOut := r.as(t, serveToken, append([]string{"verify", "net/evil/aws@1.1.0", "--server", liar.URL}, args...)...); code != cli.ExitOK {
 		t.Fatalf("exit %d\n%s\n%s", code, out, errOut)
 	}
-	if code, out, errOut := r.as(t, serveToken, append([]string{"verify", "net/vpc/aws@1.1.0", "--server", liar.URL}, args...)...); code != cli.ExitFailure {
-		t.Errorf("another module of the same signer: exit %d\n%s\n%s", code, out, errOut)
+	layout := func(path string, b []byte) []byte { // in which that module's signature would be of this one
+		if strings.HasSuffix(path, "/content") {
+			return []byte(`{"registry":"registry.example.com","layout":{"prefix":"net/vpc.aws","modules":"{namespace}/{name}.{system}/modules/net/evil/aws"}}`)
+		}
+		return b
+	}
+	for what, change := range map[string]func(string, []byte) []byte{"another module of the same signer": nil, "and a layout that fits it": layout} {
+		lie.Store(&change)
+		if change == nil {
+			lie.Store(nil)
+		}
+		for _, command := range [][]string{{"verify", "net/vpc/aws@1.1.0"}, {"pull", "net/vpc/aws@1.1.0", "out"}} {
+			t.Chdir(t.TempDir())
+			code, out, errOut := r.as(t, serveToken, append(append(command, "--server", liar.URL), args...)...)
+			if code != cli.ExitFailure || !strings.Contains(out+errOut, "not \"net/vpc/aws\"") && change != nil {
+				t.Errorf("%v, %s: exit %d\n%s\n%s", command, what, code, out, errOut)
+			}
+			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+				t.Errorf("%v left behind, %v", left, err)
+			}
+		}
 	}
 }

@@ -39,14 +39,14 @@ func selectItem(reg *cli.Registries, arg string, progress func(depot.Event)) (se
 	if err != nil {
 		return selected{}, err
 	}
-	return selectedIn(reg, client, layout, arg, it, progress)
+	return selectedIn(reg, depot.Options{Client: client, Layout: layout, Progress: progress}, arg, it)
 }
 
-func selectedIn(reg *cli.Registries, client *oci.Client, layout addr.Layout, arg string, it addr.Selection, progress func(depot.Event)) (selected, error) {
-	r, err := client.Repo(it.Repository(layout))
+func selectedIn(reg *cli.Registries, o depot.Options, arg string, it addr.Selection) (selected, error) {
+	r, err := o.Client.Repo(it.Repository(o.Layout))
 	address, _, _ := strings.Cut(arg, "@")
-	return selected{Selection: it, address: address, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
-		catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.WarnLogger()}), repo: r}, err
+	return selected{Selection: it, address: address, depot: depot.New(o),
+		catalog: catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Logger: reg.WarnLogger()}), repo: r}, err
 }
 
 // selectRead is selectItem for who reads only: with --server the one version that is
@@ -74,7 +74,7 @@ func selectRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg
 	if it, err = addr.ParseSelection(it.Item.String() + "@" + v.String()); err != nil {
 		return selected{}, err
 	}
-	return selectedIn(reg, client, layout, arg, it, progress)
+	return selectedIn(reg, depot.Options{Client: client, Layout: layout, Told: true, Progress: progress}, arg, it)
 }
 
 // frontVersion finds the version that is meant. Of an exact one the front-end says

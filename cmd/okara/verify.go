@@ -39,7 +39,8 @@ never trusted. Without them a signature that fits is "consistent", not "trusted"
 computes the hashes again.
 
 ` + readServerHelp + ` All is
-checked here, with these keys: nobody need believe the server.
+checked here, with these keys. What nobody signed is the server's word: whether it was
+yanked, its reports, and which version is the newest.
 
 Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
 5 denied.`,

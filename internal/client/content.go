@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,8 +19,8 @@ import (
 // Content opens a version for reading: the client is one of the registry behind the
 // front-end, whose requests go through the front-end. It reaches the repository of the
 // version only, and nothing can be written. Digests are checked as those of any registry.
-// What a signature has to name follows from the address, so a server cannot pass the
-// content of another module off as this one's.
+// The layout is the server's word: what is signed has to say itself which version it is,
+// see [depot.Options.Told].
 func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oci.Client, addr.Layout, error) {
 	path := versionsPath(it) + "/" + v.String() + "/content"
 	var doc struct {
@@ -32,10 +31,6 @@ func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oc
 		return nil, addr.Layout{}, err
 	}
 	l := addr.Layout{Prefix: doc.Layout.Prefix, Modules: doc.Layout.Modules, Providers: doc.Layout.Providers, Mirror: doc.Layout.Mirror}
-	err := l.Validate()
-	if err != nil {
-		return nil, l, fmt.Errorf("%s: the layout of the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
-	}
 	through := &through{c: c, base: c.o.Transport, from: "/v2/" + it.Repository(l) + "/", path: path}
 	if through.base == nil {
 		through.base = http.DefaultTransport
@@ -44,6 +39,10 @@ func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oc
 	r, err := oci.New(doc.Registry, oci.Options{Transport: through, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
 	if err != nil {
 		return nil, l, fmt.Errorf("%s: the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
+	}
+	// Other kinds of repositories may be anywhere: nobody asks where those are.
+	if _, err := r.Repo(it.Repository(l)); err != nil {
+		return nil, l, fmt.Errorf("%s: the layout of the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
 	}
 	return r, l, nil
 }
@@ -75,10 +74,8 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 	case ok:
 	case r.Response == nil:
 		return answered(r, http.StatusNotFound, "the front-end passes on the repository of one version only"), nil
-	case r.URL.Scheme != "https" && t.c.o.Server.Scheme == "https":
-		return nil, errors.New("the front-end redirects to an address without TLS")
-	default: // the storage of the registry, which needs no token
-		return t.base.RoundTrip(r)
+	default:
+		return t.storage(r)
 	}
 	to, err := http.NewRequestWithContext(r.Context(), r.Method, t.c.o.Server.JoinPath(t.path, rest).String(), nil)
 	if err != nil {
@@ -102,6 +99,27 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 		refused.Header.Set("Retry-After", after)
 	}
 	return refused, nil
+}
+
+// storage follows a redirect to the storage of the registry, which needs no token. What
+// it says of a refusal is not shown: a front-end that is not to be trusted may have put
+// the token there.
+func (t *through) storage(r *http.Request) (*http.Response, error) {
+	token, err := t.c.o.Token(r.Context())
+	switch {
+	case err != nil:
+		return nil, err
+	case r.URL.Scheme != "https" && t.c.o.Server.Scheme == "https":
+		return nil, fmt.Errorf("the front-end redirects to an address without TLS: %w", oci.ErrUnsupported)
+	case token != "" && strings.Contains(r.URL.String(), token):
+		return nil, fmt.Errorf("the front-end redirects to an address with the token in it: %w", oci.ErrUnsupported)
+	}
+	resp, err := t.base.RoundTrip(r)
+	if err != nil || resp.StatusCode < http.StatusBadRequest {
+		return resp, err
+	}
+	resp.Body.Close()
+	return answered(r, resp.StatusCode, "the storage that the front-end redirects to answered "+resp.Status), nil
 }
 
 // answered is a refusal in the form of registries.

@@ -31,7 +31,11 @@ func TestContentRedirect(t *testing.T) {
 		_, _ = io.WriteString(w, strings.TrimPrefix(r.URL.Path, "/"))
 	}))
 	t.Cleanup(storage.Close)
-	to := map[string]string{digest.FromString(good).String(): storage.URL + "/" + url.PathEscape(good), digest.FromString("the truth").String(): storage.URL + "/" + url.PathEscape(bad)}
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s is asked for without TLS", r.URL)
+	}))
+	t.Cleanup(plain.Close)
+	to := map[string]string{digest.FromString("leak").String(): storage.URL + "/echo/" + secret, digest.FromString("no TLS").String(): plain.URL + "/x", digest.FromString(good).String(): storage.URL + "/" + url.PathEscape(good), digest.FromString("the truth").String(): storage.URL + "/" + url.PathEscape(bad)}
 	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+secret {
 			t.Errorf("%s: %q", r.URL, r.Header)
@@ -71,6 +75,11 @@ func TestContentRedirect(t *testing.T) {
 	}
 	if _, err := read("elsewhere"); !errors.Is(err, oci.ErrDenied) || !strings.Contains(err.Error(), "through "+strings.TrimPrefix(front.URL, "https://")+": not with [token]") || strings.Contains(err.Error(), secret) {
 		t.Errorf("refused with %v", err)
+	}
+	for what, why := range map[string]string{"leak": "with the token in it", "no TLS": "without TLS"} {
+		if _, err := read(what); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "echo") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 	if _, err := must(r.Repo("platform/catalog")).Resolve(t.Context(), "r-1"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("another repository: %v", err)

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Client   *oci.Client // of the host; the layout's names are full names
 	Layout   addr.Layout
+	Told     bool     // Layout is what a server said, see [trust.Subject]
 	Progress Progress // called from several goroutines
 	TempDir  string   // for packed archives; "": the system's
 }

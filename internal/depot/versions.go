@@ -182,7 +182,7 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 // SubjectOf is [Depot.Subject] of a manifest that the caller has at hand, to be used
 // as version v.
 func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
-	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), Version: v, Manifest: m, Events: l.Events}
+	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), Told: d.o.Told, Version: v, Manifest: m, Events: l.Events}
 }
 
 // Verify is [Verify] of a version of the depot.

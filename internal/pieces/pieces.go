@@ -49,8 +49,9 @@ func (s *Set) Has(d digest.Digest) bool { return s.digests[d] }
 func (s *Set) Size() int { return 256 + 128*(len(s.tags)+len(s.digests)) }
 
 // Of reads what version v consists of, whose manifest is root. l is the list of its
-// repository. What a list names and the repository does not have is left out. The
-// error wraps oci.ErrTooLarge if the version has more than a thousand manifests.
+// repository. What a list names and the repository does not have is left out, and so is
+// what comes after a thousand manifests: reports, of which anybody who publishes may add
+// any number, must not take the version itself from its readers.
 func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l *depot.Listing) (*Set, error) {
 	s := &Set{tags: about(v, l), digests: map[digest.Digest]bool{}}
 	for _, e := range l.Events {
@@ -60,9 +61,8 @@ func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l 
 	}
 	todo := []step{{reference: root.String(), subject: true}}
 	for read := 0; len(todo) > 0; {
-		if read += len(todo); read > maxManifests {
-			return nil, fmt.Errorf("version %s of %s has more than %d manifests: %w", v, r, maxManifests, oci.ErrTooLarge)
-		}
+		todo = todo[:min(len(todo), maxManifests-read)]
+		read += len(todo)
 		found := make([]found, len(todo))
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(parallel)

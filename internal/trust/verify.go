@@ -59,6 +59,7 @@ type Subject struct {
 	Repository *oci.Repo
 	Item       addr.Item
 	Name       string // of the repository below the prefix, which signatures name
+	Told       bool   // Name is what a server said, so the manifest that is signed must itself say what it is
 	Version    addr.Version
 	Manifest   oci.Manifest
 	Events     []artifact.StatusEvent // of the repository, in the order in which they count
@@ -190,7 +191,7 @@ func signedBy(x Subject, s artifact.CosignSignature, keys []*ecdsa.PublicKey) (*
 	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
 		return nil, err
 	}
-	if s.Envelope != nil {
+	if s.Envelope != nil || x.Told {
 		if err := artifact.SaysItIs(x.Manifest, x.Item, x.Version); err != nil {
 			return nil, err
 		}

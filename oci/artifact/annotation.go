@@ -78,7 +78,7 @@ func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
 		{AnnKind, it.Kind}, {AnnAddress, it.String()}, {AnnOkaraVersion, v.EditionOf().String()},
 	} {
 		if got := says[x.annotation]; got != x.want {
-			return fmt.Errorf("sigstore bundle is about a manifest whose %s is %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
+			return fmt.Errorf("the signature is about a manifest whose %s is %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)
 		}
 	}
 	return nil
