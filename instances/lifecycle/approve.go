@@ -67,7 +67,7 @@ func (r *Record) WantedBy() Actor {
 }
 
 // approve is rows 2, 4 and 10.
-func (w *work) approve(e Approve) (Answer, error) {
+func (w approvals) approve(e Approve) (Answer, error) {
 	r, err := w.meet(e.ID, verbApprove)
 	if err != nil {
 		return Answer{}, err
@@ -97,7 +97,7 @@ func (w *work) approve(e Approve) (Answer, error) {
 }
 
 // mayApprove refuses who asked for a run, or alone owns it: four eyes see more.
-func (w *work) mayApprove(r *Record) error {
+func (w approvals) mayApprove(r *Record) error {
 	a := w.command.Actor
 	switch {
 	case a.Subject == "":
@@ -113,58 +113,58 @@ func (w *work) mayApprove(r *Record) error {
 }
 
 // makeApproved runs what was requested: row 2.
-func (w *work) makeApproved(r *Record) {
+func (w approvals) makeApproved(r *Record) {
 	why := ""
 	if r.Pending != nil {
 		why = r.Pending.Why
 	}
 	r.Phase, r.Since, r.Pending = Provisioning, w.now, nil
-	w.endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
-	run := w.newRun(r, RunApply)
+	w.endings().endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
+	run := w.runQueue().newRun(r, RunApply)
 	run.By, run.Why, run.Confirmed = r.CreatedBy, why, new(w.person())
-	w.queue(r, run)
+	w.runQueue().queue(r, run)
 }
 
 // changeApproved does what was approved of an instance that is there.
-func (w *work) changeApproved(r *Record) {
+func (w approvals) changeApproved(r *Record) {
 	p := r.Pending
 	r.Pending = nil
 	if p.Update == nil {
 		r.Extends++
-		w.setEnd(r, p.Until)
+		w.endings().setEnd(r, p.Until)
 		return
 	}
-	run := w.newRun(r, RunApply)
+	run := w.runQueue().newRun(r, RunApply)
 	run.By, run.Why, run.Confirmed, run.Auto = p.By, p.Why, new(w.person()), p.Update.Auto
 	run.Source, run.Snapshot, run.Parameters = p.Update.Source, p.Update.Snapshot, p.Update.Parameters
-	w.renew(r, run, "an update follows")
+	w.changes().renew(r, run, "an update follows")
 }
 
 // approval reports whether the template of a record, or the one that its run would have,
 // wants an approval of a kind: who changes the template of an instance does not get round
 // that of the one it has.
-func (w *work) approval(r *Record, snapshot, kind string) bool {
+func (w approvals) approval(r *Record, snapshot, kind string) bool {
 	return w.doc.template(r.Snapshot).Approval == kind || w.doc.template(cmp.Or(snapshot, r.Snapshot)).Approval == kind
 }
 
 // apply lets another apply follow what runs, or wait until somebody has approved it:
 // row 10.
-func (w *work) apply(r *Record, run *Run, detail string) (Answer, error) {
+func (w approvals) apply(r *Record, run *Run, detail string) (Answer, error) {
 	if w.unapproved(r, run) {
 		return w.askRun(r, run)
 	}
 	w.note(r, "updated", detail)
-	w.renew(r, run, "an update follows")
+	w.changes().renew(r, run, "an update follows")
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // unapproved reports whether somebody has to approve a run before it is begun.
-func (w *work) unapproved(r *Record, run *Run) bool {
+func (w approvals) unapproved(r *Record, run *Run) bool {
 	return w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.same(r)
 }
 
 // askRun lets a run wait for approval.
-func (w *work) askRun(r *Record, run *Run) (Answer, error) {
+func (w approvals) askRun(r *Record, run *Run) (Answer, error) {
 	w.note(r, "update requested", "version "+run.Source.Version)
 	return w.ask(r, Pending{By: run.By, Why: run.Why, Update: &PendingUpdate{
 		Source: run.Source, Snapshot: run.Snapshot, Parameters: run.Parameters, Auto: run.Auto,
@@ -182,7 +182,7 @@ func (r *Run) same(of *Record) bool {
 
 // ask lets a change wait for approval. What a person asked for is not replaced by another
 // wish before it was decided or withdrawn.
-func (w *work) ask(r *Record, p Pending) (Answer, error) {
+func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
 		return Answer{}, refuse(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
 	}
@@ -192,17 +192,17 @@ func (w *work) ask(r *Record, p Pending) (Answer, error) {
 	p.At, p.Salt, p.Why = w.now, w.newNonce(), clip(p.Why, maxDetail)
 	r.Pending = &p
 	w.sweep = true // of what it replaces
-	w.notice(r, NoticeApproval)
+	w.notices().notice(r, NoticeApproval)
 	return Answer{Status: 202, Record: r}, nil
 }
 
 // letThrough applies exactly the plan that waits.
-func (w *work) letThrough(r *Record) {
+func (w approvals) letThrough(r *Record) {
 	run := r.Run
 	run.Approved, run.Kind = run.Plan, RunApply
 	run.QueuedAt = w.now
 	r.Phase = phaseOf(run.From)
-	w.await(r, 0, WaitQueued, "")
+	w.runQueue().await(r, 0, WaitQueued, "")
 }
 
 // phaseOf is the phase of an instance while a run is due that was asked for in
@@ -215,7 +215,7 @@ func phaseOf(from Phase) Phase {
 }
 
 // reject is rows 2, 4 and 10.
-func (w *work) reject(e Reject) (Answer, error) {
+func (w approvals) reject(e Reject) (Answer, error) {
 	r, err := w.meet(e.ID, verbReject)
 	if err != nil {
 		return Answer{}, err
@@ -234,10 +234,10 @@ func (w *work) reject(e Reject) (Answer, error) {
 const resultRejected = string(Rejected)
 
 // decline lets nothing come of what waits for approval, and ends its run with a result.
-func (w *work) decline(r *Record, result, why string) {
+func (w approvals) decline(r *Record, result, why string) {
 	switch r.Phase {
 	case Requested:
-		w.finish(r, Rejected, why)
+		w.endings().finish(r, Rejected, why)
 	case Planned:
 		w.putBack(r, result, why)
 	default:
@@ -247,7 +247,7 @@ func (w *work) decline(r *Record, result, why string) {
 
 // dropPending leaves an instance as it is, whose change nobody wants. The server does not want
 // the same again.
-func (w *work) dropPending(r *Record, why string) {
+func (w approvals) dropPending(r *Record, why string) {
 	if u := r.Pending.Update; u != nil && u.Auto {
 		r.Declined = revisionOf(u.Snapshot, u.Source)
 		r.set(UpdateAvailable, "Rejected", "version "+u.Source.Version+" was "+why)
@@ -261,14 +261,14 @@ func (w *work) dropPending(r *Record, why string) {
 
 // putBack leaves a plan that nobody wants: an instance that was there before
 // stays, any other goes.
-func (w *work) putBack(r *Record, result, why string) {
+func (w approvals) putBack(r *Record, result, why string) {
 	from := r.Run.From
-	w.endRun(r, result, why)
+	w.runQueue().endRun(r, result, why)
 	if from == Ready || from == Failed {
 		r.Phase, r.Reason = from, clip(why, maxText)
 		return
 	}
-	w.destroy(r, why)
+	w.endings().destroy(r, why)
 }
 
 // tooLarge says why nobody can approve a plan; "": somebody can.

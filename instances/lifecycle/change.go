@@ -18,7 +18,7 @@ const (
 
 // protect is row 21: an owner's protection is for templates that offer it, and
 // an admin's is an admin's to take away.
-func (w *work) protect(e Protect) (Answer, error) {
+func (w changes) protect(e Protect) (Answer, error) {
 	v := verbProtect
 	if !e.On {
 		v = verbFree
@@ -51,13 +51,13 @@ func (w *work) protect(e Protect) (Answer, error) {
 
 // ownersProtect reports whether owners may protect an instance. Where its launch was
 // approved they may not: it would live on for longer than that.
-func (w *work) ownersProtect(r *Record) bool {
+func (w changes) ownersProtect(r *Record) bool {
 	t := w.doc.template(r.Snapshot)
 	return t.Protection && t.Approval != ApprovalRequest
 }
 
 // rename is row 21.
-func (w *work) rename(e Rename) (Answer, error) {
+func (w changes) rename(e Rename) (Answer, error) {
 	r, err := w.meet(e.ID, verbRename)
 	if err != nil {
 		return Answer{}, err
@@ -73,7 +73,7 @@ func (w *work) rename(e Rename) (Answer, error) {
 
 // transfer is row 21: an owner gives what he has to himself or to one of his
 // groups, an admin to anybody; it fills the quota of whom it is given to.
-func (w *work) transfer(e Transfer) (Answer, error) {
+func (w changes) transfer(e Transfer) (Answer, error) {
 	r, err := w.meet(e.ID, verbTransfer)
 	if err != nil {
 		return Answer{}, err
@@ -87,7 +87,7 @@ func (w *work) transfer(e Transfer) (Answer, error) {
 	case !a.Admin && !(a.may(r.Owner) && a.may(e.To)):
 		return Answer{}, refuse(ErrDenied, "only an admin gives an instance to somebody else")
 	}
-	if err := w.within(t, e.To, r); err != nil {
+	if err := w.creations().within(t, e.To, r); err != nil {
 		return Answer{}, err
 	}
 	r = w.edit(r)
@@ -103,7 +103,7 @@ func (a Actor) may(o Owner) bool {
 }
 
 // orphan is row 20.
-func (w *work) orphan(e Orphan) (Answer, error) {
+func (w changes) orphan(e Orphan) (Answer, error) {
 	r, err := w.meet(e.ID, verbOrphan)
 	switch {
 	case err != nil:
@@ -115,17 +115,17 @@ func (w *work) orphan(e Orphan) (Answer, error) {
 	}
 	r = w.edit(r)
 	w.note(r, "orphaned", e.Reason)
-	w.abandon(r, e.Reason)
+	w.endings().abandon(r, e.Reason)
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // destroyNow is rows 2 and 15; what an instance's end left to people is removed
 // by an admin.
-func (w *work) destroyNow(e DestroyNow) (Answer, error) {
+func (w changes) destroyNow(e DestroyNow) (Answer, error) {
 	if r := w.doc.Records[e.ID]; r != nil && r.Phase == Orphaned && r.Kept && !r.Removing && w.command.Actor.Admin {
 		r = w.edit(r)
 		w.note(r, "removed", "")
-		w.remove(r)
+		w.endings().remove(r)
 		return Answer{Status: 202, Record: r}, nil
 	}
 	r, err := w.meet(e.ID, verbDestroy)
@@ -138,15 +138,15 @@ func (w *work) destroyNow(e DestroyNow) (Answer, error) {
 	r = w.edit(r)
 	w.note(r, "destroy", "")
 	if r.Phase == Requested {
-		w.finish(r, Rejected, "withdrawn")
+		w.endings().finish(r, Rejected, "withdrawn")
 		return Answer{Status: 200, Record: r}, nil
 	}
-	w.destroy(r, "asked for")
+	w.endings().destroy(r, "asked for")
 	return Answer{Status: 202, Record: r}, nil
 }
 
 // cancel is rows 2, 4 and 7.
-func (w *work) cancel(e Cancel) (Answer, error) {
+func (w changes) cancel(e Cancel) (Answer, error) {
 	r, err := w.meet(e.ID, verbCancel)
 	if err != nil {
 		return Answer{}, err
@@ -162,43 +162,43 @@ func (w *work) cancel(e Cancel) (Answer, error) {
 	}
 	switch {
 	case Awaits(r) != "":
-		w.decline(r, Cancelled, why)
+		w.approvals().decline(r, Cancelled, why)
 	case r.Phase == Destroying:
 		n, text := r.Run.Failures, r.Run.Error
-		notDestroyed(w, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
+		notDestroyed(w.work, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
 	case r.Run.active():
-		w.stop(r, why)
+		w.runQueue().stop(r, why)
 		if r.Then != nil {
 			r.Then.Cancel = why
 		}
 		return Answer{Status: 202, Record: r}, nil
 	default:
-		w.fail(r, Cancelled, why)
+		w.outcomes().fail(r, Cancelled, why)
 	}
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // retry is rows 16 and 19: what was tried last is tried again. Between two attempts
 // the next one comes at once.
-func (w *work) retry(e Retry) (Answer, error) {
+func (w changes) retry(e Retry) (Answer, error) {
 	r, err := w.meet(e.ID, verbRetry)
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := countAgain(w, r); err != nil {
+	if err := countAgain(w.work, r); err != nil {
 		return Answer{}, err
 	}
 	r = w.edit(r)
 	w.note(r, "retried", "")
 	if r.Run.waits() {
-		w.await(r, 0, WaitQueued, "")
+		w.runQueue().await(r, 0, WaitQueued, "")
 		return Answer{Status: 200, Record: r}, nil
 	}
 	if r.Phase == DestroyFailed {
-		w.destroy(r, "tried again")
+		w.endings().destroy(r, "tried again")
 		return Answer{Status: 200, Record: r}, nil
 	}
-	run := w.newRun(r, RunApply)
+	run := w.runQueue().newRun(r, RunApply)
 	run.From = Provisioning
 	if !r.ReadyAt.IsZero() {
 		run.From = Ready
@@ -206,23 +206,23 @@ func (w *work) retry(e Retry) (Answer, error) {
 	if last := r.lastTried(); last != nil {
 		w.repeat(r, run, last)
 	}
-	if w.unapproved(r, run) {
-		return w.askRun(r, run)
+	if w.approvals().unapproved(r, run) {
+		return w.approvals().askRun(r, run)
 	}
 	r.Phase, r.Reason = phaseOf(run.From), ""
-	endAnew(w, r, r.Snapshot)
-	w.queue(r, run)
+	endAnew(w.work, r, r.Snapshot)
+	w.runQueue().queue(r, run)
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // repeat makes a run of what was tried last. Who asked for it first is remembered, since
 // he approves it no more than who tries it again; a request that was approved stays so.
-func (w *work) repeat(r *Record, run, last *Run) {
+func (w changes) repeat(r *Record, run, last *Run) {
 	run.Source, run.Snapshot, run.Parameters, run.From, run.Why = last.Source, last.Snapshot, last.Parameters, last.From, last.Why
 	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
 		run.First = &last.By
 	}
-	if w.approval(r, run.Snapshot, ApprovalRequest) {
+	if w.approvals().approval(r, run.Snapshot, ApprovalRequest) {
 		run.Confirmed = last.Confirmed
 	}
 }
@@ -238,7 +238,7 @@ func (r *Record) lastTried() *Run {
 }
 
 // update is rows 10 and 19.
-func (w *work) update(e Update) (Answer, error) {
+func (w changes) update(e Update) (Answer, error) {
 	r, err := w.meet(e.ID, verbUpdate)
 	if err != nil {
 		return Answer{}, err
@@ -256,11 +256,11 @@ func (w *work) update(e Update) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := countAgain(w, r); err != nil {
+	if err := countAgain(w.work, r); err != nil {
 		return Answer{}, err
 	}
 	r = w.edit(r)
-	run := w.newRun(r, RunApply)
+	run := w.runQueue().newRun(r, RunApply)
 	run.Parameters, run.Why = merged, clip(e.Why, maxDetail)
 	r.Sensitive = union(r.Sensitive, e.Sensitive)
 	if e.Source != nil {
@@ -270,12 +270,12 @@ func (w *work) update(e Update) (Answer, error) {
 		w.keep(e.Digest, e.Template)
 		run.Snapshot = e.Digest
 	}
-	return w.apply(r, run, "")
+	return w.approvals().apply(r, run, "")
 }
 
 // differs reports whether a template is for charts and an instance of a module, or the
 // other way: what made the one knows nothing of the other.
-func (w *work) differs(r *Record, t *Template) bool {
+func (w changes) differs(r *Record, t *Template) bool {
 	return t != nil && (t.Chart == nil) != (w.doc.template(r.Snapshot).Chart == nil)
 }
 
@@ -298,15 +298,15 @@ func union(a, b []string) []string {
 }
 
 // renew lets another apply follow what runs: row 10.
-func (w *work) renew(r *Record, run *Run, why string) {
+func (w changes) renew(r *Record, run *Run, why string) {
 	r.Phase, r.Reason = Updating, ""
-	endAnew(w, r, cmp.Or(run.Snapshot, r.Snapshot))
-	w.follow(r, run, why)
+	endAnew(w.work, r, cmp.Or(run.Snapshot, r.Snapshot))
+	w.runQueue().follow(r, run, why)
 }
 
 // destroyWith destroys by another version of the module, since that which is
 // there could not: row 19.
-func (w *work) destroyWith(r *Record, e Update) (Answer, error) {
+func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 	switch {
 	case !w.command.Actor.Admin:
 		return Answer{}, refuse(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
@@ -321,12 +321,12 @@ func (w *work) destroyWith(r *Record, e Update) (Answer, error) {
 	}
 	r.forget()
 	w.note(r, "destroy", "with version "+e.Source.Version)
-	w.destroy(r, "tried with another version")
+	w.endings().destroy(r, "tried with another version")
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // pause stops new instances of a template, and the filling of its pool.
-func (w *work) pause(e Pause) (Answer, error) {
+func (w changes) pause(e Pause) (Answer, error) {
 	if e.Template == "" {
 		return Answer{}, &FieldError{Path: "/template", Text: "a template is needed"}
 	}
@@ -341,18 +341,18 @@ func (w *work) pause(e Pause) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-func (w *work) resume(e Resume) (Answer, error) {
+func (w changes) resume(e Resume) (Answer, error) {
 	if w.doc.Pools[e.Template] == nil {
 		return Answer{Status: 200}, nil
 	}
 	p := w.pool(e.Template)
 	*p = Pool{Revision: p.Revision, Notices: p.Notices}
-	w.tidy(e.Template)
+	w.poolMembers().tidy(e.Template)
 	return Answer{Status: 200}, nil
 }
 
 // acceptClock lets expiry and drain go on: a person looked at the clocks.
-func (w *work) acceptClock() (Answer, error) {
+func (w changes) acceptClock() (Answer, error) {
 	if !w.command.Actor.Admin {
 		return Answer{}, refuse(ErrDenied, "only an admin accepts the clock")
 	}
@@ -362,14 +362,14 @@ func (w *work) acceptClock() (Answer, error) {
 }
 
 // clockHeld holds expiry and drain, or lets them go on.
-func (w *work) clockHeld(reason string) {
+func (w changes) clockHeld(reason string) {
 	reason = clip(reason, maxText)
 	if w.doc.Clock.Held == reason {
 		return
 	}
 	d := w.change()
 	if d.Clock.Held == "" {
-		d.Clock.Notices = w.tell(d.Clock.Notices, ofClock, NoticeClock)
+		d.Clock.Notices = w.notices().tell(d.Clock.Notices, ofClock, NoticeClock)
 	}
 	d.Clock.Held = reason
 }

@@ -24,7 +24,7 @@ const (
 
 // create is rows 1 and 8: it gives a member of the pool away, or makes an
 // instance. An owner who may have only one, and has it, gets that.
-func (w *work) create(e Create) (Answer, error) {
+func (w creations) create(e Create) (Answer, error) {
 	if err := w.checkCreate(e); err != nil {
 		return Answer{}, err
 	}
@@ -56,7 +56,7 @@ func (w *work) create(e Create) (Answer, error) {
 	return w.makeAs(w.newID(), e), nil
 }
 
-func (w *work) checkCreate(e Create) error {
+func (w creations) checkCreate(e Create) error {
 	t, o := e.Template, e.Owner
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
 		return &FieldError{Path: "/template", Text: "it has no module to run"}
@@ -79,7 +79,7 @@ func (w *work) checkCreate(e Create) error {
 	if err := checkSize("/claims", claimsSize(e.Claims), maxClaims); err != nil {
 		return err
 	}
-	return w.checkTTL(t, e.TTL)
+	return w.endings().checkTTL(t, e.TTL)
 }
 
 // admits reports whether instances of a template may belong to an owner.
@@ -133,7 +133,7 @@ func claimsSize(claims map[string]string) int {
 
 // only returns the instance that an owner has, if he may have no other or asks
 // for no other.
-func (w *work) only(e Create) *Record {
+func (w creations) only(e Create) *Record {
 	if (e.Template.PerOwner != 1 || e.Forced) && !e.One {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (w *work) only(e Create) *Record {
 }
 
 // on refuses a template that is switched off, or that an admin paused.
-func (w *work) on(t *Template) error {
+func (w creations) on(t *Template) error {
 	if !t.Enabled {
 		return refuse(ErrPaused, "template %s is switched off", t.Name)
 	}
@@ -161,7 +161,7 @@ func (w *work) on(t *Template) error {
 // oldest returns the member of the pool that is given away next: the oldest of
 // the newest revision that has one, since those before stay until their
 // successors are there.
-func (w *work) oldest(e Create) *Record {
+func (w creations) oldest(e Create) *Record {
 	if e.Template.Pool == nil {
 		return nil
 	}
@@ -180,19 +180,19 @@ func (w *work) oldest(e Create) *Record {
 }
 
 // claim gives a member of a pool away. It runs nothing.
-func (w *work) claim(r *Record, e Create) Answer {
+func (w creations) claim(r *Record, e Create) Answer {
 	r = w.edit(r)
 	r.Phase, r.Reason = Ready, ""
-	r.ClaimedAt, r.Since, r.TTL = w.now, w.now, w.ttl(e)
+	r.ClaimedAt, r.Since, r.TTL = w.now, w.now, w.endings().ttl(e)
 	w.assign(r, e)
 	w.note(r, "claimed", e.Template.Name)
-	w.endAfter(r, r.TTL)
-	w.notice(r, NoticeReady)
+	w.endings().endAfter(r, r.TTL)
+	w.notices().notice(r, NoticeReady)
 	return Answer{Status: 201, Record: r}
 }
 
 // assign writes down what a caller says of his instance.
-func (w *work) assign(r *Record, e Create) {
+func (w creations) assign(r *Record, e Create) {
 	r.Name, r.Owner, r.CreatedBy = e.Name, e.Owner, w.person()
 	r.Owner.Label = clip(r.Owner.Label, 128)
 	r.Claims, r.Forced, r.Key = maps.Clone(e.Claims), e.Forced, w.command.Key
@@ -205,26 +205,26 @@ func (w *work) person() Actor {
 }
 
 // makeAs adds an instance: its first run waits for a place, or for approval.
-func (w *work) makeAs(id string, e Create) Answer {
+func (w creations) makeAs(id string, e Create) Answer {
 	r := w.add(id, e.Template, e.Digest, e.Source)
 	w.assign(r, e)
-	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.ttl(e)
-	w.endAfter(r, r.TTL+runTime(e.Template))
+	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.endings().ttl(e)
+	w.endings().endAfter(r, r.TTL+runTime(e.Template))
 	w.note(r, "created", e.Template.Name)
 	if e.Template.Approval == ApprovalRequest {
 		r.Phase = Requested
 		r.Pending = &Pending{By: r.CreatedBy, At: w.now, Why: clip(e.Why, maxDetail), Salt: w.newNonce()}
-		w.notice(r, NoticeApproval)
+		w.notices().notice(r, NoticeApproval)
 		return Answer{Status: 202, Record: r}
 	}
-	run := w.newRun(r, RunApply)
+	run := w.runQueue().newRun(r, RunApply)
 	run.Why = clip(e.Why, maxDetail)
-	w.queue(r, run)
+	w.runQueue().queue(r, run)
 	return Answer{Status: 201, Record: r}
 }
 
 // add puts a record into the document that nobody owns yet.
-func (w *work) add(id string, t *Template, digest string, s Source) *Record {
+func (w creations) add(id string, t *Template, digest string, s Source) *Record {
 	w.keep(digest, t)
 	return w.put(&Record{
 		ID: id, Template: t.Name, Snapshot: digest, Source: s,
@@ -234,7 +234,7 @@ func (w *work) add(id string, t *Template, digest string, s Source) *Record {
 
 // adopt makes a record of what a ledger lost. Its resources exist, so no quota
 // refuses it.
-func (w *work) adopt(e Adopt) (Answer, error) {
+func (w creations) adopt(e Adopt) (Answer, error) {
 	r := e.Record.clone()
 	if err := w.checkAdopt(r, e.Template); err != nil {
 		return Answer{}, err
@@ -254,14 +254,14 @@ func (w *work) adopt(e Adopt) (Answer, error) {
 	w.note(r, "adopted", "")
 	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default
-		w.endAfter(r, r.TTL)
+		w.endings().endAfter(r, r.TTL)
 	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(minTTL)) {
-		w.setEnd(r, w.now.Add(minTTL)) // a person looks at it before it goes
+		w.endings().setEnd(r, w.now.Add(minTTL)) // a person looks at it before it goes
 	}
 	return Answer{Status: 201, Record: r}, nil
 }
 
-func (w *work) checkAdopt(r *Record, t *Template) error {
+func (w creations) checkAdopt(r *Record, t *Template) error {
 	switch {
 	case !w.command.Actor.Admin:
 		return refuse(ErrDenied, "only an admin adopts an instance")

@@ -42,7 +42,7 @@ func (d *Document) duties(r *Record) []duty {
 		}
 		return []duty{{dueRemove, r.FinishedAt.Add(finalStays)}}
 	case r.isWorkspace():
-		return r.workspaceDuties()
+		return r.workspaceRecord().workspaceDuties()
 	case r.Phase == Requested:
 		return []duty{{dueRequest, r.CreatedAt.Add(requestWaits)}}
 	case r.Phase == Available:
@@ -189,7 +189,7 @@ func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
 const maxDuties = 12
 
 // tick does what is due for a record.
-func (w *work) tick(id string) {
+func (w endings) tick(id string) {
 	for range maxDuties {
 		r := w.doc.Records[id]
 		if r == nil {
@@ -203,31 +203,31 @@ func (w *work) tick(id string) {
 	}
 }
 
-func (w *work) fulfil(r *Record, what int) {
+func (w endings) fulfil(r *Record, what int) {
 	switch what {
 	case dueEnd:
 		w.expire(r)
 	case dueRequest:
 		w.note(r, "rejected", "nobody approved it in time")
-		w.decline(r, Cancelled, "nobody approved it in time")
+		w.approvals().decline(r, Cancelled, "nobody approved it in time")
 	case duePlan:
 		if r.isWorkspace() {
-			w.discardOld(r)
+			w.workspaceRuns().discardOld(r)
 			return
 		}
 		w.note(r, "rejected", "nobody approved the plan in time")
-		w.putBack(r, Cancelled, "nobody approved the plan in time")
+		w.approvals().putBack(r, Cancelled, "nobody approved the plan in time")
 	case dueDrain:
-		w.drain(r, "it is too old")
+		w.poolMembers().drain(r, "it is too old")
 	case dueHoldOff:
-		w.holdOff(r)
+		w.notices().holdOff(r)
 	case dueNotice:
-		w.tellEnd(r)
+		w.notices().tellEnd(r)
 	case dueDestroyAgain:
 		w.destroy(r, "tried again")
 	case dueRemove:
 		w.remove(r)
 	case dueDrift:
-		w.queue(r, w.newRun(r, RunDrift))
+		w.runQueue().queue(r, w.runQueue().newRun(r, RunDrift))
 	}
 }

@@ -42,14 +42,14 @@ func destroyAfter(n int) time.Duration {
 
 // ended takes the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. An end
 // of any other attempt than that which the record names is ignored.
-func (w *work) ended(e Ended) {
-	r := w.running(e.Ref)
+func (w outcomes) ended(e Ended) {
+	r := w.runQueue().running(e.Ref)
 	if r == nil {
 		return
 	}
 	r = w.edit(r)
-	if w.expired(r) {
-		w.expire(r)
+	if w.endings().expired(r) {
+		w.endings().expire(r)
 	}
 	w.effects = slices.DeleteFunc(w.effects, func(x Effect) bool { return x.Kind == CancelRun && x.Ref == e.Ref })
 	if r.Run == nil {
@@ -58,7 +58,7 @@ func (w *work) ended(e Ended) {
 	r.unset(Waiting)
 	r.Run.learn(e.Result)
 	if r.isWorkspace() {
-		w.workspaceEnded(r, e.Result)
+		w.workspaceRuns().workspaceEnded(r, e.Result)
 		return
 	}
 	r.Applied = r.Applied || e.Result.State
@@ -75,7 +75,7 @@ func (w *work) ended(e Ended) {
 	default:
 		w.applyEnded(r, e)
 	}
-	w.tick(r.ID)
+	w.endings().tick(r.ID)
 }
 
 // learn keeps what an attempt found out.
@@ -90,23 +90,23 @@ func (r *Run) learn(res Result) {
 }
 
 // stopped goes on with what a run was stopped for.
-func (w *work) stopped(r *Record, e Ended) {
+func (w outcomes) stopped(r *Record, e Ended) {
 	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
 		w.settle(r)
 	}
 	then, outcome := r.Then, e.Result.Outcome
 	r.Then = nil
-	w.endRun(r, outcomeOf(outcome), e.Result.Error)
+	w.runQueue().endRun(r, outcomeOf(outcome), e.Result.Error)
 	switch {
 	case r.Phase == Destroying:
-		w.destroyRun(r)
+		w.endings().destroyRun(r)
 	case then.Cancel != "":
 		why := then.Cancel
 		then.Cancel = ""
 		r.Run = then
 		w.fail(r, Cancelled, why)
 	default:
-		w.queue(r, then)
+		w.runQueue().queue(r, then)
 	}
 }
 
@@ -119,7 +119,7 @@ func outcomeOf(outcome string) string {
 	return RunFailed
 }
 
-func (w *work) applyEnded(r *Record, e Ended) {
+func (w outcomes) applyEnded(r *Record, e Ended) {
 	run, res := r.Run, e.Result
 	switch {
 	case res.Outcome == Done && run.Kind == RunApply:
@@ -131,10 +131,10 @@ func (w *work) applyEnded(r *Record, e Ended) {
 	case res.Outcome == Done:
 		w.again(r, Result{Error: "the plan has no digest"})
 	case res.Outcome == Held:
-		w.await(r, lockedAgain, WaitStateLocked, res.Error)
+		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
 	case res.Outcome == Stale:
 		w.planAnew(r)
-		w.await(r, 0, WaitQueued, "the plan did not fit any more")
+		w.runQueue().await(r, 0, WaitQueued, "the plan did not fit any more")
 	default:
 		w.again(r, res)
 	}
@@ -154,20 +154,20 @@ func failure(res Result) string {
 func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 
 // planAnew lets the next attempt make a plan, where one is looked at.
-func (w *work) planAnew(r *Record) {
+func (w outcomes) planAnew(r *Record) {
 	run := r.Run
 	run.Approved, run.Plan, run.Planned = "", "", 0
-	if w.approval(r, run.Snapshot, ApprovalPlan) {
+	if w.approvals().approval(r, run.Snapshot, ApprovalPlan) {
 		run.Confirmed = nil
 	}
-	if w.planFirst(r, run) {
+	if w.runQueue().planFirst(r, run) {
 		run.Kind = RunPlan
 	}
 }
 
 // again is rows 6 and 7: another attempt, while there are any left and the error may
 // go away.
-func (w *work) again(r *Record, res Result) {
+func (w outcomes) again(r *Record, res Result) {
 	run, text := r.Run, failure(res)
 	run.Failures++
 	run.Error = clip(text, maxText)
@@ -177,28 +177,28 @@ func (w *work) again(r *Record, res Result) {
 		return
 	}
 	w.planAnew(r)
-	w.await(r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
+	w.runQueue().await(r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
 }
 
 // fail is row 7.
-func (w *work) fail(r *Record, result, why string) {
-	w.endRun(r, result, why)
+func (w outcomes) fail(r *Record, result, why string) {
+	w.runQueue().endRun(r, result, why)
 	r.Phase, r.Reason = Failed, clip(why, maxText)
-	happened(w, r, "failed", why)
+	happened(w.work, r, "failed", why)
 	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
 		end := w.now.Add(max(t.Failed, minTTL))
 		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
-			w.setEnd(r, end)
+			w.endings().setEnd(r, end)
 		}
 	}
-	w.notice(r, NoticeFailed)
+	w.notices().notice(r, NoticeFailed)
 	if r.Owner.ID == "" {
-		w.memberFailed(r)
+		w.poolMembers().memberFailed(r)
 	}
 }
 
 // settle makes what a run applied that which the instance is.
-func (w *work) settle(r *Record) {
+func (w outcomes) settle(r *Record) {
 	run := r.Run
 	r.Source = run.Source
 	if run.Snapshot != "" && run.Snapshot != r.Snapshot {
@@ -210,10 +210,10 @@ func (w *work) settle(r *Record) {
 }
 
 // applied is rows 5 and 11.
-func (w *work) applied(r *Record, e Ended) {
+func (w outcomes) applied(r *Record, e Ended) {
 	w.settle(r)
-	w.endRun(r, Done, "")
-	happened(w, r, "ready", "")
+	w.runQueue().endRun(r, Done, "")
+	happened(w.work, r, "ready", "")
 	t := w.doc.template(r.Snapshot)
 	r.Reason = ""
 	r.Outputs, r.Connection = listed(e.Result.Outputs, t.Outputs), bounded(e.Connection)
@@ -226,24 +226,24 @@ func (w *work) applied(r *Record, e Ended) {
 	if r.Owner.ID == "" {
 		r.Phase = Available
 		w.setEndless(r)
-		w.memberReady(r.Template)
+		w.poolMembers().memberReady(r.Template)
 		return
 	}
 	r.Phase = Ready
 	w.begins(r, t, first)
-	w.notice(r, NoticeReady)
+	w.notices().notice(r, NoticeReady)
 }
 
 // setEndless takes the end from a member of a pool: its lifetime begins with the
 // claim.
-func (w *work) setEndless(r *Record) {
+func (w outcomes) setEndless(r *Record) {
 	r.ExpiresAt = time.Time{}
-	w.armNotices(r)
+	w.notices().armNotices(r)
 }
 
 // begins lets the lifetime begin when an instance is first ready, or when an
 // update gives it one.
-func (w *work) begins(r *Record, t *Template, first bool) {
+func (w outcomes) begins(r *Record, t *Template, first bool) {
 	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
 		return
 	}
@@ -251,9 +251,9 @@ func (w *work) begins(r *Record, t *Template, first bool) {
 		r.TTL = max(t.TTL.Default, minTTL)
 	}
 	before := r.ExpiresAt
-	w.endAfter(r, r.TTL)
+	w.endings().endAfter(r, r.TTL)
 	if r.Extends > 0 && r.ExpiresAt.Before(before) {
-		w.setEnd(r, before)
+		w.endings().setEnd(r, before)
 	}
 }
 
@@ -281,39 +281,39 @@ func bounded(c *Connection) *Connection {
 
 // planned is row 3. A plan that the machine asked for by itself is applied if it
 // destroys and replaces nothing.
-func (w *work) planned(r *Record, res Result) {
+func (w outcomes) planned(r *Record, res Result) {
 	run := r.Run
-	approved := !run.Auto || w.approval(r, run.Snapshot, ApprovalPlan)
+	approved := !run.Auto || w.approvals().approval(r, run.Snapshot, ApprovalPlan)
 	if why := tooLarge(res.PlanSize); why != "" && approved {
 		w.fail(r, RunFailed, why) // and so would each other attempt
 		return
 	}
 	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
-	outcome(w, r, "plan made", run, "")
+	outcome(w.work, r, "plan made", run, "")
 	if approved {
 		r.Phase = Planned
-		w.notice(r, NoticeApproval)
+		w.notices().notice(r, NoticeApproval)
 		return
 	}
 	if c := run.Counts; c != nil && c.Remove == 0 && c.Replace == 0 {
-		w.letThrough(r)
+		w.approvals().letThrough(r)
 		return
 	}
 	r.set(UpdateAvailable, "Destroys", "version "+run.Source.Version+" would destroy or replace resources")
 	r.Phase = run.From
-	w.endRun(r, Cancelled, "the update would destroy or replace resources")
+	w.runQueue().endRun(r, Cancelled, "the update would destroy or replace resources")
 }
 
 // destroyEnded is rows 17 and 18.
-func (w *work) destroyEnded(r *Record, res Result) {
+func (w outcomes) destroyEnded(r *Record, res Result) {
 	if res.Outcome == Held {
-		w.await(r, lockedAgain, WaitStateLocked, res.Error)
+		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
 		return
 	}
 	if res.Outcome == Done && res.Resources == 0 {
-		w.endRun(r, Done, "")
-		happened(w, r, "destroyed", r.Reason)
-		w.finish(r, Destroyed, r.Reason)
+		w.runQueue().endRun(r, Done, "")
+		happened(w.work, r, "destroyed", r.Reason)
+		w.endings().finish(r, Destroyed, r.Reason)
 		return
 	}
 	text := failure(res)
@@ -324,19 +324,19 @@ func (w *work) destroyEnded(r *Record, res Result) {
 	run.Failures++
 	run.Error = clip(text, maxText)
 	if run.Failures < destroyAttempts {
-		w.await(r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
+		w.runQueue().await(r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
 		return
 	}
-	notDestroyed(w, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
+	notDestroyed(w.work, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
 }
 
 // notDestroyed ends a run that destroys before nothing is left: it is tried again in a
 // day, or when somebody asks for it.
 func notDestroyed(w *work, r *Record, result, why string) {
-	w.endRun(r, result, r.Run.Error)
+	w.runQueue().endRun(r, result, r.Run.Error)
 	r.Phase, r.Reason = DestroyFailed, clip(why, maxText)
 	happened(w, r, "not destroyed", why)
-	w.notice(r, NoticeDestroyFailed)
+	w.notices().notice(r, NoticeDestroyFailed)
 }
 
 // attemptCount is a number of attempts in words.
@@ -348,9 +348,9 @@ func attemptCount(n int) string {
 }
 
 // driftEnded is row 23.
-func (w *work) driftEnded(r *Record, res Result) {
+func (w outcomes) driftEnded(r *Record, res Result) {
 	c := res.Counts
-	w.endRun(r, outcomeOf(res.Outcome), res.Error)
+	w.runQueue().endRun(r, outcomeOf(res.Outcome), res.Error)
 	if res.Outcome != Done {
 		return
 	}
@@ -359,10 +359,10 @@ func (w *work) driftEnded(r *Record, res Result) {
 		return
 	}
 	if r.condition(Drifted).Type == "" {
-		w.notice(r, NoticeDrifted)
+		w.notices().notice(r, NoticeDrifted)
 	}
 	r.set(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
-	if t := w.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !w.expired(r) {
-		w.renew(r, w.newRun(r, RunApply), "")
+	if t := w.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !w.endings().expired(r) {
+		w.changes().renew(r, w.runQueue().newRun(r, RunApply), "")
 	}
 }

@@ -28,7 +28,7 @@ func (d *Document) template(digest string) *Template {
 }
 
 // checkTTL refuses a lifetime that the template does not give.
-func (w *work) checkTTL(t *Template, ttl time.Duration) error {
+func (w endings) checkTTL(t *Template, ttl time.Duration) error {
 	switch {
 	case ttl == 0:
 		return nil
@@ -43,7 +43,7 @@ func (w *work) checkTTL(t *Template, ttl time.Duration) error {
 }
 
 // ttl is the lifetime of what a caller launches.
-func (w *work) ttl(e Create) time.Duration {
+func (w endings) ttl(e Create) time.Duration {
 	switch {
 	case e.Template.TTL == nil:
 		return 0
@@ -68,7 +68,7 @@ func runTime(t *Template) time.Duration {
 // endAfter sets the end of an instance to some time from now, not beyond the
 // template's max unless an admin launched it for longer. Without a lifetime there
 // is no end.
-func (w *work) endAfter(r *Record, d time.Duration) {
+func (w endings) endAfter(r *Record, d time.Duration) {
 	t := w.doc.template(r.Snapshot)
 	if t.TTL == nil || r.TTL == 0 {
 		return
@@ -86,16 +86,16 @@ func (w *work) endAfter(r *Record, d time.Duration) {
 func endAnew(w *work, r *Record, snapshot string) {
 	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
 	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= minTTL && end.After(r.ExpiresAt) {
-		w.endAfter(r, left)
+		w.endings().endAfter(r, left)
 	}
 }
 
 // setEnd sets an end; what was said of the one before is over.
-func (w *work) setEnd(r *Record, end time.Time) {
+func (w endings) setEnd(r *Record, end time.Time) {
 	r.ExpiresAt = sooner(end, w.now.Add(maxLife))
 	r.unset(ExpiresSoon)
 	r.unset(ExpiredProtected)
-	w.armNotices(r)
+	w.notices().armNotices(r)
 }
 
 // end tells when an instance ends, protection included; zero: never. It needs no
@@ -118,13 +118,13 @@ func (d *Document) end(r *Record) time.Time {
 
 // expired reports whether the end of an instance has come, and its clock is not
 // held. It is looked at before anything else of a record.
-func (w *work) expired(r *Record) bool {
+func (w endings) expired(r *Record) bool {
 	what, ok := w.doc.dueNow(r, w.now)
 	return ok && what == dueEnd
 }
 
 // expire is row 13: whatever became of template, module or server.
-func (w *work) expire(r *Record) {
+func (w endings) expire(r *Record) {
 	if t := w.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && t.TTL.OnExpire == "keep" && (r.Applied || r.Run.active()) {
 		w.leave(r)
 		return
@@ -135,10 +135,10 @@ func (w *work) expire(r *Record) {
 
 // leave leaves the resources of an instance at its end to people, once no apply
 // runs any more.
-func (w *work) leave(r *Record) {
+func (w endings) leave(r *Record) {
 	if r.Run.active() && r.Run.Kind != RunDrift {
 		r.Then = nil
-		w.stop(r, endCame)
+		w.runQueue().stop(r, endCame)
 		return
 	}
 	w.note(r, "expired", "left to people")
@@ -149,7 +149,7 @@ func (w *work) leave(r *Record) {
 const endCame = "its end has come"
 
 // extend is row 12.
-func (w *work) extend(e Extend) (Answer, error) {
+func (w endings) extend(e Extend) (Answer, error) {
 	r, err := w.meet(e.ID, verbExtend)
 	if err != nil {
 		return Answer{}, err
@@ -168,7 +168,7 @@ func (w *work) extend(e Extend) (Answer, error) {
 	r = w.edit(r)
 	if w.unapprovedEnd(r, end) {
 		w.note(r, "extension requested", "until "+end.Format(time.RFC3339))
-		return w.ask(r, Pending{By: w.person(), Why: e.Why, Until: end})
+		return w.approvals().ask(r, Pending{By: w.person(), Why: e.Why, Until: end})
 	}
 	r.Extends++
 	w.note(r, "extended", "until "+end.Format(time.RFC3339))
@@ -178,7 +178,7 @@ func (w *work) extend(e Extend) (Answer, error) {
 
 // unapprovedEnd reports whether somebody has to approve an end: one beyond the lifetime
 // that the template gives by itself, where launches are approved.
-func (w *work) unapprovedEnd(r *Record, end time.Time) bool {
+func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
 	t := w.doc.template(r.Snapshot)
 	if t.Approval != ApprovalRequest || t.TTL == nil {
 		return false
@@ -191,7 +191,7 @@ func (w *work) unapprovedEnd(r *Record, end time.Time) bool {
 }
 
 // extended tells the end that an extension gives.
-func (w *work) extended(r *Record, ttl TTL, by time.Duration) (time.Time, error) {
+func (w endings) extended(r *Record, ttl TTL, by time.Duration) (time.Time, error) {
 	if by == 0 {
 		by = ttl.Extend
 	}

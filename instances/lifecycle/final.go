@@ -12,7 +12,7 @@ const maxFinal = 20 // final records of an owner
 
 // destroy lets an instance go: rows 4, 9, 13, 15 and 19. What runs is stopped
 // first; where no apply was ever begun there is nothing to destroy.
-func (w *work) destroy(r *Record, why string) {
+func (w endings) destroy(r *Record, why string) {
 	r.Phase, r.Reason, r.Protected, r.Conditions, r.Pending = Destroying, clip(why, maxText), "", nil, nil
 	switch {
 	case r.Run.active():
@@ -20,10 +20,10 @@ func (w *work) destroy(r *Record, why string) {
 		if r.Applied {
 			r.Then = w.destroyer(r)
 		}
-		w.stop(r, why)
+		w.runQueue().stop(r, why)
 	case r.Run != nil:
 		r.Then = nil
-		w.endRun(r, Cancelled, why)
+		w.runQueue().endRun(r, Cancelled, why)
 		fallthrough
 	default:
 		w.destroyRun(r)
@@ -31,19 +31,19 @@ func (w *work) destroy(r *Record, why string) {
 }
 
 // destroyRun queues the run that destroys, if there can be anything.
-func (w *work) destroyRun(r *Record) {
+func (w endings) destroyRun(r *Record) {
 	if !r.Applied {
-		record(w, r, History{Action: "destroyed", Detail: "nothing had been made"})
+		record(w.work, r, History{Action: "destroyed", Detail: "nothing had been made"})
 		w.finish(r, Destroyed, r.Reason)
 		return
 	}
-	w.queue(r, w.destroyer(r))
+	w.runQueue().queue(r, w.destroyer(r))
 }
 
 // destroyer is a run that destroys what was applied last, done or not: the state
 // may need its providers.
-func (w *work) destroyer(r *Record) *Run {
-	run := w.newRun(r, RunDestroy)
+func (w endings) destroyer(r *Record) *Run {
+	run := w.runQueue().newRun(r, RunDestroy)
 	for i := range r.Runs {
 		if last := &r.Runs[i]; last.Applied && last.Snapshot != "" {
 			run.Source, run.Snapshot, run.Parameters = last.Source, last.Snapshot, last.Parameters
@@ -54,18 +54,18 @@ func (w *work) destroyer(r *Record) *Run {
 }
 
 // abandon leaves the resources of an instance to people: rows 13 and 20.
-func (w *work) abandon(r *Record, why string) {
+func (w endings) abandon(r *Record, why string) {
 	if r.Run.active() {
-		w.stop(r, why)
+		w.runQueue().stop(r, why)
 	}
 	if r.Run != nil {
-		w.endRun(r, Cancelled, why)
+		w.runQueue().endRun(r, Cancelled, why)
 	}
 	w.finish(r, Orphaned, why)
 }
 
 // finish ends an instance for ever.
-func (w *work) finish(r *Record, p Phase, why string) {
+func (w endings) finish(r *Record, p Phase, why string) {
 	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
 	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
 	r.Pending, r.Declined = nil, ""
@@ -73,9 +73,9 @@ func (w *work) finish(r *Record, p Phase, why string) {
 	w.sweep = true
 	switch p {
 	case Destroyed:
-		w.notice(r, NoticeDestroyed)
+		w.notices().notice(r, NoticeDestroyed)
 	case Rejected:
-		w.notice(r, NoticeRejected)
+		w.notices().notice(r, NoticeRejected)
 	}
 	if r.ran() {
 		w.do(Archive, r.ID)
@@ -93,7 +93,7 @@ func (r *Record) ran() bool {
 }
 
 // trim lets the oldest final records of an owner go, if there are too many.
-func (w *work) trim(o Owner) {
+func (w endings) trim(o Owner) {
 	var final []*Record
 	for _, r := range w.doc.Records {
 		if !r.Phase.Live() && !r.Removing && !r.Kept && r.Owner.Same(o) {
@@ -116,7 +116,7 @@ func (w *work) trim(o Owner) {
 
 // remove is row 22: what is kept of a record is written first, then its tags go,
 // then the record.
-func (w *work) remove(r *Record) {
+func (w endings) remove(r *Record) {
 	if !r.ran() {
 		w.drop(r)
 		return
@@ -128,7 +128,7 @@ func (w *work) remove(r *Record) {
 }
 
 // archived cuts a final record of which everything is written down.
-func (w *work) archived(id string) {
+func (w endings) archived(id string) {
 	r := w.doc.Records[id]
 	if r == nil || r.Phase.Live() || r.Archived {
 		return
@@ -143,7 +143,7 @@ func (w *work) archived(id string) {
 }
 
 // removed takes a record away of which nothing else is left.
-func (w *work) removed(id string) {
+func (w endings) removed(id string) {
 	if r := w.doc.Records[id]; r != nil && r.Removing && r.Archived {
 		w.drop(r)
 	}

@@ -13,7 +13,7 @@ type Launch struct {
 }
 
 // launch judges what a store was told.
-func (w *work) launch(e Launch) (Answer, error) {
+func (w creations) launch(e Launch) (Answer, error) {
 	r := w.doc.Records[e.ID]
 	if r != nil && (!r.Pooled || r.Owner.ID != "" || !r.Phase.Live() || r.Phase == Destroying || r.Phase == DestroyFailed) || !validID(e.ID) {
 		return Answer{}, refuse(ErrPhase, "instance %s was launched already", clip(e.ID, 32))
@@ -34,13 +34,13 @@ func (w *work) launch(e Launch) (Answer, error) {
 	}
 	r = w.edit(r)
 	w.note(r, "rejected", refused)
-	w.destroy(r, refused)
+	w.endings().destroy(r, refused)
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // mayLaunch refuses what [Machine.Step] would refuse of a Create, but that a pool is
 // empty: nobody is told to come again, so an instance is made where it may be.
-func (w *work) mayLaunch(e Create, member *Record) error {
+func (w creations) mayLaunch(e Create, member *Record) error {
 	if err := w.checkCreate(e); err != nil {
 		return err
 	}
@@ -65,13 +65,13 @@ func (w *work) mayLaunch(e Create, member *Record) error {
 }
 
 // turnAway makes the record of what is never made.
-func (w *work) turnAway(e Launch, why string) Answer {
+func (w creations) turnAway(e Launch, why string) Answer {
 	if e.Template != nil {
 		w.keep(e.Digest, e.Template)
 	}
 	r := w.put(&Record{ID: e.ID, Template: e.Of, Source: e.Source, Phase: Rejected, CreatedAt: w.now, Since: w.now, Snapshot: e.Digest})
 	w.assign(r, e.Create)
 	w.note(r, "rejected", why)
-	w.finish(r, Rejected, why)
+	w.endings().finish(r, Rejected, why)
 	return Answer{Status: 200, Record: r}
 }

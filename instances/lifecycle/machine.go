@@ -27,7 +27,7 @@ func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effe
 		return m.pass(d, p, c, now)
 	}
 	w := &work{Machine: m, doc: d, old: d, command: c, now: now}
-	answer, err := w.answer()
+	answer, err := w.notices().answer()
 	if err != nil {
 		return d, nil, Answer{}, err
 	}
@@ -54,45 +54,45 @@ func (m *Machine) pass(d *Document, p Pass, c Command, now time.Time) (*Document
 func (w *work) dispatch() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case Create:
-		return w.create(e)
+		return w.creations().create(e)
 	case Launch:
-		return w.launch(e)
+		return w.creations().launch(e)
 	case Adopt:
-		return w.adopt(e)
+		return w.creations().adopt(e)
 	case Approve:
-		return w.approve(e)
+		return w.approvals().approve(e)
 	case Reject:
-		return w.reject(e)
+		return w.approvals().reject(e)
 	case Cancel:
-		return w.cancel(e)
+		return w.changes().cancel(e)
 	case Retry:
-		return w.retry(e)
+		return w.changes().retry(e)
 	case Protect:
-		return w.protect(e)
+		return w.changes().protect(e)
 	case Rename:
-		return w.rename(e)
+		return w.changes().rename(e)
 	case Orphan:
-		return w.orphan(e)
+		return w.changes().orphan(e)
 	case DestroyNow:
-		return w.destroyNow(e)
+		return w.changes().destroyNow(e)
 	case Extend:
-		return w.extend(e)
+		return w.endings().extend(e)
 	case Transfer:
-		return w.transfer(e)
+		return w.changes().transfer(e)
 	case Update:
-		return w.update(e)
+		return w.changes().update(e)
 	case Pause:
-		return w.pause(e)
+		return w.changes().pause(e)
 	case Resume:
-		return w.resume(e)
+		return w.changes().resume(e)
 	case AcceptClock:
-		return w.acceptClock()
+		return w.changes().acceptClock()
 	}
-	return w.ofWorkspace()
+	return w.workspaceRuns().ofWorkspace()
 }
 
 // ofWorkspace does what the event says of a workspace.
-func (w *work) ofWorkspace() (Answer, error) {
+func (w workspaceRuns) ofWorkspace() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case OpenWorkspace:
 		return w.openWorkspace(e)
@@ -115,29 +115,29 @@ func (w *work) ofWorkspace() (Answer, error) {
 func (w *work) serve() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case Tick:
-		w.tick(e.ID)
+		w.endings().tick(e.ID)
 	case Fill:
-		w.fill(e)
+		w.poolMembers().fill(e)
 	case Offer:
-		w.offer(e)
+		w.poolMembers().offer(e)
 	case Schedule:
-		w.schedule(e.Places)
+		w.runQueue().schedule(e.Places)
 	case Started:
-		w.started(e)
+		w.runQueue().started(e)
 	case Wait:
-		w.wait(e)
+		w.runQueue().wait(e)
 	case Ended:
-		w.ended(e)
+		w.outcomes().ended(e)
 	case Noticed:
-		w.noticed(e)
+		w.notices().noticed(e)
 	case Archived:
-		w.archived(e.ID)
+		w.endings().archived(e.ID)
 	case Removed:
-		w.removed(e.ID)
+		w.endings().removed(e.ID)
 	case ClockHeld:
-		w.clockHeld(e.Reason)
+		w.changes().clockHeld(e.Reason)
 	case Prune:
-		w.prune()
+		w.notices().prune()
 	default:
 		return Answer{}, refuse(ErrInvalid, "no such event")
 	}

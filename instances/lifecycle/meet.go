@@ -74,7 +74,7 @@ func (w *work) meet(id string, v verb) (*Record, error) {
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
 	case !admits(v, r.Phase) && !r.admits(v, w.now):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
-	case w.expired(r):
+	case w.endings().expired(r):
 		return nil, refuse(ErrPhase, "instance %s has come to its end and cannot be %s", r.ID, v)
 	}
 	return r, nil

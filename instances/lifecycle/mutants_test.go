@@ -11,7 +11,7 @@ import (
 
 // mutants take one guard each from the machine.
 var mutants = []struct{ name, file, old, mutant string }{
-	{"expiry first", "meet.go", "case w.expired(r):", "case false:"},
+	{"expiry first", "meet.go", "case w.endings().expired(r):", "case false:"},
 	{"phase of a verb", "meet.go", "case !admits(v, r.Phase) && !r.admits(v, w.now):", "case false:"},
 	{"an attempt in full", "runs.go", "|| r.ref() != ref ||", "||"},
 	{"of the attempt that runs", "runs.go", "!r.Run.active() || r.ref()", "r.ref()"},
@@ -38,8 +38,8 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"what still makes something counts", "quota.go", "ends && (r.Run == nil || r.Run.Kind == RunDestroy)", "ends"},
 	{"destroyed again beyond a limit", "quota.go", "|| r.Phase != Failed {", "{"},
 	{"a failed destroy makes nothing", "ended.go", "n >= 0 || r.Run.Kind != RunDestroy", "n >= -1"},
-	{"tried again within limits", "change.go", "if err := countAgain(w, r); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tr = w.edit(r)\n\tw.note", "r = w.edit(r)\n\tw.note"},
-	{"changed within limits", "change.go", "if err := countAgain(w, r); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tr = w.edit(r)\n\trun", "r = w.edit(r)\n\trun"},
+	{"tried again within limits", "change.go", "if err := countAgain(w.work, r); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tr = w.edit(r)\n\tw.note", "r = w.edit(r)\n\tw.note"},
+	{"changed within limits", "change.go", "if err := countAgain(w.work, r); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tr = w.edit(r)\n\trun", "r = w.edit(r)\n\trun"},
 	{"an error that stays", "ended.go", " || res.Permanent {", " {"},
 	{"now instead of later", "meet.go", "return r.Run.waits() && r.Run.NotBefore.After(now)", "return false"},
 	{"only between attempts", "meet.go", "return r.Run.waits() && r.Run.NotBefore.After(now)", "return r.Run != nil"},
@@ -80,7 +80,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"a plan that nobody looks at has any size", "ended.go", "why != \"\" && approved {", "why != \"\" {"},
 	{"exactly this plan", "approve.go", "if e.Plan != plan || plan == \"\" {", "if false {"},
 	{"a plan first", "runs.go", "if run.Kind == RunApply && w.planFirst(r, run) {", "if false {"},
-	{"a stale plan is made anew", "ended.go", "\t\tw.planAnew(r)\n\t\tw.await(r, 0, WaitQueued,", "\t\tw.await(r, 0, WaitQueued,"},
+	{"a stale plan is made anew", "ended.go", "\t\tw.planAnew(r)\n\t\tw.runQueue().await(r, 0, WaitQueued,", "\t\tw.runQueue().await(r, 0, WaitQueued,"},
 	{"auto stops", "ended.go", "c.Remove == 0 && c.Replace == 0", "true"},
 	{"auto once", "pool.go", "case same || r.tried(e) ||", "case same ||"},
 	{"protected", "change.go", "if r.Protected != \"\" {", "if false {"},
@@ -89,7 +89,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"protection ends without max", "ends.go", "return r.ExpiresAt.Add(protectedOver)", "return time.Time{}"},
 	{"orphaned by an admin", "change.go", "case !w.command.Actor.Admin:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin leaves", "case false:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin leaves"},
 	{"given away by an admin", "change.go", "case !a.Admin && !(a.may(r.Owner) && a.may(e.To)):", "case a.Admin && false:"},
-	{"a gift fills a quota", "change.go", "if err := w.within(t, e.To, r); err != nil {", "if err := w.within(t, e.To, r); false {"},
+	{"a gift fills a quota", "change.go", "if err := w.creations().within(t, e.To, r); err != nil {", "if err := w.creations().within(t, e.To, r); false {"},
 	{"extended so often", "ends.go", "ttl.Extends > 0 && r.Extends >= ttl.Extends:", "false:"},
 	{"extended so far", "ends.go", "end = sooner(end, r.Since.Add(ttl.Max))\n\t}\n\tif !end", "}\n\tif !end"},
 	{"the max of a lifetime", "ends.go", "if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {", "if false {"},

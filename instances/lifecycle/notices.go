@@ -30,7 +30,7 @@ const (
 )
 
 // notice tells something of an instance that somebody owns.
-func (w *work) notice(r *Record, kind string) {
+func (w notices) notice(r *Record, kind string) {
 	if r.Owner.ID == "" {
 		return
 	}
@@ -38,7 +38,7 @@ func (w *work) notice(r *Record, kind string) {
 }
 
 // tell adds a notice that is to be handed over.
-func (w *work) tell(notices []Notice, of, kind string) []Notice {
+func (w notices) tell(notices []Notice, of, kind string) []Notice {
 	n := Notice{ID: fmt.Sprintf("%s-%s-%d", of, kind, w.now.UnixMilli()), Kind: kind, At: w.now}
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
 		return notices
@@ -52,7 +52,7 @@ func (w *work) tell(notices []Notice, of, kind string) []Notice {
 
 // noticed keeps that a notice was handed over. Those before an end, and the last
 // one of an end that was held off, stay: so they are not told again.
-func (w *work) noticed(e Noticed) {
+func (w notices) noticed(e Noticed) {
 	if r := w.doc.Records[e.ID]; r != nil {
 		if notices, ok := sent(r.Notices, e.Notice); ok {
 			w.edit(r).Notices = notices
@@ -62,7 +62,7 @@ func (w *work) noticed(e Noticed) {
 	if p := w.doc.Pools[e.ID]; p != nil {
 		if notices, ok := sent(p.Notices, e.Notice); ok {
 			w.pool(e.ID).Notices = notices
-			w.tidy(e.ID)
+			w.poolMembers().tidy(e.ID)
 		}
 		return
 	}
@@ -111,7 +111,7 @@ func unsent(notices []Notice, of string) []Effect {
 
 // armNotices forgets the notices of an end that does not hold any more. Those
 // whose time before the new one is over already are taken as told.
-func (w *work) armNotices(r *Record) {
+func (w notices) armNotices(r *Record) {
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == NoticeProtected })
 	if r.ExpiresAt.IsZero() {
 		return
@@ -136,7 +136,7 @@ func (r *Record) told(kind string) bool {
 
 // tellEnd tells of an end to come: once for each time before it; of several that
 // are over at once only the last.
-func (w *work) tellEnd(r *Record) {
+func (w notices) tellEnd(r *Record) {
 	last := time.Duration(-1)
 	for _, lead := range w.doc.leads(r) {
 		if r.told(expires(lead)) || r.ExpiresAt.Add(-lead).After(w.now) {
@@ -159,7 +159,7 @@ func (w *work) tellEnd(r *Record) {
 }
 
 // holdOff is row 14: the end has come, and protection holds.
-func (w *work) holdOff(r *Record) {
+func (w notices) holdOff(r *Record) {
 	r.set(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == NoticeProtected })
 	w.notice(r, NoticeProtected)

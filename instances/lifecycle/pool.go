@@ -39,7 +39,7 @@ func (d *Document) members(template string, which func(*Record) bool) []*Record 
 
 // fill keeps a pool at its size: it makes members, and lets those go that are
 // too many or whose successors are there.
-func (w *work) fill(e Fill) {
+func (w poolMembers) fill(e Fill) {
 	t := e.Template
 	if e.Invalid != "" {
 		w.pausePool(e.Name, e.Invalid, "")
@@ -57,7 +57,7 @@ func (w *work) fill(e Fill) {
 
 // revise notes what members are made of now: a change lets a pool go on that the
 // machine paused.
-func (w *work) revise(name, revision string) {
+func (w poolMembers) revise(name, revision string) {
 	p := w.doc.Pools[name]
 	if p != nil && p.Revision == revision {
 		return
@@ -71,7 +71,7 @@ func (w *work) revise(name, revision string) {
 
 // refill makes members: as many as the pool is short of, and as the template's
 // limit leaves beside all that lives.
-func (w *work) refill(e Fill, revision string) {
+func (w poolMembers) refill(e Fill, revision string) {
 	t := e.Template
 	if p := w.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(w.now)) {
 		return
@@ -83,20 +83,20 @@ func (w *work) refill(e Fill, revision string) {
 		short = min(short, most-w.doc.live(t.Name))
 	}
 	for range short {
-		if w.fits() != nil {
+		if w.creations().fits() != nil {
 			return
 		}
-		r := w.add(w.newID(), t, e.Digest, e.Source)
+		r := w.creations().add(w.newID(), t, e.Digest, e.Source)
 		r.Pooled = true
 		w.note(r, "created", "for the pool")
-		w.queue(r, w.newRun(r, RunApply))
+		w.runQueue().queue(r, w.runQueue().newRun(r, RunApply))
 	}
 }
 
 // drainPool is row 9 without age: of the members that nobody waits for, those
 // beyond the size go, the old revision first. Where the template's limit leaves no
 // room for a successor, one old member goes at a time to make it.
-func (w *work) drainPool(t *Template, revision string) {
+func (w poolMembers) drainPool(t *Template, revision string) {
 	if w.doc.Clock.Held != "" {
 		return
 	}
@@ -126,7 +126,7 @@ func notFirst(a, b bool) int {
 
 // stuck reports whether successors of an old member cannot be made, because the
 // template's limit is used up, and nothing goes already.
-func (w *work) stuck(t *Template, available []*Record, revision string) bool {
+func (w poolMembers) stuck(t *Template, available []*Record, revision string) bool {
 	if len(available) == 0 || available[0].revision() == revision || t.most() == 0 || w.doc.live(t.Name) < t.most() {
 		return false
 	}
@@ -139,7 +139,7 @@ func (w *work) stuck(t *Template, available []*Record, revision string) bool {
 }
 
 // empty lets all members go that wait for somebody: the pool is gone.
-func (w *work) empty(name string) {
+func (w poolMembers) empty(name string) {
 	if w.doc.Clock.Held == "" {
 		for _, r := range w.doc.members(name, func(r *Record) bool { return r.Phase == Available }) {
 			w.drain(w.edit(r), "the pool is gone")
@@ -153,13 +153,13 @@ func (w *work) empty(name string) {
 }
 
 // drain is row 9.
-func (w *work) drain(r *Record, why string) {
+func (w poolMembers) drain(r *Record, why string) {
 	w.note(r, "drained", why)
-	w.destroy(r, why)
+	w.endings().destroy(r, why)
 }
 
 // tidy forgets a pool of which nothing is to be remembered.
-func (w *work) tidy(name string) {
+func (w poolMembers) tidy(name string) {
 	p := w.doc.Pools[name]
 	if p != nil && p.Paused == "" && p.Failures == 0 && p.Revision == "" && len(p.Notices) == 0 {
 		delete(w.pools(), name)
@@ -167,24 +167,24 @@ func (w *work) tidy(name string) {
 }
 
 // pausePool stops a pool by the machine, once.
-func (w *work) pausePool(name, why, revision string) {
+func (w poolMembers) pausePool(name, why, revision string) {
 	if p := w.doc.Pools[name]; p != nil && p.Paused != "" {
 		return
 	}
 	p := w.pool(name)
 	p.Paused, p.Revision = clip(why, maxText), revision
-	p.Notices = w.tell(p.Notices, name, NoticePool)
+	p.Notices = w.notices().tell(p.Notices, name, NoticePool)
 }
 
 // memberFailed lets a pool wait longer for each failure in a row, and stops it
 // after some. One failed member is kept as evidence.
-func (w *work) memberFailed(r *Record) {
+func (w poolMembers) memberFailed(r *Record) {
 	for _, old := range w.doc.members(r.Template, func(o *Record) bool {
 		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
 	}) {
 		old = w.edit(old)
 		w.note(old, "drained", "a newer one failed")
-		w.destroy(old, "a newer one failed")
+		w.endings().destroy(old, "a newer one failed")
 	}
 	p := w.pool(r.Template)
 	p.Failures++
@@ -195,7 +195,7 @@ func (w *work) memberFailed(r *Record) {
 }
 
 // memberReady ends a row of failures.
-func (w *work) memberReady(name string) {
+func (w poolMembers) memberReady(name string) {
 	if p := w.doc.Pools[name]; p != nil && p.Failures > 0 {
 		mine := w.pool(name)
 		mine.Failures, mine.Backoff = 0, time.Time{}
@@ -204,12 +204,12 @@ func (w *work) memberReady(name string) {
 
 // offer shows what is newer than an instance has, and takes it where the
 // template says so.
-func (w *work) offer(e Offer) {
+func (w poolMembers) offer(e Offer) {
 	r := w.doc.Records[e.ID]
-	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || w.expired(r) {
+	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || w.endings().expired(r) {
 		return
 	}
-	same := e.Template == nil || w.differs(r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
+	same := e.Template == nil || w.changes().differs(r, e.Template) || e.Digest == r.Snapshot && e.Source.Digest == r.Source.Digest
 	was := r.condition(UpdateAvailable)
 	text := clip("version "+e.Source.Version, maxText)
 	switch {
@@ -218,17 +218,17 @@ func (w *work) offer(e Offer) {
 	case same || r.tried(e) || r.Declined == revisionOf(e.Digest, e.Source):
 	case w.takes(r):
 		r = w.edit(r)
-		run := w.newRun(r, RunApply)
+		run := w.runQueue().newRun(r, RunApply)
 		run.Source, run.Snapshot, run.Auto = e.Source, e.Digest, true
 		w.keep(e.Digest, e.Template)
-		_, _ = w.apply(r, run, text) // it is ready, and no change of it waits
+		_, _ = w.approvals().apply(r, run, text) // it is ready, and no change of it waits
 	case was.Type == "" || was.Message != text && was.Reason == "":
 		w.edit(r).set(UpdateAvailable, "", text)
 	}
 }
 
 // takes reports whether an instance takes newer versions by itself, now.
-func (w *work) takes(r *Record) bool {
+func (w poolMembers) takes(r *Record) bool {
 	return r.Phase == Ready && r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift) && w.doc.template(r.Snapshot).Update == "auto"
 }
 

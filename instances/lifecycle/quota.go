@@ -44,10 +44,10 @@ func countAgain(w *work, r *Record) error {
 		return nil
 	}
 	t := w.doc.template(r.Snapshot)
-	if err := w.within(t, r.Owner, nil); err != nil {
+	if err := w.creations().within(t, r.Owner, nil); err != nil {
 		return err
 	}
-	return w.room(t)
+	return w.creations().room(t)
 }
 
 // Quotas are the limits that a template and the server set an owner, and how
@@ -125,7 +125,7 @@ func (q Quota) covers(o Owner, a Actor) bool {
 
 // within refuses one more instance of an owner beyond his limits; except is not
 // counted.
-func (w *work) within(t *Template, o Owner, except *Record) error {
+func (w creations) within(t *Template, o Owner, except *Record) error {
 	for _, q := range w.Quotas(w.doc, t, o, w.command.Actor) {
 		if except != nil && slices.Contains(q.IDs, except.ID) {
 			q.Used--
@@ -157,7 +157,7 @@ func (d *Document) live(template string) int {
 }
 
 // room refuses one more instance of a template beyond its limit.
-func (w *work) room(t *Template) error {
+func (w creations) room(t *Template) error {
 	limit, n := t.most(), w.doc.live(t.Name)
 	if limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
@@ -166,7 +166,7 @@ func (w *work) room(t *Template) error {
 }
 
 // fits refuses one more record of a document that is full.
-func (w *work) fits() error {
+func (w creations) fits() error {
 	if len(w.doc.Records) >= maxRecords || w.doc.weight() >= maxDocument {
 		return refuse(ErrFull, "no more instances fit: there are %d", len(w.doc.Records))
 	}

@@ -12,7 +12,7 @@ const (
 
 // answer answers a request that came before as it was answered then, and does
 // any other.
-func (w *work) answer() (Answer, error) {
+func (w notices) answer() (Answer, error) {
 	key := w.command.Key
 	if key == "" {
 		return w.dispatch()
@@ -35,7 +35,7 @@ func (w *work) answer() (Answer, error) {
 
 // made returns the record that a request with this key made or claimed, however
 // long ago.
-func (w *work) made(key string) *Record {
+func (w notices) made(key string) *Record {
 	if _, ok := w.command.Event.(Create); !ok {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (w *work) made(key string) *Record {
 }
 
 // remember keeps how the command was answered.
-func (w *work) remember(a Answer) {
+func (w notices) remember(a Answer) {
 	q := &Request{Caller: w.command.Caller, Digest: w.command.Digest, Status: a.Status, At: w.now}
 	if a.Record != nil {
 		q.ID = a.Record.ID
@@ -63,7 +63,7 @@ func (w *work) remember(a Answer) {
 }
 
 // surplus is the oldest answer of the caller who has most of them.
-func (w *work) surplus() string {
+func (w notices) surplus() string {
 	count := map[string]int{}
 	most := ""
 	for _, q := range w.doc.Requests {
@@ -85,7 +85,7 @@ func (w *work) surplus() string {
 }
 
 // prune forgets the answers whose hour is over.
-func (w *work) prune() {
+func (w notices) prune() {
 	for key, q := range w.doc.Requests {
 		if w.now.Sub(q.At) >= requestAge {
 			delete(w.requests(), key)

@@ -37,7 +37,7 @@ func (r *Record) lastN() int {
 }
 
 // newRun is a run of what a record has.
-func (w *work) newRun(r *Record, kind RunKind) *Run {
+func (w runQueue) newRun(r *Record, kind RunKind) *Run {
 	return &Run{
 		N: r.lastN() + 1, Kind: kind, By: w.person(), QueuedAt: w.now,
 		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase,
@@ -45,7 +45,7 @@ func (w *work) newRun(r *Record, kind RunKind) *Run {
 }
 
 // queue lets a run wait for a place.
-func (w *work) queue(r *Record, run *Run) {
+func (w runQueue) queue(r *Record, run *Run) {
 	r.Run = run
 	if run.Kind == RunApply && w.planFirst(r, run) {
 		run.Kind = RunPlan
@@ -55,12 +55,12 @@ func (w *work) queue(r *Record, run *Run) {
 
 // planFirst reports whether somebody, or the machine itself, looks at a plan
 // before it is applied.
-func (w *work) planFirst(r *Record, run *Run) bool {
-	return run.Auto || w.approval(r, run.Snapshot, ApprovalPlan)
+func (w runQueue) planFirst(r *Record, run *Run) bool {
+	return run.Auto || w.approvals().approval(r, run.Snapshot, ApprovalPlan)
 }
 
 // await lets the next attempt of a run wait: for a place, and for its time.
-func (w *work) await(r *Record, wait time.Duration, reason, message string) {
+func (w runQueue) await(r *Record, wait time.Duration, reason, message string) {
 	run := r.Run
 	run.StartedAt, run.EndedAt, run.Handle = time.Time{}, time.Time{}, ""
 	run.NotBefore = time.Time{}
@@ -71,7 +71,7 @@ func (w *work) await(r *Record, wait time.Duration, reason, message string) {
 }
 
 // follow lets a run come after what runs now, which is stopped for it.
-func (w *work) follow(r *Record, next *Run, why string) {
+func (w runQueue) follow(r *Record, next *Run, why string) {
 	if r.Run.active() {
 		r.Then = next
 		w.stop(r, why)
@@ -84,7 +84,7 @@ func (w *work) follow(r *Record, next *Run, why string) {
 }
 
 // stop asks an attempt to end early.
-func (w *work) stop(r *Record, why string) {
+func (w runQueue) stop(r *Record, why string) {
 	if r.Run.Cancel == "" {
 		r.Run.Cancel = clip(why, maxText)
 	}
@@ -94,7 +94,7 @@ func (w *work) stop(r *Record, why string) {
 // endRun puts the run of a record among those that ended. What it was to run is
 // kept of the newest that did not come to its end, for a retry and for what
 // destroys.
-func (w *work) endRun(r *Record, result, text string) {
+func (w runQueue) endRun(r *Record, result, text string) {
 	run := *r.Run
 	run.Result, run.Error, run.EndedAt = result, clip(text, maxText), w.now
 	run.NotBefore, run.Handle, run.Cancel = time.Time{}, "", ""
@@ -122,15 +122,15 @@ func (r *Record) forget() {
 // then those that a person waits for, pools, drift; within that, the owner who
 // was served longest ago. One owner has at most half the places, rounded up, but
 // for what he destroys.
-func (w *work) schedule(places int) {
+func (w runQueue) schedule(places int) {
 	for {
 		r := w.doc.candidate(w.now, places)
 		if r == nil {
 			return
 		}
 		r = w.edit(r)
-		if w.expired(r) {
-			w.tick(r.ID)
+		if w.endings().expired(r) {
+			w.endings().tick(r.ID)
 			continue
 		}
 		w.begin(r)
@@ -153,7 +153,7 @@ func (d *Document) candidate(now time.Time, places int) *Record {
 }
 
 // begin starts an attempt.
-func (w *work) begin(r *Record) {
+func (w runQueue) begin(r *Record) {
 	run := r.Run
 	run.Attempt++
 	run.Before, run.Nonce = run.Nonce, w.newNonce()
@@ -249,7 +249,7 @@ func (r *Record) class() int {
 
 // running returns the record that an attempt is of; nil if it is not the one
 // that the record names, in full.
-func (w *work) running(ref Ref) *Record {
+func (w runQueue) running(ref Ref) *Record {
 	r := w.doc.Records[ref.ID]
 	if r == nil || !r.Run.active() || r.ref() != ref || ref.Nonce == "" {
 		return nil
@@ -258,7 +258,7 @@ func (w *work) running(ref Ref) *Record {
 }
 
 // started keeps the handle of an attempt.
-func (w *work) started(e Started) {
+func (w runQueue) started(e Started) {
 	r := w.running(e.Ref)
 	if r == nil || e.Handle == "" || len(e.Handle) > 256 || r.Run.Handle == e.Handle {
 		return
@@ -267,7 +267,7 @@ func (w *work) started(e Started) {
 }
 
 // wait tells why an attempt does not go on; Reason "" that it does.
-func (w *work) wait(e Wait) {
+func (w runQueue) wait(e Wait) {
 	r := w.running(e.Ref)
 	if r == nil {
 		return

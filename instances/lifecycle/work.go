@@ -38,6 +38,29 @@ type work struct {
 	sweep  bool               // a snapshot may have lost its last record
 }
 
+// Steps by what they are about.
+type (
+	creations     struct{ *work } // launches and what they may take
+	approvals     struct{ *work } // what waits for a decision
+	changes       struct{ *work } // what owners and admins change
+	outcomes      struct{ *work } // what ended runs lead to
+	endings       struct{ *work } // lifetimes, destroys and what is left of a record
+	notices       struct{ *work } // what people and requests are told
+	poolMembers   struct{ *work } // instances that are kept ready
+	runQueue      struct{ *work } // runs and their turns
+	workspaceRuns struct{ *work } // runs of workspaces
+)
+
+func (w *work) creations() creations         { return creations{w} }
+func (w *work) approvals() approvals         { return approvals{w} }
+func (w *work) changes() changes             { return changes{w} }
+func (w *work) outcomes() outcomes           { return outcomes{w} }
+func (w *work) endings() endings             { return endings{w} }
+func (w *work) notices() notices             { return notices{w} }
+func (w *work) poolMembers() poolMembers     { return poolMembers{w} }
+func (w *work) runQueue() runQueue           { return runQueue{w} }
+func (w *work) workspaceRuns() workspaceRuns { return workspaceRuns{w} }
+
 // change returns the document to change.
 func (w *work) change() *Document {
 	if w.doc == w.old {

@@ -130,7 +130,7 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 	return nil
 }
 
-func (w *work) openWorkspace(e OpenWorkspace) (Answer, error) {
+func (w workspaceRuns) openWorkspace(e OpenWorkspace) (Answer, error) {
 	switch {
 	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
 		return Answer{}, &FieldError{Path: "/template", Text: "not that of an organization"}
@@ -141,17 +141,17 @@ func (w *work) openWorkspace(e OpenWorkspace) (Answer, error) {
 	if r := w.doc.WorkspaceRecord(organization, e.Workspace); r != nil {
 		return Answer{Status: 200, Record: r}, nil
 	}
-	if err := w.fits(); err != nil {
+	if err := w.creations().fits(); err != nil {
 		return Answer{}, err
 	}
-	r := w.add(w.newID(), e.Template, e.Digest, Source{})
+	r := w.creations().add(w.newID(), e.Template, e.Digest, Source{})
 	r.Workspace, r.Phase, r.CreatedBy = e.Workspace, Ready, w.person()
 	w.note(r, "created", e.Workspace)
 	return Answer{Status: 201, Record: r}, nil
 }
 
 // workspace returns the live record of a workspace.
-func (w *work) workspace(id string) (*Record, error) {
+func (w workspaceRuns) workspace(id string) (*Record, error) {
 	r := w.doc.Records[id]
 	if r == nil || !r.isWorkspace() || !r.Phase.Live() {
 		return nil, refuse(ErrNotFound, "no such workspace: %s", clip(id, 64))
@@ -160,7 +160,7 @@ func (w *work) workspace(id string) (*Record, error) {
 }
 
 // openRun returns a run of a workspace that has not ended.
-func (w *work) openRun(id string, n int) (*Record, *Run, error) {
+func (w workspaceRuns) openRun(id string, n int) (*Record, *Run, error) {
 	r, err := w.workspace(id)
 	if err != nil {
 		return nil, nil, err
@@ -179,8 +179,13 @@ func (w *work) openRun(id string, n int) (*Record, *Run, error) {
 // askedAgain is how long a request for a run may come again.
 const askedAgain = 10 * time.Minute
 
+// workspaceRecord is the record of a workspace, which has several runs at once.
+type workspaceRecord struct{ *Record }
+
+func (r *Record) workspaceRecord() workspaceRecord { return workspaceRecord{r} }
+
 // asked returns the number of the run that a request made; 0: none yet.
-func (r *Record) asked(key string, now time.Time) int {
+func (r workspaceRecord) asked(key string, now time.Time) int {
 	for _, run := range r.WorkspaceRuns() {
 		if key != "" && run.Ask != nil && run.Ask.Key == key && now.Sub(run.CreatedAt) < askedAgain {
 			return run.N
@@ -191,7 +196,7 @@ func (r *Record) asked(key string, now time.Time) int {
 
 // WorkspaceRuns are the runs of a workspace that are known, the newest first.
 func (r *Record) WorkspaceRuns() []*Run {
-	all := r.open()
+	all := r.workspaceRecord().open()
 	for i := range r.Runs {
 		all = append(all, &r.Runs[i])
 	}
@@ -200,7 +205,7 @@ func (r *Record) WorkspaceRuns() []*Run {
 }
 
 // enqueue adds a run, or returns that of a request that came before.
-func (w *work) enqueue(e Enqueue) (Answer, error) {
+func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	r, err := w.workspace(e.ID)
 	if err != nil {
 		return Answer{}, err
@@ -209,11 +214,11 @@ func (w *work) enqueue(e Enqueue) (Answer, error) {
 		return Answer{}, &FieldError{Path: "/template", Text: "it has no configuration to run"}
 	}
 	e.Ask.Message = clip(e.Ask.Message, 256)
-	if n := r.asked(e.Ask.Key, w.now); n > 0 {
+	if n := r.workspaceRecord().asked(e.Ask.Key, w.now); n > 0 {
 		return Answer{Status: 200, Record: r, Run: n, Repeat: true}, nil
 	}
 	pending := 0
-	for _, run := range r.open() {
+	for _, run := range r.workspaceRecord().open() {
 		if run.Plan == "" {
 			pending++
 		}
@@ -236,7 +241,7 @@ func (w *work) enqueue(e Enqueue) (Answer, error) {
 }
 
 // open are the runs of a workspace that have not ended.
-func (r *Record) open() []*Run {
+func (r workspaceRecord) open() []*Run {
 	var all []*Run
 	if r.Run != nil {
 		all = append(all, r.Run)
@@ -253,13 +258,13 @@ func (r *Run) planWaiting() bool { return r.Plan != "" && r.Approved == "" && !r
 // advance gives the next run its turn: a plan that was confirmed first, then the
 // oldest. While a plan waits for somebody, only those go on that change nothing by
 // themselves.
-func (w *work) advance(r *Record) {
+func (w workspaceRuns) advance(r *Record) {
 	if r.Run == nil {
-		if i := r.nextOpen(); i >= 0 {
+		if i := r.workspaceRecord().nextOpen(); i >= 0 {
 			run := r.Open[i]
 			r.Open = slices.Delete(slices.Clone(r.Open), i, i+1)
 			r.Run = &run
-			w.await(r, 0, WaitQueued, "")
+			w.runQueue().await(r, 0, WaitQueued, "")
 		} else {
 			r.unset(Waiting)
 		}
@@ -267,7 +272,7 @@ func (w *work) advance(r *Record) {
 	switch {
 	case r.Run != nil:
 		r.Phase = Updating
-	case r.waitsForSomebody():
+	case r.workspaceRecord().waitsForSomebody():
 		r.Phase = Planned
 	default:
 		r.Phase = Ready
@@ -275,12 +280,12 @@ func (w *work) advance(r *Record) {
 }
 
 // waitsForSomebody reports whether a plan waits that is not only kept.
-func (r *Record) waitsForSomebody() bool {
+func (r workspaceRecord) waitsForSomebody() bool {
 	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.planWaiting() && !run.Ask.Save })
 }
 
 // nextOpen is which of the open runs has its turn next; -1: none has.
-func (r *Record) nextOpen() int {
+func (r workspaceRecord) nextOpen() int {
 	if i := slices.IndexFunc(r.Open, func(run Run) bool { return run.Approved != "" }); i >= 0 {
 		return i
 	}
@@ -292,7 +297,7 @@ func (r *Record) nextOpen() int {
 
 // confirm lets exactly one plan be applied. Who confirms needs no second pair of eyes:
 // the right to run is all.
-func (w *work) confirm(e Confirm) (Answer, error) {
+func (w workspaceRuns) confirm(e Confirm) (Answer, error) {
 	r, run, err := w.openRun(e.ID, e.N)
 	switch {
 	case err != nil:
@@ -318,7 +323,7 @@ func (r *Run) let(now time.Time) {
 	r.Approved, r.Kind, r.QueuedAt = r.Plan, RunApply, now
 }
 
-func (w *work) discard(e Discard) (Answer, error) {
+func (w workspaceRuns) discard(e Discard) (Answer, error) {
 	r, run, err := w.openRun(e.ID, e.N)
 	switch {
 	case err != nil:
@@ -340,14 +345,14 @@ func (w *work) discard(e Discard) (Answer, error) {
 func (a Actor) same(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
 
 // by names the actor at the end of a sentence.
-func (w *work) by() string {
+func (w workspaceRuns) by() string {
 	if who := w.who(); who != "" {
 		return " by " + who
 	}
 	return ""
 }
 
-func (w *work) cancelOne(e CancelOne) (Answer, error) {
+func (w workspaceRuns) cancelOne(e CancelOne) (Answer, error) {
 	r, run, err := w.openRun(e.ID, e.N)
 	switch {
 	case err != nil:
@@ -369,7 +374,7 @@ func (w *work) cancelOne(e CancelOne) (Answer, error) {
 		run.Force = true
 		w.effects = append(w.effects, Effect{Kind: KillRun, Ref: r.ref()})
 	case run.active():
-		w.stop(r, "cancelled"+w.by())
+		w.runQueue().stop(r, "cancelled"+w.by())
 	default:
 		w.closeRun(r, e.N, Cancelled, "cancelled"+w.by())
 		w.advance(r)
@@ -379,7 +384,7 @@ func (w *work) cancelOne(e CancelOne) (Answer, error) {
 
 // closeWorkspace ends the record of a workspace: what ran is over, and its state is
 // not here.
-func (w *work) closeWorkspace(e CloseWorkspace) (Answer, error) {
+func (w workspaceRuns) closeWorkspace(e CloseWorkspace) (Answer, error) {
 	r, err := w.workspace(e.ID)
 	if err != nil {
 		return Answer{}, err
@@ -389,17 +394,17 @@ func (w *work) closeWorkspace(e CloseWorkspace) (Answer, error) {
 	}
 	r = w.edit(r)
 	w.note(r, "closed", "")
-	w.finish(r, Destroyed, "the workspace was deleted")
+	w.endings().finish(r, Destroyed, "the workspace was deleted")
 	return Answer{Status: 200, Record: r}, nil
 }
 
 // workspaceEnded is the end of an attempt of a workspace. None is tried again by
 // itself: who asked for it sees how it ended.
-func (w *work) workspaceEnded(r *Record, res Result) {
+func (w workspaceRuns) workspaceEnded(r *Record, res Result) {
 	run := r.Run
 	switch {
 	case res.Outcome == Held && run.Cancel == "":
-		w.await(r, lockedAgain, WaitStateLocked, res.Error)
+		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
 		return
 	case res.Outcome == Done && run.Kind == RunApply:
 		w.closeRun(r, run.N, Done, "")
@@ -414,7 +419,7 @@ func (w *work) workspaceEnded(r *Record, res Result) {
 }
 
 // workspacePlanned keeps a plan, if it is one that may be applied.
-func (w *work) workspacePlanned(r *Record, res Result) {
+func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
 	run := r.Run
 	run.Changes = res.Changes
 	switch {
@@ -435,7 +440,7 @@ func (w *work) workspacePlanned(r *Record, res Result) {
 }
 
 // closeRun puts a run of a workspace among those that ended.
-func (w *work) closeRun(r *Record, n int, result, text string) {
+func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	run := *r.OpenRun(n)
 	if r.Run != nil && r.Run.N == n {
 		r.Run = nil
@@ -451,7 +456,7 @@ func (w *work) closeRun(r *Record, n int, result, text string) {
 
 // workspaceDuties are what time does to a workspace: plans that nobody confirmed are
 // discarded.
-func (r *Record) workspaceDuties() []duty {
+func (r workspaceRecord) workspaceDuties() []duty {
 	var all []duty
 	for i := range r.Open {
 		if r.Open[i].planWaiting() {
@@ -462,7 +467,7 @@ func (r *Record) workspaceDuties() []duty {
 }
 
 // discardOld discards the plans of a workspace that waited too long.
-func (w *work) discardOld(r *Record) {
+func (w workspaceRuns) discardOld(r *Record) {
 	for _, run := range slices.Clone(r.Open) {
 		if run.planWaiting() && !run.EndedAt.Add(planWaits).After(w.now) {
 			w.closeRun(r, run.N, Discarded, "nobody confirmed the plan in time")

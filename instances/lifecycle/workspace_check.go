@@ -111,9 +111,9 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 		if r.Run.Force && r.Run.Cancel == "" {
 			return "killed before it was cancelled"
 		}
-	case r.nextOpen() >= 0:
+	case r.workspaceRecord().nextOpen() >= 0:
 		return "a run waits for a turn that nobody has"
-	case r.waitsForSomebody() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
+	case r.workspaceRecord().waitsForSomebody() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
 		return fmt.Sprintf("%s, and nothing runs", r.Phase)
 	}
 	return ""
@@ -122,7 +122,7 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 // workspacePlans: only a plan that somebody confirmed, or that was to be applied by
 // itself, is applied; and never one that was only to be looked at.
 func workspacePlans(_ *Document, _ string, r *Record) string {
-	for _, run := range r.open() {
+	for _, run := range r.workspaceRecord().open() {
 		switch {
 		case run.Ask == nil:
 		case (run.Kind == RunApply) != (run.Approved != ""):
