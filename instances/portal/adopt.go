@@ -146,7 +146,7 @@ func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s record
 
 // adopt makes a record of what the ledger lost. The admin who asks owns it, and
 // may transfer it.
-func (s *server) adopt(w http.ResponseWriter, r call[struct{}]) error {
+func (s launches) adopt(w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Adopt
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *server) adopt(w http.ResponseWriter, r call[struct{}]) error {
 
 // lostSensitive names the parameters of an adopted instance that nobody is shown:
 // all of them where the module cannot be asked.
-func (s *server) lostSensitive(e lifecycle.Adopt) []string {
+func (s launches) lostSensitive(e lifecycle.Adopt) []string {
 	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
 		return sensitive(now, e.Record.Parameters)
 	}

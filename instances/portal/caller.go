@@ -62,12 +62,12 @@ const (
 )
 
 // caller tells who asks.
-func (s *server) caller(r *http.Request) (caller, error) {
+func (s callers) caller(r *http.Request) (caller, error) {
 	g, err := s.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: addr.KindInstance})
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{Grant: g, server: s, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
+	c := caller{Grant: g, server: s.server, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
 	switch g.Mode {
 	case "anonymous":
 		c.actor.Issuer, c.actor.Subject = issuerAnonymous, "anonymous"
@@ -220,13 +220,13 @@ func (c caller) unknown() error {
 }
 
 // anybodyIn is for what everybody may ask for; what they see of it differs.
-func (s *server) anybodyIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+func (s callers) anybodyIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	return struct{}{}, c, nil
 }
 
 // knownIn is for those who have a token, and for everybody where anonymous has
 // rights to instances.
-func (s *server) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	if c.mayAny(access.Read) || c.mayAny(access.Use) {
 		return struct{}{}, c, nil
 	}
@@ -235,13 +235,13 @@ func (s *server) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{},
 
 // launcherIn is for those who may launch anything: which template it is about is
 // in the body.
-func (s *server) launcherIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+func (s callers) launcherIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, access.Right{Action: access.Use, Kind: addr.KindInstance, Address: access.Somewhere})
 	return struct{}{}, c, err
 }
 
 // adminIn is for those who may everything with instances.
-func (s *server) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+func (s callers) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything})
 	return struct{}{}, c, err
 }
@@ -253,7 +253,7 @@ func templateName(r *http.Request) string {
 
 // templateIn finds a template that the caller may see, whether it is there still
 // or not.
-func (s *server) templateIn(r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
+func (s callers) templateIn(r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
 	name := templateName(r)
 	if c.mayRead(name) {
 		return name, c, nil
@@ -270,7 +270,7 @@ func noTemplate() error {
 }
 
 // pausableIn is templateIn for those who may stop it.
-func (s *server) pausableIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
+func (s callers) pausableIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
 	name, c, err := s.templateIn(r, c, v)
 	if err != nil {
 		return "", c, err
@@ -281,7 +281,7 @@ func (s *server) pausableIn(r *http.Request, c caller, v lifecycle.View) (string
 }
 
 // launchIn finds a template that the caller may launch.
-func (s *server) launchIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
+func (s callers) launchIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
 	name, c, err := s.templateIn(r, c, v)
 	if err != nil {
 		return "", c, err
@@ -291,7 +291,7 @@ func (s *server) launchIn(r *http.Request, c caller, v lifecycle.View) (string, 
 }
 
 // launch decides whether the caller may launch a template.
-func (s *server) launch(r *http.Request, c caller, name string) (caller, error) {
+func (s callers) launch(r *http.Request, c caller, name string) (caller, error) {
 	if !c.mayRead(name) {
 		return c, noTemplate()
 	}
@@ -302,7 +302,7 @@ func (s *server) launch(r *http.Request, c caller, name string) (caller, error) 
 
 // instanceIn finds an instance to which the caller is one of what is needed. One
 // that he may not see is not there.
-func (s *server) instanceIn(needed role) finder[*lifecycle.Record] {
+func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 	return func(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 		if c.anonymous() && !c.mayAny(access.Read) && !c.mayAny(access.Use) {
 			return nil, c, c.unknown()
@@ -326,7 +326,7 @@ func (s *server) instanceIn(needed role) finder[*lifecycle.Record] {
 
 // act decides whether the caller may do something for which he has to be one of
 // what is needed, and records that. Who may see an instance is told why not.
-func (s *server) act(r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
+func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
 	right := access.Right{Kind: addr.KindInstance, Address: record.Template}
 	if have&needed == 0 {
 		right.Action = access.Use
@@ -371,7 +371,7 @@ func (r role) words() string {
 
 // ownIn finds the instance of a template that the caller owns: the newest that
 // lives, else the newest.
-func (s *server) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
+func (s callers) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 	name, c, err := s.templateIn(r, c, v)
 	if err != nil {
 		return nil, c, err

@@ -31,9 +31,9 @@ func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 		f.remember(r.view.Document)
 	}
 	again := func(ctx context.Context) error {
-		c, err := s.caller(r.Request)
+		c, err := s.callers().caller(r.Request)
 		if err == nil {
-			_, c, err = s.knownIn(r.Request, c, r.view)
+			_, c, err = s.callers().knownIn(r.Request, c, r.view)
 			f.c = c
 		}
 		return err

@@ -16,13 +16,13 @@ import (
 )
 
 // create launches a template that the body names.
-func (s *server) create(w http.ResponseWriter, r call[struct{}]) error {
+func (s launches) create(w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Create
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {
 		return err
 	}
-	c, err := s.launch(r.Request, r.caller, body.Template)
+	c, err := s.callers().launch(r.Request, r.caller, body.Template)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (s *server) create(w http.ResponseWriter, r call[struct{}]) error {
 }
 
 // run makes, claims or returns the caller's one instance of a template.
-func (s *server) run(w http.ResponseWriter, r call[string]) error {
+func (s launches) run(w http.ResponseWriter, r call[string]) error {
 	var body api.Create
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *server) run(w http.ResponseWriter, r call[string]) error {
 }
 
 // launchOne is create, once it is known what of.
-func (s *server) launchOne(w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, one bool) error {
+func (s launches) launchOne(w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, one bool) error {
 	had, ok, err := repeated(c, v, a)
 	if err == nil && !ok {
 		var event lifecycle.Create
@@ -60,7 +60,7 @@ func (s *server) launchOne(w http.ResponseWriter, r *http.Request, c caller, v l
 }
 
 // creation makes the event of a request to launch a template.
-func (s *server) creation(ctx context.Context, c caller, body api.Create) (lifecycle.Create, error) {
+func (s launches) creation(ctx context.Context, c caller, body api.Create) (lifecycle.Create, error) {
 	e, err := s.o.Catalog.Pin(ctx, body.Template, body.Version)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotFound):

@@ -56,7 +56,7 @@ func parseCursor(s string) (*lifecycle.Record, error) {
 }
 
 // listInstances answers those that the caller may see.
-func (s *server) listInstances(w http.ResponseWriter, r call[struct{}]) error {
+func (s launches) listInstances(w http.ResponseWriter, r call[struct{}]) error {
 	doc, err := s.list(r, reads)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *server) listInstances(w http.ResponseWriter, r call[struct{}]) error {
 
 // list is the page that the query asks for, of the instances to which the caller
 // is one of what is needed.
-func (s *server) list(r call[struct{}], needed role) (api.Instances, error) {
+func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 	p, err := pageOf(r.Request)
 	if err != nil {
 		return api.Instances{}, err
@@ -186,7 +186,7 @@ func anyTemplate() *lifecycle.Template { return &lifecycle.Template{Name: "-/-"}
 
 // userLimit is the limit of the caller's own live instances of all templates; 0:
 // there is none.
-func (s *server) userLimit(c caller, d *lifecycle.Document) int {
+func (s launches) userLimit(c caller, d *lifecycle.Document) int {
 	for _, q := range s.o.Machine.Quotas(d, anyTemplate(), c.owner(), c.actor) {
 		return q.Limit
 	}

@@ -21,7 +21,7 @@ import (
 const maxLog = 64 << 20
 
 // log answers the log of a run: as text what there is, as events also what comes.
-func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
+func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("logs")
 	}
@@ -33,7 +33,7 @@ func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
 		return err
 	}
 	q := r.URL.Query() // what the page says of which the stream is a part
-	tail := &tail{s: s, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
+	tail := &tail{s: s.server, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.run(ctx, true)
 		return err
@@ -68,7 +68,7 @@ func wantsEvents(r *http.Request) bool {
 }
 
 // logText sends what there is of a log.
-func (s *server) logText(w http.ResponseWriter, r call[runOf]) error {
+func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
 	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
 	if err != nil {
 		return absent(err, "log")
@@ -100,7 +100,7 @@ type waiting struct {
 
 // waits is why the run of an instance does not go on; zero: it does, or it is not
 // the one that is due.
-func (s *server) waits(d *lifecycle.Document, of runOf) waiting {
+func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
 	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
 	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
 		return waiting{}
@@ -118,11 +118,11 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 	}
 	c := t.r.caller
 	if ask {
-		if c, err = t.s.caller(t.r.Request); err != nil {
+		if c, err = t.s.callers().caller(t.r.Request); err != nil {
 			return runOf{}, v, err
 		}
 	}
-	of, _, err := t.s.runIn(readsLogs)(t.r.Request, c, v)
+	of, _, err := t.s.runRoutes().runIn(readsLogs)(t.r.Request, c, v)
 	return of, v, err
 }
 
@@ -133,7 +133,7 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	if now := t.s.waits(v.Document, of); now != t.waits {
+	if now := t.s.runRoutes().waits(v.Document, of); now != t.waits {
 		t.waits = now
 		if now.Reason != t.known || now.Reason == "" {
 			out.Send("", "wait", now)

@@ -18,8 +18,8 @@ type runOf struct {
 }
 
 // runIn finds a run, of an instance to which the caller is one of what is needed.
-func (s *server) runIn(needed role) finder[runOf] {
-	find := s.instanceIn(needed)
+func (s runRoutes) runIn(needed role) finder[runOf] {
+	find := s.callers().instanceIn(needed)
 	return func(r *http.Request, c caller, v lifecycle.View) (runOf, caller, error) {
 		record, c, err := find(r, c, v)
 		if err != nil {
@@ -55,7 +55,7 @@ func runs(r *lifecycle.Record) []*lifecycle.Run {
 	return all
 }
 
-func (s *server) listRuns(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+func (s runRoutes) listRuns(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	have := r.role(r.view.Document, r.at)
 	doc := api.Runs{Runs: []api.Run{}}
 	for _, u := range runs(r.at) {
@@ -64,7 +64,7 @@ func (s *server) listRuns(w http.ResponseWriter, r call[*lifecycle.Record]) erro
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-func (s *server) showRun(w http.ResponseWriter, r call[runOf]) error {
+func (s runRoutes) showRun(w http.ResponseWriter, r call[runOf]) error {
 	return service.WriteJSON(w, http.StatusOK, runDoc(r.at.record, r.at.run, r.role(r.view.Document, r.at.record)))
 }
 
@@ -92,7 +92,7 @@ func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 }
 
 // plan answers the plan of a run as text.
-func (s *server) plan(w http.ResponseWriter, r call[runOf]) error {
+func (s runRoutes) plan(w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("plans")
 	}

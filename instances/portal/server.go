@@ -82,6 +82,21 @@ type server struct {
 	streams *service.Streams
 }
 
+// What the server answers, by what it is about.
+type (
+	callers   struct{ *server } // who asks, and what he may do
+	templates struct{ *server } // what can be launched
+	launches  struct{ *server } // making and listing instances
+	verbs     struct{ *server } // what is done to one
+	runRoutes struct{ *server } // the runs of one, and their logs
+)
+
+func (s *server) callers() callers     { return callers{s} }
+func (s *server) templates() templates { return templates{s} }
+func (s *server) launches() launches   { return launches{s} }
+func (s *server) verbs() verbs         { return verbs{s} }
+func (s *server) runRoutes() runRoutes { return runRoutes{s} }
+
 // New returns the API of templates and instances, to be served below /api/v1/. It
 // makes no request.
 func New(o Options) (http.Handler, error) {
@@ -109,47 +124,47 @@ func (s *server) routes() http.Handler {
 	destroy := func(path string, h service.Handler) { mux.Handle("DELETE /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
 	stream := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(h)) }
 
-	get("templates", to(s, s.anybodyIn, s.listTemplates))
-	get("templates/{namespace}/{name}", to(s, s.templateIn, s.showTemplate))
-	post("templates/{namespace}/{name}/pause", to(s, s.pausableIn, s.pause))
-	post("templates/{namespace}/{name}/resume", to(s, s.pausableIn, s.resume))
+	get("templates", to(s, s.callers().anybodyIn, s.templates().listTemplates))
+	get("templates/{namespace}/{name}", to(s, s.callers().templateIn, s.templates().showTemplate))
+	post("templates/{namespace}/{name}/pause", to(s, s.callers().pausableIn, s.verbs().pause))
+	post("templates/{namespace}/{name}/resume", to(s, s.callers().pausableIn, s.verbs().resume))
 
 	get("kinds/{name}", to(s, s.kindIn, s.showKind))
 
-	post("instances", to(s, s.launcherIn, s.create))
-	get("instances", to(s, s.knownIn, s.listInstances))
-	get("instances/{id}", to(s, s.instanceIn(reads), s.showInstance))
-	destroy("instances/{id}", to(s, s.instanceIn(owns|administers), s.destroy))
-	post("instances/{id}/extend", to(s, s.instanceIn(owns|administers), s.extend))
-	post("instances/{id}/update", to(s, s.instanceIn(owns|administers), s.update))
-	post("instances/{id}/approve", to(s, s.instanceIn(approves), s.approve))
-	post("instances/{id}/reject", to(s, s.instanceIn(approves), s.reject))
-	post("instances/{id}/retry", to(s, s.instanceIn(owns|administers), s.retry))
-	post("instances/{id}/cancel", to(s, s.instanceIn(owns|administers), s.cancel))
-	post("instances/{id}/protect", to(s, s.instanceIn(owns|administers), s.protect))
-	post("instances/{id}/unprotect", to(s, s.instanceIn(owns|administers), s.unprotect))
-	post("instances/{id}/transfer", to(s, s.instanceIn(owns|administers), s.transfer))
-	post("instances/{id}/orphan", to(s, s.instanceIn(administers), s.orphan))
+	post("instances", to(s, s.callers().launcherIn, s.launches().create))
+	get("instances", to(s, s.callers().knownIn, s.launches().listInstances))
+	get("instances/{id}", to(s, s.callers().instanceIn(reads), s.showInstance))
+	destroy("instances/{id}", to(s, s.callers().instanceIn(owns|administers), s.destroy))
+	post("instances/{id}/extend", to(s, s.callers().instanceIn(owns|administers), s.verbs().extend))
+	post("instances/{id}/update", to(s, s.callers().instanceIn(owns|administers), s.verbs().update))
+	post("instances/{id}/approve", to(s, s.callers().instanceIn(approves), s.verbs().approve))
+	post("instances/{id}/reject", to(s, s.callers().instanceIn(approves), s.verbs().reject))
+	post("instances/{id}/retry", to(s, s.callers().instanceIn(owns|administers), s.verbs().retry))
+	post("instances/{id}/cancel", to(s, s.callers().instanceIn(owns|administers), s.verbs().cancel))
+	post("instances/{id}/protect", to(s, s.callers().instanceIn(owns|administers), s.verbs().protect))
+	post("instances/{id}/unprotect", to(s, s.callers().instanceIn(owns|administers), s.verbs().unprotect))
+	post("instances/{id}/transfer", to(s, s.callers().instanceIn(owns|administers), s.verbs().transfer))
+	post("instances/{id}/orphan", to(s, s.callers().instanceIn(administers), s.verbs().orphan))
 
-	get("instances/{id}/runs", to(s, s.instanceIn(reads), s.listRuns))
-	get("instances/{id}/runs/{n}", to(s, s.runIn(reads), s.showRun))
-	get("instances/{id}/runs/{n}/plan", to(s, s.runIn(readsLogs), s.plan))
-	stream("instances/{id}/runs/{n}/log", to(s, s.runIn(readsLogs), s.log))
-	get("instances/{id}/outputs", to(s, s.instanceIn(owns|administers), s.outputs))
-	get("instances/{id}/resources", to(s, s.instanceIn(owns|approves|administers), s.resources))
-	post("instances/{id}/outputs/reveal", to(s, s.instanceIn(owns), s.reveal))
+	get("instances/{id}/runs", to(s, s.callers().instanceIn(reads), s.runRoutes().listRuns))
+	get("instances/{id}/runs/{n}", to(s, s.runRoutes().runIn(reads), s.runRoutes().showRun))
+	get("instances/{id}/runs/{n}/plan", to(s, s.runRoutes().runIn(readsLogs), s.runRoutes().plan))
+	stream("instances/{id}/runs/{n}/log", to(s, s.runRoutes().runIn(readsLogs), s.runRoutes().log))
+	get("instances/{id}/outputs", to(s, s.callers().instanceIn(owns|administers), s.outputs))
+	get("instances/{id}/resources", to(s, s.callers().instanceIn(owns|approves|administers), s.resources))
+	post("instances/{id}/outputs/reveal", to(s, s.callers().instanceIn(owns), s.reveal))
 
-	post("run/{namespace}/{name}", to(s, s.launchIn, s.run))
-	get("run/{namespace}/{name}/status", to(s, s.ownIn, s.showInstance))
-	post("run/{namespace}/{name}/extend", to(s, s.ownIn, s.extend))
-	destroy("run/{namespace}/{name}", to(s, s.ownIn, s.destroy))
+	post("run/{namespace}/{name}", to(s, s.callers().launchIn, s.launches().run))
+	get("run/{namespace}/{name}/status", to(s, s.callers().ownIn, s.showInstance))
+	post("run/{namespace}/{name}/extend", to(s, s.callers().ownIn, s.verbs().extend))
+	destroy("run/{namespace}/{name}", to(s, s.callers().ownIn, s.destroy))
 
-	get("me", to(s, s.knownIn, s.me))
-	stream("events", to(s, s.knownIn, s.events))
-	get("admin/instances", to(s, s.adminIn, s.adminInstances))
-	get("admin/templates", to(s, s.adminIn, s.adminTemplates))
-	post("admin/clock", to(s, s.adminIn, s.acceptClock))
-	post("admin/adopt", to(s, s.adminIn, s.adopt))
+	get("me", to(s, s.callers().knownIn, s.templates().me))
+	stream("events", to(s, s.callers().knownIn, s.events))
+	get("admin/instances", to(s, s.callers().adminIn, s.templates().adminInstances))
+	get("admin/templates", to(s, s.callers().adminIn, s.templates().adminTemplates))
+	post("admin/clock", to(s, s.callers().adminIn, s.acceptClock))
+	post("admin/adopt", to(s, s.callers().adminIn, s.launches().adopt))
 	mux.Handle("/api/v1/", s.wrap(unknown))
 	return mux
 }
@@ -171,7 +186,7 @@ type finder[A any] func(r *http.Request, c caller, v lifecycle.View) (A, caller,
 func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		c, err := s.caller(r)
+		c, err := s.callers().caller(r)
 		if err != nil {
 			return err
 		}

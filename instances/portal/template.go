@@ -16,7 +16,7 @@ import (
 )
 
 // listTemplates answers those that the caller may see, without the hidden ones.
-func (s *server) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
+func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
 	p, err := pageOf(r.Request)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func contains(words string, texts ...string) bool {
 	return true
 }
 
-func (s *server) showTemplate(w http.ResponseWriter, r call[string]) error {
+func (s templates) showTemplate(w http.ResponseWriter, r call[string]) error {
 	doc, ok := s.templateDoc(r.caller, r.view.Document, r.at)
 	if !ok {
 		return noTemplate()
@@ -104,7 +104,7 @@ func (s *server) showTemplate(w http.ResponseWriter, r call[string]) error {
 }
 
 // templateDoc is a template as the caller sees it; false: it is not there.
-func (s *server) templateDoc(c caller, d *lifecycle.Document, name string) (api.Template, bool) {
+func (s templates) templateDoc(c caller, d *lifecycle.Document, name string) (api.Template, bool) {
 	e, ok := s.o.Catalog.Current(name)
 	if !ok {
 		return api.Template{}, false
@@ -112,7 +112,7 @@ func (s *server) templateDoc(c caller, d *lifecycle.Document, name string) (api.
 	return s.entryDoc(c, d, e), true
 }
 
-func (s *server) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Template {
+func (s templates) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Template {
 	t := e.Template
 	doc := api.Template{
 		Name: t.Name, Title: t.Title, Description: t.Description, Icon: t.Icon, Category: t.Category, Enabled: t.Enabled, Visible: t.Visible, Digest: e.Digest,
@@ -176,7 +176,7 @@ func paused(d *lifecycle.Document, template string) string {
 }
 
 // own is what is left of the caller's limits, and as whom he may launch it.
-func (s *server) own(c caller, d *lifecycle.Document, t *lifecycle.Template, doc *api.Template) {
+func (s templates) own(c caller, d *lifecycle.Document, t *lifecycle.Template, doc *api.Template) {
 	owners, err := c.owners(t)
 	if err != nil {
 		doc.Closed = err.Error()
@@ -237,7 +237,7 @@ func poolDoc(d *lifecycle.Document, t *lifecycle.Template) *api.Pool {
 
 // adminTemplates answers all templates, those that are gone and have instances
 // among them.
-func (s *server) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
+func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
 	d := r.view.Document
 	byName := map[string]*api.AdminTemplate{}
 	for _, e := range s.o.Catalog.All() {
@@ -272,8 +272,8 @@ func (s *server) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
 }
 
 // adminInstances answers all instances, and what an admin has to know of them.
-func (s *server) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
-	list, err := s.list(r, administers)
+func (s templates) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
+	list, err := s.launches().list(r, administers)
 	if err != nil {
 		return err
 	}
@@ -287,13 +287,13 @@ func (s *server) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
 }
 
 // me answers who the server takes the caller for.
-func (s *server) me(w http.ResponseWriter, r call[struct{}]) error {
+func (s templates) me(w http.ResponseWriter, r call[struct{}]) error {
 	used, shared := r.counts(r.view.Document)
 	doc := api.Me{
 		Mode: r.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
 		Admin:    r.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}),
 		Approver: r.mayAny(access.Approve),
-		Quota:    &api.Quota{Limit: s.userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
+		Quota:    &api.Quota{Limit: s.launches().userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
 		AsOf: r.view.AsOf,
 	}
 	doc.Server.Rate = s.o.Rate

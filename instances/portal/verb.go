@@ -22,15 +22,15 @@ import (
 // none is the body of a verb that takes none.
 type none struct{}
 
-func (s *server) extend(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
+func (s verbs) extend(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "extend", func(b api.Extend) (lifecycle.Event, error) {
 		return lifecycle.Extend{ID: r.at.ID, By: time.Duration(b.By), Why: b.Reason}, optionalReason(b.Reason)
 	})
 }
 
 // update changes the name alone, or runs another apply.
-func (s *server) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
+func (s verbs) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
 		if b.Name == nil {
 			return s.updating(r, b)
 		}
@@ -46,7 +46,7 @@ const newest = "newest"
 
 // updating makes the event of an update: with the source as it is, or with another
 // one and the template as it is now.
-func (s *server) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
+func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
 	e := lifecycle.Update{ID: r.at.ID, Why: b.Reason}
 	if err := optionalReason(b.Reason); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func sensitive(e *Entry, parameters map[string]json.RawMessage) []string {
 }
 
 // approve lets a request or exactly one plan through.
-func (s *server) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
+func (s verbs) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
 		if b.Plan == "" {
 			return nil, field("/plan", "name what you looked at: the plan that the instance shows")
 		}
@@ -96,8 +96,8 @@ func (s *server) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error
 	})
 }
 
-func (s *server) reject(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
+func (s verbs) reject(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "reject", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Reject{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
 	})
 }
@@ -117,38 +117,38 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func (s *server) retry(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "retry", func(none) (lifecycle.Event, error) { return lifecycle.Retry{ID: r.at.ID}, nil })
+func (s verbs) retry(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "retry", func(none) (lifecycle.Event, error) { return lifecycle.Retry{ID: r.at.ID}, nil })
 }
 
-func (s *server) cancel(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
+func (s verbs) cancel(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
 }
 
-func (s *server) protect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
+func (s verbs) protect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
 }
 
-func (s *server) unprotect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "unprotect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID}, nil })
+func (s verbs) unprotect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "unprotect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID}, nil })
 }
 
-func (s *server) orphan(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
+func (s verbs) orphan(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "orphan", func(b api.Reason) (lifecycle.Event, error) {
 		return lifecycle.Orphan{ID: r.at.ID, Reason: b.Reason}, checkReason(b.Reason)
 	})
 }
 
 // transfer gives an instance to another owner: an owner between himself and those
 // of his groups that the template admits, an admin to anybody.
-func (s *server) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
+func (s verbs) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
 		to, err := s.recipient(r, b)
 		return lifecycle.Transfer{ID: r.at.ID, To: to}, err
 	})
 }
 
-func (s *server) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.Owner, error) {
+func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.Owner, error) {
 	own := []lifecycle.Owner{r.owner()}
 	if t := r.view.Document.Templates[r.at.Snapshot]; t != nil && r.stale == nil {
 		own = append(own, r.groups(t)...)
@@ -178,7 +178,7 @@ func (s *server) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle
 }
 
 // pause and resume stop and allow new instances of a template.
-func (s *server) pause(w http.ResponseWriter, r call[string]) error {
+func (s verbs) pause(w http.ResponseWriter, r call[string]) error {
 	var body api.Reason
 	a, err := readBody(r.Request, r.caller, &body)
 	if err == nil && body.Reason != "" {
@@ -190,7 +190,7 @@ func (s *server) pause(w http.ResponseWriter, r call[string]) error {
 	return s.switched(w, r, a, "pause", lifecycle.Pause{Template: r.at, Reason: body.Reason})
 }
 
-func (s *server) resume(w http.ResponseWriter, r call[string]) error {
+func (s verbs) resume(w http.ResponseWriter, r call[string]) error {
 	a, err := readBody(r.Request, r.caller, &none{})
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *server) resume(w http.ResponseWriter, r call[string]) error {
 	return s.switched(w, r, a, "resume", lifecycle.Resume{Template: r.at})
 }
 
-func (s *server) switched(w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
+func (s verbs) switched(w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
 	_, done, err := repeated(r.caller, r.view, a)
 	if err == nil && !done {
 		_, err = s.do(r.Request, r.caller, access.Action(word), r.at, a, e)
@@ -209,7 +209,7 @@ func (s *server) switched(w http.ResponseWriter, r call[string], a ask, word str
 	if r.view, err = s.o.Store.View(r.Context()); err != nil {
 		return err
 	}
-	doc, ok := s.templateDoc(r.caller, r.view.Document, r.at)
+	doc, ok := s.templates().templateDoc(r.caller, r.view.Document, r.at)
 	if !ok { // it is not there any more, and its instances are
 		doc = api.Template{Name: r.at}
 	}

@@ -10,7 +10,6 @@ instances/api names 88: parts to be moved to where they are used
 instances/lifecycle files 42: small files to be joined with their neighbours, or parts to be moved out
 instances/lifecycle names 202: events are its language, and templates are here still
 instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
-instances/portal.server 70: to be parted by concern
 instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
 internal/access names 121: parts to be moved to where they are used
 internal/access.Guard 47: to be parted by concern
