@@ -61,7 +61,7 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 				return runError(err)
 			}
 		}
-		book, err := variableRoutes{s.server}.book(ctx, p.organization)
+		book, err := s.variableRoutes().book(ctx, p.organization)
 		if err != nil {
 			return err
 		}

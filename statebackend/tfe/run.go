@@ -130,7 +130,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	given, err := variableRoutes{s.server}.given(r.Context(), at, options.Variables)
+	given, err := s.variableRoutes().given(r.Context(), at, options.Variables)
 	if err != nil {
 		return err
 	}

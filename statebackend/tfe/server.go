@@ -121,6 +121,7 @@ func (s *server) uploads() uploads               { return uploads{s} }
 func (s *server) configurations() configurations { return configurations{s} }
 func (s *server) runs() runs                     { return runs{s} }
 func (s *server) logs() logs                     { return logs{s} }
+func (s *server) variableRoutes() variableRoutes { return variableRoutes{s} }
 
 // New returns the handler of /api/v2/, or an error that names the option at fault.
 // It makes no request.
@@ -194,7 +195,7 @@ func (s *server) routes() http.Handler {
 	t.add("GET", "workspaces/{id}/tag-bindings", s.tags().listTagBindings)
 	t.add("PATCH", "workspaces/{id}/tag-bindings", s.tags().addTagBindings)
 	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.tags().listTagBindings)
-	addVariables(t, variableRoutes{s})
+	addVariables(t, s.variableRoutes())
 
 	t.add("POST", "workspaces/{id}/actions/lock", s.locks().lock)
 	t.add("POST", "workspaces/{id}/actions/unlock", s.locks().unlock)

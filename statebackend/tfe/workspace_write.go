@@ -91,7 +91,7 @@ func (b workspaceBody) applier(s *server, r *http.Request, p place) func(*stateb
 		old := *record
 		err := b.apply(p.organization, record)
 		if err == nil && record.Project != old.Project {
-			err = setRoutes{variableRoutes{s}}.allowProject(r, p, record.Project)
+			err = setRoutes{s.variableRoutes()}.allowProject(r, p, record.Project)
 		}
 		if err != nil || sameRuns(&old, record) {
 			return err
@@ -191,7 +191,7 @@ func (s workspaces) endFormer(ctx context.Context, at located, g access.Grant) e
 	if at.record == nil || !at.record.Deleted {
 		return nil
 	}
-	book, err := variableRoutes{s.server}.book(ctx, at.organization)
+	book, err := s.variableRoutes().book(ctx, at.organization)
 	if err != nil {
 		return err
 	}
