@@ -37,6 +37,9 @@ type several struct {
 // read looks at what was chosen, as far as the caller may see it.
 func (s *several) read(r *site.Request, ids []string) (severalBody, error) {
 	var b severalBody
+	if _, err := get[api.Me](s.api, r, "me", nil); err != nil { // somebody has to have logged in, whatever was chosen
+		return b, err
+	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(ids) > maxSeveral {
 		return b, site.BadForm("%d instances were chosen, at most %d are destroyed at once", len(ids), maxSeveral)

@@ -49,6 +49,7 @@ func TestSeveral(t *testing.T) {
 		}
 	}
 	d.Open(t, 401, "", "instances/several", form)
+	d.Open(t, 401, "", "instances/several", nil)
 	d.Shows(t, "anna", "instances/several", "Nothing that you can destroy was chosen")
 	many := url.Values{}
 	for n := range 51 {
