@@ -65,7 +65,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"four eyes: who asked", "approve.go", "case a.same(r.WantedBy()), r.Phase", "case r.Phase"},
 	{"four eyes: who asked first", "approve.go", "r.Run.First != nil && a.same(*r.Run.First):", "r.Run.First != nil && false:"},
 	{"four eyes: its owner", "approve.go", "case a.is(r.Owner):", "case false:"},
-	{"a change is approved", "approve.go", "w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.same(r)", "w == nil"},
+	{"a change is approved", "approve.go", "w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.same(r)", "w.work == nil"},
 	{"newer providers are another version", "approve.go", "if r.Source != of.Source ||", "if r.Source.Digest != of.Source.Digest ||"},
 	{"the template that it has counts", "approve.go", "return w.doc.template(r.Snapshot).Approval == kind || ", "return "},
 	{"a change is not replaced", "approve.go", "had != nil && had.By.Subject != \"\"", "had != nil && false"},
