@@ -28,7 +28,12 @@ const (
 	// maxPauseSeconds is the longest pause that is believed.
 	maxPauseSeconds = 24 * 60 * 60
 
-	jsonOfGitHub = "application/vnd.github+json"
+	// maxGitHubPage is the size of an answer in bytes. A release has its notes and some
+	// two kilobytes for each file, so that a hundred of a provider have several megabytes.
+	maxGitHubPage = 32 << 20
+
+	jsonOfGitHub    = "application/vnd.github+json"
+	versionOfGitHub = "2022-11-28" // of the API, https://docs.github.com/en/rest/about-the-rest-api/api-versions
 )
 
 // GitHub reads tags, releases and trees over GitHub's REST API. Repeated lists
@@ -200,10 +205,10 @@ type question struct {
 	link   bool   // a redirect (302) is the answer: the token may not go where it leads
 }
 
-// read returns an answer of at most [maxJSON] bytes with its header.
+// read returns an answer of at most [maxGitHubPage] bytes with its header.
 func (g *GitHub) read(ctx context.Context, q question) (body []byte, h http.Header, err error) {
 	err = g.ask(ctx, q, func(resp *http.Response) (err error) {
-		body, err = readAll(resp.Body, maxJSON)
+		body, err = readAll(resp.Body, maxGitHubPage)
 		h = resp.Header
 		return err
 	})
@@ -238,6 +243,7 @@ func (g *GitHub) once(ctx context.Context, q question, token string, answered fu
 		return err
 	}
 	req.Header.Set("Accept", q.accept)
+	req.Header.Set("X-GitHub-Api-Version", versionOfGitHub)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -197,7 +197,7 @@ func TestGitHubSays(t *testing.T) {
 		"no JSON": {func(w http.ResponseWriter) { io.WriteString(w, "<html>") }, oci.ErrCorrupt, 0},
 		"JSON without an end": {func(w http.ResponseWriter) {
 			io.WriteString(w, "[")
-			for range 1 << 10 {
+			for range maxGitHubPage>>13 + 1 {
 				fmt.Fprintf(w, "%8192s", " ")
 			}
 		}, oci.ErrTooLarge, 0},
@@ -231,6 +231,27 @@ func TestGitHubSays(t *testing.T) {
 				t.Errorf("%d requests more, limited %v", requests-before, limited)
 			}
 		})
+	}
+}
+
+// TestGitHubLongReleases reads a page as a provider has them: a hundred releases with
+// their notes and files.
+func TestGitHubLongReleases(t *testing.T) {
+	const releases = 100
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range releases {
+			fmt.Fprintf(w, `%c{"tag_name":"v1.0.%d","body":"%60000s"}`, "[,"[min(i, 1)], i, "notes")
+		}
+		io.WriteString(w, "]")
+	}))
+	defer ts.Close()
+	u, err := url.Parse(ts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags, err := NewGitHub(nil, u, nil).Releases(t.Context(), "acme", "dns")
+	if err != nil || len(tags) != releases {
+		t.Errorf("%d releases, %v", len(tags), err)
 	}
 }
 
