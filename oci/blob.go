@@ -15,8 +15,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -202,12 +200,12 @@ func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) 
 		}
 		return r.open(ctx, d, offset, false)
 	}
-	body, err := r.positioned(resp, d, offset)
+	body, err := positioned(r, resp, d, offset)
 	return body, nil, err
 }
 
 // positioned checks that the answer is the blob and starts at offset.
-func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
+func positioned(r *Repo, resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
 	if isHTML(resp.Header) && resp.Header.Get("Docker-Content-Digest") == "" && resp.ContentLength != d.Size {
 		resp.Body.Close()
 		return nil, notRegistry(resp)
@@ -287,163 +285,6 @@ func (r *Repo) EnsureBlob(ctx context.Context, b Blob) (pushed bool, err error) 
 		return false, err
 	}
 	return true, r.PushBlob(ctx, b)
-}
-
-// PushBlob stores a blob: one POST, one PUT; a small one with the POST alone where the
-// registry takes that, which the first one tells, see [Options].SinglePost. An upload that breaks starts again from its beginning. A
-// blob that another repository of the registry has is mounted with one POST; where
-// that is refused or ignored it is sent.
-func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
-	if r.mounts(b.From) {
-		err := r.mount(ctx, b)
-		if err == nil {
-			return nil
-		}
-		if _, own := errors.AsType[*contentError](err); own || ctx.Err() != nil {
-			return fmt.Errorf("push blob %s to %s: %w", b.Digest, r, err)
-		}
-	}
-	for attempt := 1; ; attempt++ {
-		err := r.upload(ctx, b)
-		if err == nil {
-			r.c.transport.recent.add(r.name, b.Digest)
-			return nil
-		}
-		pause, again := r.uploadAgain(ctx, err, attempt)
-		if !again {
-			return fmt.Errorf("push blob %s to %s: %w", b.Digest, r, err)
-		}
-		if cerr := text.Wait(ctx, pause); cerr != nil {
-			return fmt.Errorf("push blob %s to %s: %w: %w", b.Digest, r, cerr, err)
-		}
-	}
-}
-
-// upload sends the blob with the POST, or opens an upload session and sends it there in
-// one piece.
-func (r *Repo) upload(ctx context.Context, b Blob) error {
-	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
-	q, single := begin, r.c.single.fits(b.Size)
-	if single {
-		q.query, q.body, q.size = url.Values{"digest": {b.Digest.String()}}, b.Open, b.Size
-		q.header = http.Header{"Content-Type": {"application/octet-stream"}}
-	}
-	resp, err := r.done(ctx, q)
-	if single && r.c.single.refused(err) {
-		single = false
-		resp, err = r.done(ctx, begin)
-	}
-	if err != nil {
-		return err
-	}
-	if single && r.c.single.took(resp.StatusCode) {
-		return nil
-	}
-	return r.uploadTo(ctx, resp, b)
-}
-
-// singlePost remembers of a registry whether it takes a blob with the POST that else
-// asks for an upload (OCI distribution specification 1.1, "Single POST"). Nothing tells
-// it but the first such POST: one that does not answers 202, and gets the bytes again.
-type singlePost struct{ state atomic.Int32 }
-
-const (
-	singleUnknown int32 = iota
-	singleTaken
-	singleRefused
-)
-
-const (
-	// maxSinglePost bounds what is sent with the POST, since a registry that does not
-	// take it gets it twice, in bytes; maxFirstPost does so while that is not known.
-	maxSinglePost = 1 << 20
-	maxFirstPost  = 64 << 10
-)
-
-func (p *singlePost) fits(size int64) bool {
-	switch p.state.Load() {
-	case singleTaken:
-		return size > 0 && size <= maxSinglePost
-	case singleRefused:
-		return false
-	}
-	return size > 0 && size <= maxFirstPost
-}
-
-// took tells whether the answer to such a POST says that the blob is there.
-func (p *singlePost) took(status int) bool {
-	if status == http.StatusCreated {
-		p.state.Store(singleTaken)
-		return true
-	}
-	p.state.Store(singleRefused)
-	return false
-}
-
-// refused tells of a registry, of which nothing was known, that answers such a POST with
-// an error which is not about who sends it or how often.
-func (p *singlePost) refused(err error) bool {
-	e, ok := errors.AsType[*ResponseError](err)
-	if !ok || p.state.Load() != singleUnknown {
-		return false
-	}
-	switch e.Status {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusLengthRequired, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
-		http.StatusInternalServerError, http.StatusNotImplemented:
-		p.state.Store(singleRefused)
-		return true
-	}
-	return false
-}
-
-// uploadTo sends a blob to the session that an answer has opened.
-func (r *Repo) uploadTo(ctx context.Context, resp *http.Response, b Blob) error {
-	u, err := follow(resp.Request.URL, resp.Header.Get("Location"))
-	if err == nil && resp.Header.Get("Location") == "" {
-		err = errors.New("none")
-	}
-	if err != nil {
-		return fmt.Errorf("%w: Location of the upload: %w", ErrCorrupt, err)
-	}
-	// The session's own query must stay as it is, only the digest is added.
-	if u.RawQuery != "" {
-		u.RawQuery += "&"
-	}
-	u.RawQuery += url.Values{"digest": {b.Digest.String()}}.Encode()
-	resp, err = r.send(ctx, request{
-		method: http.MethodPut, url: u, body: b.Open, size: b.Size,
-		header: http.Header{"Content-Type": {"application/octet-stream"}},
-	})
-	if err != nil {
-		return &uploadError{err}
-	}
-	discard(resp)
-	return nil
-}
-
-// uploadError marks a failure of the PUT, which the transport does not repeat
-// because the session may hold a part of the bytes.
-type uploadError struct{ error }
-
-func (e *uploadError) Unwrap() error { return e.error }
-
-func (r *Repo) uploadAgain(ctx context.Context, err error, attempt int) (time.Duration, bool) {
-	retry := r.c.o.Retry
-	_, put := errors.AsType[*uploadError](err)
-	_, own := errors.AsType[*contentError](err)
-	passing := (Passing(err) || errors.Is(err, ErrNotFound)) && !own
-	if !put || !passing || ctx.Err() != nil || attempt >= retry.MaxAttempts {
-		return 0, false
-	}
-	pause := backoff(retry.InitialBackoff, retry.MaxBackoff, attempt)
-	if e, ok := errors.AsType[*ResponseError](err); ok {
-		if e.RetryAfter > retry.MaxBackoff {
-			return 0, false
-		}
-		pause = max(pause, e.RetryAfter)
-	}
-	return pause, waitFits(ctx, pause)
 }
 
 // Interruptible returns r, whose reads end when the context is done.

@@ -164,7 +164,7 @@ func (c *Client) Repo(name string) (*Repo, error) {
 	if len(full) > maxName {
 		return nil, fmt.Errorf("repository name %q: longer than %d characters", full, maxName)
 	}
-	return &Repo{c: c, name: full, s: c.session(full)}, nil
+	return &Repo{conn{c: c, name: full, s: c.session(full)}}, nil
 }
 
 const (

@@ -258,7 +258,7 @@ func (r *Repo) fetch(ctx context.Context, ref string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, fmt.Errorf("manifest %s of %s: %w", ref, r, err)
 	}
-	return r.verify(ref, resp, body)
+	return verify(r, ref, resp, body)
 }
 
 func readManifest(resp *http.Response) ([]byte, error) {
@@ -277,7 +277,7 @@ func readManifest(resp *http.Response) ([]byte, error) {
 
 // verify compares the bytes with the digest that was asked for, or else with
 // the one in the answer.
-func (r *Repo) verify(ref string, resp *http.Response, body []byte) (Manifest, error) {
+func verify(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, error) {
 	want := digest.Digest(resp.Header.Get("Docker-Content-Digest"))
 	if isDigest(ref) {
 		want = digest.Digest(ref)

@@ -22,9 +22,9 @@ import (
 // type if that is not empty: by the referrers API, or where the registry has
 // none by the fallback tag of the specification.
 func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
-	all, err := r.referrersAPI(ctx, subject, artifactType)
+	all, err := referrers{r}.byAPI(ctx, subject, artifactType)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnsupported) {
-		all, err = r.referrersTag(ctx, subject)
+		all, err = referrers{r}.byTag(ctx, subject)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("referrers of %s: %w", subject.Digest, err)
@@ -34,7 +34,10 @@ func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType s
 	}), nil
 }
 
-func (r *Repo) referrersAPI(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
+// referrers reads what is attached to manifests of a repository.
+type referrers struct{ *Repo }
+
+func (r referrers) byAPI(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
 	q := request{method: http.MethodGet, path: "referrers/" + subject.Digest.String(), header: http.Header{"Accept": {ocispec.MediaTypeImageIndex}}}
 	if artifactType != "" {
 		q.query = url.Values{"artifactType": {artifactType}}
@@ -42,7 +45,7 @@ func (r *Repo) referrersAPI(ctx context.Context, subject Descriptor, artifactTyp
 	var all []Descriptor
 	seen := map[string]bool{}
 	for range maxTagPages {
-		page, next, err := r.referrersPage(ctx, q)
+		page, next, err := r.page(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +59,7 @@ func (r *Repo) referrersAPI(ctx context.Context, subject Descriptor, artifactTyp
 	return nil, fmt.Errorf("%w: more than %d pages", ErrTooLarge, maxTagPages)
 }
 
-func (r *Repo) referrersPage(ctx context.Context, q request) ([]Descriptor, *url.URL, error) {
+func (r referrers) page(ctx context.Context, q request) ([]Descriptor, *url.URL, error) {
 	resp, cancel, err := r.quick(ctx, q)
 	if err != nil {
 		return nil, nil, err
@@ -91,10 +94,10 @@ func fallbackTag(subject Descriptor) string {
 	return strings.ReplaceAll(subject.Digest.String(), ":", "-")
 }
 
-// referrersTag reads the fallback index. GHCR has been seen to write a wrong
+// byTag reads the fallback index. GHCR has been seen to write a wrong
 // artifact type into it, so types are left to the caller's own reading where
 // that matters.
-func (r *Repo) referrersTag(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
+func (r referrers) byTag(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
 	m, err := r.Fetch(ctx, fallbackTag(subject))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
@@ -123,7 +126,7 @@ func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) 
 		return nil
 	}
 	for range fallbackTries {
-		all, err := r.referrersTag(ctx, subject)
+		all, err := referrers{r}.byTag(ctx, subject)
 		if err != nil {
 			return fmt.Errorf("referrers of %s: %w", subject.Digest, err)
 		}

@@ -41,7 +41,7 @@ type TagList struct {
 func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{}
-		for p, err := range r.tagPages(ctx) {
+		for p, err := range (tagPages{r}).all(ctx) {
 			if err != nil {
 				yield("", err)
 				return
@@ -63,7 +63,7 @@ func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 	var l TagList
 	size := 0
 	seen := map[string]bool{}
-	for p, err := range r.tagPages(ctx) {
+	for p, err := range (tagPages{r}).all(ctx) {
 		if err != nil {
 			return TagList{}, err
 		}
@@ -93,15 +93,18 @@ type tagPage struct {
 	url    *url.URL
 }
 
-// tagPages follows the Link headers to their end. The first request carries
+// tagPages reads the tag list of a repository page by page.
+type tagPages struct{ *Repo }
+
+// all follows the Link headers to their end. The first request carries
 // no n: registries differ in what they make of it. A link seen before ends
 // the list, as some registries repeat their last one for ever.
-func (r *Repo) tagPages(ctx context.Context) iter.Seq2[tagPage, error] {
+func (r tagPages) all(ctx context.Context) iter.Seq2[tagPage, error] {
 	return func(yield func(tagPage, error) bool) {
 		q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
 		seen := map[string]bool{}
 		for range maxTagPages {
-			p, err := r.tagPage(ctx, q)
+			p, err := r.page(ctx, q)
 			if err != nil || !yield(p, nil) {
 				if err != nil {
 					yield(tagPage{}, err)
@@ -123,9 +126,10 @@ func (r *Repo) tagPages(ctx context.Context) iter.Seq2[tagPage, error] {
 	}
 }
 
-func (r *Repo) tagPage(ctx context.Context, q request) (tagPage, error) {
+// page reads one page, again where the answer breaks off.
+func (r tagPages) page(ctx context.Context, q request) (tagPage, error) {
 	for attempt := 1; ; attempt++ {
-		p, err := r.readTagPage(ctx, q)
+		p, err := r.read(ctx, q)
 		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
 			return p, err
 		}
@@ -138,7 +142,7 @@ func (r *Repo) tagPage(ctx context.Context, q request) (tagPage, error) {
 // errCut marks a small body that broke off, which is read again.
 var errCut = errors.New("the answer broke off")
 
-func (r *Repo) readTagPage(ctx context.Context, q request) (tagPage, error) {
+func (r tagPages) read(ctx context.Context, q request) (tagPage, error) {
 	resp, cancel, err := r.quick(ctx, q)
 	if err != nil {
 		return tagPage{}, err

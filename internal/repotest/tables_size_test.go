@@ -17,7 +17,6 @@ internal/addr names 85: every name there is
 internal/catalog names 105: parts to be moved to where they are used
 internal/depot names 102: what publishes is used by commands and services alike
 internal/supply names 100: parts to be moved to where they are used
-oci.Repo 49: to be parted by concern
 oci/artifact names 314: parts to be moved to where they are used
 operator/api/v1alpha1 names 224: the kinds of the cluster
 registry files 32: small files to be joined with their neighbours, or parts to be moved out
