@@ -87,8 +87,8 @@ type loginState struct {
 	Expires   int64  `json:"e"`
 }
 
-// LoginAuthorize begins a login: the browser goes on to the issuer.
-func (g *Guard) LoginAuthorize(w http.ResponseWriter, r *http.Request) error {
+// Authorize begins a login: the browser goes on to the issuer.
+func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	if err := checkRedirect(q.Get("redirect_uri")); err != nil {
 		return badLogin(err)
@@ -104,7 +104,7 @@ func (g *Guard) LoginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to, err := g.askIssuer(r.Context(), client{id: g.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
+	to, err := dialog{g.Guard}.redirect(r.Context(), client{id: g.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return err
 	}
@@ -112,12 +112,21 @@ func (g *Guard) LoginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// ToolLogins lets tools log in, see [Login].
+type ToolLogins struct{ *Guard }
+
+// ToolLogins are the logins of tools, where [ToolLogins.On] says that there are any.
+func (g *Guard) ToolLogins() ToolLogins { return ToolLogins{g} }
+
+// dialog is what this server and the issuer of logins say to each other.
+type dialog struct{ *Guard }
+
 // client is what this server is at the issuer of logins.
 type client struct{ id, secret string }
 
-// askIssuer is where a browser goes to say at the issuer who somebody is.
-func (g *Guard) askIssuer(ctx context.Context, by client, state, nonce, verifier string) (*url.URL, error) {
-	at, err := g.loginEndpoint(ctx)
+// redirect is where a browser goes to say at the issuer who somebody is.
+func (g dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (*url.URL, error) {
+	at, err := g.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +153,7 @@ func (g *Guard) askIssuer(ctx context.Context, by client, state, nonce, verifier
 	return to, nil
 }
 
-func (g *Guard) callbackURL() string {
+func (g dialog) callbackURL() string {
 	return strings.TrimSuffix(g.o.Login.PublicURL, "/") + "/login/callback"
 }
 
@@ -169,10 +178,10 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// LoginService is what the discovery document tells the tools about logins: at
+// Service is what the discovery document tells the tools about logins: at
 // this server, which they reach at base, or at the issuer itself. There must be
 // a [Login].
-func (g *Guard) LoginService(ctx context.Context, base string) (map[string]any, error) {
+func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, error) {
 	doc := map[string]any{
 		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
 		"authz": base + "/login/authorize", "token": base + "/login/token",
@@ -183,7 +192,7 @@ func (g *Guard) LoginService(ctx context.Context, base string) (map[string]any, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
-	at, err := g.loginEndpoint(ctx)
+	at, err := dialog{g.Guard}.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +203,7 @@ func (g *Guard) LoginService(ctx context.Context, base string) (map[string]any, 
 	return doc, nil
 }
 
-func (g *Guard) loginEndpoint(ctx context.Context) (endpoint, error) {
+func (g dialog) endpoint(ctx context.Context) (endpoint, error) {
 	keys, err := g.rules.Load().issuers.keysFor(ctx, g.o.Login.Issuer, "")
 	if err != nil {
 		g.log.Error("issuer of logins not reached", "issuer", g.o.Login.Issuer.URL, "reason", err)
@@ -212,9 +221,9 @@ type loginCode struct {
 	Expires   int64  `json:"e"`
 }
 
-// LoginCallback is where the issuer sends the browser back to. It goes on to
+// Callback is where the issuer sends the browser back to. It goes on to
 // the tool with a code.
-func (g *Guard) LoginCallback(w http.ResponseWriter, r *http.Request) error {
+func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState
 	if err := g.o.Keyring.Open("login state", q.Get("state"), &st); err != nil || g.now().Unix() >= st.Expires {
@@ -231,7 +240,7 @@ func (g *Guard) LoginCallback(w http.ResponseWriter, r *http.Request) error {
 	if e := q.Get("error"); e != "" {
 		answer.Set("error", "access_denied")
 	} else {
-		id, _, err := g.identify(r.Context(), client{g.o.Login.ClientID, g.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
+		id, _, err := dialog{g.Guard}.identify(r.Context(), client{g.o.Login.ClientID, g.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
 		if err != nil {
 			return err
 		}
@@ -247,8 +256,8 @@ func (g *Guard) LoginCallback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // identify exchanges the issuer's code for an ID token and checks that.
-func (g *Guard) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
-	at, err := g.loginEndpoint(ctx)
+func (g dialog) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
+	at, err := g.endpoint(ctx)
 	if err != nil {
 		return identity{}, "", err
 	}
@@ -275,7 +284,7 @@ func (g *Guard) identify(ctx context.Context, by client, code, verifier, nonce s
 	return id, token, nil
 }
 
-func (g *Guard) idToken(ctx context.Context, endpoint string, form url.Values) (string, error) {
+func (g dialog) idToken(ctx context.Context, endpoint string, form url.Values) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
@@ -321,9 +330,9 @@ type loginToken struct {
 	Issued int64 `json:"t"`
 }
 
-// LoginExchange gives the tool its token for a code and the verifier that only
+// Exchange gives the tool its token for a code and the verifier that only
 // the tool knows. The code in the body is the right.
-func (g *Guard) LoginExchange(w http.ResponseWriter, r *http.Request) error {
+func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginToken)
 	if err := r.ParseForm(); err != nil {
 		return badLogin(errors.New("the form cannot be read"))

@@ -30,8 +30,14 @@ const (
 	ByIssuer     // at the issuer of logins
 )
 
-// LoginWay says how people log in now.
-func (g *Guard) LoginWay() Way {
+// BrowserLogins begin and end what [Sessions] are about.
+type BrowserLogins struct{ *Guard }
+
+// BrowserLogins are the logins of people at the pages.
+func (g *Guard) BrowserLogins() BrowserLogins { return BrowserLogins{g} }
+
+// Way says how people log in now.
+func (g BrowserLogins) Way() Way {
 	if g.o.Sessions == nil {
 		return NoWay
 	}
@@ -44,11 +50,11 @@ func (g *Guard) LoginWay() Way {
 	return NoWay
 }
 
-// LoginIssuer is where people log in who do so [ByIssuer].
-func (g *Guard) LoginIssuer() string { return g.o.Login.Issuer.URL }
+// Issuer is where people log in who do so [ByIssuer].
+func (g BrowserLogins) Issuer() string { return g.o.Login.Issuer.URL }
 
-// ToolLogin reports whether `tofu login` gets a token here.
-func (g *Guard) ToolLogin() bool {
+// On reports whether `tofu login` gets a token here.
+func (g ToolLogins) On() bool {
 	return g.o.Login != nil && (g.o.Sessions == nil || !g.o.Sessions.Portal)
 }
 
@@ -87,10 +93,10 @@ type browserState struct {
 	Expires  int64  `json:"e"`
 }
 
-// BrowserLogin begins a login at the issuer, where the browser has to go. The cookie
+// Begin begins a login at the issuer, where the browser has to go. The cookie
 // binds the way back to this browser: nobody can be sent through the end of a login
 // that somebody else began.
-func (g *Guard) BrowserLogin(r *http.Request, back string) (to *url.URL, cookie *http.Cookie, err error) {
+func (g BrowserLogins) Begin(r *http.Request, back string) (to *url.URL, cookie *http.Cookie, err error) {
 	by, ok := g.client()
 	if !ok {
 		return nil, nil, badLogin(errors.New("there is no issuer of logins for browsers"))
@@ -100,7 +106,7 @@ func (g *Guard) BrowserLogin(r *http.Request, back string) (to *url.URL, cookie 
 	if err != nil {
 		return nil, nil, err
 	}
-	to, err = g.askIssuer(r.Context(), by, sealed, st.Nonce, st.Verifier)
+	to, err = dialog{g.Guard}.redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,9 +118,9 @@ func stateHash(state string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// OfBrowser reports whether the issuer sends back a browser that is to be logged in
+// Owns reports whether the issuer sends back a browser that is to be logged in
 // here, and not one that a tool waits for.
-func (g *Guard) OfBrowser(r *http.Request) bool {
+func (g BrowserLogins) Owns(r *http.Request) bool {
 	s := g.o.Sessions
 	var st browserState
 	return s != nil && s.Keyring.Open(browserPurpose, r.URL.Query().Get("state"), &st) == nil
@@ -123,12 +129,12 @@ func (g *Guard) OfBrowser(r *http.Request) bool {
 // LoggedIn is a session that has begun.
 type LoggedIn struct {
 	Caller
-	Back    string         // what [Guard.BrowserLogin] was given
+	Back    string         // what [BrowserLogins.Begin] was given
 	Cookies []*http.Cookie // of the session; those of the login are taken back
 }
 
-// BrowserCallback ends a login at the issuer.
-func (g *Guard) BrowserCallback(r *http.Request) (LoggedIn, error) {
+// Callback ends a login at the issuer.
+func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	q, s := r.URL.Query(), g.o.Sessions
 	by, ok := g.client()
 	if !ok {
@@ -145,7 +151,7 @@ func (g *Guard) BrowserCallback(r *http.Request) (LoggedIn, error) {
 	}
 	id, token, err := g.answered(r, q, by, st)
 	if err != nil {
-		g.recordLogin(r, Caller{Mode: "session"}, "")
+		g.record(r, Caller{Mode: "session"}, "")
 		return LoggedIn{}, err
 	}
 	now := g.rules.Load()
@@ -157,32 +163,32 @@ func (g *Guard) BrowserCallback(r *http.Request) (LoggedIn, error) {
 	if err != nil {
 		return LoggedIn{}, err
 	}
-	in, err := g.begin(r, c, v)
+	in, err := g.open(r, c, v)
 	in.Back = st.Return
 	in.Cookies = append(in.Cookies, s.Cookie(r, loginCookie, "", -1))
 	return in, err
 }
 
 // answered is who the issuer says that somebody is, in its answer to a login.
-func (g *Guard) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
+func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
 	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
 		return identity{}, "", badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
 	}
 	if q.Get("error") != "" {
 		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
 	}
-	return g.identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
+	return dialog{g.Guard}.identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }
 
-// TokenLogin begins the session of who has a static token.
-func (g *Guard) TokenLogin(r *http.Request, token string) (LoggedIn, error) {
+// ByToken begins the session of who has a static token.
+func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) {
 	now, s := g.rules.Load(), g.o.Sessions
-	if g.LoginWay() != ByToken {
+	if g.Way() != ByToken {
 		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "nobody logs in here with a token"}
 	}
 	c, ok := now.static(token, g.now())
 	if !ok {
-		g.recordLogin(r, Caller{Mode: "refused"}, "")
+		g.record(r, Caller{Mode: "refused"}, "")
 		return LoggedIn{}, &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
 	}
 	id, hash, err := HashToken(token)
@@ -193,11 +199,11 @@ func (g *Guard) TokenLogin(r *http.Request, token string) (LoggedIn, error) {
 	if s.Portal {
 		v.Proof = token
 	}
-	return g.begin(r, c, v)
+	return g.open(r, c, v)
 }
 
-// begin seals a session, and records that it began.
-func (g *Guard) begin(r *http.Request, c Caller, v session) (LoggedIn, error) {
+// open seals a session, and records that it began.
+func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, error) {
 	s := g.o.Sessions
 	c.Until = time.Unix(v.Issued, 0).Add(s.ttl())
 	sealed, err := s.Keyring.Seal(s.purpose(), v)
@@ -206,32 +212,32 @@ func (g *Guard) begin(r *http.Request, c Caller, v session) (LoggedIn, error) {
 	}
 	cookies, err := s.cookies(r, sealed, s.ttl())
 	if err != nil {
-		g.recordLogin(r, c, "")
+		g.record(r, c, "")
 		return LoggedIn{}, err
 	}
-	g.recordLogin(r, c, "login")
+	g.record(r, c, "login")
 	return LoggedIn{Caller: c, Cookies: cookies}, nil
 }
 
-// LogOut ends the session of a request as far as that can be: its browser forgets it.
-func (g *Guard) LogOut(r *http.Request) []*http.Cookie {
+// End ends the session of a request as far as that can be: its browser forgets it.
+func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 	if g.o.Sessions == nil {
 		return nil
 	}
 	if c, found, err := g.session(r, g.rules.Load()); found && err == nil {
-		g.recordLogin(r, c, "logout")
+		g.record(r, c, "logout")
 	}
 	return g.o.Sessions.Forget(r)
 }
 
-// recordLogin writes a login or logout to the audit log; what is "" was refused.
-func (g *Guard) recordLogin(r *http.Request, c Caller, what Action) {
+// record writes a login or logout to the audit log; what is "" was refused.
+func (g BrowserLogins) record(r *http.Request, c Caller, what Action) {
 	right := Right{Action: login, Kind: AnyKind}
 	if what == "" {
 		g.Record(r, Record{Caller: c, Right: right})
 		return
 	}
-	grant := Grant{Caller: c, guard: g, r: r, right: right, rule: "session"}
+	grant := Grant{Caller: c, guard: g.Guard, r: r, right: right, rule: "session"}
 	grant.Record("", Change{Action: what, Status: http.StatusSeeOther})
 }
 

@@ -183,7 +183,7 @@ func TestSealedInPlaceOfAnother(t *testing.T) {
 				}
 			}
 			at := &http.Request{URL: &url.URL{RawQuery: url.Values{"state": {text}}.Encode()}}
-			if p.OfBrowser(at) != (ring == p.own && purpose == "login of a browser") {
+			if p.BrowserLogins().Owns(at) != (ring == p.own && purpose == "login of a browser") {
 				t.Errorf("%s as the state of a login of a browser", purpose)
 			}
 		}

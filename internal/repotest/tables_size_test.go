@@ -12,7 +12,6 @@ instances/lifecycle names 202: events are its language, and templates are here s
 instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
 instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
 internal/access names 121: parts to be moved to where they are used
-internal/access.Guard 47: to be parted by concern
 internal/addr names 85: every name there is
 internal/catalog names 105: parts to be moved to where they are used
 internal/depot names 102: what publishes is used by commands and services alike

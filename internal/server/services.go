@@ -50,7 +50,7 @@ func (f *Front) protocols() []offer {
 		{"/state/{name}/{workspace}/lock", f.handler(f.states != nil, lockAddress(f.state)), nil},
 		{"/api/v2/", f.tfe, f.tfeService}, // as /api/v1/
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
-		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.LoginAuthorize), f.loginService},
+		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.ToolLogins().Authorize), f.loginService},
 		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
 		{"GET /.well-known/terraform.json", f.limited(true, f.discovery), nil},
 	}
@@ -70,12 +70,12 @@ func (f *Front) forPeople() []offer {
 // callback is where the issuer sends a browser back to: one that is to be logged in
 // here, or one that a tool waits for.
 func (f *Front) callback() http.Handler {
-	tools := f.limited(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.LoginCallback)
+	tools := f.limited(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.ToolLogins().Callback)
 	if f.pages == nil || f.o.Login == nil {
 		return tools
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if tools == nil || f.kit.Guard.OfBrowser(r) {
+		if tools == nil || f.kit.Guard.BrowserLogins().Owns(r) {
 			f.pages.ServeHTTP(w, r)
 			return
 		}
@@ -126,14 +126,14 @@ func (f *Front) loginService(ctx context.Context, base string) (map[string]any, 
 	if f.o.Login == nil {
 		return nil, nil
 	}
-	login, err := f.kit.Guard.LoginService(ctx, base)
+	login, err := f.kit.Guard.ToolLogins().Service(ctx, base)
 	return map[string]any{"login.v1": login}, err
 }
 
 // loginExchange has its right in the body.
 func (f *Front) loginExchange(w http.ResponseWriter, r *http.Request) error {
 	service.OpenBody(r)
-	return f.kit.Guard.LoginExchange(w, r)
+	return f.kit.Guard.ToolLogins().Exchange(w, r)
 }
 
 // healthz says that the process runs, and which version of okara it is.

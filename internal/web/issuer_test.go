@@ -180,7 +180,7 @@ func TestIssuerLoginRefused(t *testing.T) {
 			now = now.Add(c.after)
 			resp, body := visit(t, b, h.URL+"/login/callback?"+q.Encode(), "")
 			if c.name == "no state" || c.name == "a cut state" {
-				if h.guard.OfBrowser(resp.Request) {
+				if h.guard.BrowserLogins().Owns(resp.Request) {
 					t.Error("it is taken for a login of a browser")
 				}
 			}

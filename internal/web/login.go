@@ -48,10 +48,10 @@ func (l *logins) routes(r *site.Routes) {
 // waits to be told, as after a logout: the issuer may know the browser still.
 func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
-	if l.guard.LoginWay() != access.ByIssuer || r.URL.Query().Has("stay") {
+	if l.guard.BrowserLogins().Way() != access.ByIssuer || r.URL.Query().Has("stay") {
 		return r.Answer(w, l.page(to, ""))
 	}
-	at, cookie, err := l.guard.BrowserLogin(r.Request, "/ui/"+to)
+	at, cookie, err := l.guard.BrowserLogins().Begin(r.Request, "/ui/"+to)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 
 func (l *logins) page(to, wrong string) *site.Page {
 	body := loginBody{Return: "/ui/" + to, Wrong: wrong}
-	switch l.guard.LoginWay() {
+	switch l.guard.BrowserLogins().Way() {
 	case access.ByIssuer:
-		body.Issuer = l.guard.LoginIssuer()
+		body.Issuer = l.guard.BrowserLogins().Issuer()
 	case access.ByToken:
 		body.Token = true
 	}
@@ -88,7 +88,7 @@ func (l *logins) may(r *site.Request) error {
 // logIn begins the session of who has a token.
 func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
 	to := site.Back(f.Get("return"))
-	in, err := l.guard.TokenLogin(r.Request, strings.TrimSpace(f.Get("token")))
+	in, err := l.guard.BrowserLogins().ByToken(r.Request, strings.TrimSpace(f.Get("token")))
 	if status, text, ok := service.Own(err); ok && status == http.StatusUnauthorized {
 		p := l.page(to, text)
 		p.Status = http.StatusUnauthorized
@@ -104,7 +104,7 @@ func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
 
 // callback is where the issuer sends a browser back to.
 func (l *logins) callback(r *site.Request, w http.ResponseWriter) error {
-	in, err := l.guard.BrowserCallback(r.Request)
+	in, err := l.guard.BrowserLogins().Callback(r.Request)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func begun(r *site.Request, in access.LoggedIn) {
 
 // logOut makes the browser forget its session.
 func (l *logins) logOut(r *site.Request, _ *site.Form) (*site.Answer, error) {
-	for _, c := range l.guard.LogOut(r.Request) {
+	for _, c := range l.guard.BrowserLogins().End(r.Request) {
 		r.SetCookie(c)
 	}
 	r.Grant = access.Grant{}

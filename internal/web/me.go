@@ -36,7 +36,7 @@ func (l *logins) me(r *site.Request) (*site.Page, error) {
 	r.Grant.Caller = c
 	body := meBody{
 		Name: c.Label, Subject: c.Subject, Issuer: c.Issuer, Until: c.Until, Session: !c.Until.IsZero(), Rights: c.Rights(),
-		Host: l.hosts.Of(r), Variable: tokenVariable.Replace(l.hosts.Of(r)), CLI: l.guard.ToolLogin(),
+		Host: l.hosts.Of(r), Variable: tokenVariable.Replace(l.hosts.Of(r)), CLI: l.guard.ToolLogins().On(),
 	}
 	body.Groups, body.Asked = c.KnownGroups()
 	switch c.Mode {

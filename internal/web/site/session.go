@@ -44,7 +44,7 @@ func (s *site) toLogin(r *Request) bool {
 	for _, c := range sessions.Forget(r.Request) { // it was not good, or is not enough
 		r.SetCookie(c)
 	}
-	if guard.LoginWay() == access.NoWay {
+	if guard.BrowserLogins().Way() == access.NoWay {
 		return false
 	}
 	to := r.Return() // of a form: its page
@@ -59,7 +59,7 @@ func (s *site) toLogin(r *Request) bool {
 
 // know tells a page who looks at it.
 func (s *site) know(r *Request, p *Page) {
-	p.Login = s.o.Kit.Guard.LoginWay() != access.NoWay
+	p.Login = s.o.Kit.Guard.BrowserLogins().Way() != access.NoWay
 	if r.Grant.Mode == "" {
 		if c, err := s.o.Kit.Guard.Who(r.Request); err == nil {
 			r.Grant.Caller = c
