@@ -53,7 +53,6 @@
 //
 // Every decision and every change is one record of the audit log ([Record],
 // [Change]). Neither a record nor a log nor an answer ever holds a token.
-// [AuditLog] is a file that requests do not wait for.
 //
 // # Logins
 //

@@ -8,7 +8,8 @@
 // repository that belongs to this process and day. It is written at most once a
 // minute, all of it each time, so that no two writers meet and a crash loses the last
 // minute. No request waits for it. While the registry is away lines wait in memory; when
-// there is no more room they are dropped, and the next line says how many.
+// there is no more room they are dropped, and the next line says how many. [Writer] is for
+// the log that is a file: requests do not wait for it either, and nothing is dropped.
 //
 // # What a part says
 //

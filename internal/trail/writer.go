@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package trail
 
 import (
 	"io"
 	"sync"
 )
 
-// maxUnwritten bounds what an [AuditLog] holds.
-const maxUnwritten = 1 << 20
+// maxPending bounds what an [Writer] holds.
+const maxPending = 1 << 20
 
-// AuditLog is a writer that requests do not wait for: what they write at one
+// Writer is a writer that requests do not wait for: what they write at one
 // time goes out together, in their order. If its destination is so slow that
 // too much comes together, they do wait; nothing is dropped.
-type AuditLog struct {
+type Writer struct {
 	to     io.Writer
 	failed func(error)
 	ended  chan struct{}
@@ -24,19 +24,19 @@ type AuditLog struct {
 	closed  bool
 }
 
-// NewAuditLog starts to write. failed hears of each write that fails.
-func NewAuditLog(to io.Writer, failed func(error)) *AuditLog {
-	l := &AuditLog{to: to, failed: failed, ended: make(chan struct{})}
+// NewWriter starts to write. failed hears of each write that fails.
+func NewWriter(to io.Writer, failed func(error)) *Writer {
+	l := &Writer{to: to, failed: failed, ended: make(chan struct{})}
 	l.changed.L = &l.mu
 	go l.run()
 	return l
 }
 
 // Write takes over p, which is written soon.
-func (l *AuditLog) Write(p []byte) (int, error) {
+func (l *Writer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.pending) > maxUnwritten && !l.closed {
+	for len(l.pending) > maxPending && !l.closed {
 		l.changed.Wait()
 	}
 	if l.closed {
@@ -47,7 +47,7 @@ func (l *AuditLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (l *AuditLog) run() {
+func (l *Writer) run() {
 	defer close(l.ended)
 	var out []byte
 	for {
@@ -68,7 +68,7 @@ func (l *AuditLog) run() {
 }
 
 // Close returns when everything is written.
-func (l *AuditLog) Close() error {
+func (l *Writer) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.changed.Broadcast()
