@@ -8,20 +8,12 @@ import "strings"
 // whole.
 const MaxPlan = 1 << 20
 
-// What a line of a plan does.
-const (
-	PlanAdds     = "add"
-	PlanChanges  = "change"
-	PlanRemoves  = "remove"
-	PlanReplaces = "replace"
-)
-
-// PlanLine tells what a line of a plan as text does, by the sign that it begins with; "":
-// it only explains.
+// PlanLine tells what a line of a plan as text does, by the sign that it begins with:
+// add, change, remove or replace; "": it only explains.
 func PlanLine(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, one := range []struct{ sign, does string }{
-		{"-/+ ", PlanReplaces}, {"+/- ", PlanReplaces}, {"+ ", PlanAdds}, {"- ", PlanRemoves}, {"~ ", PlanChanges}, {"<= ", PlanChanges},
+		{"-/+ ", "replace"}, {"+/- ", "replace"}, {"+ ", "add"}, {"- ", "remove"}, {"~ ", "change"}, {"<= ", "change"},
 	} {
 		if strings.HasPrefix(line, one.sign) {
 			return one.does

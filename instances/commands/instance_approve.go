@@ -185,7 +185,7 @@ func colored(plan string, terminal bool) string {
 	if !terminal {
 		return plan
 	}
-	codes := map[string]string{api.PlanAdds: "32", api.PlanRemoves: "31", api.PlanChanges: "33", api.PlanReplaces: "35"}
+	codes := map[string]string{"add": "32", "remove": "31", "change": "33", "replace": "35"}
 	var b strings.Builder
 	for line := range strings.Lines(plan) {
 		line = strings.TrimSuffix(line, "\n")

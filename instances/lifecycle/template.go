@@ -57,14 +57,14 @@ const (
 	ApprovalRequest = "request" // of each instance, before anything runs
 	ApprovalPlan    = "plan"    // of each plan
 
-	ExpireDestroy = "destroy"
-	ExpireKeep    = "keep" // the resources are left to people
+	expireDestroy = "destroy"
+	expireKeep    = "keep" // the resources are left to people
 
-	PoolCreate = "create" // an instance on demand
-	PoolRefuse = "refuse"
+	poolCreate = "create" // an instance on demand
+	poolRefuse = "refuse"
 
-	UpdateManual = "manual"
-	UpdateAuto   = "auto"
+	updateManual = "manual"
+	updateAuto   = "auto"
 
 	ConnectionWeb          = "web"
 	ConnectionInstructions = "instructions"

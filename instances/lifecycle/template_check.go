@@ -65,7 +65,7 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	r.count(here("per_owner"), "per_owner", t.PerOwner, maxCount)
 	r.count(here("max"), "max", t.Max, maxCount)
 	r.oneOf(here("approval"), "approval", t.Approval, ApprovalNone, ApprovalRequest, ApprovalPlan)
-	r.oneOf(here("update"), "update", t.Update, UpdateManual, UpdateAuto)
+	r.oneOf(here("update"), "update", t.Update, updateManual, updateAuto)
 	r.count(here("retries"), "retries", t.Retries, maxRetries)
 	if t.Timeout < time.Minute || t.Timeout > maxTimeout {
 		r.fail(here("timeout"), "timeout is between 1m and %dh", maxTimeout/time.Hour)
@@ -121,7 +121,7 @@ func (r *templateReader) checkChart(t *Template, b templateBlock) {
 	}{
 		{"outputs", "a chart has none: let connection say how it is reached", len(t.Outputs) > 0},
 		{"approval", "a chart has no plan that somebody could approve: it is none or request", t.Approval == ApprovalPlan},
-		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == UpdateAuto},
+		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == updateAuto},
 	} {
 		if f.wrong {
 			r.fail(r.at(b.Body, f.name), "%s: %s", f.name, f.why)
@@ -163,7 +163,7 @@ func (r *templateReader) checkTTL(t *Template, b templateBlock) {
 		return
 	}
 	here := func(name string) hcl.Range { return r.at(b.TTL.Body, name) }
-	r.oneOf(here("on_expire"), "on_expire", t.TTL.OnExpire, ExpireDestroy, ExpireKeep)
+	r.oneOf(here("on_expire"), "on_expire", t.TTL.OnExpire, expireDestroy, expireKeep)
 	r.count(here("extends"), "extends", t.TTL.Extends, maxCount)
 	switch {
 	case t.TTL.Default > 0 && t.TTL.Default < minTTL:
@@ -185,7 +185,7 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 	here := func(name string) hcl.Range { return r.at(b.Pool.Body, name) }
 	r.count(here("size"), "pool: size", p.Size, maxCount)
 	r.count(here("max"), "pool: max", p.Max, maxCount)
-	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, PoolCreate, PoolRefuse)
+	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, poolCreate, poolRefuse)
 	switch {
 	case p.Max > 0 && p.Max < p.Size:
 		r.fail(here("max"), "pool: max %d is less than size %d", p.Max, p.Size)

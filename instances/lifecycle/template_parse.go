@@ -127,7 +127,7 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 		Enabled: or(b.Enabled, true), Visible: or(b.Visible, true),
 		Executor: or(b.Executor, ExecutorLocal), Owner: or(b.Owner, OwnerUser), Groups: b.Groups, PerOwner: b.PerOwner, Max: b.Max,
 		Approval: or(b.Approval, ApprovalNone), Outputs: b.Outputs, Credentials: b.Credentials,
-		Timeout: time.Hour, Retries: or(b.Retries, defaultRetries), Protection: b.Protection, Update: or(b.Update, UpdateManual),
+		Timeout: time.Hour, Retries: or(b.Retries, defaultRetries), Protection: b.Protection, Update: or(b.Update, updateManual),
 	}
 	if m := b.Module; m != nil {
 		t.Module = ModuleRef{Address: m.Address, Version: m.Version, Path: m.Path}
@@ -143,7 +143,7 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 	}
 	r.ttl(t, b.TTL)
 	if p := b.Pool; p != nil {
-		t.Pool = &PoolSize{Size: p.Size, Max: p.Max, WhenEmpty: or(p.WhenEmpty, PoolCreate)}
+		t.Pool = &PoolSize{Size: p.Size, Max: p.Max, WhenEmpty: or(p.WhenEmpty, poolCreate)}
 		if p.MaxAge != nil {
 			t.Pool.MaxAge = r.duration(p.Body, "max_age", *p.MaxAge)
 		}
@@ -183,7 +183,7 @@ func (r *templateReader) ttl(t *Template, b *ttlBlock) {
 		t.Endless = true
 		return
 	}
-	t.TTL = &TTL{Default: r.duration(b.Body, "default", b.Default), Extends: or(b.Extends, 0), OnExpire: or(b.OnExpire, ExpireDestroy)}
+	t.TTL = &TTL{Default: r.duration(b.Body, "default", b.Default), Extends: or(b.Extends, 0), OnExpire: or(b.OnExpire, expireDestroy)}
 	for _, f := range []struct {
 		name string
 		from *string
