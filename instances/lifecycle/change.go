@@ -71,37 +71,6 @@ func (w changes) rename(e Rename) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// transfer is row 21: an owner gives what he has to himself or to one of his
-// groups, an admin to anybody; it fills the quota of whom it is given to.
-func (w changes) transfer(e Transfer) (Answer, error) {
-	r, err := w.meet(e.ID, verbTransfer)
-	if err != nil {
-		return Answer{}, err
-	}
-	t, a := w.doc.template(r.Snapshot), w.command.Actor
-	switch {
-	case r.Owner.ID == "":
-		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
-	case !t.admits(e.To):
-		return Answer{}, &FieldError{Path: "/owner", Text: "the template does not admit this owner"}
-	case !a.Admin && !(a.may(r.Owner) && a.may(e.To)):
-		return Answer{}, refuse(ErrDenied, "only an admin gives an instance to somebody else")
-	}
-	if err := w.creations().within(t, e.To, r); err != nil {
-		return Answer{}, err
-	}
-	r = w.edit(r)
-	r.Owner = e.To
-	r.Owner.Label = clip(e.To.Label, 128)
-	w.note(r, "transferred", e.To.Kind+" "+e.To.ID)
-	return Answer{Status: 200, Record: r}, nil
-}
-
-// may reports whether an actor acts for an owner.
-func (a Actor) may(o Owner) bool {
-	return a.is(o) || o.Kind == OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
-}
-
 // orphan is row 20.
 func (w changes) orphan(e Orphan) (Answer, error) {
 	r, err := w.meet(e.ID, verbOrphan)

@@ -245,7 +245,7 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	r.Applied, r.Forced, r.Run, r.Then = true, true, nil, nil
 	r.Pooled, r.Kept, r.Archived, r.Removing, r.Empty = false, false, false, false, false
 	r.Conditions, r.Notices, r.FinishedAt, r.Key = nil, nil, time.Time{}, w.command.Key
-	r.Pending, r.Declined = nil, ""
+	r.Pending, r.Declined, r.Offer = nil, "", nil
 	if r.Since.IsZero() {
 		r.Since = w.now
 	}

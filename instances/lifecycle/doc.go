@@ -47,6 +47,7 @@
 //	21 live but requested, planned, available, destroying | protect, unprotect, rename, transfer | same
 //	22 destroyed, orphaned, rejected | a week passes | removed
 //	23 ready | comparison with the state due, and its end | same, drift noted
+//	24 as 21, offered by its owner | take; decline, withdraw, a week passes | same, of who took it; same
 //
 // What callers may do in which
 // phase is one function, admits; what time does is another, [Document.Due] being
@@ -95,8 +96,8 @@
 // # What is left to others
 //
 // Rights, but for those that need the record: an approval by somebody else, what
-// only an admin may do, whom an instance may be given to. The values of
-// parameters, which come checked. The rate of requests. When to send [Tick],
+// only an admin may do, whom an instance may be given to and who may take it. The
+// values of parameters, which come checked. The rate of requests. When to send [Tick],
 // [Fill], [Offer] and [Schedule]: a machine without a clock waits for nothing. And
 // whether the clock can be believed: [ClockHeld] holds back all that takes
 // something away.

@@ -28,6 +28,7 @@ func allPhases(t *testing.T) *world {
 	for _, p := range phases {
 		w.reach(p)
 	}
+	w.must(anna, lifecycle.Transfer{ID: w.all(lifecycle.Ready)[0], To: user(ben)})
 	w.must(admin, lifecycle.Pause{Template: "a/b", Reason: "x"})
 	return w
 }
@@ -49,6 +50,31 @@ func TestDocumentRoundTrip(t *testing.T) {
 	if v := lifecycle.Check(d); len(v) > 0 {
 		t.Error(v)
 	}
+}
+
+// TestDecodeBefore reads what was kept before there were offers, and writes it as it was.
+func TestDecodeBefore(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(lifecycle.Ready)
+	before, err := lifecycle.Encode(w.d)
+	if err != nil || bytes.Contains(before, []byte("offer")) {
+		t.Fatalf("%v: %s", err, before)
+	}
+	if w.d, err = lifecycle.Decode(before); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := lifecycle.Encode(w.d); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("%v\n%s\n%s", err, before, after)
+	}
+	w.must(anna, lifecycle.Transfer{ID: id, To: user(ben)})
+	kept, err := lifecycle.Encode(w.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.d, err = lifecycle.Decode(kept); err != nil {
+		t.Fatal(err)
+	}
+	w.must(ben, lifecycle.Take{ID: id})
 }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -116,7 +142,13 @@ func TestCheck(t *testing.T) {
 		"attempts nameless": {lifecycle.Updating, func(r *lifecycle.Record) {
 			r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunApply, StartedAt: epoch, Attempt: 1}
 		}},
-		"attempts other plan": {lifecycle.Planned, func(r *lifecycle.Record) { r.Run.Approved = "sha256:other" }},
+		"offer to its owner":      {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(anna)} }},
+		"offer to nobody":         {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: lifecycle.Owner{Issuer: anna.Issuer}} }},
+		"offer by nobody":         {lifecycle.Available, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
+		"offer to another issuer": {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: lifecycle.Owner{Kind: "user", ID: "ben"}} }},
+		"offer of the destroyed":  {lifecycle.Destroyed, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
+		"offer of what goes":      {lifecycle.Destroying, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
+		"attempts other plan":     {lifecycle.Planned, func(r *lifecycle.Record) { r.Run.Approved = "sha256:other" }},
 	} {
 		w := newWorld(t)
 		id := w.reach(b.phase)
@@ -174,7 +206,7 @@ func FuzzDecode(f *testing.F) {
 		for id, r := range d.Records {
 			events := []lifecycle.Event{
 				lifecycle.Tick{ID: id}, lifecycle.Retry{ID: id}, lifecycle.Cancel{ID: id}, lifecycle.Approve{ID: id}, lifecycle.Reject{ID: id},
-				lifecycle.DestroyNow{ID: id}, lifecycle.Update{ID: id}, lifecycle.Extend{ID: id}, lifecycle.Archived{ID: id}, lifecycle.Schedule{Places: 1},
+				lifecycle.DestroyNow{ID: id}, lifecycle.Update{ID: id}, lifecycle.Extend{ID: id}, lifecycle.Take{ID: id}, lifecycle.Archived{ID: id}, lifecycle.Schedule{Places: 1},
 			}
 			if r.Run != nil {
 				ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}

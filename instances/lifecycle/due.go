@@ -14,6 +14,7 @@ const (
 	dueRequest             // rows 2, 10
 	duePlan                // row 4
 	dueDrain               // row 9, by age
+	dueOffer               // row 24
 	dueHoldOff             // row 14, daily
 	dueNotice              // before the end
 	dueDestroyAgain        // row 19
@@ -35,6 +36,15 @@ func (y duty) held() bool {
 
 // duties are all that time does to a record.
 func (d *Document) duties(r *Record) []duty {
+	all := d.phaseDuties(r)
+	if r.Offer != nil {
+		all = append(all, duty{dueOffer, r.Offer.Until()})
+	}
+	return all
+}
+
+// phaseDuties are those that a record has by its phase.
+func (d *Document) phaseDuties(r *Record) []duty {
 	switch {
 	case !r.Phase.Live():
 		if r.Kept || r.Removing {
@@ -219,6 +229,8 @@ func (w endings) fulfil(r *Record, what int) {
 		w.approvals().putBack(r, Cancelled, "nobody approved the plan in time")
 	case dueDrain:
 		w.poolMembers().drain(r, "it is too old")
+	case dueOffer:
+		w.changes().unoffered(r, "offer ended", "nobody took it in time")
 	case dueHoldOff:
 		w.notices().holdOff(r)
 	case dueNotice:

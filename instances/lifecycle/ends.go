@@ -15,6 +15,7 @@ const (
 	protectedOver = 30 * 24 * time.Hour        // row 14, without a max
 	destroyAgain  = 24 * time.Hour             // row 19
 	finalStays    = 7 * 24 * time.Hour         // row 22
+	offerWaits    = 7 * 24 * time.Hour         // row 24
 	daily         = 24 * time.Hour
 )
 

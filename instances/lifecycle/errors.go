@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
 // Errors of [Machine.Step] and of checks. What refuses is wrapped around them.
@@ -72,3 +74,13 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Path + ": " + e.Text }
 func (e *FieldError) Unwrap() error { return ErrInvalid }
+
+// fieldErrors says where a value does not fit. A value is never repeated: it may
+// be secret.
+func fieldErrors(problems []schema.Problem) error {
+	var all []error
+	for _, p := range problems {
+		all = append(all, &FieldError{pointer(p.Path...), p.Text})
+	}
+	return errors.Join(all...)
+}

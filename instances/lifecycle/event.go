@@ -62,9 +62,16 @@ type (
 		By  time.Duration // 0: the template's; more is an admin's
 		Why string
 	}
+	// Transfer gives an instance to another owner. Whom its owner does not act for he
+	// offers it to: that one has to take it.
 	Transfer struct {
 		ID string
 		To Owner
+	}
+	// Take is what somebody says to an offer.
+	Take struct {
+		ID string
+		No bool // he declines it
 	}
 	// Update runs another apply: with other values, or a newer source.
 	Update struct {
@@ -222,6 +229,7 @@ func (Orphan) event()      {}
 func (DestroyNow) event()  {}
 func (Extend) event()      {}
 func (Transfer) event()    {}
+func (Take) event()        {}
 func (Update) event()      {}
 func (Pause) event()       {}
 func (Resume) event()      {}

@@ -13,7 +13,7 @@ const maxFinal = 20 // final records of an owner
 // destroy lets an instance go: rows 4, 9, 13, 15 and 19. What runs is stopped
 // first; where no apply was ever begun there is nothing to destroy.
 func (w endings) destroy(r *Record, why string) {
-	r.Phase, r.Reason, r.Protected, r.Conditions, r.Pending = Destroying, clip(why, maxText), "", nil, nil
+	r.Phase, r.Reason, r.Protected, r.Conditions, r.Pending, r.Offer = Destroying, clip(why, maxText), "", nil, nil, nil
 	switch {
 	case r.Run.active():
 		r.Then = nil
@@ -68,7 +68,7 @@ func (w endings) abandon(r *Record, why string) {
 func (w endings) finish(r *Record, p Phase, why string) {
 	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
 	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
-	r.Pending, r.Declined = nil, ""
+	r.Pending, r.Declined, r.Offer = nil, "", nil
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
 	w.sweep = true
 	switch p {

@@ -46,7 +46,7 @@ type rule struct {
 func rules() []rule {
 	return []rule{
 		{"identity", identity}, {"owner", ownership}, {"runs", runOrder}, {"runs", runOfPhase}, {"leftovers", leftovers},
-		{"end", withoutEnd}, {"outputs", unlisted}, {"final", finality}, {"attempts", attempts},
+		{"end", withoutEnd}, {"outputs", unlisted}, {"final", finality}, {"attempts", attempts}, {"offer", offering},
 	}
 }
 
@@ -87,8 +87,8 @@ func known(p Phase) bool {
 		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
 }
 
-// ownership: an owner comes by creation, claim or transfer; a claim only from a
-// pool.
+// ownership: an owner comes by creation, claim or transfer, or takes what he was
+// offered; a claim only from a pool.
 func ownership(_ *Document, _ string, r *Record) string {
 	has := r.Owner.ID != ""
 	switch {

@@ -79,6 +79,8 @@ func (w *work) dispatch() (Answer, error) {
 		return w.endings().extend(e)
 	case Transfer:
 		return w.changes().transfer(e)
+	case Take:
+		return w.changes().take(e)
 	case Update:
 		return w.changes().update(e)
 	case Pause:

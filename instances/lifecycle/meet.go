@@ -19,6 +19,8 @@ const (
 	verbDestroy  verb = "destroyed"
 	verbExtend   verb = "extended"
 	verbTransfer verb = "transferred"
+	verbTake     verb = "taken"
+	verbDecline  verb = "declined"
 	verbUpdate   verb = "updated"
 )
 
@@ -39,7 +41,7 @@ func admits(v verb, p Phase) bool {
 		return p.Live() && p != Destroying
 	case verbExtend: // row 12
 		return ends(p)
-	case verbProtect, verbFree, verbRename, verbTransfer: // row 21
+	case verbProtect, verbFree, verbRename, verbTransfer, verbTake, verbDecline: // rows 21, 24
 		return p.Live() && p != Requested && p != Planned && p != Available && p != Destroying
 	}
 	return false

@@ -18,6 +18,8 @@ const (
 	NoticeRejected      = "rejected"
 	NoticeDrifted       = "drifted"
 	NoticeApproval      = "approval_wanted"
+	NoticeOffered       = "offered"
+	NoticeTaken         = "taken"
 	NoticeProtected     = "expired_protected"
 	NoticePool          = "pool_paused"
 	NoticeClock         = "clock_held"

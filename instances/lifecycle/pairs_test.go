@@ -20,13 +20,13 @@ var phases = []lifecycle.Phase{
 const pairs = `
 requested       approve provisioning, reject rejected, cancel rejected, destroy rejected
 planned         approve provisioning, reject destroyed, cancel destroyed, destroy destroyed, extend planned
-provisioning    cancel failed, protect provisioning, unprotect provisioning, rename provisioning, transfer provisioning, destroy destroyed, extend provisioning
-updating        cancel failed, protect updating, unprotect updating, rename updating, transfer updating, destroy destroying, extend updating
+provisioning    cancel failed, protect provisioning, unprotect provisioning, rename provisioning, transfer provisioning, take provisioning, decline provisioning, destroy destroyed, extend provisioning
+updating        cancel failed, protect updating, unprotect updating, rename updating, transfer updating, take updating, decline updating, destroy destroying, extend updating
 available       destroy destroying
-ready           protect ready, unprotect ready, rename ready, transfer ready, orphan orphaned, destroy destroying, extend ready, update updating
-failed          retry provisioning, protect failed, unprotect failed, rename failed, transfer failed, orphan orphaned, destroy destroying, extend failed, update updating
+ready           protect ready, unprotect ready, rename ready, transfer ready, take ready, decline ready, orphan orphaned, destroy destroying, extend ready, update updating
+failed          retry provisioning, protect failed, unprotect failed, rename failed, transfer failed, take failed, decline failed, orphan orphaned, destroy destroying, extend failed, update updating
 destroying
-destroy_failed  retry destroying, protect destroy_failed, unprotect destroy_failed, rename destroy_failed, transfer destroy_failed, orphan orphaned, destroy destroying, update destroying
+destroy_failed  retry destroying, protect destroy_failed, unprotect destroy_failed, rename destroy_failed, transfer destroy_failed, take destroy_failed, decline destroy_failed, orphan orphaned, destroy destroying, update destroying
 destroyed
 orphaned
 rejected
@@ -76,6 +76,10 @@ func TestPairs(t *testing.T) {
 		"transfer": func(r *lifecycle.Record) (lifecycle.Actor, lifecycle.Event) {
 			return admin, lifecycle.Transfer{ID: r.ID, To: user(ben)}
 		},
+		"take": func(r *lifecycle.Record) (lifecycle.Actor, lifecycle.Event) { return ben, lifecycle.Take{ID: r.ID} },
+		"decline": func(r *lifecycle.Record) (lifecycle.Actor, lifecycle.Event) {
+			return ben, lifecycle.Take{ID: r.ID, No: true}
+		},
 		"update": func(r *lifecycle.Record) (lifecycle.Actor, lifecycle.Event) {
 			return admin, lifecycle.Update{ID: r.ID, Source: &newer}
 		},
@@ -85,6 +89,9 @@ func TestPairs(t *testing.T) {
 			t.Run(string(phase)+"/"+verb, func(t *testing.T) {
 				w := newWorld(t)
 				id := w.reach(phase)
+				if verb == "take" || verb == "decline" {
+					_, _ = w.try(anna, lifecycle.Transfer{ID: id, To: user(ben)}) // where it can be offered
+				}
 				before := w.d
 				actor, event := make(w.want(id, phase))
 				_, err := w.try(actor, event)

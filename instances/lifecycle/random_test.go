@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ type chaos struct {
 	now  time.Time
 	n    uint64
 	ids  []string // that may be asked about
-	seen map[lifecycle.Phase]int
+	seen map[string]int
 
 	real  map[string]bool          // instances that have resources
 	alive map[string]lifecycle.Ref // attempts that run
@@ -67,11 +68,11 @@ type chaos struct {
 func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{
 		t: t, r: rand.New(rand.NewPCG(seed, 14)), d: &lifecycle.Document{Version: 1}, now: epoch,
-		real: map[string]bool{}, alive: map[string]lifecycle.Ref{}, ever: map[string]bool{}, seen: map[lifecycle.Phase]int{},
+		real: map[string]bool{}, alive: map[string]lifecycle.Ref{}, ever: map[string]bool{}, seen: map[string]int{"offered": 0, "taken": 0, "declined": 0, "offer ended": 0},
 		m: lifecycle.Machine{Limits: lifecycle.Limits{Quotas: []lifecycle.Quota{{User: 3, Group: 4}, {User: 4, Groups: []string{"team-b"}}}}},
 	}
 	for _, p := range phases {
-		c.seen[p] = 0
+		c.seen[string(p)] = 0
 	}
 	return c
 }
@@ -144,7 +145,29 @@ func (c *chaos) step() {
 		c.do(c.actor(), c.workspaceEvent())
 		return
 	}
+	if c.r.IntN(20) == 0 {
+		c.give()
+		return
+	}
 	c.do(c.actor(), c.event())
+}
+
+// give offers what somebody has, or has what is offered taken or declined.
+func (c *chaos) give() {
+	r := c.d.Records[c.pick()]
+	for n := 0; n < 20 && (r == nil || r.Owner.ID == "" || !r.Phase.Live()); n++ {
+		r = c.d.Records[c.pick()]
+	}
+	if r == nil || r.Owner.ID == "" {
+		return
+	}
+	if r.Offer != nil {
+		c.do([]lifecycle.Actor{anna, ben}[c.r.IntN(2)], lifecycle.Take{ID: r.ID, No: c.r.IntN(2) == 0})
+		return
+	}
+	to := r.Owner
+	to.ID = map[string]string{"anna": "ben", "ben": "anna", "team-a": "team-b", "team-b": "team-a"}[r.Owner.ID]
+	c.do([]lifecycle.Actor{anna, ben}[c.r.IntN(2)], lifecycle.Transfer{ID: r.ID, To: to})
 }
 
 // event is one that somebody might send.
@@ -153,7 +176,7 @@ func (c *chaos) event() lifecycle.Event {
 	templates := catalog()
 	t := templates[c.r.IntN(len(templates))]
 	s := source([]string{"1.0.0", "1.0.0", "1.0.0", "1.1.0"}[c.r.IntN(4)])
-	switch c.r.IntN(24) {
+	switch c.r.IntN(25) {
 	case 0, 1, 2:
 		return c.creation(t, s)
 	case 3, 4:
@@ -198,6 +221,8 @@ func (c *chaos) event() lifecycle.Event {
 		return lifecycle.Removed{ID: id}
 	case 22:
 		return c.notice()
+	case 23:
+		return lifecycle.Take{ID: id, No: c.r.IntN(4) == 0}
 	}
 	return lifecycle.Pass{Events: []lifecycle.Event{lifecycle.Tick{ID: id}, lifecycle.Schedule{Places: 3}, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.Prune{}}}
 }
@@ -285,7 +310,7 @@ func (c *chaos) do(a lifecycle.Actor, e lifecycle.Event) {
 	if v := lifecycle.Check(after); len(v) > 0 {
 		c.t.Fatalf("step %d, after %#v: %v", c.n, e, v)
 	}
-	c.compare(before, after, e)
+	c.compare(before, after, a, e)
 	c.carry(effects, e)
 	c.ids = c.ids[:0]
 	for id := range after.Records {
@@ -295,13 +320,13 @@ func (c *chaos) do(a lifecycle.Actor, e lifecycle.Event) {
 }
 
 // compare looks at what changed.
-func (c *chaos) compare(before, after *lifecycle.Document, e lifecycle.Event) {
+func (c *chaos) compare(before, after *lifecycle.Document, a lifecycle.Actor, e lifecycle.Event) {
 	for id, r := range after.Records {
 		old := before.Records[id]
 		if old == r {
 			continue
 		}
-		c.seen[r.Phase]++
+		c.seen[string(r.Phase)]++
 		switch {
 		case old == nil && c.ever[id]:
 			c.t.Fatalf("the id %s comes again", id)
@@ -310,8 +335,9 @@ func (c *chaos) compare(before, after *lifecycle.Document, e lifecycle.Event) {
 		case !old.Phase.Live() && old.Phase != r.Phase:
 			c.t.Fatalf("%#v: %s was %s and is %s", e, id, old.Phase, r.Phase)
 		case !old.Owner.Same(r.Owner):
-			c.owner(old, r, e)
+			c.owner(old, r, a, e)
 		}
+		c.offer(old, r, a, e)
 		if old != nil && old.Run != nil && r.Run != nil && (r.Run.N < old.Run.N || r.Run.N == old.Run.N && r.Run.Attempt < old.Run.Attempt) &&
 			r.Workspace == "" { // where a plan that was kept may be older
 			c.t.Fatalf("%#v: %s goes back to run %d, attempt %d", e, id, r.Run.N, r.Run.Attempt)
@@ -325,12 +351,37 @@ func (c *chaos) compare(before, after *lifecycle.Document, e lifecycle.Event) {
 	c.limits(after, e)
 }
 
-// owner allows an owner to come by claim or transfer only.
-func (c *chaos) owner(old, r *lifecycle.Record, e lifecycle.Event) {
+// owner allows an owner to come by claim, by transfer of an admin or among one's own
+// groups, and by an offer of the owner before him that he takes within a week.
+func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
 	_, create := e.(lifecycle.Create)
 	_, transfer := e.(lifecycle.Transfer)
-	if !(create && old.Phase == lifecycle.Available && old.Owner.ID == "") && !(transfer && old.Owner.ID != "") {
+	_, take := e.(lifecycle.Take)
+	acts := func(o lifecycle.Owner) bool { return o.ID == a.Subject || slices.Contains(a.Groups, o.ID) }
+	g := old.Offer
+	taken := take && g != nil && g.To.Same(r.Owner) && acts(r.Owner) && r.Offer == nil && (c.d.Clock.Held != "" || c.now.Sub(g.At) < 7*24*time.Hour)
+	given := transfer && old.Owner.ID != "" && r.Offer == nil && (a.Admin || acts(old.Owner) && acts(r.Owner))
+	if !(create && old.Phase == lifecycle.Available && old.Owner.ID == "") && !given && !taken {
 		c.t.Fatalf("%#v: %s, %s, changes from %v to %v", e, r.ID, old.Phase, old.Owner, r.Owner)
+	}
+}
+
+// offer wants that an offer changes nothing else, and comes of its owner alone.
+func (c *chaos) offer(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
+	if len(r.Events) > 0 && (old == nil || len(old.Events) == 0 || old.Events[0] != r.Events[0]) {
+		if _, counted := c.seen[r.Events[0].Action]; counted && !strings.Contains(r.Events[0].Action, "destroy") {
+			c.seen[r.Events[0].Action]++
+		}
+	}
+	if old == nil || r.Offer == nil || r.Offer == old.Offer {
+		return
+	}
+	was, is := *old, *r
+	for _, one := range []*lifecycle.Record{&was, &is} {
+		one.Offer, one.Events, one.Notices, one.Next = nil, nil, nil, time.Time{}
+	}
+	if _, ok := e.(lifecycle.Transfer); !ok || a.Admin || old.Owner.ID != a.Subject && !slices.Contains(a.Groups, old.Owner.ID) || mustJSON(c.t, was) != mustJSON(c.t, is) {
+		c.t.Fatalf("%#v: offering %s by %v changed %s to %s", e, r.ID, a, mustJSON(c.t, was), mustJSON(c.t, is))
 	}
 }
 
@@ -370,7 +421,7 @@ func (c *chaos) limits(d *lifecycle.Document, e lifecycle.Event) {
 			templates[r.Template]++
 		}
 	}
-	for owner, most := range map[string]int{"anna": 3, "ben": 4, "team-a": 4} {
+	for owner, most := range map[string]int{"anna": 3, "ben": 4, "team-a": 4, "team-b": 4} {
 		if owners[owner] > most {
 			c.t.Fatalf("%#v: %s has %d", e, owner, owners[owner])
 		}

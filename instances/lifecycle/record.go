@@ -119,6 +119,8 @@ type Record struct {
 	Pending  *Pending `json:"pending,omitempty"`
 	Declined string   `json:"declined,omitempty"` // what the server wanted by itself and nobody approved: see revisionOf
 
+	Offer *Gift `json:"offer,omitempty"` // to whom its owner would give it; nil: to nobody
+
 	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
 	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first

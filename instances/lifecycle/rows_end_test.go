@@ -342,7 +342,7 @@ func rowsOfRest() map[string]func(*world) {
 		},
 		"21 transfer": func(w *world) {
 			id := w.reach(lifecycle.Ready)
-			w.refused(anna, lifecycle.Transfer{ID: id, To: user(ben)}, lifecycle.ErrDenied, "")
+			w.refused(ben, lifecycle.Transfer{ID: id, To: user(ben)}, lifecycle.ErrDenied, "")
 			w.m.Limits.Quotas = []lifecycle.Quota{{User: 1}}
 			other := w.create(ben, plain())
 			_, err := w.try(admin, lifecycle.Transfer{ID: id, To: user(ben)})

@@ -32,7 +32,7 @@ func (r *Record) weight() int {
 	for i := range r.Conditions {
 		n += 60 + len(r.Conditions[i].Message)
 	}
-	n += 150*len(r.Notices) + r.Pending.weight()
+	n += 150*len(r.Notices) + r.Pending.weight() + r.Offer.weight()
 	if r.Connection != nil {
 		n += 60 + len(r.Connection.URL) + len(r.Connection.Message)
 	}
@@ -48,6 +48,13 @@ func (p *Pending) weight() int {
 		n += 500 + rawSize(p.Update.Parameters)
 	}
 	return n
+}
+
+func (g *Gift) weight() int {
+	if g == nil {
+		return 0
+	}
+	return 150 + len(g.To.ID) + 2*len(g.To.Issuer) + len(g.To.Label) + len(g.By.Subject) + len(g.By.Label)
 }
 
 func (r *Run) weight() int {

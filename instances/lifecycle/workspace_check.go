@@ -43,10 +43,10 @@ func (d *Document) twice() []Violation {
 	return all
 }
 
-// workspaceOwner: nobody owns it, no pool made it, and it has no end.
+// workspaceOwner: nobody owns it or is offered it, no pool made it, and it has no end.
 func workspaceOwner(_ *Document, _ string, r *Record) string {
-	if r.Owner != (Owner{}) || r.Pooled || !r.ClaimedAt.IsZero() || !r.ExpiresAt.IsZero() || r.Kept || r.Applied {
-		return "a workspace with an owner, a pool, an end or resources of its own"
+	if r.Owner != (Owner{}) || r.Pooled || !r.ClaimedAt.IsZero() || !r.ExpiresAt.IsZero() || r.Kept || r.Applied || r.Offer != nil {
+		return "a workspace with an owner, a pool, an end, an offer or resources of its own"
 	}
 	return ""
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"slices"
+	"time"
+)
+
+// Gift is an offer of an instance to somebody whom its owner does not act for. Until he
+// takes it nothing else of the instance changes, and it counts as its owner's.
+type Gift struct {
+	To Owner     `json:"to"` // of the issuer of the owner
+	By Actor     `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// Until is when nobody can take it any more.
+func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
+
+// transfer is row 21: an owner gives what he has to himself or to one of his
+// groups, an admin to anybody; it fills the quota of whom it is given to. To others an
+// owner offers it, and takes that back by giving it to whom it belongs to.
+func (w changes) transfer(e Transfer) (Answer, error) {
+	r, err := w.meet(e.ID, verbTransfer)
+	if err != nil {
+		return Answer{}, err
+	}
+	t, a := w.doc.template(r.Snapshot), w.command.Actor
+	switch {
+	case r.Owner.ID == "":
+		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
+	case !t.admits(e.To):
+		return Answer{}, &FieldError{Path: "/to", Text: "the template does not admit this owner"}
+	case !a.Admin && !a.may(r.Owner):
+		return Answer{}, refuse(ErrDenied, "only its owner or an admin gives an instance to somebody else")
+	case e.To.Same(r.Owner) && r.Offer != nil:
+		return w.unoffered(r, "offer withdrawn", ""), nil
+	case !a.Admin && !a.may(e.To):
+		return w.offer(r, e.To)
+	}
+	if err := w.creations().within(t, e.To, r); err != nil {
+		return Answer{}, err
+	}
+	return w.given(r, e.To, "transferred"), nil
+}
+
+// given makes somebody the owner of an instance: an offer of the owner before him is over.
+func (w changes) given(r *Record, to Owner, action string) Answer {
+	r = w.edit(r)
+	r.Owner, r.Offer = to, nil
+	r.Owner.Label = clip(to.Label, 128)
+	w.note(r, action, to.Kind+" "+to.ID)
+	return Answer{Status: 200, Record: r}
+}
+
+// offer lets an instance be taken by somebody else, in place of whom it was offered to
+// before.
+func (w changes) offer(r *Record, to Owner) (Answer, error) {
+	if to.Issuer != r.Owner.Issuer {
+		return Answer{}, refuse(ErrDenied, "only an admin gives an instance to somebody of another issuer")
+	}
+	r = w.edit(r)
+	to.Label = clip(to.Label, 128)
+	r.Offer = &Gift{To: to, By: w.person(), At: w.now}
+	w.note(r, "offered", to.Kind+" "+to.ID)
+	w.notices().notice(r, NoticeOffered)
+	return Answer{Status: 202, Record: r}, nil
+}
+
+// take is row 24: who an instance was offered to makes it his, within his limits, or
+// declines it.
+func (w changes) take(e Take) (Answer, error) {
+	v := verbTake
+	if e.No {
+		v = verbDecline
+	}
+	r, err := w.meet(e.ID, v)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := w.command.Actor
+	switch {
+	case r.Offer == nil || w.lapsed(r):
+		return Answer{}, refuse(ErrPhase, "instance %s is not offered to anybody now", r.ID)
+	case !a.may(r.Offer.To):
+		return Answer{}, refuse(ErrDenied, "instance %s is offered to somebody else", r.ID)
+	case e.No:
+		return w.unoffered(r, "declined", ""), nil
+	}
+	t, to := w.doc.template(r.Snapshot), r.Offer.To
+	if !t.admits(to) {
+		return Answer{}, refuse(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
+	}
+	if err := w.creations().within(t, to, r); err != nil {
+		return Answer{}, err
+	}
+	if a.is(to) {
+		to.Label = a.Label
+	}
+	answer := w.given(r, to, "taken")
+	w.notices().notice(answer.Record, NoticeTaken)
+	return answer, nil
+}
+
+// unoffered ends an offer of which nothing came.
+func (w changes) unoffered(r *Record, action, why string) Answer {
+	r = w.edit(r)
+	r.Offer = nil
+	w.note(r, action, why)
+	return Answer{Status: 200, Record: r}
+}
+
+// lapsed reports whether the time of an offer is over, as far as that is known.
+func (w changes) lapsed(r *Record) bool {
+	return w.doc.Clock.Held == "" && !r.Offer.Until().After(w.now)
+}
+
+// may reports whether an actor acts for an owner.
+func (a Actor) may(o Owner) bool {
+	return a.is(o) || o.Kind == OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
+}
+
+// offering: what is offered belongs to somebody else of the same issuer, and lives on.
+func offering(_ *Document, _ string, r *Record) string {
+	g := r.Offer
+	switch {
+	case g == nil:
+	case r.Owner.ID == "" || g.To.ID == "" || g.To.Issuer != r.Owner.Issuer:
+		return "offered by nobody, to nobody or to somebody of another issuer"
+	case g.To.Same(r.Owner):
+		return "offered to its owner"
+	case !r.Phase.Live() || r.Phase == Requested || r.Phase == Destroying:
+		return string(r.Phase) + ", and offered"
+	}
+	return ""
+}
