@@ -25,7 +25,7 @@ type Instance struct {
 	ID         string                     `json:"id"`
 	Name       string                     `json:"name,omitempty"`
 	Template   string                     `json:"template"`
-	Role       string                     `json:"role,omitempty"` // what the caller is to it: owner, admin, approver or reader
+	Role       string                     `json:"role,omitempty"` // what the caller is to it: owner, admin, approver, reader; or receiver: it is offered to him, and that is all he sees of it
 	Source     Source                     `json:"source"`
 	Owner      *Owner                     `json:"owner,omitempty"` // absent: nobody's, in a pool
 	CreatedBy  *Person                    `json:"created_by,omitempty"`
@@ -51,6 +51,7 @@ type Instance struct {
 	Run        *Run                       `json:"run,omitempty"`     // that is due, or runs
 	Plan       string                     `json:"plan,omitempty"`    // what an approval has to name
 	Pending    *Pending                   `json:"pending,omitempty"` // what that lets through
+	Offer      *Offer                     `json:"offer,omitempty"`
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
 	Connection *Connection                `json:"connection,omitempty"`
 	Events     []Event                    `json:"events,omitempty"` // the newest first
@@ -59,6 +60,15 @@ type Instance struct {
 	Actions  []string `json:"actions,omitempty"`  // what the caller may ask for now: constants Act…
 	Cost     *Cost    `json:"cost,omitempty"`     // from when it was ready or claimed
 	ExtendBy Duration `json:"extend_by,omitzero"` // by how much an extension is that names no time
+}
+
+// Offer is an instance that its owner would give to somebody else.
+type Offer struct {
+	To      *Owner    `json:"to"`
+	By      *Person   `json:"by"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"`             // nobody can take it after that
+	Refused string    `json:"refused,omitempty"` // of one instance: why the caller, whom it is offered to, cannot take it now
 }
 
 // Pending is what waits for approval. In a list it has no values and sources.
@@ -123,6 +133,8 @@ const (
 	ActProtect   = "protect"
 	ActUnprotect = "unprotect"
 	ActTransfer  = "transfer"
+	ActTake      = "take"    // what is offered
+	ActDecline   = "decline" // likewise
 	ActDestroy   = "destroy"
 	ActOrphan    = "orphan"
 )

@@ -49,11 +49,12 @@ type Reason struct {
 	Reason string `json:"reason"`
 }
 
-// Transfer is the body of transfer.
+// Transfer is the body of transfer. To whom the caller does not act for an owner only
+// offers it.
 type Transfer struct {
 	To     string `json:"to"`               // KIND:ID
-	Issuer string `json:"issuer,omitempty"` // of a user; "": the caller's
-	Label  string `json:"label,omitempty"`
+	Issuer string `json:"issuer,omitempty"` // another one than the caller's is an admin's to name; "": the caller's
+	Label  string `json:"label,omitempty"`  // likewise
 }
 
 // Reveal is the body of outputs/reveal.

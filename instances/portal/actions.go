@@ -17,6 +17,8 @@ type action struct {
 // actions are all verbs, in the order in which they are offered.
 func actions() []action {
 	return []action{
+		{api.ActTake, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID} }},
+		{api.ActDecline, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID, No: true} }},
 		{api.ActApprove, approves, func(r *lifecycle.Record) lifecycle.Event {
 			return lifecycle.Approve{ID: r.ID, Plan: lifecycle.Awaits(r)}
 		}},
@@ -37,18 +39,24 @@ func actions() []action {
 // possible names what the caller may ask for now. The machine is asked itself, on
 // a document that nobody keeps, so that no list beside it can be wrong.
 func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
-	actor := c.actor
-	actor.Admin = have&administers != 0
 	var names []string
 	for _, a := range actions() {
 		if have&a.needs == 0 || a.name == api.ActProtect && r.Protected != "" || a.name == api.ActUnprotect && r.Protected == "" {
 			continue
 		}
-		if _, _, _, err := s.o.Machine.Step(v.Document, lifecycle.Command{Event: a.event(r), Actor: actor}, v.AsOf); err == nil {
+		if s.try(c, v, have, a.event(r)) == nil {
 			names = append(names, a.name)
 		}
 	}
 	return names
+}
+
+// try is why the machine would refuse an event of the caller now; nil: it would not.
+func (s *server) try(c caller, v lifecycle.View, have role, e lifecycle.Event) error {
+	actor := c.actor
+	actor.Admin = have&administers != 0
+	_, _, _, err := s.o.Machine.Step(v.Document, lifecycle.Command{Event: e, Actor: actor}, v.AsOf)
+	return err
 }
 
 // whole is one instance as the caller sees it, with what a list leaves out:
@@ -58,7 +66,14 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 	have := c.role(v.Document, r)
 	doc := document(v.Document, r, have)
 	for _, e := range r.Events {
-		doc.Events = append(doc.Events, eventDoc(e, have))
+		if tells(r, e, have) {
+			doc.Events = append(doc.Events, eventDoc(e, have))
+		}
+	}
+	if have&receives != 0 {
+		if err := s.try(c, v, have, lifecycle.Take{ID: r.ID}); err != nil {
+			doc.Offer.Refused = err.Error()
+		}
 	}
 	if have&(owns|approves|administers) != 0 {
 		doc.Parameters = masked(r)

@@ -20,7 +20,7 @@ import (
 // done: each verb, of each caller, in several phases.
 func TestActions(t *testing.T) {
 	bodies := map[string]string{"reject": `{"reason":"no"}`, "orphan": `{"reason":"no"}`, "transfer": `{"to":"user:anna"}`, "rename": `{"name":"x"}`}
-	verbs := []string{"approve", "reject", "extend", "retry", "cancel", "update", "rename", "protect", "unprotect", "transfer", "destroy", "orphan"}
+	verbs := []string{"approve", "reject", "extend", "retry", "cancel", "update", "rename", "protect", "unprotect", "transfer", "take", "decline", "destroy", "orphan"}
 	for _, c := range []struct {
 		template, phase string
 		do              func(*portaltest.Server, string)

@@ -25,6 +25,7 @@ const (
 	approves                     // sees parameters, plans and logs as well
 	owns                         // or one of the caller's groups does
 	administers                  // sees all but secrets, and may act on it
+	receives                     // it is offered to the caller, who sees of it what he needs to decide
 )
 
 // readsLogs are those who may read what the tool said: who approves a run has to see what
@@ -42,6 +43,8 @@ func (r role) name() string {
 		return "approver"
 	case r&reads != 0:
 		return "reader"
+	case r&receives != 0:
+		return "receiver"
 	}
 	return ""
 }
@@ -130,6 +133,9 @@ func (j judge) role(r *lifecycle.Record) role {
 	if have&owns == 0 {
 		return have
 	}
+	if r.Offer != nil && j.c.acts(r.Offer.To) {
+		have |= receives
+	}
 	if !j.c.is(j.d, r) {
 		return have &^ owns
 	}
@@ -164,32 +170,37 @@ func (c caller) rules(template string) role {
 // is reports whether an instance belongs to the caller, or to one of the groups
 // of the caller.
 func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
-	if r.Owner.Issuer != c.actor.Issuer {
+	if r.Owner.Kind != lifecycle.OwnerClaim {
+		return c.acts(r.Owner)
+	}
+	t := d.Templates[r.Snapshot]
+	if t == nil || r.Owner.Issuer != c.actor.Issuer {
 		return false
 	}
-	switch r.Owner.Kind {
-	case lifecycle.OwnerUser:
-		return r.Owner.ID == c.actor.Subject
-	case lifecycle.OwnerGroup:
-		return slices.Contains(c.actor.Groups, r.Owner.ID)
-	case lifecycle.OwnerClaim:
-		t := d.Templates[r.Snapshot]
-		if t == nil {
-			return false
-		}
-		claim, ok := strings.CutPrefix(t.Owner, "claim:")
-		value, has := c.Claims[claim]
-		return ok && has && value == r.Owner.ID
+	claim, ok := strings.CutPrefix(t.Owner, "claim:")
+	value, has := c.Claims[claim]
+	return ok && has && value == r.Owner.ID
+}
+
+// acts reports whether an owner is the caller, or one of the groups of the caller.
+func (c caller) acts(o lifecycle.Owner) bool {
+	switch {
+	case o.Issuer != c.actor.Issuer:
+		return false
+	case o.Kind == lifecycle.OwnerUser:
+		return o.ID == c.actor.Subject
 	}
-	return false
+	return o.Kind == lifecycle.OwnerGroup && slices.Contains(c.actor.Groups, o.ID)
 }
 
 // unsure reports whether an instance belongs to a group that the caller was in when
 // that was asked last, too long ago to count: he has to log in again, and neither
 // an answer nor a list does as if it were not there.
-func (c caller) unsure(r *lifecycle.Record) bool {
-	return c.stale != nil && r.Owner.Kind == lifecycle.OwnerGroup && r.Owner.Issuer == c.actor.Issuer &&
-		slices.Contains(c.Former(), r.Owner.ID) && c.may(access.Use, r.Template)
+func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
+
+func (c caller) unsureOf(o lifecycle.Owner, template string) bool {
+	return c.stale != nil && o.Kind == lifecycle.OwnerGroup && o.Issuer == c.actor.Issuer &&
+		slices.Contains(c.Former(), o.ID) && c.may(access.Use, template)
 }
 
 // owner is the caller as an owner.
@@ -301,7 +312,8 @@ func (s callers) launch(r *http.Request, c caller, name string) (caller, error) 
 }
 
 // instanceIn finds an instance to which the caller is one of what is needed. One
-// that he may not see is not there.
+// that he may not see is not there; nor is one that is only offered to him, but for what
+// an offer is enough for.
 func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 	return func(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 		if c.anonymous() && !c.mayAny(access.Read) && !c.mayAny(access.Use) {
@@ -313,8 +325,9 @@ func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 			return nil, c, missing(id)
 		}
 		have := c.role(v.Document, record)
-		if have&reads == 0 {
-			if c.unsure(record) {
+		if have&(reads|needed&receives) == 0 {
+			offer := record.Offer
+			if c.unsure(record) || needed&receives != 0 && offer != nil && c.unsureOf(offer.To, record.Template) {
 				return nil, c, c.stale
 			}
 			return nil, c, missing(id)
@@ -343,7 +356,7 @@ func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, 
 		return c, nil // who asks was recorded; what may be read is seen from the answer
 	}
 	switch {
-	case have&needed&owns != 0:
+	case have&needed&(owns|receives) != 0:
 		right.Action = access.Use
 	case have&needed&approves != 0:
 		right.Action = access.Approve
@@ -361,7 +374,7 @@ func (r role) words() string {
 	for _, one := range []struct {
 		role
 		word string
-	}{{owns, "its owner"}, {approves, "an approver"}, {administers, "an admin"}} {
+	}{{receives, "that it is offered to you"}, {owns, "its owner"}, {approves, "an approver"}, {administers, "an admin"}} {
 		if r&one.role != 0 {
 			words = append(words, one.word)
 		}

@@ -42,8 +42,13 @@ func (s *server) do(r *http.Request, c caller, action access.Action, address str
 	}
 	answer, err := s.o.Store.Do(r.Context(), cmd)
 	change := access.Change{Action: action, Status: answer.Status}
-	if approved, ok := e.(lifecycle.Approve); ok {
-		change.Digest = approved.Plan // what the approver looked at
+	switch e := e.(type) {
+	case lifecycle.Approve:
+		change.Digest = e.Plan // what the approver looked at
+	case lifecycle.Transfer:
+		if err == nil && answer.Record.Offer != nil {
+			change.Action = "offer" // it is nobody else's yet
+		}
 	}
 	if err != nil {
 		change.Status, _ = classify(r, err)

@@ -84,6 +84,12 @@ func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
 	return false, nil
 }
 
+// tells reports whether somebody who is so much to an instance hears of an event: who is
+// only offered it, of the offer.
+func tells(r *lifecycle.Record, h lifecycle.History, have role) bool {
+	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
+}
+
 func toldOf(r *lifecycle.Record) told {
 	t := told{phase: r.Phase}
 	if len(r.Events) > 0 {
@@ -116,7 +122,7 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 			continue
 		}
 		have := as.role(r)
-		if have&reads == 0 {
+		if have&(reads|receives) == 0 {
 			continue
 		}
 		add := func(e api.Event) {
@@ -128,9 +134,11 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 			if known && h == before.event || !known && !h.At.After(f.since) {
 				break
 			}
-			add(eventDoc(h, have))
+			if tells(r, h, have) {
+				add(eventDoc(h, have))
+			}
 		}
-		if len(all) == n && (known && before.phase != r.Phase || !known && moved(r).After(f.since)) {
+		if len(all) == n && have&reads != 0 && (known && before.phase != r.Phase || !known && moved(r).After(f.since)) {
 			add(api.Event{At: d.Clock.At, Action: "phase"}) // nobody did it: a run ended
 		}
 	}

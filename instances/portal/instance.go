@@ -32,11 +32,14 @@ func (s *server) destroy(w http.ResponseWriter, r call[*lifecycle.Record]) error
 // document is an instance as somebody sees it in a list who has a role to it: a
 // list is for choosing, so without parameters and events.
 func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
+	if have&reads == 0 {
+		return offered(r, have)
+	}
 	doc := api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
 		Phase: string(r.Phase), Reason: r.Reason,
 		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, TTL: api.Duration(r.TTL), FinishedAt: r.FinishedAt, Next: r.Next,
-		Extends: r.Extends, Protected: r.Protected, Pooled: r.Pooled, Forced: r.Forced,
+		Extends: r.Extends, Protected: r.Protected, Pooled: r.Pooled, Forced: r.Forced, Offer: offerDoc(r.Offer),
 	}
 	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
 		doc.ExtendsMax = t.TTL.Extends

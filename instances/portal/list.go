@@ -77,6 +77,9 @@ func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 	}
 	d := r.view.Document
 	as := r.judge(d)
+	if r.URL.Query().Get("owner") == offers {
+		needed = receives
+	}
 	approves := slices.Contains(strings.Split(r.URL.Query().Get("phase"), ","), approvable)
 	var found []*lifecycle.Record
 	for _, record := range d.Records {
@@ -84,7 +87,7 @@ func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 		case !match(record), approves && !toApprove(s.o.Machine, r.caller, record, as.role(record)):
 		case as.role(record)&needed != 0:
 			found = append(found, record)
-		case r.unsure(record):
+		case needed != receives && r.unsure(record), needed == receives && r.unsureOf(record.Offer.To, record.Template):
 			return api.Instances{}, r.stale
 		}
 	}
@@ -133,6 +136,8 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 			return false
 		case owner == "":
 			return true
+		case owner == offers:
+			return record.Offer != nil
 		case owner == "me":
 			return record.Owner.Same(own)
 		case owner == "mine":
@@ -141,6 +146,9 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 		return record.Owner.Kind != "" && ownerText(record.Owner) == owner
 	}, nil
 }
+
+// offers stands for the owner of what is offered to the caller.
+const offers = "offered"
 
 // Words for all that waits for approval, whatever its phase, and for what of it waits for
 // the caller's.

@@ -93,6 +93,7 @@ type NoticeBody struct {
 	Owner     *lifecycle.Owner  `json:"owner,omitempty"`
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
 	Counts    *lifecycle.Counts `json:"counts,omitempty"` // of the plan that waits for approval, or that shows drift
+	OfferedTo *lifecycle.Owner  `json:"offered_to,omitempty"`
 }
 
 // noticeJob is the job that tells of n.
@@ -155,6 +156,9 @@ func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
 	b.Name, b.Phase, b.ExpiresAt = rec.Name, rec.Phase, rec.ExpiresAt
 	if rec.Owner != (lifecycle.Owner{}) {
 		b.Owner = &rec.Owner
+	}
+	if rec.Offer != nil {
+		b.OfferedTo = &rec.Offer.To
 	}
 	if rec.Run != nil {
 		b.Counts = rec.Run.Counts

@@ -133,7 +133,7 @@ func (s *server) routes() http.Handler {
 
 	post("instances", to(s, s.callers().launcherIn, s.launches().create))
 	get("instances", to(s, s.callers().knownIn, s.launches().listInstances))
-	get("instances/{id}", to(s, s.callers().instanceIn(reads), s.showInstance))
+	get("instances/{id}", to(s, s.callers().instanceIn(reads|receives), s.showInstance))
 	destroy("instances/{id}", to(s, s.callers().instanceIn(owns|administers), s.destroy))
 	post("instances/{id}/extend", to(s, s.callers().instanceIn(owns|administers), s.verbs().extend))
 	post("instances/{id}/update", to(s, s.callers().instanceIn(owns|administers), s.verbs().update))
@@ -144,6 +144,8 @@ func (s *server) routes() http.Handler {
 	post("instances/{id}/protect", to(s, s.callers().instanceIn(owns|administers), s.verbs().protect))
 	post("instances/{id}/unprotect", to(s, s.callers().instanceIn(owns|administers), s.verbs().unprotect))
 	post("instances/{id}/transfer", to(s, s.callers().instanceIn(owns|administers), s.verbs().transfer))
+	post("instances/{id}/take", to(s, s.callers().instanceIn(receives|owns), s.verbs().take))
+	post("instances/{id}/decline", to(s, s.callers().instanceIn(receives|owns), s.verbs().decline))
 	post("instances/{id}/orphan", to(s, s.callers().instanceIn(administers), s.verbs().orphan))
 
 	get("instances/{id}/runs", to(s, s.callers().instanceIn(reads), s.runRoutes().listRuns))

@@ -97,6 +97,8 @@ func TestMatrix(t *testing.T) {
 		{"POST", "instances/{id}/protect", "", 401, 404, 200, 404, 403, 403, 200},
 		{"POST", "instances/{id}/unprotect", "", 401, 404, 200, 404, 403, 403, 200},
 		{"POST", "instances/{id}/transfer", `{"to":"user:anna"}`, 401, 404, 200, 404, 403, 403, 200},
+		{"POST", "instances/{id}/take", "", 401, 404, 409, 404, 403, 403, 403},
+		{"POST", "instances/{id}/decline", "", 401, 404, 409, 404, 403, 403, 403},
 		{"POST", "instances/{id}/orphan", `{"reason":"x"}`, 401, 404, 403, 404, 403, 403, 200},
 		{"GET", "instances/{id}/runs", "", 401, 404, 200, 404, 200, 200, 200},
 		{"GET", "instances/{id}/runs/1", "", 401, 404, 200, 404, 200, 200, 200},

@@ -139,44 +139,6 @@ func (s verbs) orphan(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	})
 }
 
-// transfer gives an instance to another owner: an owner between himself and those
-// of his groups that the template admits, an admin to anybody.
-func (s verbs) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	return change(s.server, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
-		to, err := s.recipient(r, b)
-		return lifecycle.Transfer{ID: r.at.ID, To: to}, err
-	})
-}
-
-func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.Owner, error) {
-	own := []lifecycle.Owner{r.owner()}
-	if t := r.view.Document.Templates[r.at.Snapshot]; t != nil && r.stale == nil {
-		own = append(own, r.groups(t)...)
-	}
-	var texts []string
-	for _, o := range own {
-		if ownerText(o) == b.To && (b.Issuer == "" || b.Issuer == o.Issuer) {
-			return o, nil
-		}
-		texts = append(texts, ownerText(o))
-	}
-	if !r.actor.Admin {
-		return lifecycle.Owner{}, field("/to", "want one of %s; an admin gives it to others", strings.Join(texts, ", "))
-	}
-	kind, id, _ := strings.Cut(b.To, ":")
-	to := lifecycle.Owner{Kind: kind, Issuer: b.Issuer, ID: id, Label: b.Label}
-	if to.Issuer == "" {
-		to.Issuer = r.actor.Issuer
-	}
-	if to.Label == "" {
-		to.Label = id
-	}
-	if kind != lifecycle.OwnerUser && kind != lifecycle.OwnerGroup || id == "" || strings.ContainsFunc(to.Label, unicode.IsControl) {
-		return to, field("/to", "want user:SUBJECT or group:NAME")
-	}
-	return to, nil
-}
-
 // pause and resume stop and allow new instances of a template.
 func (s verbs) pause(w http.ResponseWriter, r call[string]) error {
 	var body api.Reason

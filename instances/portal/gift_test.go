@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// namesake is the token of somebody whom another issuer calls ben.
+const namesake = "oks_ben_bbbbbbbbbbbbbbbbbbbbbbbb"
+
+// offerOf launches an instance of anna with values and results that are not for everybody,
+// and offers it to somebody.
+func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
+	t.Helper()
+	s.Results.Append("what the tool said\n")
+	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
+	s.Results.SetResources("aws_vpc.hers")
+	id := ready(t, s, anna, `{"template":"lab/vpc","name":"hers","parameters":{"size":"large","secret":"hunter2hunter2"}}`).ID
+	var one api.Instance
+	s.Want(t, 202, &one, anna, "POST", "instances/"+id+"/transfer", `{"to":"`+to+`"}`)
+	if one.Owner.ID != "anna" || one.Offer == nil || one.Offer.To.ID != strings.TrimPrefix(to, "user:") || one.Offer.By.Subject != "anna" || one.Offer.Until.Sub(one.Offer.At) != 7*24*time.Hour {
+		t.Fatalf("%+v, %+v", one, one.Offer)
+	}
+	return id
+}
+
+// TestOffer shows an offer to nobody but whom it names, nothing more of the instance than
+// he needs, and gives it to him when he takes it.
+func TestOffer(t *testing.T) {
+	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
+		p.Tokens = []access.Token{{ID: "ben", Hash: sha256.Sum256([]byte(namesake)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
+	})
+	all := people(t, s)
+	all["namesake"] = namesake
+	id := offerOf(t, s, all["anna"], "user:ben")
+	at := "instances/" + id
+	for _, who := range []string{"stranger", "carla", "namesake"} {
+		for _, verb := range []string{"", "/take", "/decline"} {
+			s.Want(t, 404, nil, all[who], map[bool]string{true: "GET", false: "POST"}[verb == ""], at+verb, "")
+		}
+		if status, _, b := s.Ask(t, all[who], "GET", "instances?owner=offered", ""); status != 200 || strings.Contains(string(b), id) {
+			t.Errorf("%s is offered it: %d %s", who, status, b)
+		}
+	}
+	for _, who := range []string{"reader", "approver", "admin"} {
+		s.Want(t, 403, nil, all[who], "POST", at+"/take", "")
+		s.Want(t, 403, nil, all[who], "POST", at+"/decline", "")
+	}
+	seesLittle(t, s, all["ben"], id)
+
+	before := *s.Store.Record(t, id)
+	var one, again api.Instance
+	s.Want(t, 200, &one, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
+	s.Want(t, 200, &again, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
+	if one.Owner.ID != "ben" || one.Owner.Label != "Name of ben" || one.Role != "owner" || one.Offer != nil || string(one.Parameters["size"]) != `"large"` || one.ID != again.ID {
+		t.Errorf("%+v", one)
+	}
+	if after := s.Store.Record(t, id); !after.ExpiresAt.Equal(before.ExpiresAt) || after.Extends != before.Extends {
+		t.Errorf("its end moved: %v, %v", before.ExpiresAt, after.ExpiresAt)
+	}
+	s.Want(t, 404, nil, all["anna"], "GET", at, "")
+	s.Want(t, 200, nil, all["ben"], "GET", at+"/outputs", "")
+	for _, text := range []string{`"action":"offer"`, `"action":"take"`} {
+		if !strings.Contains(s.Audit.String(), text) {
+			t.Errorf("the audit lacks %s", text)
+		}
+	}
+}
+
+// seesLittle holds what an offer shows against all that its instance has.
+func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
+	t.Helper()
+	at := "instances/" + id
+	var one api.Instance
+	_, _, body := s.Ask(t, token, "GET", at, "")
+	if err := json.Unmarshal(body, &one); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{api.ActTake, api.ActDecline}, one.Actions); diff != "" || one.Role != "receiver" || one.Template != "lab/vpc" || one.Source.Version == "" || one.ExpiresAt.IsZero() || one.Cost == nil || one.Owner.ID != "anna" || one.Offer.Refused != "" {
+		t.Errorf("it shows too little: %s\n%s", body, diff)
+	}
+	var list api.Instances
+	_, _, listed := s.Ask(t, token, "GET", "instances?owner=offered", "")
+	if err := json.Unmarshal(listed, &list); err != nil || list.Count != 1 || list.Instances[0].ID != id || list.Used != 0 {
+		t.Errorf("%v: %s", err, listed)
+	}
+	for _, secret := range []string{"hunter2", "large", "x.example", "correct horse", "what the tool", "aws_vpc", "sha256:", `"run`} {
+		if strings.Contains(string(body)+string(listed), secret) {
+			t.Errorf("it shows %q: %s\n%s", secret, body, listed)
+		}
+	}
+	for _, path := range []string{"", "?owner=mine", "?owner=user:anna", "?phase=ready"} {
+		if _, _, b := s.Ask(t, token, "GET", "instances"+path, ""); strings.Contains(string(b), id) {
+			t.Errorf("instances%s lists it: %s", path, b)
+		}
+	}
+	for _, path := range []string{"/runs", "/runs/1", "/runs/1/plan", "/runs/1/log", "/outputs", "/resources"} {
+		s.Want(t, 404, nil, token, "GET", at+path, "")
+	}
+	s.Want(t, 404, nil, token, "POST", at+"/outputs/reveal", `{"name":"password"}`)
+	for _, verb := range []string{"extend", "update", "approve", "reject", "retry", "cancel", "protect", "unprotect", "transfer", "orphan"} {
+		s.Want(t, 404, nil, token, "POST", at+"/"+verb, "")
+	}
+	s.Want(t, 404, nil, token, "DELETE", at, "")
+}
+
+// TestOfferEnds lets nobody take what is not offered to him any more.
+func TestOfferEnds(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := offerOf(t, s, all["anna"], "user:ben")
+	at := "instances/" + id
+	s.Want(t, 200, nil, all["ben"], "POST", at+"/decline", "")
+	s.Want(t, 404, nil, all["ben"], "GET", at, "")
+	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
+
+	s.Want(t, 202, nil, all["anna"], "POST", at+"/transfer", `{"to":"user:ben"}`)
+	var one api.Instance
+	s.Want(t, 200, &one, all["anna"], "POST", at+"/transfer", `{"to":"user:anna"}`)
+	if one.Offer != nil || one.Owner.ID != "anna" {
+		t.Errorf("withdrawn: %+v", one)
+	}
+	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
+
+	s.Want(t, 202, nil, all["anna"], "POST", at+"/transfer", `{"to":"user:ben"}`)
+	s.Want(t, 200, &one, all["admin"], "POST", at+"/transfer", `{"to":"user:carla"}`) // at once
+	if one.Owner.ID != "carla" || one.Offer != nil {
+		t.Errorf("an admin gave it: %+v", one)
+	}
+	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
+
+	old := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
+	s.Want(t, 202, nil, all["anna"], "POST", "instances/"+old+"/transfer", `{"to":"user:ben"}`)
+	s.Store.Pass(7 * 24 * time.Hour)
+	s.Want(t, 409, nil, all["ben"], "POST", "instances/"+old+"/take", "") // before anything ticked
+	s.Store.Serve(t, lifecycle.Tick{ID: old})
+	s.Want(t, 404, nil, all["ben"], "POST", "instances/"+old+"/take", "")
+	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+old, "")
+	if e := one.Events[0]; e.Action != "offer ended" || e.Detail != "nobody took it in time" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestOfferLimits refuses to whom nothing can be offered, and lets nobody take more than
+// he may have.
+func TestOfferLimits(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	to := "instances/" + id + "/transfer"
+	for _, bad := range []string{`{"to":"user:"}`, `{"to":"ben"}`, `{"to":"claim:x"}`, `{"to":"user:be\u0000n"}`, `{"to":"user:ben","issuer":"https://other.example"}`, `{"to":"group:team-a"}`} {
+		s.Want(t, 422, nil, all["anna"], "POST", to, bad)
+	}
+	s.Want(t, 202, nil, all["anna"], "POST", to, `{"to":"user:stranger","label":"<b>Ben</b>"}`)
+	if g := s.Store.Record(t, id).Offer; g.To.Label != "stranger" {
+		t.Errorf("who offers it says how the other one is called: %+v", g.To)
+	}
+	s.Want(t, 404, nil, all["stranger"], "POST", "instances/"+id+"/take", "") // who may use no template
+	s.Want(t, 202, nil, all["anna"], "POST", to, `{"to":"user:ben"}`)
+	var last string
+	for range 3 {
+		last = create(t, s, all["ben"], `{"template":"lab/vpc"}`, 201).ID
+	}
+	var refused api.Error
+	s.Want(t, 403, &refused, all["ben"], "POST", "instances/"+id+"/take", "")
+	var one api.Instance
+	s.Want(t, 200, &one, all["ben"], "GET", "instances/"+id, "")
+	if diff := cmp.Diff([]string{api.ActDecline}, one.Actions); refused.Reason != api.ReasonQuota || refused.Limit != 3 || !strings.HasPrefix(one.Offer.Refused, "you have 3 of 3 instances of lab/vpc") || diff != "" {
+		t.Errorf("%+v, %+v, %s", refused, one.Offer, diff)
+	}
+	s.Want(t, 202, nil, all["ben"], "DELETE", "instances/"+last, "")
+	s.Want(t, 200, nil, all["ben"], "POST", "instances/"+id+"/take", "")
+}
+
+// TestOfferOfGroup is for the members of a group, while their membership counts.
+func TestOfferOfGroup(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := ready(t, s, all["ben"], `{"template":"lab/team"}`).ID
+	s.Want(t, 202, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"group:team-b"}`)
+	before := s.Issuer.Sign(t, map[string]any{
+		"iss": s.Issuer.URL, "aud": "okara", "sub": "dora", "groups": []string{"use", "team-b"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	for path, want := range map[string]int{"instances/" + id: 401, "instances?owner=offered": 401, "instances": 200} {
+		s.Want(t, want, nil, before, "GET", path, "")
+	}
+	s.Want(t, 404, nil, all["anna"], "POST", "instances/"+id+"/take", "")
+	var one api.Instance
+	s.Want(t, 200, &one, s.Issuer.Token(t, "dora", "use", "team-b"), "POST", "instances/"+id+"/take", "")
+	if one.Owner.Kind != "group" || one.Owner.ID != "team-b" {
+		t.Errorf("%+v", one.Owner)
+	}
+	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+id, "")
+}
+
+// TestOfferTold tells whom something is offered to of the offer, and of nothing else.
+func TestOfferTold(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	ben, _ := streamOf(t, s, all["ben"], "events", "")
+	id := offerOf(t, s, all["anna"], "user:ben")
+	s.Store.Pass(time.Minute)
+	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+id+"/extend", "")
+	mine := create(t, s, all["ben"], `{"template":"lab/vpc"}`, 201).ID
+	var heard []string
+	for range 2 {
+		var e api.Event
+		if f := <-ben; json.Unmarshal([]byte(f.data), &e) != nil || e.Detail != "" && e.Instance == id {
+			t.Errorf("%+v", f)
+		}
+		heard = append(heard, e.Instance+" "+e.Action)
+	}
+	if diff := cmp.Diff([]string{id + " offered", mine + " created"}, heard); diff != "" {
+		t.Error(diff)
+	}
+}
