@@ -32,6 +32,7 @@ type instancesBody struct {
 	Counts             []phaseCount // of all, for who runs the server
 	ClockHeld, NoneYet string
 	Several            bool // more than one can be destroyed
+	Offered            []offeredRow
 }
 
 type phaseCount struct {
@@ -47,6 +48,22 @@ type instanceRow struct {
 	Left                *remaining
 	Open                string // URL of what was made, "" for none
 	Extend, Destroy     string // forms, "" where there is nothing to extend or destroy
+}
+
+// offeredRow is an instance that is offered to who looks.
+type offeredRow struct {
+	site.Link
+	Template, By, Until string
+	Left                *remaining
+}
+
+func offeredRows(doc api.Instances, now time.Time) (rows []offeredRow) {
+	for _, i := range doc.Instances {
+		if o := i.Offer; o != nil { // else it was taken a moment ago
+			rows = append(rows, offeredRow{site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, i.Template, personName(o.By), hourOf(o.Until, now), timeLeft(i, now)})
+		}
+	}
+	return rows
 }
 
 func instancePath(id string) string { return "instances/" + url.PathEscape(id) }
@@ -150,6 +167,11 @@ func (s *instances) list(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	body.take(r, doc, s.clock())
+	offers, err := get[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})
+	if err != nil {
+		return nil, err
+	}
+	body.Offered = offeredRows(offers, s.clock())
 	if !body.Filtered && body.Total == 0 {
 		body.NoneYet = "You have none."
 	}
@@ -216,7 +238,10 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := get[api.Runs](s.api, r, "instances/"+i.ID+"/runs", nil)
+	var runs api.Runs
+	if i.Role != "receiver" {
+		runs, err = get[api.Runs](s.api, r, "instances/"+i.ID+"/runs", nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +356,11 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) {
 		b.Open, b.Message = c.URL, text.Block(c.Message)
 	}
-	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.clock.When(i.CreatedAt)}}
+	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
+	if i.Role != "receiver" { // who is not told
+		b.Facts = append(b.Facts, site.Fact{Name: "Made by", Text: personName(i.CreatedBy)})
+	}
+	b.Facts = append(b.Facts, site.Fact{Name: "Made", When: s.clock.When(i.CreatedAt)})
 	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, site.Fact{Name: "Digest", Digest: i.Source.Digest})

@@ -22,6 +22,7 @@ type ownBody struct {
 	Templates int
 	Rows      []instanceRow // the newest that live, of the caller and the caller's groups
 	Total     int
+	Offered   []offeredRow // the first
 }
 
 // ownShown is how many of each the first page names.
@@ -54,6 +55,8 @@ func (s *homes) show(r *site.Request) (template.HTML, error) {
 			b.Offers = append(b.Offers, cardOf(t))
 		}
 	}
+	offers, _ := known[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})
+	b.Offered = offeredRows(offers, s.clock())
 	doc, _ := known[api.Instances](s.api, r, "instances", url.Values{"owner": {"mine"}, "phase": {"live"}})
 	b.Total = doc.Count
 	for _, i := range doc.Instances {

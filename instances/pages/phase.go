@@ -4,6 +4,7 @@ package pages
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
@@ -55,6 +56,9 @@ func conditions(i api.Instance) []site.Mark {
 	if i.Protected != "" {
 		all = append(all, site.Mark{Text: "protected", Kind: "plain"})
 	}
+	if i.Offer != nil {
+		all = append(all, site.Mark{Text: "offered", Kind: "plain"})
+	}
 	return all
 }
 
@@ -94,6 +98,12 @@ func hourOf(t, now time.Time) string {
 func nextSteps(i api.Instance, now time.Time) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if o := i.Offer; o != nil {
+		lines = offerWords(i, o, now)
+	}
+	if i.Role == "receiver" {
+		return lines
+	}
 	waiting := waits(i, now)
 	switch lifecycle.Phase(i.Phase) {
 	case lifecycle.Requested:
@@ -135,6 +145,19 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	}
 	if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(now) && i.Protected != "" {
 		say("Expired, but kept: the instance is protected.")
+	}
+	return lines
+}
+
+// offerWords say to whom an instance is offered, and until when.
+func offerWords(i api.Instance, o *api.Offer, now time.Time) []string {
+	until := hourOf(o.Until, now)
+	if i.Role != "receiver" && !slices.Contains(i.Actions, api.ActDecline) {
+		return []string{fmt.Sprintf("It is offered to %s, who can take it until %s. Until then nothing changes. To take the offer back, give it to %s again.", ownerName(o.To), until, ownerName(i.Owner))}
+	}
+	lines := []string{fmt.Sprintf("%s offers it to %s, until %s. Whoever takes it has its outputs and may change and destroy it. It counts for the quota of its new owner.", personName(o.By), ownerName(o.To), until)}
+	if o.Refused != "" {
+		lines = append(lines, "It cannot be taken now: "+text.Block(o.Refused)+".")
 	}
 	return lines
 }

@@ -69,7 +69,13 @@ func allVerbs() map[string]verb {
 			button: "Rename", ask: true, title: "Rename", say: said("Only its name changes."), fields: renameFields, asks: renameAsks, done: told("It is renamed."),
 		},
 		api.ActTransfer: {
-			button: "Give away", ask: true, title: "Give it to another owner", say: said("It counts for the quota of the new owner. You may not be able to see it any more."), fields: transferFields, asks: transferAsks, done: told("It has a new owner."),
+			button: "Give away", ask: true, title: "Give it to another owner", say: transferSays, fields: transferFields, asks: transferAsks, done: transferDone,
+		},
+		api.ActTake: {
+			button: "Take it", kind: "primary", title: "Take it", say: said("It is yours then, and counts for your quota."), done: told("It has a new owner."),
+		},
+		api.ActDecline: {
+			button: "Decline", title: "Decline", say: said("It stays whose it is."), done: told("You declined it."),
 		},
 		api.ActApprove: {
 			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, fields: commentFields, asks: approveAsks, done: told("It is approved."),
@@ -314,7 +320,7 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	after, err := ask[api.Instance](s.instances.api, r, q)
 	if err == nil {
 		to := instancePath(c.i.ID)
-		if c.name == api.ActTransfer { // it may be the caller's no more
+		if after.Role == "" { // it is the caller's no more
 			to = "instances"
 		}
 		return &site.Answer{To: to, Text: c.done(after, s.clock())}, nil

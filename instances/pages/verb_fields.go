@@ -4,10 +4,12 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -88,8 +90,25 @@ func approveAsks(c *verbCall, f *site.Form) (any, bool) {
 	return api.Approve{Plan: f.Get("plan"), Reason: reason}, true
 }
 
-// transferFields offers the caller and the groups that the template admits; an admin
-// names anybody.
+func transferSays(i api.Instance) []string {
+	if i.Role == "admin" {
+		return []string{"It counts for the quota of the new owner."}
+	}
+	return []string{"It counts for the quota of the new owner. You may not be able to see it any more.", "Somebody else has a week to take it. Until then it stays yours, and you can take the offer back: give it to yourself."}
+}
+
+func transferDone(i api.Instance, now time.Time) string {
+	switch {
+	case i.Offer != nil:
+		return "It is offered to " + ownerName(i.Offer.To) + ", who can take it until " + hourOf(i.Offer.Until, now) + "."
+	case len(i.Events) > 0 && i.Events[0].Action == "offer withdrawn":
+		return "It is offered to nobody any more."
+	}
+	return "It has a new owner."
+}
+
+// transferFields offers the caller and the groups of the caller, and asks for anybody
+// else; an admin names whom he likes.
 func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
 		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
@@ -98,17 +117,20 @@ func transferFields(c *verbCall) ([]field, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Required: true, Options: []site.Choice{{Text: "Choose", Chosen: true}, {Value: "user:" + me.Subject, Text: "myself"}}}
+	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Options: []site.Choice{{Text: "somebody else", Chosen: true}, {Value: "user:" + me.Subject, Text: "myself"}}}
 	for _, g := range me.Groups {
 		f.Options = append(f.Options, site.Choice{Value: "group:" + g, Text: "group " + text.Block(g)})
 	}
-	return []field{f}, nil
+	other := field{Name: "other", ID: "other", Label: "Somebody else", Kind: kindText, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them, who may use the template."}}
+	return []field{f, other}, nil
 }
 
 func transferAsks(c *verbCall, f *site.Form) (any, bool) {
-	to := strings.TrimSpace(f.Get("to"))
-	if len(c.body.Fields) > 0 {
-		c.body.Fields[0].set(to)
+	to := ""
+	for i := range c.body.Fields {
+		one := strings.TrimSpace(f.Get(c.body.Fields[i].Name))
+		c.body.Fields[i].set(one)
+		to = cmp.Or(to, one)
 	}
 	return api.Transfer{To: to}, true
 }
