@@ -51,7 +51,7 @@ without --all.
 	}
 	f.add(reg, cmd, false)
 	fl := cmd.Flags()
-	fl.StringVar(&filter.Owner, "owner", "", "only those of `OWNER`: me, mine (my groups' as well) or KIND:ID")
+	fl.StringVar(&filter.Owner, "owner", "", "only those of `OWNER`: me, mine (my groups' as well) or KIND:ID; offered: what others offer you")
 	fl.StringVar(&filter.Template, "template", "", "only those of templates that match `GLOB`")
 	fl.StringVar(&filter.Phase, "phase", "", "only those in these `PHASES`, with commas between them")
 	fl.BoolVar(&all, "all", false, "those that are over as well")

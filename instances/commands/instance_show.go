@@ -60,6 +60,10 @@ func instanceText(one api.Instance, now time.Time) string {
 	if p := one.Pending; p != nil {
 		add("", "waits for approval, asked for by "+personWords(p.By))
 	}
+	if o := one.Offer; o != nil {
+		add("offered", "to "+ownerWords(o.To)+" by "+personWords(o.By)+", until "+cli.Timestamp(o.Until))
+		add("", o.Refused)
+	}
 	switch {
 	case begins(one):
 		add("ends", left(one, now)+" after it is ready")

@@ -222,21 +222,42 @@ func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
 template admits them. An admin gives it to anybody. It counts for the quota of who
 gets it.
 
+To somebody else of your issuer, or a group that is not yours, you offer it: it stays
+yours until he takes it, within a week, with ` + "`okara instance take`" + `. Give it to yourself to
+take the offer back.
+
 ` + instanceHelp,
 		Example: `  okara instance transfer abcdefgh23 --to group:team-a
+  okara instance transfer abcdefgh23 --to user:248289761001
   okara instance transfer abcdefgh23 --to user:248289761001 --issuer https://login.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.verb(reg, func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error) {
 			if to.To == "" {
 				return api.Instance{}, cli.UsageError("--to is missing")
 			}
-			return c.Verb(ctx, id, "transfer", to)
+			one, err := c.Verb(ctx, id, "transfer", to)
+			if err == nil && one.Offer != nil {
+				reg.Note("it is offered to %s until %s, and stays as it is until that one takes it", ownerWords(one.Offer.To), cli.Timestamp(one.Offer.Until))
+			}
+			return one, err
 		}),
 	}
 	f.add(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringVar(&to.To, "to", "", "the owner, `KIND:ID`: user:SUBJECT or group:NAME")
-	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default")
-	fl.StringVar(&to.Label, "label", "", "`NAME` of the owner for people")
+	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, and another one is an admin's to name")
+	fl.StringVar(&to.Label, "label", "", "`NAME` of the owner for people, if an admin gives it")
 	return cmd
+}
+
+func newInstanceTake(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "take", "Take an instance that somebody offers you",
+		`Take an instance that somebody offers you or one of your groups: it belongs to who it
+was offered to then, and counts for that one's quota. `+"`okara instance list --owner offered`"+`
+lists what you may take.`)
+}
+
+func newInstanceDecline(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "decline", "Decline an instance that somebody offers you",
+		`Decline an instance that somebody offers you: it stays as it is, and whose it is.`)
 }

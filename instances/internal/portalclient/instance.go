@@ -14,7 +14,7 @@ import (
 
 // Filter says which instances are listed. An empty field is any.
 type Filter struct {
-	Owner    string // me, mine (groups as well) or KIND:ID
+	Owner    string // me, mine (groups as well), offered (to the caller) or KIND:ID
 	Template string // glob
 	Phase    string // phases with commas between them, or live
 }
