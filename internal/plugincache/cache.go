@@ -25,7 +25,10 @@ import (
 const maxLock = 4 << 20
 
 // Cache is a folder of provider packages for this platform.
-type Cache struct{ dir string }
+type Cache struct {
+	dir  string
+	most int64 // bytes; 0: no limit
+}
 
 // New returns the cache in dir, which need not be there. It must be an absolute path,
 // since links lead there.
@@ -46,7 +49,7 @@ type Module struct {
 // lacks. A module without a lock file gets none. It returns how many packages of the module
 // are in the cache now.
 func (c Cache) Link(m Module) (linked int, err error) {
-	packages, err := c.locked(m)
+	_, packages, err := c.locked(m)
 	for _, p := range packages {
 		if err := dropDangling(p.installed); err != nil {
 			return linked, err
@@ -76,7 +79,7 @@ func (c Cache) Link(m Module) (linked int, err error) {
 // their place. What is not what the lock file says stays where it is, as does what cannot
 // be moved; the error says so. It returns how many the cache got.
 func (c Cache) Keep(m Module) (kept int, err error) {
-	packages, err := c.locked(m)
+	_, packages, err := c.locked(m)
 	if err != nil {
 		return 0, err
 	}
@@ -84,16 +87,7 @@ func (c Cache) Keep(m Module) (kept int, err error) {
 		info, err := os.Lstat(p.installed)
 		return err != nil || !info.IsDir() // absent, or linked already
 	})
-	errs := make([]error, len(packages))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range packages {
-		g.Go(func() error {
-			errs[i] = c.keep(p)
-			return nil
-		})
-	}
-	_ = g.Wait() // errs has them
+	errs := each(packages, func(_ int, p locked) error { return c.keep(p) })
 	for _, err := range errs {
 		if err == nil {
 			kept++
@@ -102,36 +96,56 @@ func (c Cache) Keep(m Module) (kept int, err error) {
 	return kept, errors.Join(errs...)
 }
 
+// each does something with all packages, some at once.
+func each(packages []locked, do func(i int, p locked) error) []error {
+	errs := make([]error, len(packages))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range packages {
+		g.Go(func() error {
+			errs[i] = do(i, p)
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them
+	return errs
+}
+
 // locked is a package that a lock file names.
 type locked struct {
+	entry     lockfile.Provider
 	dataDir   string   // of the tool
 	installed string   // where the tool has it
 	cached    string   // folder of its contents in the cache
 	hashes    []string // h1, in hexadecimal, that it may have
 }
 
-// locked lists what the lock file of the module names; nothing without one.
-func (c Cache) locked(m Module) ([]locked, error) {
+// locked reads the lock file of the module and lists what it names; nothing without one.
+func (c Cache) locked(m Module) (*lockfile.File, []locked, error) {
 	file := filepath.Join(m.Dir, lockfile.Name)
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > maxLock) {
-		return nil, nil // the tool says what it thinks of such a one
+		return nil, nil, nil // the tool says what it thinks of such a one
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lock, err := lockfile.Parse(file, text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []locked
+	return lock, c.named(lock, m.DataDir), nil
+}
+
+// named lists what a lock file names.
+func (c Cache) named(lock *lockfile.File, dataDir string) (all []locked) {
 	for _, p := range lock.Providers {
 		at := filepath.Join(p.Address.Hostname, p.Address.Namespace, p.Address.Type, p.Version.String(), runtime.GOOS+"_"+runtime.GOARCH)
-		l := locked{dataDir: m.DataDir, installed: filepath.Join(m.DataDir, "providers", at), cached: filepath.Join(c.dir, at)}
+		l := locked{entry: p, dataDir: dataDir, installed: filepath.Join(dataDir, "providers", at), cached: filepath.Join(c.dir, at)}
 		for _, h := range p.Hashes {
 			if folder, ok := hexOf(h); ok {
 				l.hashes = append(l.hashes, folder)
@@ -139,7 +153,7 @@ func (c Cache) locked(m Module) ([]locked, error) {
 		}
 		all = append(all, l)
 	}
-	return all, nil
+	return all
 }
 
 // hexOf is the name of the folder for a hash "h1:…", which is base64 of a SHA-256.
@@ -209,21 +223,31 @@ func onlyFiles(dir string) error {
 }
 
 // moveIn copies a folder beside target, by hard links where the file system can, and
-// renames it. If somebody else was faster, theirs stays.
+// moves it there.
 func moveIn(from, parent, target string) (err error) {
 	partial, remove, err := files.TempDir(parent)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	whole := filepath.Join(partial, "links")
-	if linkTree(from, whole) != nil {
-		whole = filepath.Join(partial, "copy")
-		if err := os.CopyFS(whole, os.DirFS(from)); err != nil {
-			return err
-		}
+	whole := filepath.Join(partial, "package")
+	if err := copyTree(from, whole); err != nil {
+		return err
 	}
-	err = os.Rename(whole, target)
+	return moveTo(whole, target)
+}
+
+// copyTree copies a folder, by hard links where the file system can.
+func copyTree(from, to string) error {
+	if linkTree(from, to) == nil {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)), readable(to))
+}
+
+// moveTo renames a folder. If somebody else was faster, theirs stays.
+func moveTo(whole, target string) error {
+	err := os.Rename(whole, target)
 	if _, there := os.Stat(target); there == nil {
 		return nil
 	}
@@ -240,8 +264,8 @@ func linkTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if e.IsDir() {
-			return os.Mkdir(filepath.Join(to, below), 0o755)
+		if dir := filepath.Join(to, below); e.IsDir() {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)) // whatever the umask is
 		}
 		return os.Link(path, filepath.Join(to, below))
 	})

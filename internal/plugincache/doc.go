@@ -20,6 +20,22 @@
 // changes. Deleting any of it, or all, costs a download: a link that leads nowhere is
 // removed before the next init.
 //
+// # For tools that must not write
+//
+// What a server runs is foreign code, which shares the packages by [Cache.Share]: outside of
+// its sandbox okara asks the source for each package that the lock file names, as the run
+// may ask, and so with its rights; fetches what the cache lacks, from a zip whose SHA-256
+// and whose files are those that the source told; and makes hard links in a folder of the
+// run, which the sandbox shows to be read. Those links are hashed before the tool sees
+// them. So a package that was damaged in the cache is found and fetched anew, nothing that
+// happens to the cache later changes what a run has, and [Cache.Within] can remove what
+// was not used for long without asking who uses it. A run sees what it may have and no
+// other package.
+//
+// The lock file says the same after init as without the cache: a package is given only
+// where it has the zh: already, and its h1: is added, as the tool would. Without a lock file
+// only the tool can choose versions; it fetches, and [Cache.Fill] fetches for those to come.
+//
 // # Who may write
 //
 // Whoever may write to the cache decides what runs as a provider until the tool verifies

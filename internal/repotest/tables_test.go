@@ -291,9 +291,14 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/syntax
 	internal/trust
 	internal/upstream
-internal/plugincache: packages of providers that inits share; what a lock file says is lockfile's
+internal/plugincache: packages of providers that inits share; what a lock file says is lockfile's, and where packages are the caller's
+	internal/addr
+	internal/archive
+	internal/depot
 	internal/files
 	internal/lockfile
+	internal/signing
+	internal/upstream
 internal/description: configuration or documentation in, description out
 	oci
 	oci/artifact

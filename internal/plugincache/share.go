@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugincache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// Source tells whoever asks where a package is that he may have, and its hashes.
+type Source interface {
+	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
+}
+
+// Share is how a tool gets packages that must not change them.
+type Share struct {
+	Source Source // as the tool may ask it
+	Dir    string // of this tool alone, and there already: it gets hard links
+	Shown  string // name of Dir where the tool runs
+}
+
+// maxShared bounds what one lock file gets: each provider is a request.
+const maxShared = 100
+
+// Within returns the cache with a limit in bytes: what was not used for the longest time
+// goes when more is fetched.
+func (c Cache) Within(most int64) Cache {
+	c.most = most
+	return c
+}
+
+// Share makes links to the packages that the module's lock file names and the source has,
+// and returns how many. What the cache lacks is fetched, and all of it is hashed: a
+// package that was damaged is fetched anew. A lock file that has the package's zh: alone
+// gets its h1: too, as the tool would add it. An error leaves the rest to the tool.
+func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err error) {
+	lock, packages, err := c.locked(m)
+	if err != nil || len(packages) > maxShared {
+		return 0, err
+	}
+	entries := make([]lockfile.Provider, len(packages)) // whose packages are ready
+	errs := each(packages, func(i int, p locked) (err error) {
+		entries[i], err = c.ready(ctx, p, s.Source, filepath.Join(s.Dir, strconv.Itoa(i)))
+		return err
+	})
+	if err := complete(m, lock, entries); err != nil {
+		return 0, errors.Join(append(errs, err)...)
+	}
+	for i, p := range packages {
+		if len(entries[i].Hashes) == 0 {
+			continue
+		}
+		err := errors.Join(os.MkdirAll(filepath.Dir(p.installed), 0o755), os.Symlink(filepath.Join(s.Shown, strconv.Itoa(i)), p.installed))
+		if errs = append(errs, err); err == nil {
+			shared++
+		}
+	}
+	return shared, errors.Join(errs...)
+}
+
+// complete writes the hashes that the entries have more than the lock file.
+func complete(m Module, lock *lockfile.File, entries []lockfile.Provider) error {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e lockfile.Provider) bool {
+		have, ok := lock.Find(e.Address)
+		return !ok || len(e.Hashes) == len(have.Hashes)
+	})
+	if len(entries) == 0 {
+		return nil
+	}
+	return files.Replace(filepath.Join(m.Dir, lockfile.Name), lock.With(entries), 0o600)
+}
+
+// Fill fetches what a lock file names, the source has and the cache lacks.
+func (c Cache) Fill(ctx context.Context, text []byte, source Source) error {
+	lock, err := lockfile.Parse(lockfile.Name, text)
+	if err != nil || len(lock.Providers) > maxShared {
+		return err
+	}
+	return errors.Join(each(c.named(lock, ""), func(_ int, p locked) error {
+		if _, ok := p.kept(); ok {
+			return nil
+		}
+		if pkg, ok := p.offered(ctx, source); ok {
+			return c.fetch(ctx, p, pkg)
+		}
+		return nil
+	})...)
+}
+
+// ready puts hard links to a package into own, where its files are hashed: what others do
+// with the cache meanwhile does not matter. It returns the entry with the h1: of the
+// package; the zero entry if the tool has the package, or is to get it for itself.
+func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (lockfile.Provider, error) {
+	none := lockfile.Provider{}
+	if _, err := os.Lstat(p.installed); err == nil {
+		return none, nil
+	}
+	pkg, ok := p.offered(ctx, source)
+	if !ok {
+		return none, nil
+	}
+	if err := c.fetch(ctx, p, pkg); err != nil {
+		return none, err
+	}
+	err := p.take(pkg.H1, own)
+	if errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(os.RemoveAll(own), p.drop(pkg.H1))
+		if err == nil {
+			err = c.fetch(ctx, p, pkg)
+		}
+		if err == nil {
+			err = p.take(pkg.H1, own)
+		}
+	}
+	if err != nil {
+		return none, fmt.Errorf("plugin cache: %w", err)
+	}
+	e := p.entry
+	if !slices.Contains(e.Hashes, pkg.H1) {
+		e.Hashes = append(slices.Clone(e.Hashes), pkg.H1)
+	}
+	return e, nil
+}
+
+// offered asks the source for the package. It is none if the source does not let have it,
+// does not tell its hashes, or has another one than the lock file. That must have the zh:,
+// since the tool adds it otherwise, and a plan is refused whose lock file was another one.
+func (l locked) offered(ctx context.Context, source Source) (upstream.Package, bool) {
+	pkg, err := source.Package(ctx, l.entry.Address, l.entry.Version, addr.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
+	if err != nil {
+		return pkg, false
+	}
+	_, ok := hexOf(pkg.H1)
+	return pkg, ok && slices.Contains(l.entry.Hashes, "zh:"+pkg.Zh)
+}
+
+// target is the folder of a package in the cache, by a hash that [hexOf] takes.
+func (l locked) target(h1 string) string {
+	hash, _ := hexOf(h1)
+	return filepath.Join(l.cached, hash)
+}
+
+// errDamaged says that a package has not the hash by which it is kept.
+var errDamaged = errors.New("a package is damaged")
+
+// take makes hard links to a package, and hashes them.
+func (l locked) take(h1, own string) error {
+	target := l.target(h1)
+	if err := copyTree(target, own); err != nil {
+		return err
+	}
+	now := time.Now()
+	_ = os.Chtimes(target, now, now) // one that cannot be marked as used goes early
+	return verify(own, h1)
+}
+
+// verify hashes a package.
+func verify(dir, h1 string) error {
+	if err := onlyFiles(dir); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	now, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	if err == nil && now != h1 {
+		err = fmt.Errorf("%w: it has %s and not %s", errDamaged, now, h1)
+	}
+	return err
+}
+
+// drop removes a package from the cache, at one stroke.
+func (l locked) drop(h1 string) error { return drop(l.target(h1)) }
+
+func drop(target string) (err error) {
+	aside, remove, err := files.TempDir(filepath.Dir(target))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if err := os.Rename(target, filepath.Join(aside, "package")); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // somebody was faster
+}
+
+// fetch gets a package into the cache, unless it is there. Of several processes one does.
+func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err error) {
+	target := l.target(pkg.H1)
+	if _, err := os.Stat(target); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(l.cached, 0o700); err != nil {
+		return err
+	}
+	turn := flock.New(filepath.Join(l.cached, "lock"), flock.SetPermissions(0o600))
+	if _, err := turn.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, turn.Close()) }()
+	if _, err := os.Stat(target); err == nil {
+		return nil
+	}
+	if err := fetchTo(ctx, pkg, l.cached, target); err != nil {
+		return fmt.Errorf("plugin cache: %w", err)
+	}
+	return c.trim(target)
+}
+
+// fetchTo downloads a package, verifies the zip, unpacks it and verifies what came of it.
+func fetchTo(ctx context.Context, pkg upstream.Package, parent, target string) (err error) {
+	partial, remove, err := files.TempDir(parent)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	zip, done, err := files.TempFile(partial)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, size, err := depot.FetchPackage(ctx, pkg, zip)
+	if err != nil {
+		return err
+	}
+	whole := filepath.Join(partial, "package")
+	if err := os.Mkdir(whole, 0o755); err != nil {
+		return err
+	}
+	if err := archive.Unpack(ctx, zip, size, whole, signing.PackageLimits()); err != nil {
+		return err
+	}
+	if err := errors.Join(readable(whole), verify(whole, pkg.H1)); err != nil {
+		return err
+	}
+	return moveTo(whole, target)
+}
+
+// readable lets the user of a tool read and run what is in a folder, whatever this
+// process's umask is. Who may enter the folders above decides who can.
+func readable(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o100 != 0 { // folders, too
+			return os.Chmod(path, 0o755)
+		}
+		return os.Chmod(path, 0o644)
+	})
+}
+
+// trim removes what was used least recently and is over the limit, but for one package.
+func (c Cache) trim(but string) error {
+	if c.most <= 0 {
+		return nil
+	}
+	type kept struct {
+		dir  string
+		size int64
+		used time.Time
+	}
+	var all []kept
+	names, err := fs.Glob(os.DirFS(c.dir), "*/*/*/*/*/*")
+	for _, name := range names {
+		dir := filepath.Join(c.dir, filepath.FromSlash(name))
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && len(filepath.Base(dir)) == 64 && dir != but {
+			all = append(all, kept{dir, sizeOf(dir), info.ModTime()})
+		}
+	}
+	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.dir, b.dir)) })
+	errs := []error{err}
+	total := sizeOf(but)
+	for _, k := range all {
+		if total += k.size; total > c.most {
+			errs = append(errs, drop(k.dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sizeOf adds up the files below a folder, in bytes.
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // what goes meanwhile has none
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil
+	})
+	return size
+}

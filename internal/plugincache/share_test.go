@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugincache_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/plugincache"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// origin has one package of each provider, acme/dns among them.
+type origin struct {
+	zip    []byte
+	zh, h1 string
+	denied atomic.Bool
+	opened atomic.Int64
+}
+
+func newOrigin(t *testing.T, program string) *origin {
+	t.Helper()
+	o := &origin{zip: depottest.NewZip(t, depottest.File("terraform-provider-dns", program, 0o755), depottest.File("docs/LICENSE", "MIT", 0o600))}
+	sum := sha256.Sum256(o.zip)
+	o.zh = hex.EncodeToString(sum[:])
+	z, err := zip.NewReader(bytes.NewReader(o.zip), int64(len(o.zip)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.h1, err = dirhash.Hash1([]string{"docs/LICENSE", "terraform-provider-dns"}, func(name string) (io.ReadCloser, error) { return z.Open(name) }); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *origin) Package(_ context.Context, _ addr.Provider, _ addr.Version, at addr.Platform) (upstream.Package, error) {
+	if o.denied.Load() {
+		return upstream.Package{}, oci.ErrDenied
+	}
+	return upstream.Package{Platform: at, Filename: "dns.zip", Zh: o.zh, H1: o.h1, Open: func(context.Context) (io.ReadCloser, error) {
+		o.opened.Add(1)
+		return io.NopCloser(bytes.NewReader(o.zip)), nil
+	}}, nil
+}
+
+// shared is a module with this lock file, and what a run gives it.
+func shared(t *testing.T, c plugincache.Cache, source plugincache.Source, hashes ...string) (plugincache.Module, int, error) {
+	t.Helper()
+	dir, own := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(dir, lockfile.Name), fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes = [\n    \"%s\",\n  ]\n}\n", strings.Join(hashes, "\",\n    \"")))
+	m := plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
+	n, err := c.Share(t.Context(), m, plugincache.Share{Source: source, Dir: own, Shown: own})
+	return m, n, err
+}
+
+func newCache(t *testing.T) (plugincache.Cache, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cache")
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, dir
+}
+
+// TestShareRuns fetches a package once for many runs at once, whose lock files have the
+// zh: of it, with or without the h1:.
+func TestShareRuns(t *testing.T) {
+	c, dir := newCache(t)
+	o := newOrigin(t, "ours")
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			m, n, err := shared(t, c, o, [][]string{{"zh:" + o.zh}, {o.h1, "zh:" + o.zh}}[i%2]...)
+			if n != 1 || err != nil {
+				t.Error(n, err)
+				return
+			}
+			has(t, m, "ours")
+			lock, err := os.ReadFile(filepath.Join(m.Dir, lockfile.Name))
+			if err != nil || strings.Count(string(lock), o.h1) != 1 || !strings.Contains(string(lock), o.zh) {
+				t.Errorf("%s, %v", lock, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := o.opened.Load(); n != 1 {
+		t.Errorf("fetched %d times", n)
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*"))
+	if len(kept) != 2 || err != nil { // with the lock
+		t.Error(kept, err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others may look into the cache: %v %v", info, err)
+	}
+}
+
+// TestShareRefuses has runs that get nothing: what the source does not let have, though
+// another run has got it, and what the lock file does not name.
+func TestShareRefuses(t *testing.T) {
+	c, _ := newCache(t)
+	o := newOrigin(t, "ours")
+	if _, n, err := shared(t, c, o, "zh:"+o.zh); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if m, n, err := shared(t, c, newOrigin(t, "theirs"), "zh:"+o.zh, o.h1); n != 0 || err != nil {
+		t.Error("a source gave what it has not:", n, err, m)
+	}
+	for _, hash := range []string{"zh:" + strings.Repeat("0", 64), o.h1} {
+		if _, n, err := shared(t, c, o, hash); n != 0 || err != nil {
+			t.Errorf("the lock file has %s: %d, %v", hash, n, err)
+		}
+	}
+	o.denied.Store(true)
+	if m, n, err := shared(t, c, o, "zh:"+o.zh, o.h1); n != 0 || err != nil {
+		t.Error("what the source denies was given:", n, err, m)
+	}
+}
+
+// TestShareLies: a zip that is not what the source said, and one whose files are not, come
+// into no cache.
+func TestShareLies(t *testing.T) {
+	for name, lie := range map[string]func(o *origin){
+		"zip":   func(o *origin) { o.zip = newOrigin(t, "theirs").zip },
+		"files": func(o *origin) { o.zip = newOrigin(t, "theirs").zip; o.zh = newOrigin(t, "theirs").zh },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, dir := newCache(t)
+			o := newOrigin(t, "ours")
+			lie(o)
+			if _, n, err := shared(t, c, o, "zh:"+o.zh); n != 0 || err == nil {
+				t.Error(n, err)
+			}
+			if kept, err := filepath.Glob(filepath.Join(dir, place, "*", "[0-9a-f]*")); len(kept) != 0 || err != nil {
+				t.Error(kept, err)
+			}
+		})
+	}
+}
+
+// TestShareDamaged changes a file in the cache: the next run gets a package that was
+// fetched anew, and so does the one after it.
+func TestShareDamaged(t *testing.T) {
+	for name, damage := range map[string]func(name string) error{
+		"changed": func(name string) error { return os.WriteFile(name, []byte("bad!"), 0o755) },
+		"gone":    os.Remove,
+		"a link":  func(name string) error { return errors.Join(os.Remove(name), os.Symlink("/bin/true", name)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, dir := newCache(t)
+			o := newOrigin(t, "ours")
+			if _, n, err := shared(t, c, o, "zh:"+o.zh); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*", "terraform-provider-dns"))
+			if len(kept) != 1 || err != nil {
+				t.Fatal(kept, err)
+			}
+			if err := damage(kept[0]); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				m, n, err := shared(t, c, o, "zh:"+o.zh)
+				if n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+				has(t, m, "ours")
+			}
+			if n := o.opened.Load(); n != 2 {
+				t.Errorf("fetched %d times", n)
+			}
+		})
+	}
+}
+
+// TestShareBound keeps what was used last where there is no room for two. What a run has
+// stays its own.
+func TestShareBound(t *testing.T) {
+	c, dir := newCache(t)
+	c = c.Within(10)
+	first, second := newOrigin(t, "ours"), newOrigin(t, "theirs")
+	m, n, err := shared(t, c, first, "zh:"+first.zh)
+	if n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := c.Fill(t.Context(), []byte(fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes = [\"zh:%s\"]\n}\n", second.zh)), second); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*", "terraform-provider-dns"))
+	if len(kept) != 1 || err != nil {
+		t.Fatal(kept, err)
+	}
+	if b, err := os.ReadFile(kept[0]); string(b) != "theirs" {
+		t.Errorf("%q, %v", b, err)
+	}
+	has(t, m, "ours")
+}
