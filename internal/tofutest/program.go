@@ -36,6 +36,27 @@ func Tofu(t testing.TB) string {
 	if path := Find("tofu"); path != "" && !strings.HasPrefix(path, root()) {
 		return mustAbs(t, path)
 	}
+	return built(t, "tofu", func() string { return Find("tofu") })
+}
+
+// TimeVersion is that of [TimeProvider].
+const TimeVersion = "0.14.2"
+
+// TimeProvider is the zip of a stock provider for this platform, hashicorp/time.
+func TimeProvider(t testing.TB) string {
+	t.Helper()
+	name := filepath.Join(root(), ".cache", "provider", "time", TimeVersion, "terraform-provider-time_"+TimeVersion+"_"+Platform()+".zip")
+	return built(t, "the provider", func() string {
+		if _, err := os.Stat(name); err != nil {
+			return ""
+		}
+		return name
+	})
+}
+
+// built is what find finds once make has built it, as an absolute name.
+func built(t testing.TB, what string, find func() string) string {
+	t.Helper()
 	cache := filepath.Join(root(), ".cache")
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		t.Fatal(err)
@@ -45,13 +66,13 @@ func Tofu(t testing.TB) string {
 		t.Fatal(err)
 	}
 	defer unlock()
-	if path := Find("tofu"); path != "" {
+	if path := find(); path != "" {
 		return mustAbs(t, path)
 	}
 	if out, err := exec.Command("make", "-s", "-C", root(), "tools").CombinedOutput(); err != nil {
-		t.Fatalf("tofu is neither named by OKARA_TEST_TOFU nor on PATH, and make tools: %v\n%s", err, out)
+		t.Fatalf("%s is missing, and make tools: %v\n%s", what, err, out)
 	}
-	return mustAbs(t, Find("tofu"))
+	return mustAbs(t, find())
 }
 
 // Bubblewrap is the program that makes a sandbox of a run. It is the machine's to
