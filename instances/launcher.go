@@ -434,7 +434,7 @@ func (l *launcher) localOptions() localexec.LocalOptions {
 	e := l.o.Executor
 	o := localexec.LocalOptions{
 		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
-		Processes: e.Processes, Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
+		Processes: e.Processes, Packages: e.Packages.Value(), Memory: e.Memory.Value(), CPUs: e.CPUs, Only: l.base.BuiltIn != nil, Getenv: l.base.Env.Getenv, Logger: l.log,
 		Credentials: map[string]localexec.Credential{}, Order: l.order,
 		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := l.repo(s)

@@ -162,11 +162,14 @@ func (rt *runsTest) next(t *testing.T) {
 	rt.spec.Ref.Attempt++
 	rt.spec.Ref.Nonce = fmt.Sprintf("nonce-%d-%d", rt.spec.Ref.N, rt.spec.Ref.Attempt)
 	r := rt.spec.Ref
+	rt.names(t, map[string]*lifecycle.Record{r.ID: {ID: r.ID, Run: &lifecycle.Run{N: r.N, Attempt: r.Attempt, Kind: r.Kind, Nonce: r.Nonce}}})
+}
+
+// names puts records into the ledger.
+func (rt *runsTest) names(t *testing.T, records map[string]*lifecycle.Record) {
+	t.Helper()
 	rt.serial++
-	doc, err := json.Marshal(map[string]any{
-		"version": 1, "lineage": "test", "serial": rt.serial,
-		"records": map[string]*lifecycle.Record{r.ID: {ID: r.ID, Run: &lifecycle.Run{N: r.N, Attempt: r.Attempt, Kind: r.Kind, Nonce: r.Nonce}}},
-	})
+	doc, err := json.Marshal(map[string]any{"version": 1, "lineage": "test", "serial": rt.serial, "records": records})
 	if err != nil {
 		t.Fatal(err)
 	}

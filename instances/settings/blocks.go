@@ -83,6 +83,7 @@ type Executor struct {
 	Show      []string    `hcl:"show,optional"`                   // what a sandbox shows beside system files
 	Memory    syntax.Size `hcl:"memory,optional"`                 // of a run
 	Scratch   syntax.Size `hcl:"scratch,optional"`                // of all that a run writes; in memory in a sandbox
+	Packages  syntax.Size `hcl:"packages,optional"`               // of providers that runs share
 	CPUs      float64     `hcl:"cpus,optional"`                   // of a run
 	Processes int         `hcl:"processes,optional"`              // of a run, threads included
 	Reads     []string    `hcl:"reads,optional"`                  // globs of modules that runs may read

@@ -355,7 +355,7 @@ func (b *Block) runs(o *Options, _ Beside) error {
 		if err := e.check(); err != nil {
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: %w", e.Name, err))
 		}
-		e.Program, e.Isolation = cmp.Or(e.Program, "tofu"), cmp.Or(e.Isolation, "sandbox")
+		e.Program, e.Isolation, e.Packages = cmp.Or(e.Program, "tofu"), cmp.Or(e.Isolation, "sandbox"), cmp.Or(e.Packages, "5GiB")
 		o.Executor = e
 	}
 	for i, c := range b.Credentials {
@@ -383,7 +383,7 @@ func (e Executor) check() error {
 	if slices.ContainsFunc(e.Wrap, func(w string) bool { return strings.Contains(w, "${cache}") }) {
 		return errors.New("wrap: there is no ${cache} any more, since what one run left there another one started\nhint: leave it out; ${scratch} has all that a run needs")
 	}
-	for name, size := range map[string]syntax.Size{"memory": e.Memory, "scratch": e.Scratch} {
+	for name, size := range map[string]syntax.Size{"memory": e.Memory, "scratch": e.Scratch, "packages": e.Packages} {
 		if size == "" {
 			continue
 		}

@@ -393,6 +393,8 @@ instances/internal/localexec: one run of the tool on this machine; whether its a
 	internal/files
 	internal/envelope
 	internal/httpserve
+	internal/plugincache
+	internal/upstream
 	instances/lifecycle
 	instances/run
 	internal/text

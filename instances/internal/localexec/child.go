@@ -99,12 +99,13 @@ type child struct {
 	head     *written   // the last one, if it is small; nil: it is to be read
 
 	report   run.Report
-	stays    bool   // an error of the tool comes again with each attempt
-	unlisted bool   // under the lock no tag list had a result of the attempt
-	replaced int    // resources that the plan makes again
-	plan     []byte // sealed with the result
-	planJSON []byte // likewise; nil: nobody asked for it, or it could not be had
-	lockFile []byte // the dependency lock file that init left, if it is new
+	stays    bool           // an error of the tool comes again with each attempt
+	unlisted bool           // under the lock no tag list had a result of the attempt
+	replaced int            // resources that the plan makes again
+	plan     []byte         // sealed with the result
+	planJSON []byte         // likewise; nil: nobody asked for it, or it could not be had
+	lockFile []byte         // the dependency lock file that init left, if it is new
+	filling  sync.WaitGroup // what init fetched goes to others, too
 	input    run.RemoteInput
 }
 
@@ -170,6 +171,7 @@ func (c *child) run(ctx context.Context) (err error) {
 		return c.unlock(ctx)
 	}
 	c.finish(ctx, err)
+	defer c.filling.Wait()
 	return errors.Join(c.putResult(ctx), c.unlock(ctx))
 }
 

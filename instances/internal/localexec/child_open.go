@@ -8,12 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/plugincache"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -45,6 +51,57 @@ func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
 		Transport: transport, PlainHTTP: r.PlainHTTP, SinglePost: r.BuiltIn, UserAgent: userAgent, Actions: []string{"pull", "push", "delete"},
 		Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil },
 	})
+}
+
+// openPackages opens what runs share, and the source by which it is known what this run
+// may have of it: the server that its tool fetches providers from, asked with its token.
+func (o *Order) openPackages(userAgent string) (plugincache.Cache, plugincache.Source, error) {
+	cache, err := plugincache.New(o.Packages.Dir)
+	if err != nil {
+		return cache, nil, err
+	}
+	base, err := url.Parse(o.Server.URL)
+	if err != nil {
+		return cache, nil, err
+	}
+	var t httpserve.TransportOptions
+	if len(o.Server.CA) > 0 {
+		t.CAFile = filepath.Join(o.Scratch, "server-ca.pem")
+		if err := os.WriteFile(t.CAFile, o.Server.CA, 0o600); err != nil {
+			return cache, nil, err
+		}
+	}
+	transport, err := httpserve.Transport(t)
+	if err != nil {
+		return cache, nil, err
+	}
+	client := &upstream.Client{HTTP: &http.Client{Transport: transport}, UserAgent: userAgent, Token: func(host string) string {
+		if host == base.Host {
+			return o.Server.Token
+		}
+		return ""
+	}}
+	mirror := upstream.NetworkMirror{Client: client, Base: base.JoinPath("mirror/")}
+	return cache.Within(o.Packages.Most), serverPackages{mirror, o.Server, base}, nil
+}
+
+// serverPackages is a server as a source of the providers that the tool fetches there, which
+// are its own and those of its mirror. The right to each is decided by the server.
+type serverPackages struct {
+	upstream.NetworkMirror
+	server Server
+	at     *url.URL
+}
+
+// Package implements [plugincache.Source].
+func (s serverPackages) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error) {
+	switch {
+	case slices.Contains(s.server.names(s.at), p.Hostname):
+		p.Hostname = s.server.Host
+	case !s.server.mirrors(s.at) || s.server.Hosts != nil && !slices.Contains(s.server.Hosts, p.Hostname):
+		return upstream.Package{}, fmt.Errorf("provider %s is not of this server: %w", p, oci.ErrNotFound)
+	}
+	return s.NetworkMirror.Package(ctx, p, v, t)
 }
 
 // Sealer has the state keys of the order; nil without any.

@@ -56,6 +56,9 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	if err := c.Order.checkScratch(); err != nil {
 		return err
 	}
+	if b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile); err == nil {
+		c.scratch().fillPackages(ctx, b)
+	}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
 		return c.remotePlan(ctx, p, c.Order.dir.Seen(sandbox.Tool, planFile))
 	}
@@ -250,6 +253,7 @@ func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 			return fmt.Errorf("preparing the run: %w", err)
 		}
 	}
+	c.scratch().sharePackages(ctx, dir)
 	return nil
 }
 

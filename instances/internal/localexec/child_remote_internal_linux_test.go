@@ -7,17 +7,25 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	digest "github.com/opencontainers/go-digest"
+	"golang.org/x/mod/sumdb/dirhash"
+
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -61,6 +69,51 @@ func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
 	o.Spec.Ref.Kind = lifecycle.RunPlan
 	o.Server = Server{URL: "http://127.0.0.1:1", Host: "okara.example", Token: "okr_token-of-the-run"}
 	return tr
+}
+
+// TestRemotePackages: a run has a link to a provider of the server that its lock file
+// names, which has the hash of the unpacked package from then on. The server is asked with
+// the token of the run, and by its own name for its own providers.
+func TestRemotePackages(t *testing.T) {
+	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns", "the program", 0o755))
+	file := filepath.Join(t.TempDir(), "dns.zip")
+	mustWrite(t, file, string(zip))
+	h1, err := dirhash.HashZip(file, dirhash.Hash1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zh := "zh:" + digest.FromBytes(zip).Encoded()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/dns.zip":
+			_, _ = w.Write(zip)
+		case r.URL.Path == "/mirror/okara.example/acme/dns/1.2.3.json" && r.Header.Get("Authorization") == "Bearer okr_token-of-the-run":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"archives":{%q:{"url":"/dns.zip","hashes":[%q,%q]}}}`, tofutest.Platform(), h1, zh)
+		default:
+			t.Errorf("asked for %s", r.URL)
+		}
+	}))
+	defer server.Close()
+	at := "okara.example/acme/dns/1.2.3/" + tofutest.Platform()
+	tr := newRemote(t, stubScript{
+		"init": {{Exit: 0}}, "plan": {{Cat: lockFileName}, {Sh: "readlink .terraform/providers/" + at}, {Exit: 2}},
+	}, map[string]string{lockFileName: "provider \"okara.example/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [\"" + zh + "\"]\n}\nprovider \"other.example/acme/dns\" {\n  version = \"1.2.3\"\n}\n"})
+	tr.order.Server.URL = server.URL
+	tr.order.Packages = Packages{Dir: filepath.Join(t.TempDir(), "packages"), Most: 1 << 20}
+	c := tr.next()
+	if err := os.MkdirAll(c.Order.packages(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, log := tr.result(); r.Outcome != lifecycle.Done || !strings.Contains(log, h1) || !strings.Contains(log, zh) || !strings.Contains(log, "/packages/0\n") {
+		t.Errorf("%+v\n%s", r, log)
+	}
+	if b, err := os.ReadFile(filepath.Join(c.Order.packages(), "0", "terraform-provider-dns")); string(b) != "the program" {
+		t.Errorf("%q, %v", b, err)
+	}
 }
 
 // TestRemotePlan shows what the tool is told, and what is kept of its plan.

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	digest "github.com/opencontainers/go-digest"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/plugincache"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -117,7 +119,53 @@ func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error
 		return err
 	}
 	p.locked = s.Lock != ""
+	c.sharePackages(ctx, dir)
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
+}
+
+// sharePackages links the root module to the providers that runs share. What fails, or is
+// not there, the tool fetches itself.
+func (c scratch) sharePackages(ctx context.Context, dir string) {
+	o := &c.Order
+	if o.Packages.Dir == "" {
+		return
+	}
+	ctx, cancel := c.stop.context(ctx)
+	defer cancel()
+	cache, source, err := o.openPackages(c.UserAgent)
+	if err == nil {
+		_, err = cache.Share(ctx, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
+			Source: source, Dir: o.packages(), Shown: string(o.dir.Seen(packagesFolder)),
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.line("okara: the tool fetches providers itself: %v", err)
+	}
+}
+
+// fillTime bounds how long providers are fetched for other runs.
+const fillTime = 30 * time.Second
+
+// fillPackages fetches, beside the plan, what init fetched and the next run can have from
+// here.
+func (c scratch) fillPackages(ctx context.Context, lock []byte) {
+	o := &c.Order
+	if o.Packages.Dir == "" {
+		return
+	}
+	ctx, cancel := c.stop.context(context.WithoutCancel(ctx))
+	c.filling.Go(func() {
+		defer cancel()
+		ctx, cancel := context.WithTimeout(ctx, fillTime)
+		defer cancel()
+		cache, source, err := o.openPackages(c.UserAgent)
+		if err == nil {
+			err = cache.Fill(ctx, lock, source)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "keeping providers for the next run:", err) // in the child's own log
+		}
+	})
 }
 
 // withArchive fetches the archive of the source, which is found by the digest that the
@@ -339,7 +387,7 @@ func (s Server) cliConfig(states bool) (string, error) {
 			fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, s.Token)
 		}
 	}
-	if !s.Mirror || u.Scheme != "https" { // the tools want https for it
+	if !s.mirrors(u) {
 		return b.String(), nil
 	}
 	if s.Hosts == nil {
@@ -350,6 +398,9 @@ func (s Server) cliConfig(states bool) (string, error) {
 	fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n", base+"/mirror/", list, list)
 	return b.String(), nil
 }
+
+// mirrors tells whether the tools ask the mirror of this server: they want https for it.
+func (s Server) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
 // names are those by which a configuration may call this server: that of its settings, the
 // one in its address, and the first with the port of the address.

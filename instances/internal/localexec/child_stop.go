@@ -50,6 +50,19 @@ func (s *stopper) ask(outcome, why string) {
 	s.ask1()
 }
 
+// context ends when the run is to end.
+func (s *stopper) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-s.asked:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // err is why the run is to end, nil if it is not.
 func (s *stopper) err() error {
 	s.mu.Lock()

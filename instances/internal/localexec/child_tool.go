@@ -100,6 +100,7 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 		return fmt.Errorf("dependency lock file: %w", err)
 	}
 	c.lockFile, c.report.Lock = b, digest.FromBytes(b).String()
+	c.scratch().fillPackages(ctx, b)
 	return nil
 }
 

@@ -96,6 +96,9 @@ func (o *Order) sandbox(infoFD int) []string {
 	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev")
 	args = append(args, o.dir.Binds()...)
+	if dir := o.packages(); dir != "" {
+		args = append(args, "--ro-bind", o.dir.Shown(dir, o.shown()), string(o.dir.Seen(packagesFolder)))
+	}
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
 	for _, name := range o.Isolation.Show {
 		others := slices.DeleteFunc(slices.Clone(o.Isolation.Show), func(other string) bool { return other == name })

@@ -56,6 +56,8 @@ type LocalOptions struct {
 	// CPUs need a delegated control group.
 	Memory int64
 	CPUs   float64
+	// Packages bounds the providers that runs share, in bytes; 0: they share none.
+	Packages int64
 	// Credentials are what templates may name.
 	Credentials map[string]Credential
 	// Only says that no other server runs anything for these instances, as with
@@ -306,7 +308,10 @@ func (l *Local) makePlace(o *Order) (err error) {
 	if err := sandbox.Remove(o.Scratch); err != nil { // of a start that was cut off
 		return err
 	}
-	return makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch)
+	if err := makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch); err != nil || o.packages() == "" {
+		return err
+	}
+	return makeFolders(0o711, o.packages()) // the user of a sandbox may be another one
 }
 
 // folderMode lets the user of a place reach its folder, and read nothing else.
@@ -329,6 +334,9 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	}
 	o.Spec, o.Okara, o.Program, o.Scratch = s, l.o.Okara, l.o.Program, l.scratch(s.Ref)
 	o.Isolation, o.Environment, o.Files = l.isolation, g.environment, g.files
+	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // elsewhere runs could write to it
+		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, packagesFolder), Most: l.o.Packages}
+	}
 	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
 	return &o, nil
 }
@@ -468,7 +476,7 @@ var errPlace = errors.New("no namespace could be made for the run")
 
 // place is what its process finds.
 func (o *Order) place() sandbox.PlaceOptions {
-	p := sandbox.PlaceOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.Isolation.Show}
+	p := sandbox.PlaceOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
 	if o.changes() {
 		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
 	}

@@ -4,6 +4,8 @@ package localexec
 
 import (
 	"io"
+	"path/filepath"
+	"slices"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -39,6 +41,7 @@ type Order struct {
 	Registry  Registry  `json:"registry"`
 	StateKeys string    `json:"state_keys,omitempty"` // as in OKARA_STATE_KEYS; "": states are not sealed
 	Server    Server    `json:"server,omitzero"`
+	Packages  Packages  `json:"packages,omitzero"`
 
 	Environment map[string]string `json:"environment,omitempty"` // of the tool: what the credentials give
 	Files       map[string][]byte `json:"files,omitempty"`       // files of the credentials; Environment names them as ${files}/NAME
@@ -87,6 +90,32 @@ type Server struct {
 	Mirror bool     `json:"mirror,omitempty"` // it has a network mirror
 	CA     []byte   `json:"ca,omitempty"`     // PEM
 	Hosts  []string `json:"hosts,omitempty"`  // whose providers the mirror has; nil: all
+}
+
+// Packages is the folder of providers that runs share; the zero value is none.
+type Packages struct {
+	Dir  string `json:"dir"`
+	Most int64  `json:"most"` // bytes
+}
+
+// packagesFolder of a scratch folder has what the tool gets of [Packages], by hard links. A
+// sandbox shows it under this name, to be read.
+const packagesFolder = "packages"
+
+// packages is the folder of this attempt's packages; "": there is none.
+func (o *Order) packages() string {
+	if o.Packages.Dir == "" {
+		return ""
+	}
+	return filepath.Join(o.Scratch, packagesFolder)
+}
+
+// shown is what a sandbox shows beside system files.
+func (o *Order) shown() []string {
+	if dir := o.packages(); dir != "" {
+		return append(slices.Clip(o.Isolation.Show), dir)
+	}
+	return o.Isolation.Show
 }
 
 // Isolation says what keeps the tool from the rest of the machine.
