@@ -88,6 +88,7 @@ func TestNoticeSigned(t *testing.T) {
 		Outputs:    map[string]json.RawMessage{"url": json.RawMessage(`"planted-output"`)},
 		Connection: &lifecycle.Connection{Type: "web", URL: "https://planted-connection"},
 		Reason:     "planted-reason",
+		Offer:      &lifecycle.Gift{To: lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "u2"}, By: lifecycle.Actor{Subject: "u1"}},
 		Run:        &lifecycle.Run{Error: "planted-error", Counts: &lifecycle.Counts{Add: 2}},
 	}}}
 	var c receiver
@@ -121,7 +122,7 @@ func TestNoticeSigned(t *testing.T) {
 	rec := doc.Records["a234567890"]
 	if diff := cmp.Diff(got, portal.NoticeBody{
 		Event: "e1", Kind: "ready", At: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC), Template: "sandbox/vpc", ID: rec.ID,
-		Name: "mine", Phase: lifecycle.Ready, Owner: &rec.Owner, ExpiresAt: rec.ExpiresAt, Counts: rec.Run.Counts,
+		Name: "mine", Phase: lifecycle.Ready, Owner: &rec.Owner, ExpiresAt: rec.ExpiresAt, Counts: rec.Run.Counts, OfferedTo: &rec.Offer.To,
 	}); diff != "" {
 		t.Errorf("notice (-got +want)\n%s", diff)
 	}
