@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -102,17 +103,26 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	return m, blobs, err
 }
 
-// ReadProviderMetadata reads the metadata of a version. It makes no request where
-// the index carries all of it. An index without metadata gives ErrNotFound.
-func ReadProviderMetadata(ctx context.Context, r *oci.Repo, x ProviderIndex) (ProviderMetadata, error) {
-	if x.Metadata == nil {
+// ReadProviderMetadata reads the metadata of a version, with other layers in place of
+// those of their media types. It makes no request where the index carries all of it. An
+// index without metadata gives ErrNotFound, unless layers are given.
+func ReadProviderMetadata(ctx context.Context, r *oci.Repo, x ProviderIndex, instead ...oci.Descriptor) (ProviderMetadata, error) {
+	var layers []oci.Descriptor
+	switch {
+	case x.Metadata != nil:
+		image, err := metadataImage(ctx, r, *x.Metadata)
+		if err != nil {
+			return ProviderMetadata{}, err
+		}
+		layers = image.Layers
+	case len(instead) == 0:
 		return ProviderMetadata{}, fmt.Errorf("provider index %s has no SHA256SUMS: %w", x.Index.Digest, oci.ErrNotFound)
 	}
-	image, err := metadataImage(ctx, r, *x.Metadata)
-	if err != nil {
-		return ProviderMetadata{}, err
+	for _, layer := range instead {
+		layers = slices.DeleteFunc(layers, func(d oci.Descriptor) bool { return d.MediaType == layer.MediaType })
+		layers = append(layers, layer)
 	}
-	return metadataLayers(ctx, r, image.Layers)
+	return metadataLayers(ctx, r, layers)
 }
 
 func metadataImage(ctx context.Context, r *oci.Repo, d oci.Descriptor) (ocispec.Manifest, error) {

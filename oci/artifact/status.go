@@ -260,19 +260,7 @@ func Resigned(ctx context.Context, r *oci.Repo, x ProviderIndex, s Status) (Prov
 	if s.Resigned == nil {
 		return ReadProviderMetadata(ctx, r, x)
 	}
-	var layers []oci.Descriptor
-	if x.Metadata != nil {
-		image, err := metadataImage(ctx, r, *x.Metadata)
-		if err != nil {
-			return ProviderMetadata{}, err
-		}
-		layers = image.Layers
-	}
-	for _, layer := range s.Resigned.Layers {
-		layers = slices.DeleteFunc(layers, func(d oci.Descriptor) bool { return d.MediaType == layer.MediaType })
-		layers = append(layers, layer)
-	}
-	return metadataLayers(ctx, r, layers)
+	return ReadProviderMetadata(ctx, r, x, s.Resigned.Layers...)
 }
 
 // NextStatusTime is now, and after all events, which are in the order in which they
