@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestBesideAtOnce changes the built-in registry through its own /v2/, as the
@@ -43,8 +43,8 @@ func TestBesideAtOnce(t *testing.T) {
 	event := func(repository, action string) {
 		t.Helper()
 		clock.add(time.Millisecond) // events have an order
-		e := artifact.StatusEvent{Action: action, Version: "1.1.0", Time: clock.now()}
-		must(artifact.PutStatusEvent(t.Context(), f.repo(t, repository), e))
+		e := evidence.StatusEvent{Action: action, Version: "1.1.0", Time: clock.now()}
+		must(evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e))
 	}
 	const (
 		versions, latest, one = "/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws", "/v1/modules/net/vpc/aws/1.1.0/download"
@@ -74,11 +74,11 @@ func TestBesideAtOnce(t *testing.T) {
 		t.Errorf("requests for what is known: %v", n)
 	}
 
-	event(modules, artifact.ActionYank)
+	event(modules, evidence.ActionYank)
 	has("withdrawn", versions, `"1.1.0"`, false)
 	has("withdrawn", latest, `"net/vpc/aws/1.0.0"`, true)
 	has("withdrawn", one, "", false)
-	event(modules, artifact.ActionUnyank)
+	event(modules, evidence.ActionUnyank)
 	has("taken back", one, "", true)
 
 	has("unsigned", provider, "linux", false)

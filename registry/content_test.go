@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestContent: the pieces of a version that is served are for who may read it, and what
@@ -31,13 +31,13 @@ func TestContent(t *testing.T) {
 	f.module(t, "net/vpc/aws", "1.2.0", map[string]string{"main.tf": "# 3"})
 	repo := f.repo(t, "acme/modules/net/vpc/aws")
 	now := time.Now().UTC()
-	for _, e := range []artifact.StatusEvent{
-		{Action: artifact.ActionYank, Version: "1.1.0", Message: "broken", Time: now}, {Action: artifact.ActionDeprecate, Version: "1.0.0", Time: now},
+	for _, e := range []evidence.StatusEvent{
+		{Action: evidence.ActionYank, Version: "1.1.0", Message: "broken", Time: now}, {Action: evidence.ActionDeprecate, Version: "1.0.0", Time: now},
 	} {
-		must(artifact.PutStatusEvent(t.Context(), repo, e))
+		must(evidence.PutStatusEvent(t.Context(), repo, e))
 	}
 	root, other := must(repo.Fetch(t.Context(), "1.0.0")), must(repo.Fetch(t.Context(), "1.1.0"))
-	report := must(artifact.AttachReport(t.Context(), repo, root.Descriptor, artifact.ReportSPDX, []byte(`{"spdxVersion":"SPDX-2.3"}`), nil))
+	report := must(evidence.AttachReport(t.Context(), repo, root.Descriptor, evidence.ReportSPDX, []byte(`{"spdxVersion":"SPDX-2.3"}`), nil))
 	if err := repo.PutTag(t.Context(), "okara-candidate-0123456789ab", must(oci.NewManifest(must(other.Image())))); err != nil {
 		t.Fatal(err)
 	}
@@ -95,15 +95,15 @@ func TestContentTags(t *testing.T) {
 	f.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": "# 2"})
 	repo := f.repo(t, "acme/modules/net/vpc/aws")
 	var own []string
-	for _, e := range []artifact.StatusEvent{{Action: artifact.ActionYank, Version: "1.1.0"}, {Action: artifact.ActionDeprecate, Version: "1.0.0"}, {Action: artifact.ActionDeprecate, Version: "*"}} {
+	for _, e := range []evidence.StatusEvent{{Action: evidence.ActionYank, Version: "1.1.0"}, {Action: evidence.ActionDeprecate, Version: "1.0.0"}, {Action: evidence.ActionDeprecate, Version: "*"}} {
 		e.Time = time.Now().UTC()
-		if e = must(artifact.PutStatusEvent(t.Context(), repo, e)); e.Version != "1.1.0" {
+		if e = must(evidence.PutStatusEvent(t.Context(), repo, e)); e.Version != "1.1.0" {
 			own = append(own, e.Tag)
 		}
 	}
 	root, other := must(repo.Resolve(t.Context(), "1.0.0")), must(repo.Resolve(t.Context(), "1.1.0"))
 	for _, subject := range []oci.Descriptor{root, other} {
-		must(artifact.AddCosignSignature(t.Context(), repo, subject, artifact.CosignSignature{Payload: []byte("{}"), Signature: []byte("s")}))
+		must(evidence.AddCosignSignature(t.Context(), repo, subject, evidence.CosignSignature{Payload: []byte("{}"), Signature: []byte("s")}))
 	}
 	want := append(own, "1.0.0")
 	for _, tag := range must(repo.Snapshot(t.Context())).Tags {

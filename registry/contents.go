@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // maxContents bounds a page of everything.
@@ -87,7 +87,7 @@ type eventDoc struct {
 	Replacement string `json:"replacement,omitempty"`
 }
 
-func newEventDoc(e *artifact.StatusEvent) *eventDoc {
+func newEventDoc(e *evidence.StatusEvent) *eventDoc {
 	if e == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Bounds of a signature that is sent over HTTP. An RSA key of 8192 bits makes
@@ -39,7 +39,7 @@ func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	if err != nil {
 		return err
 	}
-	signatures, err := artifact.ReadCosignSignatures(r.Context(), repo, subject.Digest)
+	signatures, err := evidence.ReadCosignSignatures(r.Context(), repo, subject.Digest)
 	if err != nil {
 		return err
 	}
@@ -86,16 +86,16 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	if subject.Digest != in.Digest {
 		return &service.Error{Status: http.StatusConflict, Text: fmt.Sprintf("%s %s has the digest %s, the signature is for %q", r.at, r.at.version, subject.Digest, in.Digest)}
 	}
-	sig := artifact.CosignSignature{Payload: in.Payload, Signature: in.Signature}
+	sig := evidence.CosignSignature{Payload: in.Payload, Signature: in.Signature}
 	if err := sig.Names(repo.Name(), subject.Digest); err != nil {
 		return unprocessable(err)
 	}
-	have, err := artifact.ReadCosignSignatures(r.Context(), repo, subject.Digest)
+	have, err := evidence.ReadCosignSignatures(r.Context(), repo, subject.Digest)
 	if err != nil {
 		return err
 	}
 	answer := map[string]any{"repository": p.reference(r.Request, repo.String()), "tag": r.at.version.Tag(), "digest": subject.Digest}
-	if slices.ContainsFunc(have, func(h artifact.CosignSignature) bool {
+	if slices.ContainsFunc(have, func(h evidence.CosignSignature) bool {
 		return bytes.Equal(h.Payload, sig.Payload) && bytes.Equal(h.Signature, sig.Signature)
 	}) {
 		return writeDocument(w, http.StatusOK, answer)
@@ -103,7 +103,7 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	if len(have) >= maxSignatures {
 		return unprocessable(fmt.Errorf("%s %s has %d signatures, which is the most", r.at, r.at.version, len(have)))
 	}
-	m, err := artifact.AddCosignSignature(r.Context(), repo, subject, sig)
+	m, err := evidence.AddCosignSignature(r.Context(), repo, subject, sig)
 	p.published(r.view, r.grant, r.at.String(), access.Change{Action: "sign", Version: r.at.version.String()}, depot.Published{Digest: m.Digest.String()}, err)
 	if err != nil {
 		return publishError(err)

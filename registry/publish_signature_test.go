@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestPublishSignature sends signatures over HTTP. okara verify trusts the one
@@ -35,7 +35,7 @@ func TestPublishSignature(t *testing.T) {
 	type listing struct {
 		Repository string
 		Digest     digest.Digest
-		Signatures []artifact.CosignSignature
+		Signatures []evidence.CosignSignature
 	}
 	list := func(path string) listing {
 		status, body := f.send(t, http.MethodGet, path, all, nil)
@@ -46,7 +46,7 @@ func TestPublishSignature(t *testing.T) {
 	}
 	m, p := list(module), list(provider)
 	request := func(repository string, subject, about digest.Digest) []byte {
-		payload := must(artifact.CosignPayload(repository, about))
+		payload := must(evidence.CosignPayload(repository, about))
 		return must(json.Marshal(map[string]any{"digest": subject, "payload": payload, "signature": must(signing.SignECDSA(key, payload))}))
 	}
 	good, long := request(m.Repository, m.Digest, m.Digest), strings.Repeat("QUFB", 50_000)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Bounds of a change of status.
@@ -33,7 +33,7 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	if err := readJSON(r.Request, maxStatusRequest, &in); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{artifact.ActionDeprecate, artifact.ActionUndeprecate, artifact.ActionYank, artifact.ActionUnyank}, in.Action) {
+	if !slices.Contains([]string{evidence.ActionDeprecate, evidence.ActionUndeprecate, evidence.ActionYank, evidence.ActionUnyank}, in.Action) {
 		return unprocessable(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
 	}
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // send makes a request with a body as the publisher.
@@ -325,7 +325,7 @@ func TestPublishRemoved(t *testing.T) {
 	}
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
 	it := addr.Module{Namespace: "net", Name: "vpc", System: "aws"}.Item()
-	if _, _, err := d.Announce(t.Context(), it, depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks", DeleteTag: true}); err != nil {
+	if _, _, err := d.Announce(t.Context(), it, depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "leaks", DeleteTag: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"locals {}\n", "# other\n"} {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -102,8 +102,8 @@ func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	from, _ := newOrigin(t)
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
 	f.provider(t, release{address: "example.com/acme/dns", version: "1.0.0"})
-	e := artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
-	if _, err := artifact.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e); err != nil {
+	e := evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
+	if _, err := evidence.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -41,7 +42,7 @@ func (f *front) report(t testing.TB, repository, version string, at time.Time, c
 	t.Helper()
 	r := f.repo(t, repository)
 	subject := must(r.Resolve(t.Context(), version))
-	must(artifact.AttachReport(t.Context(), r, subject, "application/sarif+json", []byte(version+at.String()), &artifact.ScanSummary{Tool: "test", Time: at, Critical: critical}))
+	must(evidence.AttachReport(t.Context(), r, subject, "application/sarif+json", []byte(version+at.String()), &evidence.ScanSummary{Tool: "test", Time: at, Critical: critical}))
 }
 
 func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
@@ -252,7 +253,7 @@ func TestRequireOnWords(t *testing.T) {
 	}
 	for _, repository := range []string{modules, providers} {
 		r := f.repo(t, strings.TrimSuffix(repository, "/"))
-		must(artifact.PutStatusEvent(t.Context(), r, artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Time: time.Now()}))
+		must(evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Time: time.Now()}))
 	}
 	other := oci.BytesBlob("text/plain", []byte("not of a version"))
 	for _, repository := range []string{"acme/modules/net/vpc/aws", "acme/catalog", "acme/queue", "acme/state/shop", "acme/state/a/b", "else/where"} {

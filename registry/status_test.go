@@ -18,13 +18,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // event writes a status event at a time of its own.
-func (f *front) event(t testing.TB, repository string, at time.Time, e artifact.StatusEvent, blobs ...oci.Blob) {
+func (f *front) event(t testing.TB, repository string, at time.Time, e evidence.StatusEvent, blobs ...oci.Blob) {
 	t.Helper()
 	e.Time = at
-	if _, err := artifact.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...); err != nil {
+	if _, err := evidence.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,7 +57,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("warnings, got - want +:\n%s", diff)
 		}
 	}
-	everywhere := func(e artifact.StatusEvent) {
+	everywhere := func(e evidence.StatusEvent) {
 		for _, r := range []string{module, provider, mirror} {
 			f.event(t, r, clock.now(), e)
 		}
@@ -65,11 +66,11 @@ func TestStatus(t *testing.T) {
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
 
 	for _, v := range []string{"1.0.0", "1.1.0"} {
-		everywhere(artifact.StatusEvent{Action: artifact.ActionDeprecate, Version: v, Message: "old", Replacement: "1.2.0"})
+		everywhere(evidence.StatusEvent{Action: evidence.ActionDeprecate, Version: v, Message: "old", Replacement: "1.2.0"})
 	}
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0"})
 
-	everywhere(artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Message: "leaks"})
+	everywhere(evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.2.0", Message: "leaks"})
 	look(t, []string{"1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0", "1.2.0 is withdrawn: leaks"})
 	for _, path := range []string{
 		"/v1/modules/net/vpc/aws/1.2.0/download", "/v1/providers/acme/dns/1.2.0/download/linux/amd64",
@@ -81,14 +82,14 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	everywhere(artifact.StatusEvent{Action: artifact.ActionUndeprecate, Version: artifact.AllVersions})
+	everywhere(evidence.StatusEvent{Action: evidence.ActionUndeprecate, Version: evidence.AllVersions})
 	clock.add(91 * 24 * time.Hour)
 	look(t, []string{"1.1.0", "1.0.0"}, nil)
 
-	everywhere(artifact.StatusEvent{Action: artifact.ActionUnyank, Version: "1.2.0"})
+	everywhere(evidence.StatusEvent{Action: evidence.ActionUnyank, Version: "1.2.0"})
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
 
-	everywhere(artifact.StatusEvent{Action: artifact.ActionYank, Version: artifact.AllVersions})
+	everywhere(evidence.StatusEvent{Action: evidence.ActionYank, Version: evidence.AllVersions})
 	if got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")); len(got) != 0 {
 		t.Errorf("all withdrawn: %v, want an empty list", got)
 	}
@@ -110,8 +111,8 @@ func TestStatusCost(t *testing.T) {
 	for i := range 8 {
 		v := fmt.Sprintf("1.%d.0", i)
 		f.provider(t, release{address: "acme/dns", version: v})
-		f.event(t, "acme/providers/acme/dns", clock.now().Add(time.Duration(i)), artifact.StatusEvent{
-			Action: artifact.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
+		f.event(t, "acme/providers/acme/dns", clock.now().Add(time.Duration(i)), evidence.StatusEvent{
+			Action: evidence.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
 		})
 	}
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
@@ -241,8 +242,8 @@ func TestResign(t *testing.T) {
 	signature := oci.BytesBlob(artifact.MediaShasumsSignature, must(testSigner().Sign(sums, clock.now())))
 	keys := oci.BytesBlob(artifact.MediaSigningKeys, must(json.Marshal(artifact.SigningKeys{Keys: []artifact.SigningKey{servedKey(must(testSigner().Public()))}})))
 	index := must(f.repo(t, "acme/providers/acme/dns").Resolve(t.Context(), "1.0.0"))
-	f.event(t, "acme/providers/acme/dns", clock.now(), artifact.StatusEvent{
-		Action: artifact.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
+	f.event(t, "acme/providers/acme/dns", clock.now(), evidence.StatusEvent{
+		Action: evidence.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
 	}, signature, keys)
 	clock.add(10 * time.Minute)
 	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err != nil {

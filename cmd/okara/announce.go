@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // announced is the result of deprecate and yank, and of --undo.
@@ -24,7 +24,7 @@ type announced struct {
 }
 
 func newDeprecate(reg *cli.Registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionDeprecate, artifact.ActionUndeprecate, "Warn the users of a version",
+	return newAnnounce(reg, evidence.ActionDeprecate, evidence.ActionUndeprecate, "Warn the users of a version",
 		`Warn the users of a version, or with @* of all versions. The version stays
 listed and installable. tofu and terraform show the message for providers; their
 module protocol has no place for one, so for modules okara show and okara list do.
@@ -32,7 +32,7 @@ module protocol has no place for one, so for modules okara show and okara list d
 }
 
 func newYank(reg *cli.Registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionYank, artifact.ActionUnyank, "Withdraw a version",
+	return newAnnounce(reg, evidence.ActionYank, evidence.ActionUnyank, "Withdraw a version",
 		`Withdraw a version, or with @* every version, which asks first: the front-end neither lists nor serves it, so that exact pins
 and lock files on it fail too. Nothing is deleted. Direct access by oci:// still works,
 unless --delete-tag removes the tag, which not every registry allows.
@@ -83,7 +83,7 @@ func (f *announceFlags) add(cmd *cobra.Command, action string) {
 	fl.StringVarP(&f.an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
 	fl.StringVar(&f.an.Actor, "actor", "", "`WHO` does this, for the record")
 	fl.StringVar(&f.an.Replacement, "replacement", "", "`VERSION` or address to use instead")
-	if action == artifact.ActionYank {
+	if action == evidence.ActionYank {
 		fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask, where every version is withdrawn")
 		fl.BoolVar(&f.an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
 	}
@@ -96,7 +96,7 @@ func (f *announceFlags) run(ctx context.Context, reg *cli.Registries, arg string
 	}
 	an := f.an
 	an.Version = version
-	if version == artifact.AllVersions && an.Action == artifact.ActionYank {
+	if version == evidence.AllVersions && an.Action == evidence.ActionYank {
 		if err := reg.Confirm(f.yes, fmt.Sprintf("withdraw every version of %s", address)); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func announcedVersion(arg string) (it addr.Item, address, version string, err er
 	if !ok {
 		return it, "", "", cli.UsageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", arg)
 	}
-	if it, err = addr.ParseItem(address); err == nil && version != artifact.AllVersions {
+	if it, err = addr.ParseItem(address); err == nil && version != evidence.AllVersions {
 		var v addr.Version
 		v, err = addr.ParseVersion(version)
 		version = v.String()
@@ -136,7 +136,7 @@ func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, i
 		switch {
 		case err != nil:
 			return "", err
-		case an.Version == artifact.AllVersions, an.Actor != "", an.DeleteTag:
+		case an.Version == evidence.AllVersions, an.Actor != "", an.DeleteTag:
 			return "", cli.UsageError("through --server it is one version, the actor is who the token is for, and tags stay")
 		}
 		tag, err := front.Announce(ctx, path, an)
@@ -158,9 +158,9 @@ func announceItem(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, i
 
 func exampleMessage(action string) string {
 	switch action {
-	case artifact.ActionDeprecate:
+	case evidence.ActionDeprecate:
 		return ` -m "has no IPv6" --replacement 2.0.0`
-	case artifact.ActionYank:
+	case evidence.ActionYank:
 		return ` -m "deletes the wrong subnet"`
 	}
 	return ""

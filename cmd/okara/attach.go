@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // maxAttachment bounds a document that is attached.
@@ -51,7 +51,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			m, err := artifact.AttachReport(cmd.Context(), t.repo, subject, mediaType, document, nil)
+			m, err := evidence.AttachReport(cmd.Context(), t.repo, subject, mediaType, document, nil)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func readAttachment(file string) (document []byte, mediaType string, err error) 
 	if document, err = os.ReadFile(file); err != nil {
 		return nil, "", err
 	}
-	if mediaType, err = artifact.ReportType(document); err != nil {
+	if mediaType, err = evidence.ReportType(document); err != nil {
 		return nil, "", cli.UsageError("%s is %w", file, err)
 	}
 	return document, mediaType, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func newList(reg *cli.Registries) *cobra.Command {
@@ -172,7 +173,7 @@ type marks struct {
 	Replacement string `json:"replacement,omitempty"` // likewise
 }
 
-func marksOf(s artifact.Status) marks {
+func marksOf(s evidence.Status) marks {
 	m := marks{Deprecated: s.Deprecated != nil, Yanked: s.Yanked != nil}
 	if e := cmp.Or(s.Yanked, s.Deprecated); e != nil {
 		m.Message, m.Replacement = e.Message, e.Replacement
@@ -200,11 +201,11 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 }
 
 // statusText describes a status in a few words, "" if there is nothing to say.
-func statusText(s artifact.Status) string {
+func statusText(s evidence.Status) string {
 	var parts []string
 	for _, p := range []struct {
 		word  string
-		event *artifact.StatusEvent
+		event *evidence.StatusEvent
 	}{{"yanked", s.Yanked}, {"deprecated", s.Deprecated}} {
 		if p.event == nil {
 			continue

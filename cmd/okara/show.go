@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // maxShownDescription bounds the description that show reads.
@@ -47,7 +48,7 @@ type shown struct {
 	Keys      []shownKey      `json:"keys,omitempty"`
 	Platforms []shownPlatform `json:"platforms,omitempty"`
 
-	status  artifact.Status
+	status  evidence.Status
 	scanned []oci.Descriptor // platforms, which have reports of their own
 }
 
@@ -219,7 +220,7 @@ func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error
 		s.Platforms = append(s.Platforms, shownPlatform{p.Platform.String(), p.Filename, p.Size, p.Zh, p.H1})
 		s.scanned = append(s.scanned, p.Manifest)
 	}
-	md, err := artifact.Resigned(ctx, r, index, s.status)
+	md, err := evidence.Resigned(ctx, r, index, s.status)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil
 	}
@@ -334,10 +335,10 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selectio
 // scanText sums up the newest scan report of a module or of the platforms of a
 // provider; "" if there is none.
 func scanText(ctx context.Context, r *oci.Repo, subjects []oci.Descriptor) (string, error) {
-	var worst artifact.ScanSummary
+	var worst evidence.ScanSummary
 	found := false
 	for _, subject := range subjects {
-		s, ok, err := artifact.NewestScan(ctx, &artifact.Referrers{Repo: r, Subject: subject})
+		s, ok, err := evidence.NewestScan(ctx, &evidence.Referrers{Repo: r, Subject: subject})
 		if err != nil {
 			return "", err
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // fixture is a registry with modules and templates, and a folder of templates.
@@ -396,7 +396,7 @@ func TestArtifacts(t *testing.T) {
 		t.Errorf("a module that the source names: %v, %v", e, problems(all))
 	}
 	it := addr.Item{Kind: addr.KindTemplate, Template: "acme/vpc"}
-	event := depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", Message: "wrong"}
+	event := depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", Message: "wrong"}
 	if _, _, err := s.depot.Announce(t.Context(), it, event); err != nil {
 		t.Fatal(err)
 	}

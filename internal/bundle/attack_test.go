@@ -27,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // forged is a bundle as somebody else may write it.
@@ -169,7 +170,7 @@ func TestLoadBundlePassesOverCatalog(t *testing.T) {
 }
 
 func statusEvent(action, version string) ocispec.Manifest {
-	return ocispec.Manifest{ArtifactType: artifact.ArtifactStatus, Annotations: map[string]string{
+	return ocispec.Manifest{ArtifactType: evidence.ArtifactStatus, Annotations: map[string]string{
 		"vnd.okara.status.action": action, "vnd.okara.status.version": version, "vnd.okara.status.time": time.Now().Format(time.RFC3339),
 	}}
 }
@@ -185,22 +186,22 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 		trusted int // entries refused of a trusted bundle
 	}{
 		{"yank", func(t *testing.T, f *forged, _ oci.Descriptor) {
-			f.list(bundledModule+statusTag, f.image(t, statusEvent(artifact.ActionYank, "1.0.0")))
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(evidence.ActionYank, "1.0.0")))
 		}, 0},
 		{"yank all", func(t *testing.T, f *forged, _ oci.Descriptor) {
-			f.list(bundledModule+statusTag, f.image(t, statusEvent(artifact.ActionYank, artifact.AllVersions)))
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(evidence.ActionYank, evidence.AllVersions)))
 		}, 0},
 		{"yank of what it brings as the registry has it", func(t *testing.T, f *forged, have oci.Descriptor) {
 			f.list(bundledModule+":1.0.0", have)
 			f.index.Annotations = map[string]string{"vnd.okara.bundle.requires": have.Digest.String()}
-			f.list(bundledModule+statusTag, f.image(t, statusEvent(artifact.ActionYank, "1.0.0")))
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(evidence.ActionYank, "1.0.0")))
 		}, 0},
 		{"report", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
 			f.list(bundledModule+"@"+d.Digest.String(), d)
 		}, 0},
 		{"report in a list", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
 			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
 			if err != nil {
 				t.Fatal(err)
@@ -208,14 +209,14 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 			f.list(bundledModule+":sha256-"+have.Digest.Encoded(), f.manifest(list))
 		}, 0},
 		{"report as signature", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
 			f.list(bundledModule+":sha256-"+have.Digest.Encoded()+".sig", d)
 		}, 1},
 		{"report as version", func(t *testing.T, f *forged, have oci.Descriptor) {
-			f.list(bundledModule+":2.0.0", f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have}))
+			f.list(bundledModule+":2.0.0", f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have}))
 		}, 1},
 		{"report within a version", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: evidence.ReportSARIF, Subject: &have})
 			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
 			if err != nil {
 				t.Fatal(err)

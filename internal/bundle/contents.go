@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Entry is one entry of the index of a bundle.
@@ -97,8 +98,8 @@ func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reac
 // detail is what the manifest under a tag says in one line, "" where it says
 // nothing for people.
 func detail(tag string, m oci.Manifest) string {
-	if artifact.IsStatusTag(tag) {
-		e, err := artifact.ParseStatusEvent(tag, m)
+	if evidence.IsStatusTag(tag) {
+		e, err := evidence.ParseStatusEvent(tag, m)
 		if err != nil {
 			return ""
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // imageIndex adds an image for two platforms, and what it is made of as a referrer.
@@ -90,7 +90,7 @@ func TestLoadImagesStay(t *testing.T) {
 	} {
 		t.Run(c.entry, func(t *testing.T) {
 			var f forged
-			f.list(c.entry, f.image(t, ocispec.Manifest{ArtifactType: artifact.ArtifactStatus}))
+			f.list(c.entry, f.image(t, ocispec.Manifest{ArtifactType: evidence.ArtifactStatus}))
 			count := &ocitest.Count{}
 			_, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
 			c.layout.Prefix = "p"

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // LoadOptions say what a bundle may do. The zero value loads what is new.
@@ -244,7 +244,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 	switch x.kind {
 	case rootSignature:
 		if err = l.vouched(x, m); err == nil {
-			err = artifact.MergeCosignSignatures(ctx, x.repo, x.tag, m)
+			err = evidence.MergeCosignSignatures(ctx, x.repo, x.tag, m)
 		}
 	case rootStatus:
 		if err = l.vouchedStatus(ctx, x, m); err == nil {

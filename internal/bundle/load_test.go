@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 const bundledModule = "modules/net/vpc/aws"
@@ -93,7 +93,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), depottest.MustVersion(t, "1.1.0")), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
+	if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.2.0"}); err != nil {
 		t.Fatal(err)
 	}
 	b := bundleOf(t, d, depottest.VPC())
@@ -158,9 +158,9 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	if _, err := bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	announce(inside, depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", Message: "leaks", DeleteTag: true})
-	announce(d, depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0"})
-	announce(d, depot.Announcement{Action: artifact.ActionUnyank, Version: "1.1.0"})
+	announce(inside, depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", Message: "leaks", DeleteTag: true})
+	announce(d, depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0"})
+	announce(d, depot.Announcement{Action: evidence.ActionUnyank, Version: "1.1.0"})
 	publishVersions(t, d, 3)
 	report, err := bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // A rootKind says what an entry of index.json is. Nothing else is loaded: in
@@ -86,9 +87,9 @@ func kindOfTag(tag string) (rootKind, bool) {
 	switch {
 	case tag == "", isFallbackTag(tag):
 		return rootReferrer, true
-	case artifact.IsCosignTag(tag):
+	case evidence.IsCosignTag(tag):
 		return rootSignature, true
-	case artifact.IsStatusTag(tag):
+	case evidence.IsStatusTag(tag):
 		return rootStatus, true
 	}
 	return rootVersion, isVersion(tag)
@@ -293,7 +294,7 @@ func (l *loader) vouched(x root, m oci.Manifest) error {
 		return nil
 	case x.kind == rootReferrer && (l.trusted || l.fresh.reached[x.repo.Name()+"@"+subject.Digest.String()]):
 		return nil
-	case x.kind == rootSignature && x.tag == "sha256-"+subject.Digest.Encoded()+".sig" && artifact.OnlySignatures(m):
+	case x.kind == rootSignature && x.tag == "sha256-"+subject.Digest.Encoded()+".sig" && evidence.OnlySignatures(m):
 		return nil // what they are worth depends on keys
 	}
 	return &unvouchedError{about: subject.Digest.String()}
@@ -301,11 +302,11 @@ func (l *loader) vouched(x root, m oci.Manifest) error {
 
 // vouchedStatus is vouched for what a status event says.
 func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) error {
-	e, err := artifact.ParseStatusEvent(x.tag, m)
+	e, err := evidence.ParseStatusEvent(x.tag, m)
 	if err != nil || l.trusted {
 		return err
 	}
-	if e.Version == artifact.AllVersions {
+	if e.Version == evidence.AllVersions {
 		list, err := x.repo.Snapshot(ctx)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return err

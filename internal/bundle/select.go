@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Select returns what a bundle holds of a module or provider: the versions that are
@@ -28,9 +28,9 @@ func Select(ctx context.Context, d *depot.Depot, what addr.Selection) (Item, err
 		}
 		v, isVersion := addr.VersionFromTag(tag)
 		switch {
-		case isVersion && (what.Selects(v) || v.Edition() && what.Selects(v.EditionOf())), artifact.IsStatusTag(tag):
+		case isVersion && (what.Selects(v) || v.Edition() && what.Selects(v.EditionOf())), evidence.IsStatusTag(tag):
 			item.Tags = append(item.Tags, tag)
-		case artifact.IsCosignTag(tag):
+		case evidence.IsCosignTag(tag):
 			signatures = append(signatures, tag)
 		}
 	}

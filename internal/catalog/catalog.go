@@ -72,7 +72,7 @@ type Catalog struct {
 	manifests *manifests
 	policy    *policy
 	lost      *lostVersions
-	evidence  *evidence
+	evidence  *evidenceCache
 	news      news
 	docs      *cache.Cache[*ProviderDocs] // repository@digest of the layer
 

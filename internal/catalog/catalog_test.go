@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 const (
@@ -107,7 +107,7 @@ func TestLatest(t *testing.T) {
 				s.module(t, vpc, v)
 			}
 			if tt.yanked != "" {
-				s.event(t, vpcRepo, artifact.ActionYank, tt.yanked)
+				s.event(t, vpcRepo, evidence.ActionYank, tt.yanked)
 			}
 			_, v, mv, err := s.LatestModule(t.Context(), must(addr.ParseModule(vpc)))
 			if v.String() != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -126,8 +126,8 @@ func TestWithdrawn(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
-	s.event(t, vpcRepo, artifact.ActionYank, "1.0.0")
-	s.event(t, dnsRepo, artifact.ActionYank, "1.0.0")
+	s.event(t, vpcRepo, evidence.ActionYank, "1.0.0")
+	s.event(t, dnsRepo, evidence.ActionYank, "1.0.0")
 	_, merr := s.version(t.Context(), vpc, "1.0.0")
 	_, perr := s.providerVersion(t.Context(), dns, "1.0.0")
 	for what, err := range map[string]error{"module": merr, "provider": perr} {

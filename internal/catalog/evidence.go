@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Bounds of scan reports that are read for people.
@@ -26,19 +26,19 @@ const (
 // Evidence is what vouches for a version, and what was found in it.
 type Evidence struct {
 	Signatures []trust.Signature
-	artifact.Referred
+	evidence.Referred
 
 	under string // what the list of versions said of it
 }
 
 // Scan is the newest report of a scanner, false if there is none.
-func (e *Evidence) Scan() (artifact.Report, bool) {
+func (e *Evidence) Scan() (evidence.Report, bool) {
 	for _, r := range e.Reports {
 		if r.Scan != nil {
 			return r, true
 		}
 	}
-	return artifact.Report{}, false
+	return evidence.Report{}, false
 }
 
 func (e *Evidence) size() int { return 512 * (1 + len(e.Signatures) + len(e.Reports)) }
@@ -51,15 +51,15 @@ type Findings struct {
 
 func (f *Findings) size() int { return 512 * (1 + len(f.All)) }
 
-// evidence keeps both.
-type evidence struct {
+// evidenceCache keeps both.
+type evidenceCache struct {
 	of    *cache.Cache[*Evidence] // repository@digest
 	brief *cache.Cache[*Evidence] // the same, without what only a list of all shows
 	found *cache.Cache[*Findings] // repository@digest of a report
 }
 
-func newEvidence(now func() time.Time, looked func(kind, result string)) *evidence {
-	return &evidence{
+func newEvidence(now func() time.Time, looked func(kind, result string)) *evidenceCache {
+	return &evidenceCache{
 		of:    cache.New("evidence", blobBytes, (*Evidence).size, now, looked),
 		brief: cache.New("evidence", blobBytes, (*Evidence).size, now, looked),
 		found: cache.New("findings", blobBytes, (*Findings).size, now, looked),
@@ -72,18 +72,18 @@ func newEvidence(now func() time.Time, looked func(kind, result string)) *eviden
 // counts after ten minutes: it is looked for in the background. Keys are trusted if the
 // policy of the server names them.
 func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
-	return c.vouching(ctx, c.evidence.of, artifact.ReadReferred, it, v, manifest, l)
+	return c.vouching(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
 }
 
 // Brief is the same with the newest scan report alone, which is all that the head of
 // a page says: it costs three requests where [Catalog.Evidence] costs one more for
 // each attestation.
 func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
-	return c.vouching(ctx, c.evidence.brief, artifact.ReadNewest, it, v, manifest, l)
+	return c.vouching(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
 }
 
 // vouching looks into a cache, or has what refers to the manifest read.
-func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *artifact.Referrers) (artifact.Referred, error),
+func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *evidence.Referrers) (evidence.Referred, error),
 	it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions,
 ) (*Evidence, error) {
 	repository := it.Repository(c.layout)
@@ -106,7 +106,7 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 		policy := c.policy.require[it.Kind]
 		policy.Now = c.policy.now()
 		s := trust.Subject{Repository: r, Item: it, Name: c.layout.Below(repository), Version: v, Manifest: m, Events: l.Events}
-		s.Referrers = &artifact.Referrers{Repo: r, Subject: manifest}
+		s.Referrers = &evidence.Referrers{Repo: r, Subject: manifest}
 		e := &Evidence{under: under}
 		if e.Signatures, err = trust.Signatures(ctx, s, policy); err != nil {
 			return nil, err
@@ -133,7 +133,7 @@ func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 
 // Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that
 // only the report itself can tell.
-func (c *Catalog) Findings(ctx context.Context, repository string, report artifact.Report) (*Findings, error) {
+func (c *Catalog) Findings(ctx context.Context, repository string, report evidence.Report) (*Findings, error) {
 	return c.evidence.found.Get(ctx, repository+"@"+report.Document.Digest.String(), always(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
 		r, err := c.client.Repo(repository)
 		if err != nil {
@@ -153,7 +153,7 @@ func (c *Catalog) Findings(ctx context.Context, repository string, report artifa
 
 // forget has what vouches for a digest looked up again, if a reference is that of
 // something that refers to it.
-func (e *evidence) forget(repository, reference string) {
+func (e *evidenceCache) forget(repository, reference string) {
 	if hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-"); ok && len(hex) >= 64 {
 		e.of.Forget(repository + "@sha256:" + hex[:64])
 		e.brief.Forget(repository + "@sha256:" + hex[:64])

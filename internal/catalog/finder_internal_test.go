@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // found is a finder over a registry of its own, with a clock that a test moves.
@@ -300,7 +301,7 @@ func TestFinderSigned(t *testing.T) {
 	for _, name := range []string{"bundle", "reported", "bare"} {
 		f.module(t, "net/"+name+"/aws", "1.0.0", described)
 	}
-	attach := func(name, mediaType string, scan *artifact.ScanSummary) {
+	attach := func(name, mediaType string, scan *evidence.ScanSummary) {
 		t.Helper()
 		r, err := f.client.Repo("acme/modules/net/" + name + "/aws")
 		if err != nil {
@@ -310,14 +311,14 @@ func TestFinderSigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := artifact.AttachReport(t.Context(), r, m, mediaType, []byte(mediaType), scan); err != nil {
+		if _, err := evidence.AttachReport(t.Context(), r, m, mediaType, []byte(mediaType), scan); err != nil {
 			t.Fatal(err)
 		}
 	}
-	critical := &artifact.ScanSummary{Tool: "test", Time: time.Now(), Critical: 1}
+	critical := &evidence.ScanSummary{Tool: "test", Time: time.Now(), Critical: 1}
 	attach("bundle", "application/vnd.dev.sigstore.bundle.v0.3+json", nil)
-	attach("bundle", artifact.ReportSARIF, critical)
-	attach("reported", artifact.ReportSARIF, critical)
+	attach("bundle", evidence.ReportSARIF, critical)
+	attach("reported", evidence.ReportSARIF, critical)
 	f.hits(t, "net")
 	f.settle(t)
 	f.passed.Add(int64(showEvery))

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Requests of a look at a repository: its list, and where that has changed what is
@@ -140,13 +141,13 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 	if err != nil {
 		return err
 	}
-	var scan artifact.ScanSummary
+	var scan evidence.ScanSummary
 	ok := false
-	refs := &artifact.Referrers{Repo: r, Subject: manifest}
+	refs := &evidence.Referrers{Repo: r, Subject: manifest}
 	listed, err := refs.Signed(ctx)
 	if err == nil {
 		e.Signed = e.Signed || listed // some have no tag
-		scan, ok, err = artifact.NewestScan(ctx, refs)
+		scan, ok, err = evidence.NewestScan(ctx, refs)
 	}
 	if err == nil && ok {
 		e.Scan = scanLevel(scan)
@@ -159,7 +160,7 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 
 const annDescription = "org.opencontainers.image.description"
 
-func scanLevel(s artifact.ScanSummary) string {
+func scanLevel(s evidence.ScanSummary) string {
 	switch {
 	case s.Critical > 0:
 		return ScanCritical

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // store is a registry with a depot that fills it and a catalog that reads it.
@@ -149,8 +150,8 @@ func (s *store) repo(name string) *oci.Repo { return must(s.client.Repo(name)) }
 // event writes a status event about a version.
 func (s *store) event(t *testing.T, repository, action, version string) {
 	t.Helper()
-	e := artifact.StatusEvent{Action: action, Version: version, Message: "a test", Time: time.Now()}
-	if _, err := artifact.PutStatusEvent(t.Context(), s.repo(repository), e); err != nil {
+	e := evidence.StatusEvent{Action: action, Version: version, Message: "a test", Time: time.Now()}
+	if _, err := evidence.PutStatusEvent(t.Context(), s.repo(repository), e); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // ProviderVersion is the index under the version tag of a provider, with its
@@ -200,7 +201,7 @@ func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*
 
 // readProvider reads an index. One that breaks the format is a value, not an
 // error: it is remembered as broken, so that lists leave it out.
-func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []artifact.StatusEvent) (*ProviderVersion, error) {
+func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []evidence.StatusEvent) (*ProviderVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
 		return nil, asGhost(err)
@@ -212,15 +213,15 @@ func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, 
 	return pv, err
 }
 
-func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version, events []artifact.StatusEvent) (*ProviderVersion, error) {
+func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version, events []evidence.StatusEvent) (*ProviderVersion, error) {
 	idx, err := artifact.ParseProviderIndex(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 	}
 	pv := &ProviderVersion{ProviderIndex: idx}
-	status := artifact.FoldStatus(events, v.String(), idx.Index.Digest)
+	status := evidence.FoldStatus(events, v.String(), idx.Index.Digest)
 	if idx.Metadata != nil || status.Resigned != nil {
-		if pv.Meta, err = artifact.Resigned(ctx, r, idx, status); err != nil {
+		if pv.Meta, err = evidence.Resigned(ctx, r, idx, status); err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 		}
 	}

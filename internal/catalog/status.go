@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // split parts the versions into those that are listed and those withdrawn.
@@ -15,7 +15,7 @@ func (l *Versions) split() {
 		l.Listed = l.Versions
 		return
 	}
-	l.yanked = map[addr.Version]artifact.StatusEvent{}
+	l.yanked = map[addr.Version]evidence.StatusEvent{}
 	for _, v := range l.Versions {
 		if s := l.Status(v); s.Yanked != nil {
 			l.yanked[v] = *s.Yanked
@@ -54,7 +54,7 @@ func (l *Versions) Withdrawn(v addr.Version) bool {
 // version, "" if there is none.
 func (l *Versions) resigned(v addr.Version) string {
 	for _, e := range slices.Backward(l.Events) {
-		if e.Action == artifact.ActionResign && (e.Version == v.String() || e.Version == artifact.AllVersions) {
+		if e.Action == evidence.ActionResign && (e.Version == v.String() || e.Version == evidence.AllVersions) {
 			return e.Tag
 		}
 	}

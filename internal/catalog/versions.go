@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Versions are those of one module or provider as of one moment.
@@ -22,7 +22,7 @@ type Versions struct {
 
 	Derived sync.Map // what readers made of these versions, by form
 
-	yanked  map[addr.Version]artifact.StatusEvent
+	yanked  map[addr.Version]evidence.StatusEvent
 	refused map[addr.Version]error // by the policy, or because they are lost
 	learned atomic.Int64           // how often more became known about a version
 	base    *Versions              // in a union with the versions of an origin: what is in the registry

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Announce deprecates or yanks a version, or takes that back. It returns the tag
@@ -47,7 +47,7 @@ func (c *Client) SignCosign(ctx context.Context, path string, v addr.Version, ke
 	if err := subject.Digest.Validate(); err != nil {
 		return "", fmt.Errorf("digest of %s: %w: %w", path, oci.ErrCorrupt, err)
 	}
-	payload, err := artifact.CosignPayload(subject.Repository, subject.Digest)
+	payload, err := evidence.CosignPayload(subject.Repository, subject.Digest)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // maxListed bounds what a server makes this process keep.
@@ -61,9 +62,9 @@ func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, er
 	l := &depot.Listing{Times: map[string]time.Time{}}
 	for _, v := range doc.Versions {
 		l.Versions, l.Times[v.Version.Tag()] = append(l.Versions, v.Version), v.PublishedAt
-		for action, e := range map[string]*event{artifact.ActionDeprecate: v.Deprecated, artifact.ActionYank: v.Yanked} {
+		for action, e := range map[string]*event{evidence.ActionDeprecate: v.Deprecated, evidence.ActionYank: v.Yanked} {
 			if e != nil {
-				l.Events = append(l.Events, artifact.StatusEvent{
+				l.Events = append(l.Events, evidence.StatusEvent{
 					Action: action, Version: v.Version.String(), Message: plain(e.Message), Replacement: text.Excerpt(e.Replacement),
 				})
 			}

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // newRelease returns a folder with a package for each platform.
@@ -178,13 +179,13 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject := must(repo.Resolve(t.Context(), "1.0.0"))
-	list := must(artifact.ReadCosignSignatures(t.Context(), repo, subject.Digest))
+	list := must(evidence.ReadCosignSignatures(t.Context(), repo, subject.Digest))
 	if len(list) != 1 || signing.VerifyECDSA(&key.PublicKey, list[0].Payload, list[0].Signature) != nil || list[0].Names(repo.Name(), subject.Digest) != nil {
 		t.Errorf("signatures %+v", list)
 	}
-	an := depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}
+	an := depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "leaks"}
 	tag, err := c.Announce(t.Context(), client.ModulePath(m.Module), an)
-	if err != nil || !artifact.IsStatusTag(tag) {
+	if err != nil || !evidence.IsStatusTag(tag) {
 		t.Errorf("yank: %q, %v", tag, err)
 	}
 	an.Version = "9.0.0"

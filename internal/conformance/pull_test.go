@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestPull fetches a provider and a module from each registry as `oras pull` does: by
@@ -69,19 +69,19 @@ func TestCopiedSignature(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		payload, err := artifact.CosignPayload(from.String(), subject.Digest)
+		payload, err := evidence.CosignPayload(from.String(), subject.Digest)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, signature := range []string{"first", "second"} {
-			if _, err := artifact.AddCosignSignature(t.Context(), from, subject, artifact.CosignSignature{Payload: payload, Signature: []byte(signature)}); err != nil {
+			if _, err := evidence.AddCosignSignature(t.Context(), from, subject, evidence.CosignSignature{Payload: payload, Signature: []byte(signature)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if _, err := oras.ExtendedCopy(t.Context(), orasRepo(t, from), "1.0.0", orasRepo(t, to), "1.0.0", oras.DefaultExtendedCopyOptions); err != nil {
 			t.Fatal(err)
 		}
-		got, err := artifact.ReadCosignSignatures(t.Context(), to, subject.Digest)
+		got, err := evidence.ReadCosignSignatures(t.Context(), to, subject.Digest)
 		if err != nil || len(got) != 2 || string(got[0].Signature)+string(got[1].Signature) != "firstsecond" {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Options say where a depot is.
@@ -61,7 +62,7 @@ func (p Published) String() string { return p.Repository + ":" + p.Tag + "@" + p
 type ConflictError struct {
 	Repository, Tag string
 	Stored, Offered string                // content digests; Stored is the manifest's where the content's is not recorded, "" if nothing has the tag
-	Withdrawn       *artifact.StatusEvent // that withdrew the version; nil: it was not
+	Withdrawn       *evidence.StatusEvent // that withdrew the version; nil: it was not
 	Next            addr.Version          // next free patch version, zero if unknown
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // number publishes one version of something, with other content each time.
@@ -61,7 +61,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 				})
 				return err
 			}
-			if err := announce(artifact.ActionYank); err != nil {
+			if err := announce(evidence.ActionYank); err != nil {
 				t.Fatal(err)
 			}
 			for _, text := range []string{"# one", "# other"} {
@@ -74,7 +74,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 			if tags := depottest.MustTags(t, depottest.MustRepo(t, client, tt.item.Repository(d.Options().Layout))); strings.Contains(strings.Join(tags, " "), "1.2.3 ") {
 				t.Errorf("the tag is back: %v", tags)
 			}
-			if err := announce(artifact.ActionUnyank); err != nil {
+			if err := announce(evidence.ActionUnyank); err != nil {
 				t.Fatal(err)
 			}
 			again, err := tt.publish(d, "1.2.3", "# one")
@@ -93,7 +93,7 @@ func TestAYankedVersionSaysSo(t *testing.T) {
 			if _, err := tt.publish(d, "1.2.3", "# one"); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := d.Announce(t.Context(), tt.item, depot.Announcement{Action: artifact.ActionYank, Version: "1.2.3", Message: "leaks"}); err != nil {
+			if _, _, err := d.Announce(t.Context(), tt.item, depot.Announcement{Action: evidence.ActionYank, Version: "1.2.3", Message: "leaks"}); err != nil {
 				t.Fatal(err)
 			}
 			out, err := tt.publish(d, "1.2.3", "# one")
@@ -116,7 +116,7 @@ func TestAllNumbersAreYanked(t *testing.T) {
 	if _, err := module.publish(d, "1.2.3", "# one"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: artifact.ActionYank, Version: artifact.AllVersions}); err != nil {
+	if _, _, err := d.Announce(t.Context(), module.item, depot.Announcement{Action: evidence.ActionYank, Version: evidence.AllVersions}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := module.publish(d, "2.0.0", "# two")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Retention says which versions of a module or provider stay.
@@ -89,11 +89,11 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	var tagged []yanked
 	var cause error
 	for _, v := range versions {
-		e := artifact.StatusEvent{Message: "removed by retention"}
+		e := evidence.StatusEvent{Message: "removed by retention"}
 		if before := l.Status(v).Yanked; before != nil {
-			e = artifact.StatusEvent{Message: before.Message, Replacement: before.Replacement, Actor: before.Actor}
+			e = evidence.StatusEvent{Message: before.Message, Replacement: before.Replacement, Actor: before.Actor}
 		}
-		e.Action, e.Version, e.Time = artifact.ActionYank, v.String(), artifact.NextStatusTime(l.Events)
+		e.Action, e.Version, e.Time = evidence.ActionYank, v.String(), evidence.NextStatusTime(l.Events)
 		e, err := withdraw(ctx, l.Repository, e)
 		switch {
 		case e.Tag != "" && keepsTag(err):

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // PullOptions say what is pulled.
@@ -107,7 +108,7 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p.Item, p.Version, platforms, oci.ErrNotFound)
 	}
-	md, err := artifact.Resigned(ctx, p.Repository, index, p.Status())
+	md, err := evidence.Resigned(ctx, p.Repository, index, p.Status())
 	if errors.Is(err, oci.ErrNotFound) {
 		return names, nil // made by another tool
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestPruneByDigest: where tags cannot be deleted, manifests are, unless a tag that
@@ -82,11 +83,11 @@ func TestKeptTags(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			e, warnings, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", DeleteTag: true})
+			e, warnings, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", DeleteTag: true})
 			if err != nil || e.Tag == "" || len(warnings) != 1 || !strings.Contains(warnings[0], tt.why) || !strings.Contains(warnings[0], "okara admin prune") {
 				t.Errorf("yank: %+v, %q, %v", e, warnings, err)
 			}
-			if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionUnyank, Version: "1.1.0"}); err != nil {
+			if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionUnyank, Version: "1.1.0"}); err != nil {
 				t.Errorf("unyank: %v", err)
 			}
 			l, err := d.Versions(t.Context(), depottest.VPC().Item())
@@ -135,7 +136,7 @@ func TestContentTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Refuse(ocitest.Refusals{ContentTrust: true})
-	for _, action := range []string{artifact.ActionDeprecate, artifact.ActionYank} {
+	for _, action := range []string{evidence.ActionDeprecate, evidence.ActionYank} {
 		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); !errors.Is(err, oci.ErrDenied) {
 			t.Errorf("%s: %v", action, err)
 		}

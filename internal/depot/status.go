@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Announcement changes how a version is listed.
@@ -30,29 +31,29 @@ type Announcement struct {
 // Announce records the announcement in the repository. The version must exist, or
 // have existed: unyank brings back the tag that a yank removed, as long as the
 // registry has what it named. The warnings say what could not be done.
-func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event artifact.StatusEvent, warnings []string, err error) {
+func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event evidence.StatusEvent, warnings []string, err error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
-		return artifact.StatusEvent{}, nil, err
+		return evidence.StatusEvent{}, nil, err
 	}
 	defer d.lock(r.String())()
 	l, err := ReadListing(ctx, r, nil)
 	if err != nil {
-		return artifact.StatusEvent{}, nil, err
+		return evidence.StatusEvent{}, nil, err
 	}
 	if warnings, err = d.announceable(ctx, l, an); err != nil {
-		return artifact.StatusEvent{}, nil, err
+		return evidence.StatusEvent{}, nil, err
 	}
 	if w, err := replaces(ctx, d, l, an.Replacement); an.Declared && errors.Is(err, oci.ErrNotFound) {
 		warnings = append(warnings, "the replacement: "+err.Error())
 	} else if err != nil {
-		return artifact.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
+		return evidence.StatusEvent{}, nil, fmt.Errorf("the replacement: %w", err)
 	} else if w != "" {
 		warnings = append(warnings, w)
 	}
-	e := artifact.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: artifact.NextStatusTime(l.Events)}
-	if !an.DeleteTag || an.Action != artifact.ActionYank || an.Version == artifact.AllVersions {
-		event, err = artifact.PutStatusEvent(ctx, r, e)
+	e := evidence.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: evidence.NextStatusTime(l.Events)}
+	if !an.DeleteTag || an.Action != evidence.ActionYank || an.Version == evidence.AllVersions {
+		event, err = evidence.PutStatusEvent(ctx, r, e)
 		return event, warnings, err
 	}
 	event, err = withdraw(ctx, r, e)
@@ -95,7 +96,7 @@ func keepsTag(err error) bool {
 // announceable checks that the version is there. For an unyank it puts back a tag
 // that was removed.
 func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (warnings []string, err error) {
-	if an.Version == artifact.AllVersions {
+	if an.Version == evidence.AllVersions {
 		return nil, l.empty()
 	}
 	v, err := addr.ParseVersion(an.Version)
@@ -103,7 +104,7 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 		return nil, err
 	}
 	yanked := l.Status(v).Yanked
-	if an.Action != artifact.ActionUnyank || yanked == nil {
+	if an.Action != evidence.ActionUnyank || yanked == nil {
 		return nil, l.NoVersion(v)
 	}
 	err = fmt.Errorf("it is not known what it was: %w", oci.ErrNotFound)
@@ -122,7 +123,7 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 
 // withdraw yanks a version and then removes its tag. The event names what the tag
 // named, so that it can be put back. An event that is written has a tag.
-func withdraw(ctx context.Context, r *oci.Repo, e artifact.StatusEvent) (artifact.StatusEvent, error) {
+func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
 		return e, err
@@ -132,7 +133,7 @@ func withdraw(ctx context.Context, r *oci.Repo, e artifact.StatusEvent) (artifac
 		return e, err
 	}
 	e.Subject = was.Digest
-	if e, err = artifact.PutStatusEvent(ctx, r, e); err != nil {
+	if e, err = evidence.PutStatusEvent(ctx, r, e); err != nil {
 		return e, err
 	}
 	if err = r.Untag(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func TestPruneVersions(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 6 { // faster than a millisecond each
-		action := []string{artifact.ActionYank, artifact.ActionUnyank}[i%2]
+		action := []string{evidence.ActionYank, evidence.ActionUnyank}[i%2]
 		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
 			t.Fatal(err)
 		}

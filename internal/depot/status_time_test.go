@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestPublishTime publishes through every door of a depot, and again: the first time
@@ -48,8 +49,8 @@ func TestPublishTime(t *testing.T) {
 		recent(m.Item(), m.Version, start)
 		first := published(m.Item(), m.Version)
 		module("# 1", depot.PolicyImmutable)
-		for _, action := range []string{artifact.ActionYank, artifact.ActionUnyank} {
-			an := depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == artifact.ActionYank}
+		for _, action := range []string{evidence.ActionYank, evidence.ActionUnyank} {
+			an := depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == evidence.ActionYank}
 			if _, _, err := d.Announce(t.Context(), m.Item(), an); err != nil && !errors.Is(err, oci.ErrUnsupported) {
 				t.Fatal(err)
 			}
@@ -135,8 +136,8 @@ func TestUnyankRecordsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, action := range []string{artifact.ActionYank, artifact.ActionUnyank} {
-		if _, _, err := d.Announce(t.Context(), m.Item(), depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == artifact.ActionYank}); err != nil {
+	for _, action := range []string{evidence.ActionYank, evidence.ActionUnyank} {
+		if _, _, err := d.Announce(t.Context(), m.Item(), depot.Announcement{Action: action, Version: "1.0.0", DeleteTag: action == evidence.ActionYank}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // catalogParallel is how many entries are read at once.
@@ -153,7 +154,7 @@ type Listing struct {
 	Repository *oci.Repo
 	Versions   []addr.Version         // highest first
 	Tags       []string               // all of them, sorted
-	Events     []artifact.StatusEvent // in the order in which they count
+	Events     []evidence.StatusEvent // in the order in which they count
 	Ghosts     []string               // tags of events that are listed while their GET is 404
 	Times      map[string]time.Time   // of publications as they are recorded, by the tag of the version
 }
@@ -238,7 +239,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 		if v, ok := addr.VersionFromTag(tag); ok {
 			l.Versions = append(l.Versions, v)
 		}
-		if _, known := slices.BinarySearch(old.Tags, tag); artifact.IsStatusTag(tag) && (!known || slices.Contains(old.Ghosts, tag)) {
+		if _, known := slices.BinarySearch(old.Tags, tag); evidence.IsStatusTag(tag) && (!known || slices.Contains(old.Ghosts, tag)) {
 			fresh = append(fresh, tag)
 		}
 	}
@@ -246,7 +247,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	if l.Events = old.Events; len(fresh) == 0 {
 		return l, nil
 	}
-	read, ghosts, err := artifact.ReadStatusEvents(ctx, r, fresh)
+	read, ghosts, err := evidence.ReadStatusEvents(ctx, r, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +256,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	}
 	l.Ghosts = ghosts
 	l.Events = append(slices.Clone(old.Events), read...)
-	slices.SortFunc(l.Events, func(a, b artifact.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
+	slices.SortFunc(l.Events, func(a, b evidence.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
 	return l, nil
 }
 
@@ -279,11 +280,11 @@ func (l *Listing) NoVersion(v addr.Version) error {
 }
 
 // Status returns what the status events say about a version, signatures apart.
-func (l *Listing) Status(v addr.Version) artifact.Status { return l.StatusOf(v, "") }
+func (l *Listing) Status(v addr.Version) evidence.Status { return l.StatusOf(v, "") }
 
 // StatusOf is Status with what was signed again for the manifest.
-func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) artifact.Status {
-	return artifact.FoldStatus(l.Events, v.String(), manifest)
+func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) evidence.Status {
+	return evidence.FoldStatus(l.Events, v.String(), manifest)
 }
 
 // Taken returns the conflict for a version that is not there and whose number was

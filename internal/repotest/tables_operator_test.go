@@ -101,6 +101,7 @@ operator/internal/kindspec: pure: a definition and a module become a kind, and i
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/access
 	internal/addr
 	internal/depot

@@ -9,14 +9,14 @@ cmd/okara files 74: a command a file
 instances/api names 88: parts to be moved to where they are used
 instances/lifecycle files 42: small files to be joined with their neighbours, or parts to be moved out
 instances/lifecycle names 202: events are its language, and templates are here still
-instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
+instances/portal files 35: small files to be joined with their neighbours, or parts to be moved out
 instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
 internal/access names 121: parts to be moved to where they are used
 internal/addr names 85: every name there is
 internal/catalog names 105: parts to be moved to where they are used
-internal/depot names 102: what publishes is used by commands and services alike
-internal/supply names 100: parts to be moved to where they are used
-oci/artifact names 314: parts to be moved to where they are used
+internal/depot names 96: what publishes is used by commands and services alike
+internal/supply names 99: parts to be moved to where they are used
+oci/artifact names 105: parts to be moved to where they are used
 operator/api/v1alpha1 names 224: the kinds of the cluster
 registry files 32: small files to be joined with their neighbours, or parts to be moved out
 statebackend files 38: small files to be joined with their neighbours, or parts to be moved out

@@ -65,6 +65,7 @@ internal/cli: what the commands of cmd/okara and of instances share, and how a c
 registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/access
 	internal/addr
 	internal/archive
@@ -158,9 +159,15 @@ oci/artifact: what each kind looks like, never flags, files of the user or serve
 	oci
 	internal/addr
 	internal/text
+oci/artifact/evidence: what is attached to a version, as it is stored; whether it is believed is for signing and trust
+	oci
+	oci/artifact
+	internal/addr
+	internal/text
 internal/sample: made-up content of a server to try; it publishes as a client does
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/access
 	internal/addr
 	internal/depot
@@ -170,6 +177,7 @@ internal/sample: made-up content of a server to try; it publishes as a client do
 internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/archive
 	internal/depot
@@ -183,6 +191,7 @@ internal/supply: a declared set kept in step with its upstreams; one runner at a
 internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/archive
 	internal/description
@@ -199,6 +208,7 @@ internal/signing: names and packages of a release; it reads what it is given
 internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/archive
 	internal/files
@@ -211,6 +221,7 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 internal/client: it publishes through a front-end what depot would publish into a registry, and has what is there read in the same way; it knows no registry
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/depot
 	internal/signing
@@ -219,6 +230,7 @@ internal/upstream: it only reads other people's registries; a library wants know
 	internal/netaddr
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/signing
 	internal/files
@@ -227,6 +239,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	statebackend/format
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	registry
 	statebackend
 	statebackend/httpbackend
@@ -258,6 +271,7 @@ internal/cache: values in memory and archives on disk; what they are of is their
 internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; signing names the files of an index that does not
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/cache
 	internal/depot
@@ -345,6 +359,7 @@ internal/archive: trees and bytes
 internal/bundle: files that carry what depot published; how a registry is reached is depot's
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/depot
 	internal/files
@@ -353,6 +368,7 @@ internal/bundle: files that carry what depot published; how a registry is reache
 internal/pieces: what belongs to one version of what depot published; who may have it is decided elsewhere
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/addr
 	internal/depot
 internal/files: leaf: files of the user, and temporary ones
@@ -532,6 +548,7 @@ internal/web/site: the frame of all pages, and their words; it knows no set of p
 internal/web/catalogpages: pages of what the catalog has; what else belongs on them comes in with its set of pages
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	internal/access
 	internal/addr
 	internal/archive
@@ -589,6 +606,7 @@ instances/portaltest: test package
 internal/mutant: it runs tests without a guard of theirs; it knows no package
 internal/repotest: it reads the tree, not the code
 internal/conformance: a test module: other people's registries and clients on our packages
+	oci/artifact/evidence
 	*
 	internal/tofutest
 internal/e2e: a test module that knows okara as a process only
@@ -602,6 +620,7 @@ provider/internal/plugin: the protocol of plugins over a Store; as few packages 
 	credentials
 	oci
 	oci/artifact
+	oci/artifact/evidence
 	statebackend
 	internal/addr
 	internal/backendblock

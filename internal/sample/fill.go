@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Fill publishes modules, a provider and states on the server that answers at base, a URL,
@@ -96,7 +96,7 @@ func (f *filler) modules(ctx context.Context) error {
 		return err
 	}
 	_, _, err = f.depot.Announce(ctx, old, depot.Announcement{
-		Action: artifact.ActionDeprecate, Version: "1.0.0", Message: "has no subnets", Replacement: "1.2.0", Actor: "ben",
+		Action: evidence.ActionDeprecate, Version: "1.0.0", Message: "has no subnets", Replacement: "1.2.0", Actor: "ben",
 	})
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
@@ -187,7 +187,7 @@ func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Ch
 	if err != nil {
 		return
 	}
-	if e, err := artifact.ParseStatusEvent(tag, m); err == nil {
+	if e, err := evidence.ParseStatusEvent(tag, m); err == nil {
 		c.Action, c.Version, c.Detail = access.Action(e.Action), e.Version, e.Message
 	}
 }
@@ -235,7 +235,7 @@ func pushedVersion(tag string, put bool) access.Change {
 		return access.Change{Action: access.Publish, Version: v.String()}
 	case version:
 		return access.Change{Action: "delete", Version: v.String()}
-	case artifact.IsStatusTag(tag) && put:
+	case evidence.IsStatusTag(tag) && put:
 		return access.Change{Action: changesStatus, Detail: "tag " + tag}
 	case put:
 		return access.Change{Action: "push", Detail: "tag " + tag}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // ErrBlocked says that a scan found something at or above the level that the
@@ -98,23 +99,23 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
 		return scan.Counts{}, err
 	}
-	return scanTree(ctx, r, subject, dir, target, p, artifact.ScanSummary{Time: now})
+	return scanTree(ctx, r, subject, dir, target, p, evidence.ScanSummary{Time: now})
 }
 
 // scanTree scans a folder and attaches the reports to subject. The summary has what is
 // known without the scanner.
-func scanTree(ctx context.Context, r *oci.Repo, subject oci.Descriptor, dir string, target scan.Target, p ScanPolicy, summary artifact.ScanSummary) (scan.Counts, error) {
+func scanTree(ctx context.Context, r *oci.Repo, subject oci.Descriptor, dir string, target scan.Target, p ScanPolicy, summary evidence.ScanSummary) (scan.Counts, error) {
 	report, err := scan.Run(ctx, scan.Options{Scanner: p.Scanner, Dir: dir, Target: target, Database: p.Database})
 	if err != nil {
 		return scan.Counts{}, err
 	}
 	c := report.Counts
 	summary.Tool, summary.Critical, summary.High, summary.Medium, summary.Low = report.Tool, c.Critical, c.High, c.Medium, c.Low
-	if _, err := artifact.AttachReport(ctx, r, subject, artifact.ReportSARIF, report.SARIF, &summary); err != nil {
+	if _, err := evidence.AttachReport(ctx, r, subject, evidence.ReportSARIF, report.SARIF, &summary); err != nil {
 		return c, err
 	}
 	if report.CycloneDX != nil {
-		_, err = artifact.AttachReport(ctx, r, subject, artifact.ReportCycloneDX, report.CycloneDX, nil)
+		_, err = evidence.AttachReport(ctx, r, subject, evidence.ReportCycloneDX, report.CycloneDX, nil)
 	}
 	return c, err
 }

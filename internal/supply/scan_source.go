@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // sourceRepository is the repository of a scan policy as a module entry has its source.
@@ -65,7 +65,7 @@ func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Ve
 	if _, _, err := fetchModule(ctx, from, e, offers[i], dir); err != nil {
 		return fmt.Errorf("the source repository: %w", err)
 	}
-	counts, err := scanTree(ctx, it.repo, subject, dir, scan.Source, it.Scan, artifact.ScanSummary{Time: o.Now(), Source: where})
+	counts, err := scanTree(ctx, it.repo, subject, dir, scan.Source, it.Scan, evidence.ScanSummary{Time: o.Now(), Source: where})
 	if err == nil {
 		err = blocked(counts, it.Scan)
 	}

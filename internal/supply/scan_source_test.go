@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestSyncScansTheSourceRepository has a module be clean, and its source repository not:
@@ -23,7 +23,7 @@ func TestSyncScansTheSourceRepository(t *testing.T) {
 	r.want(r.apply(file), "publish 1.1.0 blocked", "publish 1.0.0 published")
 	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
 	good := depottest.MustFetch(t, repo, "1.0.0")
-	refs, err := artifact.ReadNewest(t.Context(), &artifact.Referrers{Repo: repo, Subject: good.Descriptor})
+	refs, err := evidence.ReadNewest(t.Context(), &evidence.Referrers{Repo: repo, Subject: good.Descriptor})
 	if err != nil || len(refs.Reports) != 2 {
 		t.Fatalf("%+v, %v", refs, err)
 	}
@@ -36,7 +36,7 @@ func TestSyncScansTheSourceRepository(t *testing.T) {
 		t.Fatalf("candidates %+v, %v", candidates, err)
 	}
 	bad := depottest.MustFetch(t, repo, candidates[0].Tag)
-	if s, ok, err := artifact.NewestScan(t.Context(), &artifact.Referrers{Repo: repo, Subject: bad.Descriptor}); err != nil || !ok || s.High != 1 {
+	if s, ok, err := evidence.NewestScan(t.Context(), &evidence.Referrers{Repo: repo, Subject: bad.Descriptor}); err != nil || !ok || s.High != 1 {
 		t.Errorf("what counts of the two reports: %+v, %v, %v", s, ok, err)
 	}
 	o.tag("v1.2.0", "# secure")

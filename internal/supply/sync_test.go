@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // origin is a git repository, served by git's own http-backend.
@@ -305,7 +306,7 @@ func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	announce(depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"})
+	announce(depot.Announcement{Action: evidence.ActionYank, Version: "1.2.0"})
 	o.tag("v1.3.0", "# three")
 	file := moduleEntry(o, "keep = 1\napproval {\n required = true\n}")
 	r.want(r.apply(file), "publish 1.3.0 waiting", "prune 1.0.0")
@@ -313,9 +314,9 @@ func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 	if _, err := r.depot.Approve(t.Context(), depottest.MustRepo(t, r.client, depottest.ModuleRepo), depottest.MustVersion(t, "1.3.0"), ""); err != nil {
 		t.Fatal(err)
 	}
-	announce(depot.Announcement{Action: artifact.ActionDeprecate, Version: "1.3.0", Replacement: "1.1.0"})
+	announce(depot.Announcement{Action: evidence.ActionDeprecate, Version: "1.3.0", Replacement: "1.1.0"})
 	r.want(r.plan(file), "adopt 1.3.0", "present 1.2.0", "present 1.1.0")
-	announce(depot.Announcement{Action: artifact.ActionUndeprecate, Version: "1.3.0"})
+	announce(depot.Announcement{Action: evidence.ActionUndeprecate, Version: "1.3.0"})
 	r.want(r.plan(file), "adopt 1.3.0", "prune 1.2.0", "prune 1.1.0")
 }
 
@@ -357,7 +358,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r.want(r.versions(), "1.0.0")
 	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
 	good := depottest.MustFetch(t, repo, "1.0.0")
-	summary, ok, err := artifact.NewestScan(t.Context(), &artifact.Referrers{Repo: repo, Subject: good.Descriptor})
+	summary, ok, err := evidence.NewestScan(t.Context(), &evidence.Referrers{Repo: repo, Subject: good.Descriptor})
 	if err != nil || !ok || summary.High != 0 || summary.Tool != "scanner" {
 		t.Errorf("report of the clean version %+v, %v, %v", summary, ok, err)
 	}
@@ -366,7 +367,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 		t.Fatalf("candidates %+v, %v", candidates, err)
 	}
 	bad := depottest.MustFetch(t, repo, candidates[0].Tag)
-	if summary, ok, err = artifact.NewestScan(t.Context(), &artifact.Referrers{Repo: repo, Subject: bad.Descriptor}); err != nil || !ok || summary.High != 1 {
+	if summary, ok, err = evidence.NewestScan(t.Context(), &evidence.Referrers{Repo: repo, Subject: bad.Descriptor}); err != nil || !ok || summary.High != 1 {
 		t.Errorf("report of the blocked version %+v, %v, %v", summary, ok, err)
 	}
 	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // module checks the manifest, and with Deep that both archives hold the content
@@ -109,7 +110,7 @@ func (x *verifier) provider(ctx context.Context) error {
 		return x.fail("index", fmt.Errorf("it says version %s", index.Version))
 	}
 	x.add("index", "ok", "provider for %d platforms", len(index.Platforms))
-	md, err := artifact.Resigned(ctx, x.Repository, index, x.Status())
+	md, err := evidence.Resigned(ctx, x.Repository, index, x.Status())
 	if errors.Is(err, oci.ErrNotFound) {
 		if x.demands(RequireOpenPGP) {
 			return x.fail("openpgp", ErrUnsigned)

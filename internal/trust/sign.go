@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // SignCosign adds a cosign-compatible signature to a version, and returns its
@@ -20,16 +21,16 @@ import (
 // zero.
 func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
 	r, subject := s.Repository, s.Manifest.Descriptor
-	have, err := artifact.ReadCosignSignatures(ctx, r, subject.Digest)
+	have, err := evidence.ReadCosignSignatures(ctx, r, subject.Digest)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if slices.ContainsFunc(have, func(c artifact.CosignSignature) bool {
+	if slices.ContainsFunc(have, func(c evidence.CosignSignature) bool {
 		return c.Names(s.Name, subject.Digest) == nil && signing.VerifyECDSA(&key.PublicKey, c.Payload, c.Signature) == nil
 	}) {
 		return oci.Descriptor{}, nil
 	}
-	payload, err := artifact.CosignPayload(r.String(), subject.Digest)
+	payload, err := evidence.CosignPayload(r.String(), subject.Digest)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
@@ -37,7 +38,7 @@ func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Desc
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	return artifact.AddCosignSignature(ctx, r, subject, artifact.CosignSignature{Payload: payload, Signature: signature})
+	return evidence.AddCosignSignature(ctx, r, subject, evidence.CosignSignature{Payload: payload, Signature: signature})
 }
 
 // SignProvider signs SHA256SUMS of a version that exists. The new signature joins
@@ -45,35 +46,35 @@ func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Desc
 // no longer count. The index does not change: a status event carries signature
 // and keys. A version that the key has signed is left as it is, except with
 // replace; the event is then zero.
-func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool) (artifact.StatusEvent, error) {
+func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool) (evidence.StatusEvent, error) {
 	index, err := artifact.ParseProviderIndex(s.Manifest)
 	if err != nil {
-		return artifact.StatusEvent{}, err
+		return evidence.StatusEvent{}, err
 	}
-	md, err := artifact.Resigned(ctx, s.Repository, index, s.Status())
+	md, err := evidence.Resigned(ctx, s.Repository, index, s.Status())
 	if errors.Is(err, oci.ErrNotFound) {
 		md, err = sumsOf(ctx, s.Repository, s.Item.Provider, s.Version, index)
 	}
 	if err != nil {
-		return artifact.StatusEvent{}, err
+		return evidence.StatusEvent{}, err
 	}
 	public, err := key.Public()
 	if err != nil {
-		return artifact.StatusEvent{}, err
+		return evidence.StatusEvent{}, err
 	}
 	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
-		return artifact.StatusEvent{}, nil
+		return evidence.StatusEvent{}, nil
 	}
-	now := artifact.NextStatusTime(s.Events)
+	now := evidence.NextStatusTime(s.Events)
 	if err := addSignature(&md, key, public, now, replace); err != nil {
-		return artifact.StatusEvent{}, err
+		return evidence.StatusEvent{}, err
 	}
 	layers, blobs, err := artifact.NewSignatureLayers(md, index.Metadata == nil)
 	if err != nil {
-		return artifact.StatusEvent{}, err
+		return evidence.StatusEvent{}, err
 	}
-	return artifact.PutStatusEvent(ctx, s.Repository, artifact.StatusEvent{
-		Action: artifact.ActionResign, Version: s.Version.String(), Subject: s.Manifest.Digest, Layers: layers, Time: now,
+	return evidence.PutStatusEvent(ctx, s.Repository, evidence.StatusEvent{
+		Action: evidence.ActionResign, Version: s.Version.String(), Subject: s.Manifest.Digest, Layers: layers, Time: now,
 	}, blobs...)
 }
 

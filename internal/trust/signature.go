@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Results of a [Signature].
@@ -67,7 +68,7 @@ func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 	if err != nil {
 		return nil, err
 	}
-	md, err := artifact.Resigned(ctx, s.Repository, index, s.Status())
+	md, err := evidence.Resigned(ctx, s.Repository, index, s.Status())
 	if errors.Is(err, oci.ErrNotFound) {
 		return out, nil // made by another tool
 	}
@@ -77,7 +78,7 @@ func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 	return slices.Concat(openPGPSignatures(md, o), out), nil
 }
 
-func cosignSignature(s Subject, c artifact.CosignSignature, keys []*ecdsa.PublicKey) Signature {
+func cosignSignature(s Subject, c evidence.CosignSignature, keys []*ecdsa.PublicKey) Signature {
 	out := Signature{Kind: "cosign", Algorithm: "ECDSA P-256", Result: NotChecked}
 	if c.Envelope != nil {
 		out.Kind = "sigstore bundle"

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // ErrUntrusted says that a version fails a check or a policy.
@@ -62,20 +63,20 @@ type Subject struct {
 	Told       bool   // Name is what a server said, so the manifest that is signed must itself say what it is
 	Version    addr.Version
 	Manifest   oci.Manifest
-	Events     []artifact.StatusEvent // of the repository, in the order in which they count
-	Referrers  *artifact.Referrers    // of the manifest, for who has use for the list, too; nil: listed here
+	Events     []evidence.StatusEvent // of the repository, in the order in which they count
+	Referrers  *evidence.Referrers    // of the manifest, for who has use for the list, too; nil: listed here
 }
 
-func (s Subject) referrers() *artifact.Referrers {
+func (s Subject) referrers() *evidence.Referrers {
 	if s.Referrers != nil {
 		return s.Referrers
 	}
-	return &artifact.Referrers{Repo: s.Repository, Subject: s.Manifest.Descriptor}
+	return &evidence.Referrers{Repo: s.Repository, Subject: s.Manifest.Descriptor}
 }
 
 // Status is what the events say of the version and its manifest.
-func (s Subject) Status() artifact.Status {
-	return artifact.FoldStatus(s.Events, s.Version.String(), s.Manifest.Digest)
+func (s Subject) Status() evidence.Status {
+	return evidence.FoldStatus(s.Events, s.Version.String(), s.Manifest.Digest)
 }
 
 // verifier runs the checks of one version.
@@ -187,7 +188,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 }
 
 // signedBy returns the key of those that made a signature of the subject.
-func signedBy(x Subject, s artifact.CosignSignature, keys []*ecdsa.PublicKey) (*ecdsa.PublicKey, error) {
+func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*ecdsa.PublicKey, error) {
 	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ func (x *verifier) scan(ctx context.Context) error {
 	if x.o.Lean && x.o.Block == "" && !x.demands(RequireScan) {
 		return nil
 	}
-	s, ok, err := artifact.NewestScan(ctx, x.Referrers)
+	s, ok, err := evidence.NewestScan(ctx, x.Referrers)
 	if err != nil {
 		return x.fail("scan", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func TestVerifyProvider(t *testing.T) {
@@ -94,7 +95,7 @@ func TestVerifyModule(t *testing.T) {
 		if err != nil || len(found) == 0 {
 			t.Errorf("referrers %v, %v", found, err)
 		}
-		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
+		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
 			t.Fatal(err)
 		}
 		verify(trust.Policy{}, "status", "failed")

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // Repository reads providers from OCI repositories: okara's own, or any that
@@ -23,12 +24,12 @@ type Repository struct {
 
 	mu      sync.Mutex // guards the fields below
 	indexes map[string]artifact.ProviderIndex
-	events  map[string][]artifact.StatusEvent // by repository
+	events  map[string][]evidence.StatusEvent // by repository
 }
 
 // NewRepository returns a source over the repositories that repo names.
 func NewRepository(repo func(p addr.Provider) (*oci.Repo, error)) *Repository {
-	return &Repository{repo: repo, indexes: map[string]artifact.ProviderIndex{}, events: map[string][]artifact.StatusEvent{}}
+	return &Repository{repo: repo, indexes: map[string]artifact.ProviderIndex{}, events: map[string][]evidence.StatusEvent{}}
 }
 
 // Versions lists the tags that are versions, highest first.
@@ -116,7 +117,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	if err != nil {
 		return Package{}, fmt.Errorf("reading the status of %s: %w", p, err)
 	}
-	md, err := artifact.Resigned(ctx, r, idx, status)
+	md, err := evidence.Resigned(ctx, r, idx, status)
 	if errors.Is(err, oci.ErrNotFound) {
 		return pkg, nil // made by another tool
 	}
@@ -140,19 +141,19 @@ func openSized(ctx context.Context, r *oci.Repo, d oci.Descriptor) (io.ReadClose
 
 // status returns what the repository says about a version since it was published,
 // such as another signature.
-func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx artifact.ProviderIndex) (artifact.Status, error) {
+func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx artifact.ProviderIndex) (evidence.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events, ok := s.events[r.Name()]
 	if !ok {
 		list, err := r.Snapshot(ctx)
 		if err != nil {
-			return artifact.Status{}, err
+			return evidence.Status{}, err
 		}
-		if events, _, err = artifact.ReadStatusEvents(ctx, r, list.Tags); err != nil {
-			return artifact.Status{}, err
+		if events, _, err = evidence.ReadStatusEvents(ctx, r, list.Tags); err != nil {
+			return evidence.Status{}, err
 		}
 		s.events[r.Name()] = events
 	}
-	return artifact.FoldStatus(events, v.String(), idx.Index.Digest), nil
+	return evidence.FoldStatus(events, v.String(), idx.Index.Digest), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -130,10 +131,10 @@ func newGallery(t *testing.T) *site {
 			"main.tf": networkCode, "README.md": networkReadme, "LICENSE": "Apache License\nVersion 2.0, January 2004\n", "examples/two-zones/main.tf": zonesCode, "examples/two-zones/README.md": "# Two zones\n\nA network in two zones, with one way out for both.\n", "modules/subnets/main.tf": subnetsCode,
 		})
 	}
-	s.announce(t, "net/network/aws", depot.Announcement{Action: artifact.ActionDeprecate, Version: "1.9.0", Message: "It does not know zones. Move to 2.x by the end of March.", Replacement: "2.3.1"})
-	s.announce(t, "net/network/aws", depot.Announcement{Action: artifact.ActionYank, Version: "2.2.0", Message: "it loses routes when a zone is added"})
+	s.announce(t, "net/network/aws", depot.Announcement{Action: evidence.ActionDeprecate, Version: "1.9.0", Message: "It does not know zones. Move to 2.x by the end of March.", Replacement: "2.3.1"})
+	s.announce(t, "net/network/aws", depot.Announcement{Action: evidence.ActionYank, Version: "2.2.0", Message: "it loses routes when a zone is added"})
 	s.described(t, "net/legacy/aws", "0.9.4", 500*day, map[string]string{"main.tf": `variable "cidr" {}`, "README.md": "# Legacy network\n\nThe network of old accounts.\n"})
-	s.announce(t, "net/legacy/aws", depot.Announcement{Action: artifact.ActionDeprecate, Version: artifact.AllVersions, Message: "Nobody looks after this module any more.", Replacement: "net/network/aws"})
+	s.announce(t, "net/legacy/aws", depot.Announcement{Action: evidence.ActionDeprecate, Version: evidence.AllVersions, Message: "Nobody looks after this module any more.", Replacement: "net/network/aws"})
 	var wide strings.Builder
 	for i := range 130 {
 		fmt.Fprintf(&wide, "resource \"aws_part_%d\" \"this\" {}\noutput \"part_%03d\" {\n  description = \"The part %d.\"\n  value = 1\n}\n", i, i, i)
@@ -155,11 +156,11 @@ func newGallery(t *testing.T) *site {
 	if _, err := trust.SignCosign(t.Context(), subject, signer); err != nil {
 		t.Fatal(err)
 	}
-	summary := &artifact.ScanSummary{Tool: "trivy", Time: clock().Add(-2 * day), High: 1, Medium: 2, Low: 2}
-	if _, err := artifact.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, artifact.ReportSARIF, []byte(networkReport), summary); err != nil {
+	summary := &evidence.ScanSummary{Tool: "trivy", Time: clock().Add(-2 * day), High: 1, Medium: 2, Low: 2}
+	if _, err := evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, evidence.ReportSARIF, []byte(networkReport), summary); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := artifact.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, artifact.ReportCycloneDX, []byte(`{"bomFormat":"CycloneDX","specVersion":"1.6"}`), nil); err != nil {
+	if _, err := evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, evidence.ReportCycloneDX, []byte(`{"bomFormat":"CycloneDX","specVersion":"1.6"}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	for ago := range downloads.Days {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/trust"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // hostile is a readme of somebody who wants to get out of it.
@@ -115,13 +115,13 @@ func (s *site) vouch(t *testing.T, address, version string) {
 	}
 	for _, r := range []struct {
 		kind, text string
-		scan       *artifact.ScanSummary
+		scan       *evidence.ScanSummary
 	}{
-		{artifact.ReportSARIF, sarif(3), &artifact.ScanSummary{Tool: "trivy", Time: clock().Add(-30 * 24 * time.Hour), High: 3}},
-		{artifact.ReportSARIF, sarif(620), &artifact.ScanSummary{Tool: "trivy", Time: clock().Add(-time.Hour), Critical: 155, High: 155, Medium: 155, Low: 155}},
-		{artifact.ReportCycloneDX, `{"bomFormat":"CycloneDX"}`, nil},
+		{evidence.ReportSARIF, sarif(3), &evidence.ScanSummary{Tool: "trivy", Time: clock().Add(-30 * 24 * time.Hour), High: 3}},
+		{evidence.ReportSARIF, sarif(620), &evidence.ScanSummary{Tool: "trivy", Time: clock().Add(-time.Hour), Critical: 155, High: 155, Medium: 155, Low: 155}},
+		{evidence.ReportCycloneDX, `{"bomFormat":"CycloneDX"}`, nil},
 	} {
-		if _, err := artifact.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, r.kind, []byte(r.text), r.scan); err != nil {
+		if _, err := evidence.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, r.kind, []byte(r.text), r.scan); err != nil {
 			t.Fatal(err)
 		}
 	}

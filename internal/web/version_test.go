@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/trust"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestYanked wants a withdrawn version to be there for who may publish, and for
@@ -30,7 +30,7 @@ func TestYanked(t *testing.T) {
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 			s.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": ""})
 			m := depottest.MustModule(t, "net/vpc/aws", "1.1.0")
-			if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", Message: "it loses routes"}); err != nil {
+			if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.1.0", Message: "it loses routes"}); err != nil {
 				t.Fatal(err)
 			}
 			status, body := s.get(t, "/ui/modules/net/vpc/aws/1.1.0")
@@ -52,7 +52,7 @@ func TestCompareNothing(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "it loses routes"}); err != nil {
+	if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "it loses routes"}); err != nil {
 		t.Fatal(err)
 	}
 	if status, body := s.get(t, "/ui/modules/net/vpc/aws/compare"); status != http.StatusNotFound || !strings.Contains(body, "no version of module net/vpc/aws") {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func layer(mediaType, content string) oci.Descriptor {
@@ -206,7 +207,7 @@ func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 
 func TestCosignPayloadNames(t *testing.T) {
 	d := digest.FromString("m")
-	payload, err := artifact.CosignPayload("host:5000/a/b", d)
+	payload, err := evidence.CosignPayload("host:5000/a/b", d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,15 +215,15 @@ func TestCosignPayloadNames(t *testing.T) {
 	if diff := cmp.Diff(string(payload), want); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
-	s := artifact.CosignSignature{Payload: payload}
+	s := evidence.CosignSignature{Payload: payload}
 	for _, name := range []string{"a/b", "b"} { // with the prefix and below it
 		if err := s.Names(name, d); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, err := range map[string]error{
-		"repository": s.Names("a/c", d), "part of a segment": artifact.CosignSignature{Payload: bytes.Replace(payload, []byte("a/b"), []byte("a/bb"), 1)}.Names("b", d), "digest": s.Names("a/b", digest.FromString("x")),
-		"type": artifact.CosignSignature{Payload: []byte(`{}`)}.Names("a/b", d), "json": artifact.CosignSignature{}.Names("a/b", d),
+		"repository": s.Names("a/c", d), "part of a segment": evidence.CosignSignature{Payload: bytes.Replace(payload, []byte("a/b"), []byte("a/bb"), 1)}.Names("b", d), "digest": s.Names("a/b", digest.FromString("x")),
+		"type": evidence.CosignSignature{Payload: []byte(`{}`)}.Names("a/b", d), "json": evidence.CosignSignature{}.Names("a/b", d),
 	} {
 		if !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%s: got %v", name, err)
@@ -257,7 +258,7 @@ func FuzzParseArtifact(f *testing.F) {
 					}
 				}
 			}
-			if e, err := artifact.ParseStatusEvent("x", m); err == nil && e.Action == "" {
+			if e, err := evidence.ParseStatusEvent("x", m); err == nil && e.Action == "" {
 				t.Error("an event without an action")
 			}
 		}

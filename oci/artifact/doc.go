@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package artifact says what each kind of thing that okara stores looks like:
-// module, provider, template, status event, catalog, index, signature, report. It makes
-// and reads their manifests over package oci, and is the only package that knows them. A
-// kind has a file of its name.
+// module, provider, template, catalog, index; package evidence does so for what is
+// attached to them. It makes and reads their manifests over package oci, and is the only
+// package that knows them. A kind has a file of its name.
 //
 // All manifests are OCI image manifests or indexes with the empty config
 // ("application/vnd.oci.empty.v1+json", two bytes), built by hand in the file
@@ -44,10 +44,8 @@
 //	layers:
 //	- application/vnd.okara.template.v1+json
 //
-// Status events (status.go) and the catalog (catalog.go) are manifests of the same plain
-// shape. Signatures and reports (cosign.go, bundle.go, report.go) hang on what they are about, as
-// referrers. A layer may be sealed, bound to repository and tag (sealed.go). Manifests are
-// at most [oci.MaxManifest] bytes.
+// The catalog (catalog.go) is a manifest of the same plain shape. A layer may be sealed,
+// bound to repository and tag (sealed.go). Manifests are at most [oci.MaxManifest] bytes.
 //
 // What one package alone stores is described there: states in statebackend/format, jobs,
 // counts of downloads, parts of the audit log and the record of a depot in the packages

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // partTime is how long a page waits for a part that it can do without.
@@ -120,7 +120,7 @@ type reportRow struct {
 	Name   string
 	Size   int64
 	Href   string // below the root of the server, "" for none
-	Scan   *artifact.ScanSummary
+	Scan   *evidence.ScanSummary
 	Digest string
 }
 
@@ -166,7 +166,7 @@ func (s *evidences) page(r *site.Request, repository string, v vouched, page str
 	for _, report := range v.evidence.Reports {
 		row := s.report(repository, report)
 		switch {
-		case report.MediaType != artifact.ReportSARIF:
+		case report.MediaType != evidence.ReportSARIF:
 			body.Documents = append(body.Documents, row)
 		case !scanned || report.Document.Digest != newest.Document.Digest:
 			body.Older = append(body.Older, row)
@@ -258,10 +258,10 @@ func followed(href string) string {
 }
 
 // report names a report as its type does.
-func (s *evidences) report(repository string, report artifact.Report) reportRow {
+func (s *evidences) report(repository string, report evidence.Report) reportRow {
 	names := map[string][2]string{
-		artifact.ReportSARIF: {"Scan report, SARIF", "scan.sarif.json"}, artifact.ReportCycloneDX: {"SBOM, CycloneDX", "sbom.cdx.json"},
-		artifact.ReportSPDX: {"SBOM, SPDX", "sbom.spdx.json"}, artifact.ReportInToto: {"Provenance, in-toto", "provenance.intoto.json"},
+		evidence.ReportSARIF: {"Scan report, SARIF", "scan.sarif.json"}, evidence.ReportCycloneDX: {"SBOM, CycloneDX", "sbom.cdx.json"},
+		evidence.ReportSPDX: {"SBOM, SPDX", "sbom.spdx.json"}, evidence.ReportInToto: {"Provenance, in-toto", "provenance.intoto.json"},
 	}
 	row := reportRow{Name: names[report.MediaType][0], Size: report.Document.Size, Scan: report.Scan, Digest: report.Document.Digest.String()}
 	if s.archives != nil {

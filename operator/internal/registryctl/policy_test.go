@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -60,7 +60,7 @@ func (s *site) listing() *depot.Listing {
 	return l
 }
 
-func (s *site) yanked(number string) *artifact.StatusEvent {
+func (s *site) yanked(number string) *evidence.StatusEvent {
 	s.t.Helper()
 	return s.listing().Status(depottest.MustVersion(s.t, number)).Yanked
 }

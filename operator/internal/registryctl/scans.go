@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -46,7 +47,7 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 	s.Scans, s.Truncated = nil, false
 	room := maxFindings
 	for _, t := range subjects {
-		refs, err := artifact.ReadNewest(ctx, &artifact.Referrers{Repo: repo, Subject: t.Manifest})
+		refs, err := evidence.ReadNewest(ctx, &evidence.Referrers{Repo: repo, Subject: t.Manifest})
 		if err != nil {
 			return err
 		}
@@ -72,10 +73,10 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 }
 
 // newestOf is the newest scan of what was published, and that of its source repository.
-func newestOf(reports []artifact.Report) []artifact.Report {
-	var all []artifact.Report
+func newestOf(reports []evidence.Report) []evidence.Report {
+	var all []evidence.Report
 	for _, of := range []bool{false, true} {
-		if i := slices.IndexFunc(reports, func(r artifact.Report) bool { return r.Scan != nil && (r.Scan.Source != "") == of }); i >= 0 {
+		if i := slices.IndexFunc(reports, func(r evidence.Report) bool { return r.Scan != nil && (r.Scan.Source != "") == of }); i >= 0 {
 			all = append(all, reports[i])
 		}
 	}
@@ -84,7 +85,7 @@ func newestOf(reports []artifact.Report) []artifact.Report {
 
 // describeScan is what a status says of a report, and whether it has more findings than
 // there is room for.
-func describeScan(ctx context.Context, repo *oci.Repo, report artifact.Report, room int) (v1alpha1.Scan, bool, error) {
+func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, room int) (v1alpha1.Scan, bool, error) {
 	out := v1alpha1.Scan{
 		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),
 		Critical: int32(report.Scan.Critical), High: int32(report.Scan.High), Medium: int32(report.Scan.Medium), Low: int32(report.Scan.Low),

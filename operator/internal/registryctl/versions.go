@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
@@ -181,32 +182,32 @@ func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1a
 }
 
 // announcements are what turns a status into the one that is asked for.
-func announcements(is artifact.Status, want v1alpha1.VersionSpec) []depot.Announcement {
+func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announcement {
 	var list []depot.Announcement
 	say := func(action string) {
 		an := depot.Announcement{Action: action, Declared: true}
-		if action == artifact.ActionYank || action == artifact.ActionDeprecate {
+		if action == evidence.ActionYank || action == evidence.ActionDeprecate {
 			an.Message, an.Replacement = want.Message, want.Replacement
 		}
 		list = append(list, an)
 	}
-	same := func(e *artifact.StatusEvent) bool {
+	same := func(e *evidence.StatusEvent) bool {
 		return e != nil && e.Message == want.Message && e.Replacement == want.Replacement
 	}
 	if want.State == v1alpha1.ListYanked {
 		if !same(is.Yanked) {
-			say(artifact.ActionYank)
+			say(evidence.ActionYank)
 		}
 		return list
 	}
 	if is.Yanked != nil {
-		say(artifact.ActionUnyank)
+		say(evidence.ActionUnyank)
 	}
 	switch {
 	case want.State == v1alpha1.ListDeprecated && !same(is.Deprecated):
-		say(artifact.ActionDeprecate)
+		say(evidence.ActionDeprecate)
 	case want.State == v1alpha1.ListActive && is.Deprecated != nil:
-		say(artifact.ActionUndeprecate)
+		say(evidence.ActionUndeprecate)
 	}
 	return list
 }

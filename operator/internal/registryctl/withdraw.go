@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -24,7 +24,7 @@ func withdraw(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, k
 		if !ours || !untag && l.Status(v).Yanked != nil {
 			continue
 		}
-		an := depot.Announcement{Action: artifact.ActionYank, Version: v.String(), Message: deletedMessage, Actor: actor(e), DeleteTag: untag}
+		an := depot.Announcement{Action: evidence.ActionYank, Version: v.String(), Message: deletedMessage, Actor: actor(e), DeleteTag: untag}
 		if _, _, err := d.Announce(ctx, e.item, an); err != nil {
 			return err
 		}

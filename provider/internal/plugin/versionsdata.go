@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/backendblock"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // versionsData is okara_module_versions or okara_provider_versions.
@@ -136,13 +136,13 @@ func list(ctx context.Context, r *oci.Repo) (listed, error) {
 	if err != nil {
 		return listed{}, fmt.Errorf("listing the versions in %s: %w", r, err)
 	}
-	events, _, err := artifact.ReadStatusEvents(ctx, r, tags.Tags)
+	events, _, err := evidence.ReadStatusEvents(ctx, r, tags.Tags)
 	if err != nil {
 		return listed{}, err
 	}
 	l := listed{deprecated: map[string]string{}}
 	for _, v := range versionsOf(tags.Tags) {
-		status := artifact.FoldStatus(events, v.String(), "")
+		status := evidence.FoldStatus(events, v.String(), "")
 		if status.Yanked != nil {
 			continue
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package evidence_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestReadNewest finds the newest scan report in two requests where the list says
@@ -29,17 +29,17 @@ func TestReadNewest(t *testing.T) {
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	attach := func(kind string, day int) {
 		t.Helper()
-		var scan *artifact.ScanSummary
-		if kind == artifact.ReportSARIF {
-			scan = &artifact.ScanSummary{Tool: "test", Time: start.AddDate(0, 0, day), High: day}
+		var scan *evidence.ScanSummary
+		if kind == evidence.ReportSARIF {
+			scan = &evidence.ScanSummary{Tool: "test", Time: start.AddDate(0, 0, day), High: day}
 		}
-		if _, err := artifact.AttachReport(t.Context(), r, subject, kind, fmt.Appendf(nil, "{%q: %d}", kind, day), scan); err != nil {
+		if _, err := evidence.AttachReport(t.Context(), r, subject, kind, fmt.Appendf(nil, "{%q: %d}", kind, day), scan); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, day := range []int{3, 7, 5} {
-		attach(artifact.ReportSARIF, day)
-		attach(artifact.ReportCycloneDX, day)
+		attach(evidence.ReportSARIF, day)
+		attach(evidence.ReportCycloneDX, day)
 	}
 	listed, err := r.Referrers(t.Context(), subject, "")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestReadNewest(t *testing.T) {
 			}
 		}, requests: 3},
 		"one that is gone": {add: oci.Descriptor{
-			MediaType: "application/vnd.oci.image.manifest.v1+json", ArtifactType: artifact.ReportSARIF, Size: 7, Digest: oci.BytesBlob("", []byte("missing")).Digest,
+			MediaType: "application/vnd.oci.image.manifest.v1+json", ArtifactType: evidence.ReportSARIF, Size: 7, Digest: oci.BytesBlob("", []byte("missing")).Digest,
 			Annotations: map[string]string{"vnd.okara.scan.time": start.AddDate(1, 0, 0).Format(time.RFC3339), "vnd.okara.scan.critical": "0", "vnd.okara.scan.high": "0", "vnd.okara.scan.medium": "0", "vnd.okara.scan.low": "0"},
 		}, requests: 3},
 		"a bundle": {add: oci.Descriptor{
@@ -81,7 +81,7 @@ func TestReadNewest(t *testing.T) {
 			}
 			count.Base = &ocitest.Fault{Times: -1, Match: ocitest.On(http.MethodGet, "referrers"), Do: ocitest.Respond("application/vnd.oci.image.index.v1+json", indexOf(t, list))}
 			count.Take()
-			got, err := artifact.ReadNewest(t.Context(), &artifact.Referrers{Repo: r, Subject: subject})
+			got, err := evidence.ReadNewest(t.Context(), &evidence.Referrers{Repo: r, Subject: subject})
 			if err != nil {
 				t.Fatal(err)
 			}

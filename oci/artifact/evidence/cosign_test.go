@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package evidence_test
 
 import (
 	"encoding/base64"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 // TestSignatureAmongStrangers has a signature without its tag among many referrers that are
@@ -48,7 +48,7 @@ func TestSignatureAmongStrangers(t *testing.T) {
 	for i := range 60 {
 		push(strconv.Itoa(i), &subject)
 	}
-	payload, err := artifact.CosignPayload(r.String(), subject.Digest)
+	payload, err := evidence.CosignPayload(r.String(), subject.Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +63,20 @@ func TestSignatureAmongStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	count.Take()
-	got, err := artifact.ReadCosignSignatures(t.Context(), r, subject.Digest)
+	got, err := evidence.ReadCosignSignatures(t.Context(), r, subject.Digest)
 	if err != nil || len(got) != 1 || string(got[0].Signature) != "signature" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if n := count.Total(); n > 25 {
 		t.Errorf("%d requests", n)
 	}
+}
+
+func mustManifest(t *testing.T, m ocispec.Manifest) oci.Manifest {
+	t.Helper()
+	out, err := oci.NewManifest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

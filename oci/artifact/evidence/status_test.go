@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact_test
+package evidence_test
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
 func TestStatusEvents(t *testing.T) {
@@ -26,17 +26,17 @@ func TestStatusEvents(t *testing.T) {
 		put := func(action, version, message string) {
 			t.Helper()
 			at = at.Add(time.Second)
-			e, err := artifact.PutStatusEvent(t.Context(), r, artifact.StatusEvent{Action: action, Version: version, Message: message, Time: at, Actor: "ci", Replacement: "2.0.0"})
-			if err != nil || !artifact.IsStatusTag(e.Tag) {
+			e, err := evidence.PutStatusEvent(t.Context(), r, evidence.StatusEvent{Action: action, Version: version, Message: message, Time: at, Actor: "ci", Replacement: "2.0.0"})
+			if err != nil || !evidence.IsStatusTag(e.Tag) {
 				t.Fatal(e.Tag, err)
 			}
 		}
-		put(artifact.ActionDeprecate, "1.0.0", "use 2.0.0")
-		put(artifact.ActionYank, "1.0.0", "leaks")
-		put(artifact.ActionUnyank, "1.0.0", "")
-		put(artifact.ActionYank, "1.1.0", "broken")
-		put(artifact.ActionDeprecate, artifact.AllVersions, "moved")
-		put(artifact.ActionUndeprecate, "1.1.0", "")
+		put(evidence.ActionDeprecate, "1.0.0", "use 2.0.0")
+		put(evidence.ActionYank, "1.0.0", "leaks")
+		put(evidence.ActionUnyank, "1.0.0", "")
+		put(evidence.ActionYank, "1.1.0", "broken")
+		put(evidence.ActionDeprecate, evidence.AllVersions, "moved")
+		put(evidence.ActionUndeprecate, "1.1.0", "")
 		var tags []string
 		for tag, err := range r.Tags(t.Context()) {
 			if err != nil {
@@ -44,7 +44,7 @@ func TestStatusEvents(t *testing.T) {
 			}
 			tags = append([]string{tag}, tags...)
 		}
-		events, _, err := artifact.ReadStatusEvents(t.Context(), r, append(tags, "1.0.0", "latest"))
+		events, _, err := evidence.ReadStatusEvents(t.Context(), r, append(tags, "1.0.0", "latest"))
 		if err != nil || len(events) != 6 {
 			t.Fatalf("%d events, %v", len(events), err)
 		}
@@ -53,7 +53,7 @@ func TestStatusEvents(t *testing.T) {
 		}
 		got := map[string][2]string{}
 		for _, v := range []string{"1.0.0", "1.1.0", "3.0.0"} {
-			s := artifact.FoldStatus(events, v, "")
+			s := evidence.FoldStatus(events, v, "")
 			got[v] = [2]string{message(s.Deprecated), message(s.Yanked)}
 		}
 		want := map[string][2]string{"1.0.0": {"moved", "-"}, "1.1.0": {"-", "broken"}, "3.0.0": {"moved", "-"}}
@@ -63,7 +63,7 @@ func TestStatusEvents(t *testing.T) {
 	})
 }
 
-func message(e *artifact.StatusEvent) string {
+func message(e *evidence.StatusEvent) string {
 	if e == nil {
 		return "-"
 	}
@@ -75,13 +75,13 @@ func TestStatusEventRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, e := range map[string]artifact.StatusEvent{
+	for name, e := range map[string]evidence.StatusEvent{
 		"action":  {Action: "delete", Version: "1.0.0"},
-		"version": {Action: artifact.ActionYank, Version: "1.0"},
-		"message": {Action: artifact.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301)},
-		"resign":  {Action: artifact.ActionResign, Version: "1.0.0"},
+		"version": {Action: evidence.ActionYank, Version: "1.0"},
+		"message": {Action: evidence.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301)},
+		"resign":  {Action: evidence.ActionResign, Version: "1.0.0"},
 	} {
-		if _, err := artifact.PutStatusEvent(t.Context(), r, e); err == nil {
+		if _, err := evidence.PutStatusEvent(t.Context(), r, e); err == nil {
 			t.Errorf("%s: want an error", name)
 		}
 	}
@@ -95,7 +95,7 @@ func TestIsStatusTag(t *testing.T) {
 		"okara-status-1767225600000-0123456789abcdef": true, "okara-status-1-0123456789abcdef": false,
 		"okara-status-1767225600000-0123456789ABCDEF": false, "1.0.0": false, "okara-status-": false,
 	} {
-		if got := artifact.IsStatusTag(tag); got != want {
+		if got := evidence.IsStatusTag(tag); got != want {
 			t.Errorf("%s: %v", tag, got)
 		}
 	}
@@ -103,29 +103,29 @@ func TestIsStatusTag(t *testing.T) {
 
 func TestFoldStatusResign(t *testing.T) {
 	a, b := digest.FromString("a"), digest.FromString("b")
-	events := []artifact.StatusEvent{{Action: artifact.ActionResign, Version: "1.0.0", Subject: a, Message: "1"}, {Action: artifact.ActionResign, Version: "1.0.0", Subject: a, Message: "2"}}
-	if s := artifact.FoldStatus(events, "1.0.0", a); s.Resigned == nil || s.Resigned.Message != "2" {
+	events := []evidence.StatusEvent{{Action: evidence.ActionResign, Version: "1.0.0", Subject: a, Message: "1"}, {Action: evidence.ActionResign, Version: "1.0.0", Subject: a, Message: "2"}}
+	if s := evidence.FoldStatus(events, "1.0.0", a); s.Resigned == nil || s.Resigned.Message != "2" {
 		t.Errorf("got %+v", s)
 	}
-	if s := artifact.FoldStatus(events, "1.0.0", b); s.Resigned != nil {
+	if s := evidence.FoldStatus(events, "1.0.0", b); s.Resigned != nil {
 		t.Errorf("an event for another index counts: %+v", s)
 	}
 }
 
 func TestFoldStatusKeepsReasons(t *testing.T) {
-	events := []artifact.StatusEvent{
-		{Action: artifact.ActionYank, Version: "1.0.0", Message: "broken", Replacement: "1.0.1"},
-		{Action: artifact.ActionYank, Version: "1.0.0", Actor: "again"},
+	events := []evidence.StatusEvent{
+		{Action: evidence.ActionYank, Version: "1.0.0", Message: "broken", Replacement: "1.0.1"},
+		{Action: evidence.ActionYank, Version: "1.0.0", Actor: "again"},
 	}
-	s := artifact.FoldStatus(events, "1.0.0", "")
+	s := evidence.FoldStatus(events, "1.0.0", "")
 	if s.Yanked == nil || s.Yanked.Message != "broken" || s.Yanked.Replacement != "1.0.1" || s.Yanked.Actor != "again" {
 		t.Errorf("yanked again: %+v", s.Yanked)
 	}
 	if events[1].Message != "" {
 		t.Error("the event itself was changed")
 	}
-	events = append(events, artifact.StatusEvent{Action: artifact.ActionUnyank, Version: "1.0.0"}, artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.0.0"})
-	if s := artifact.FoldStatus(events, "1.0.0", ""); s.Yanked == nil || s.Yanked.Message != "" {
+	events = append(events, evidence.StatusEvent{Action: evidence.ActionUnyank, Version: "1.0.0"}, evidence.StatusEvent{Action: evidence.ActionYank, Version: "1.0.0"})
+	if s := evidence.FoldStatus(events, "1.0.0", ""); s.Yanked == nil || s.Yanked.Message != "" {
 		t.Errorf("yanked after a yank that was taken back: %+v", s.Yanked)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package evidence
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestNewestSignatures has more bundles than are read, listed the oldest first.
@@ -19,7 +20,7 @@ func TestNewestSignatures(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range 2 * maxCosignReferrers {
 		referrers = append(referrers, oci.Descriptor{ArtifactType: artifactBundle, Digest: digest.Digest(fmt.Sprint(i)),
-			Annotations: map[string]string{AnnCreated: start.Add(time.Duration(i/2) * time.Hour).Format(time.RFC3339)}})
+			Annotations: map[string]string{artifact.AnnCreated: start.Add(time.Duration(i/2) * time.Hour).Format(time.RFC3339)}})
 	}
 	got := likelySignatures(referrers, []string{artifactBundle})
 	if len(got) != maxCosignReferrers || got[0].Digest != "38" || got[1].Digest != "39" || got[2].Digest != "36" {

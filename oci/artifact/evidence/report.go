@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package evidence
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Types of attestations. Each is a referrer with one layer of the same type.
@@ -106,7 +107,7 @@ func ReportType(document []byte) (mediaType string, err error) {
 func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, mediaType string, document []byte, scan *ScanSummary) (oci.Descriptor, error) {
 	blob := oci.BytesBlob(mediaType, document)
 	image := ocispec.Manifest{
-		ArtifactType: mediaType, Config: EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
+		ArtifactType: mediaType, Config: artifact.EmptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
 		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	}
 	if scan != nil {
@@ -116,7 +117,7 @@ func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, medi
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if err := EnsureBlobs(ctx, r, blob); err != nil {
+	if err := artifact.EnsureBlobs(ctx, r, blob); err != nil {
 		return oci.Descriptor{}, fmt.Errorf("attach %s: %w", mediaType, err)
 	}
 	return m.Descriptor, r.PutReferrer(ctx, m, *image.Subject)
@@ -268,7 +269,7 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, err
 		kind = ReportInToto // an attestation in an envelope
 	}
 	known := slices.Contains([]string{ReportSARIF, ReportCycloneDX, ReportSPDX, ReportInToto}, kind)
-	if !known || len(image.Layers) != 1 || CheckSHA256(image.Layers[0]) != nil {
+	if !known || len(image.Layers) != 1 || artifact.CheckSHA256(image.Layers[0]) != nil {
 		return Report{}, nil
 	}
 	out := Report{MediaType: kind, Document: image.Layers[0]}

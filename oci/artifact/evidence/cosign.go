@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package evidence
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Types of a signature that cosign and Flux check. One manifest serves both ways
@@ -174,7 +175,7 @@ func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descript
 // createdAt is when a manifest says it was made; zero, which is before all others, if it
 // does not.
 func createdAt(d oci.Descriptor) time.Time {
-	at, _ := time.Parse(time.RFC3339, d.Annotations[AnnCreated])
+	at, _ := time.Parse(time.RFC3339, d.Annotations[artifact.AnnCreated])
 	return at
 }
 
@@ -262,13 +263,13 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 	layer := blob.Descriptor
 	layer.Annotations = map[string]string{annCosign: base64.StdEncoding.EncodeToString(s.Signature)}
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: artifactCosign, Config: EmptyConfig(), Layers: append(layers, layer),
+		ArtifactType: artifactCosign, Config: artifact.EmptyConfig(), Layers: append(layers, layer),
 		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	})
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if err := EnsureBlobs(ctx, r, blob); err != nil {
+	if err := artifact.EnsureBlobs(ctx, r, blob); err != nil {
 		return oci.Descriptor{}, err
 	}
 	if err := r.PutReferrer(ctx, m, subject); err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package artifact
+package evidence
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ArtifactStatus is the type of an event that changes how a version is listed.
@@ -95,9 +96,9 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 	}
 	layers := e.Layers
 	if len(layers) == 0 {
-		layers = []oci.Descriptor{EmptyConfig()}
+		layers = []oci.Descriptor{artifact.EmptyConfig()}
 	}
-	annotations := map[string]string{AnnKind: KindStatus}
+	annotations := map[string]string{artifact.AnnKind: artifact.KindStatus}
 	for key, value := range map[string]string{
 		annStatusAction: e.Action, annStatusVersion: e.Version, annStatusSubject: e.Subject.String(), annStatusMessage: e.Message,
 		annStatusReplacement: e.Replacement, annStatusActor: e.Actor, annStatusTime: e.Time.UTC().Format(time.RFC3339Nano),
@@ -106,7 +107,7 @@ func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oc
 			annotations[key] = value
 		}
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: EmptyConfig(), Layers: layers, Annotations: annotations})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: artifact.EmptyConfig(), Layers: layers, Annotations: annotations})
 	if err != nil {
 		return e, err
 	}
@@ -256,11 +257,11 @@ func (e StatusEvent) after(before *StatusEvent) *StatusEvent {
 
 // Resigned reads metadata as ProviderMetadata does and puts the layers of a
 // resign event in their place, if there is one.
-func Resigned(ctx context.Context, r *oci.Repo, x ProviderIndex, s Status) (ProviderMetadata, error) {
+func Resigned(ctx context.Context, r *oci.Repo, x artifact.ProviderIndex, s Status) (artifact.ProviderMetadata, error) {
 	if s.Resigned == nil {
-		return ReadProviderMetadata(ctx, r, x)
+		return artifact.ReadProviderMetadata(ctx, r, x)
 	}
-	return ReadProviderMetadata(ctx, r, x, s.Resigned.Layers...)
+	return artifact.ReadProviderMetadata(ctx, r, x, s.Resigned.Layers...)
 }
 
 // NextStatusTime is now, and after all events, which are in the order in which they
