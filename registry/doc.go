@@ -23,7 +23,7 @@
 // Both clients fetch archives, checksums and signatures without credentials.
 // Each is therefore a link of its own, /archives/TOKEN/REPOSITORY/SHA256/FILE,
 // whose token is an HMAC over everything behind it and the time at which it
-// ends (link.go). The end is rounded up to a quarter of the lifetime, so answers
+// ends (address.go). The end is rounded up to a quarter of the lifetime, so answers
 // stay the same for that long. A link names one blob: it can be passed on within
 // its hours, but neither changed nor guessed.
 //
@@ -42,7 +42,7 @@
 // request owns; it writes a file that all readers follow, each with its own handle
 // and at its own pace. The last write becomes readable when the digest is right,
 // and only then does the file get its name. A reader that has bytes in a file,
-// growing or whole, lets the kernel send them (sender.go); one whose file fails
+// growing or whole, lets the kernel send them (archive.go); one whose file fails
 // goes on with the registry. [Options].Files does the same for a registry in
 // this process.
 //

@@ -18,8 +18,5 @@ internal/depot names 96: what publishes is used by commands and services alike
 internal/supply names 99: parts to be moved to where they are used
 oci/artifact names 105: parts to be moved to where they are used
 operator/api/v1alpha1 names 224: the kinds of the cluster
-registry files 32: small files to be joined with their neighbours, or parts to be moved out
-statebackend files 38: small files to be joined with their neighbours, or parts to be moved out
 statebackend names 112: the library
-statebackend/tfe files 29: small files to be joined with their neighbours, or parts to be moved out
 `

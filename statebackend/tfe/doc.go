@@ -43,7 +43,7 @@
 // # Writing
 //
 // The tools announce a state and get an address for its bytes, which carries in a
-// signed form all that was decided (token.go). What can be refused is refused at the
+// signed form all that was decided (upload.go). What can be refused is refused at the
 // announcement, whose errors the tools show. The order of states is that of
 // statebackend/httpbackend.
 //
