@@ -9,7 +9,7 @@ cmd/okara files 74: a command a file
 instances/api names 88: parts to be moved to where they are used
 instances/lifecycle files 42: small files to be joined with their neighbours, or parts to be moved out
 instances/lifecycle names 202: events are its language, and templates are here still
-instances/portal files 35: small files to be joined with their neighbours, or parts to be moved out
+instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
 instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
 internal/access names 121: parts to be moved to where they are used
 internal/addr names 85: every name there is
