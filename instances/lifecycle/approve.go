@@ -130,8 +130,7 @@ func (w approvals) changeApproved(r *Record) {
 	p := r.Pending
 	r.Pending = nil
 	if p.Update == nil {
-		r.Extends++
-		w.endings().setEnd(r, p.Until)
+		w.endings().endLater(r, p.Until, p.Until.Sub(later(r.ExpiresAt, w.now)))
 		return
 	}
 	run := w.runQueue().newRun(r, RunApply)

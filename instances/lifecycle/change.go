@@ -188,6 +188,7 @@ func (w changes) retry(e Retry) (Answer, error) {
 // he approves it no more than who tries it again; a request that was approved stays so.
 func (w changes) repeat(r *Record, run, last *Run) {
 	run.Source, run.Snapshot, run.Parameters, run.From, run.Why = last.Source, last.Snapshot, last.Parameters, last.From, last.Why
+	run.Switch, run.Off = last.Switch, last.Off
 	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
 		run.First = &last.By
 	}

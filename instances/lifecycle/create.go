@@ -187,6 +187,7 @@ func (w creations) claim(r *Record, e Create) Answer {
 	w.assign(r, e)
 	w.note(r, "claimed", e.Template.Name)
 	w.endings().endAfter(r, r.TTL)
+	switchesOf(w.work).begin(r, false)
 	w.notices().notice(r, NoticeReady)
 	return Answer{Status: 201, Record: r}
 }
@@ -251,6 +252,7 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	}
 	r.Runs = r.Runs[:min(len(r.Runs), maxRuns)]
 	r = w.put(r)
+	switchesOf(w.work).begin(r, r.Switch.off())
 	w.note(r, "adopted", "")
 	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default

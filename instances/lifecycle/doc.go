@@ -48,6 +48,7 @@
 //	22 destroyed, orphaned, rejected | a week passes | removed
 //	23 ready | comparison with the state due, and its end | same, drift noted
 //	24 as 21, offered by its owner | take; decline, withdraw, a week passes | same, of who took it; same
+//	25 ready | stop, start, or its time by the schedule; updating: kept until it is ready | updating
 //
 // What callers may do in which
 // phase is one function, admits; what time does is another, [Document.Due] being

@@ -14,11 +14,12 @@ const (
 	dueRequest             // rows 2, 10
 	duePlan                // row 4
 	dueDrain               // row 9, by age
-	dueOffer               // row 24
+	dueOffer               // row 25
 	dueHoldOff             // row 14, daily
 	dueNotice              // before the end
 	dueDestroyAgain        // row 19
 	dueRemove              // row 22
+	dueSwitch              // row 25
 	dueDrift               // row 23
 )
 
@@ -83,6 +84,7 @@ func (d *Document) liveDuties(r *Record) []duty {
 	if r.Phase == Planned && r.Run != nil {
 		all = append(all, duty{duePlan, r.Run.EndedAt.Add(planWaits)})
 	}
+	all = append(all, switchDuties(r)...)
 	if at := d.driftAt(r); !at.IsZero() {
 		all = append(all, duty{dueDrift, at})
 	}
@@ -239,6 +241,8 @@ func (w endings) fulfil(r *Record, what int) {
 		w.destroy(r, "tried again")
 	case dueRemove:
 		w.remove(r)
+	case dueSwitch:
+		switchesOf(w.work).due(r)
 	case dueDrift:
 		w.runQueue().queue(r, w.runQueue().newRun(r, RunDrift))
 	}

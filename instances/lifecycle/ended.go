@@ -200,24 +200,31 @@ func (w outcomes) fail(r *Record, result, why string) {
 // settle makes what a run applied that which the instance is.
 func (w outcomes) settle(r *Record) {
 	run := r.Run
+	switchesOf(w.work).hear(r)
 	r.Source = run.Source
-	if run.Snapshot != "" && run.Snapshot != r.Snapshot {
+	revised := run.Snapshot != "" && run.Snapshot != r.Snapshot
+	if revised {
 		r.Snapshot, r.Revised, w.sweep = run.Snapshot, true, true
 	}
 	if run.Parameters != nil {
 		r.Parameters = run.Parameters
 	}
+	switchesOf(w.work).settled(r, revised, run.Off)
 }
 
 // applied is rows 5 and 11.
 func (w outcomes) applied(r *Record, e Ended) {
 	w.settle(r)
 	w.runQueue().endRun(r, Done, "")
-	happened(w.work, r, "ready", "")
+	happened(w.work, r, r.Runs[0].reached(), "")
 	t := w.doc.template(r.Snapshot)
 	r.Reason = ""
 	r.Outputs, r.Connection = listed(e.Result.Outputs, t.Outputs), bounded(e.Connection)
 	r.unset(Drifted)
+	if r.Runs[0].Switch {
+		r.Phase = Ready
+		return
+	}
 	r.unset(UpdateAvailable)
 	first := r.ReadyAt.IsZero()
 	if first {
@@ -232,6 +239,17 @@ func (w outcomes) applied(r *Record, e Ended) {
 	r.Phase = Ready
 	w.begins(r, t, first)
 	w.notices().notice(r, NoticeReady)
+}
+
+// reached is what an instance is by a run that is done.
+func (r *Run) reached() string {
+	switch {
+	case !r.Switch:
+		return "ready"
+	case r.Off:
+		return "stopped"
+	}
+	return "started"
 }
 
 // setEndless takes the end from a member of a pool: its lifetime begins with the
@@ -250,11 +268,7 @@ func (w outcomes) begins(r *Record, t *Template, first bool) {
 	if r.TTL == 0 {
 		r.TTL = max(t.TTL.Default, minTTL)
 	}
-	before := r.ExpiresAt
 	w.endings().endAfter(r, r.TTL)
-	if r.Extends > 0 && r.ExpiresAt.Before(before) {
-		w.endings().setEnd(r, before)
-	}
 }
 
 // listed are the outputs that a template lists, each up to 4 KiB.

@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -171,10 +172,27 @@ func (w endings) extend(e Extend) (Answer, error) {
 		w.note(r, "extension requested", "until "+end.Format(time.RFC3339))
 		return w.approvals().ask(r, Pending{By: w.person(), Why: e.Why, Until: end})
 	}
-	r.Extends++
 	w.note(r, "extended", "until "+end.Format(time.RFC3339))
-	w.setEnd(r, end)
+	w.endLater(r, end, cmp.Or(e.By, ttl.Extend))
 	return Answer{Status: 200, Record: r}, nil
+}
+
+// endLater takes an extension. The lifetime of what was never ready has not begun: that is
+// what grows.
+func (w endings) endLater(r *Record, end time.Time, by time.Duration) {
+	if r.ReadyAt.IsZero() {
+		r.TTL += min(by, w.growth(r, w.doc.template(r.Snapshot).TTL))
+	}
+	r.Extends++
+	w.setEnd(r, end)
+}
+
+// growth is by how much the lifetime of what was never ready may grow.
+func (w endings) growth(r *Record, ttl *TTL) time.Duration {
+	if w.command.Actor.Admin || ttl == nil || ttl.Max == 0 {
+		return maxLife
+	}
+	return max(ttl.Max-r.TTL, 0)
 }
 
 // unapprovedEnd reports whether somebody has to approve an end: one beyond the lifetime
@@ -213,10 +231,10 @@ func (w endings) extended(r *Record, ttl TTL, by time.Duration) (time.Time, erro
 	if !admin && ttl.Max > 0 {
 		end = sooner(end, r.Since.Add(ttl.Max))
 	}
-	if !end.After(r.ExpiresAt) {
+	if !end.After(r.ExpiresAt) && !(r.ReadyAt.IsZero() && w.growth(r, &ttl) > 0) {
 		return time.Time{}, refuse(ErrExtends, "instance %s ends at the latest %s after it began", r.ID, span(ttl.Max))
 	}
-	return end, nil
+	return later(end, r.ExpiresAt), nil
 }
 
 // span prints a length of time without parts that are zero.

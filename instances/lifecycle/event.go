@@ -83,6 +83,11 @@ type (
 		Digest     string
 		Why        string
 	}
+	// Switch stops or starts an instance whose template has a schedule.
+	Switch struct {
+		ID   string
+		Stop bool
+	}
 	// Pause and Resume stop and allow new instances of a template.
 	Pause  struct{ Template, Reason string }
 	Resume struct{ Template string }
@@ -231,6 +236,7 @@ func (Extend) event()      {}
 func (Transfer) event()    {}
 func (Take) event()        {}
 func (Update) event()      {}
+func (Switch) event()      {}
 func (Pause) event()       {}
 func (Resume) event()      {}
 func (AcceptClock) event() {}

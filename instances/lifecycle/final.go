@@ -69,6 +69,7 @@ func (w endings) finish(r *Record, p Phase, why string) {
 	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
 	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
 	r.Pending, r.Declined, r.Offer = nil, "", nil
+	r.Switch = nil
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
 	w.sweep = true
 	switch p {

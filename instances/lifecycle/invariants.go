@@ -46,7 +46,7 @@ type rule struct {
 func rules() []rule {
 	return []rule{
 		{"identity", identity}, {"owner", ownership}, {"runs", runOrder}, {"runs", runOfPhase}, {"leftovers", leftovers},
-		{"end", withoutEnd}, {"outputs", unlisted}, {"final", finality}, {"attempts", attempts}, {"offer", offering},
+		{"end", withoutEnd}, {"outputs", unlisted}, {"final", finality}, {"attempts", attempts}, {"offer", offering}, {"switch", switched},
 	}
 }
 

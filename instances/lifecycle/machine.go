@@ -83,6 +83,8 @@ func (w *work) dispatch() (Answer, error) {
 		return w.changes().take(e)
 	case Update:
 		return w.changes().update(e)
+	case Switch:
+		return switchesOf(w).byHand(e)
 	case Pause:
 		return w.changes().pause(e)
 	case Resume:

@@ -22,6 +22,8 @@ const (
 	verbTake     verb = "taken"
 	verbDecline  verb = "declined"
 	verbUpdate   verb = "updated"
+	verbStop     verb = "stopped"
+	verbStart    verb = "started"
 )
 
 // admits is the table of what callers may do in which phase.
@@ -35,6 +37,8 @@ func admits(v verb, p Phase) bool {
 		return p == Failed || p == DestroyFailed
 	case verbUpdate: // rows 10, 19
 		return p == Ready || p == Failed || p == DestroyFailed
+	case verbStop, verbStart: // row 25
+		return p == Ready || p == Failed || p == Updating
 	case verbOrphan: // row 20
 		return p == Ready || p == Failed || p == DestroyFailed
 	case verbDestroy: // rows 2, 15

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
@@ -43,23 +44,28 @@ func TestRandomSteps(t *testing.T) {
 					t.Errorf("never: %s", what)
 				}
 			}
-			t.Logf("%d records at the end, %v", len(c.d.Records), c.seen)
+			if c.slept == 0 && steps >= 50_000 {
+				t.Error("nothing was ever stopped")
+			}
+			t.Logf("%d records at the end, %d times stopped, %v", len(c.d.Records), c.slept, c.seen)
 		})
 	}
 }
 
 // chaos is a world in which anything happens, and what really exists in it.
 type chaos struct {
-	t    *testing.T
-	r    *rand.Rand
-	m    lifecycle.Machine
-	d    *lifecycle.Document
-	now  time.Time
-	n    uint64
-	ids  []string // that may be asked about
-	seen map[string]int
+	t     *testing.T
+	r     *rand.Rand
+	m     lifecycle.Machine
+	d     *lifecycle.Document
+	now   time.Time
+	n     uint64
+	ids   []string // that may be asked about
+	seen  map[string]int
+	slept int // times that an instance was stopped
 
 	real  map[string]bool          // instances that have resources
+	off   map[string]bool          // instances whose last apply stopped them
 	alive map[string]lifecycle.Ref // attempts that run
 	ever  map[string]bool          // ids that were used
 	later []lifecycle.Event        // what effects are followed by
@@ -68,7 +74,7 @@ type chaos struct {
 func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{
 		t: t, r: rand.New(rand.NewPCG(seed, 14)), d: &lifecycle.Document{Version: 1}, now: epoch,
-		real: map[string]bool{}, alive: map[string]lifecycle.Ref{}, ever: map[string]bool{}, seen: map[string]int{"offered": 0, "taken": 0, "declined": 0, "offer ended": 0},
+		real: map[string]bool{}, off: map[string]bool{}, alive: map[string]lifecycle.Ref{}, ever: map[string]bool{}, seen: map[string]int{"offered": 0, "taken": 0, "declined": 0, "offer ended": 0},
 		m: lifecycle.Machine{Limits: lifecycle.Limits{Quotas: []lifecycle.Quota{{User: 3, Group: 4}, {User: 4, Groups: []string{"team-b"}}}}},
 	}
 	for _, p := range phases {
@@ -100,6 +106,13 @@ func catalog() []*lifecycle.Template {
 			t.Name = "sandbox/pool2"
 			t.Pool = &lifecycle.PoolSize{Size: 1, WhenEmpty: "create"}
 			t.Max = 2
+		}),
+		with(func(t *lifecycle.Template) { t.Name, t.Schedule = "sandbox/night", nightly().Schedule }),
+		with(func(t *lifecycle.Template) {
+			t.Schedule = nightly().Schedule
+			t.Name, t.Pool, t.Update = "sandbox/night-pool", &lifecycle.PoolSize{Size: 1, WhenEmpty: "create"}, "auto"
+			t.Schedule = &timetable.Schedule{Variable: "power", Stopped: t.Schedule.Stopped, Started: t.Schedule.Started, Stop: "0 */4 * * *", Start: "0 2-23/4 * * *", Timezone: "UTC"}
+			t.Drift = &lifecycle.Drift{Every: 3 * time.Hour, Remediate: true}
 		}),
 	}
 }
@@ -176,7 +189,7 @@ func (c *chaos) event() lifecycle.Event {
 	templates := catalog()
 	t := templates[c.r.IntN(len(templates))]
 	s := source([]string{"1.0.0", "1.0.0", "1.0.0", "1.1.0"}[c.r.IntN(4)])
-	switch c.r.IntN(25) {
+	switch c.r.IntN(28) {
 	case 0, 1, 2:
 		return c.creation(t, s)
 	case 3, 4:
@@ -223,6 +236,8 @@ func (c *chaos) event() lifecycle.Event {
 		return c.notice()
 	case 23:
 		return lifecycle.Take{ID: id, No: c.r.IntN(4) == 0}
+	case 24, 25, 26:
+		return lifecycle.Switch{ID: id, Stop: c.r.IntN(2) == 0}
 	}
 	return lifecycle.Pass{Events: []lifecycle.Event{lifecycle.Tick{ID: id}, lifecycle.Schedule{Places: 3}, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.Prune{}}}
 }
@@ -285,7 +300,15 @@ func (c *chaos) end() {
 		c.real[ref.ID] = false
 	}
 	delete(c.alive, ref.ID)
+	c.applied(ref, res)
 	c.do(lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: res})
+}
+
+// applied notes what an apply that is done made of the variable of a schedule.
+func (c *chaos) applied(ref lifecycle.Ref, res lifecycle.Result) {
+	if res.Outcome == lifecycle.Done && ref.Kind == lifecycle.RunApply {
+		c.off[ref.ID] = c.d.Records[ref.ID].Run.Off
+	}
 }
 
 // do takes an event and holds the step to what is promised.
@@ -344,6 +367,12 @@ func (c *chaos) compare(before, after *lifecycle.Document, a lifecycle.Actor, e 
 		}
 		if r.Phase == lifecycle.Destroyed && c.real[id] && r.Workspace == "" {
 			c.t.Fatalf("%#v: %s is destroyed, and its resources exist", e, id)
+		}
+		if r.Switch != nil && r.Switch.Stopped != c.off[id] {
+			c.t.Fatalf("%#v: %s is said to be stopped: %v", e, id, r.Switch.Stopped)
+		}
+		if r.Switch != nil && r.Phase == lifecycle.Ready && r.Run == nil && r.Switch.Stopped {
+			c.slept++
 		}
 		c.waits(r)
 		c.unapproved(after, r)
@@ -491,7 +520,9 @@ func (c *chaos) settle() {
 		for id, ref := range c.alive {
 			delete(c.alive, id)
 			c.real[id] = c.real[id] && ref.Kind != lifecycle.RunDestroy
-			c.do(lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:x", Counts: &lifecycle.Counts{}}})
+			res := lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:x", Counts: &lifecycle.Counts{}}
+			c.applied(ref, res)
+			c.do(lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: res})
 		}
 		for _, t := range catalog() {
 			c.do(lifecycle.Actor{}, lifecycle.Fill{Name: t.Name})

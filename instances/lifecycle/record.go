@@ -121,6 +121,9 @@ type Record struct {
 
 	Offer *Gift `json:"offer,omitempty"` // to whom its owner would give it; nil: to nobody
 
+	// Switch is of what was ready, or available, and whose template has a schedule; else nil.
+	Switch *Switching `json:"switch,omitempty"`
+
 	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
 	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first
@@ -187,6 +190,8 @@ type Run struct {
 	Result   string  `json:"result,omitempty"` // done, failed, lost or cancelled
 	// Parameters, if not nil, become those of the instance when it is done.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
+	Off        bool                       `json:"off,omitempty"`    // the variable of a schedule has its value of what is stopped
+	Switch     bool                       `json:"switch,omitempty"` // that alone is changed
 
 	// Of a workspace only.
 	Ask       *Ask      `json:"ask,omitempty"`

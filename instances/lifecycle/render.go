@@ -32,10 +32,11 @@ type Scope struct {
 	Claims     map[string]string          // those of [Template.Claims]
 	Config     map[string]string          // free values of the server
 	Outputs    map[string]json.RawMessage // in connections only
+	Stopped    bool                       // by its schedule, or by a person
 }
 
-// Render returns the variables of a run: the parameters and what inputs says,
-// which wins. The values are data for ever: nothing in them is read as HCL again.
+// Render returns the variables of a run: the parameters and what inputs and schedule say,
+// which win. The values are data for ever: nothing in them is read as HCL again.
 // Values of a chart have any depth: a parameter that inputs puts somewhere is there
 // and nowhere else.
 func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
@@ -64,6 +65,9 @@ func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 			return nil, fmt.Errorf("template %s: inputs.%s: %w", t.Name, name, err)
 		}
 		out[name] = b
+	}
+	if t.Schedule != nil {
+		out[t.Schedule.Variable] = t.Schedule.Value(s.Stopped)
 	}
 	return out, nil
 }

@@ -81,6 +81,31 @@ func rowsOfEnd() map[string]func(*world) {
 			w.must(admin, lifecycle.Extend{ID: id, By: 1000 * time.Hour})
 			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" ends at the latest 72h after it began")
 		},
+		"12 before it is ready": func(w *world) {
+			for most, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {
+				w.now = w.now.Add(time.Minute)
+				id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max = most }))
+				w.must(anna, lifecycle.Extend{ID: id})
+				w.pass(time.Minute)
+				w.run(id, good)
+				if got := w.record(id).ExpiresAt.Sub(w.now); got != want {
+					w.t.Errorf("of at most %s it lives %s, want %s", most, got, want)
+				}
+			}
+		},
+		"12 of what never was ready": func(w *world) {
+			id := w.reach(lifecycle.Failed)
+			end := w.record(id).ExpiresAt
+			w.must(anna, lifecycle.Extend{ID: id})
+			if got := w.record(id).ExpiresAt; !got.Equal(end.Add(2 * time.Hour)) {
+				w.t.Errorf("ends at %s", got)
+			}
+			w.must(anna, lifecycle.Retry{ID: id})
+			w.run(id, good)
+			if got := w.record(id).ExpiresAt.Sub(w.now); got != 10*time.Hour {
+				w.t.Errorf("it lives %s", got)
+			}
+		},
 		"12 no end": func(w *world) {
 			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL = nil }))
 			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrNoEnd, "instance "+id+" has no end")

@@ -115,13 +115,13 @@ func (w *world) reach(p lifecycle.Phase) string {
 // its effect is.
 func TestRows(t *testing.T) {
 	rows := map[string]func(*world){}
-	for _, part := range []map[string]func(*world){rowsOfBegin(), rowsOfEnd(), rowsOfRest(), rowsOfGift()} {
+	for _, part := range []map[string]func(*world){rowsOfBegin(), rowsOfEnd(), rowsOfRest(), rowsOfGift(), rowsOfSwitch()} {
 		maps.Copy(rows, part)
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) { row(newWorld(t)) })
 	}
-	for n := range 24 {
+	for n := range 25 {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(rows)), func(name string) bool {
 			return slices.Contains(strings.FieldsFunc(name, func(c rune) bool { return c == ' ' || c == ',' }), fmt.Sprint(n+1))
 		}) {

@@ -40,7 +40,7 @@ func (r *Record) lastN() int {
 func (w runQueue) newRun(r *Record, kind RunKind) *Run {
 	return &Run{
 		N: r.lastN() + 1, Kind: kind, By: w.person(), QueuedAt: w.now,
-		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase,
+		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase, Off: r.Switch.off(),
 	}
 }
 

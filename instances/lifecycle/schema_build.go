@@ -46,7 +46,7 @@ func (b *schemaBuilder) build() error {
 			required = append(required, p.Name)
 		}
 	}
-	if err := errors.Join(b.checkInputs(), b.checkOutputs(), b.checkRequired()); err != nil {
+	if err := errors.Join(b.checkInputs(), b.checkOutputs(), b.checkSchedule(), b.checkRequired()); err != nil {
 		return err
 	}
 	document := map[string]any{
@@ -195,6 +195,7 @@ func (b *schemaBuilder) checkOutputs() error {
 func (b *schemaBuilder) checkRequired() error {
 	for _, name := range b.required {
 		_, set := b.inputs[name]
+		set = set || b.template.Schedule != nil && b.template.Schedule.Variable == name
 		if _, open := b.s.parameters[name]; !open && !set {
 			return fmt.Errorf("the module requires the input %s; open it with a parameter or set it in inputs", name)
 		}

@@ -12,7 +12,7 @@ const maxRecord = 16 << 10 // bytes of a record as JSON, but for what a pending 
 
 // weight is about how many bytes a record takes as JSON.
 func (r *Record) weight() int {
-	n := 700 + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
+	n := 700 + r.Switch.weight() + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
 	n += rawSize(r.Parameters) + rawSize(r.Outputs) + claimsSize(r.Claims)
 	n += len(r.Owner.ID) + len(r.Owner.Issuer) + len(r.Owner.Label)
 	for _, run := range []*Run{r.Run, r.Then} {
@@ -37,6 +37,13 @@ func (r *Record) weight() int {
 		n += 60 + len(r.Connection.URL) + len(r.Connection.Message)
 	}
 	return n
+}
+
+func (s *Switching) weight() int {
+	if s == nil {
+		return 0
+	}
+	return 300 + len(s.SaidBy.Issuer) + len(s.SaidBy.Subject) + len(s.SaidBy.Label)
 }
 
 func (p *Pending) weight() int {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
 // Template says what may be launched. Values that were not written have their
@@ -46,6 +48,8 @@ type Template struct {
 	Update      string          `json:"update"` // manual or auto
 	Notices     []time.Duration `json:"notices,omitempty"`
 	Cost        *Cost           `json:"cost,omitempty"`
+
+	Schedule *timetable.Schedule `json:"schedule,omitempty"` // nil: it is never stopped
 }
 
 // Values of a template's attributes.

@@ -36,6 +36,7 @@ type templateBlock struct {
 	Update      *string         `hcl:"update"`
 	Notices     []string        `hcl:"notices,optional"`
 	Cost        *costBlock      `hcl:"cost,block"`
+	Schedule    *scheduleBlock  `hcl:"schedule,block"`
 	Body        hcl.Body        `hcl:",body"`
 }
 

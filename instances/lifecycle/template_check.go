@@ -84,6 +84,7 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	r.checkPool(t, b)
 	r.checkRest(t, b)
 	r.checkParameters(t, b.Parameters)
+	r.checkSchedule(t, b.Schedule)
 }
 
 // checkRun looks at what is run, and by what.

@@ -161,6 +161,9 @@ func (t *Template) blocks(o object) {
 	if c := t.Cost; c != nil {
 		o["cost"] = object{"hourly": c.Hourly, "currency": c.Currency}
 	}
+	if t.Schedule != nil {
+		o["schedule"] = scheduleBody(t.Schedule)
+	}
 }
 
 func (p Parameter) body() object {

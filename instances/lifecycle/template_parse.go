@@ -154,6 +154,7 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 	if c := b.Cost; c != nil {
 		t.Cost = &Cost{Hourly: c.Hourly, Currency: c.Currency}
 	}
+	t.Schedule = r.schedule(b.Schedule)
 	for _, p := range b.Parameters {
 		t.Parameters = append(t.Parameters, r.parameter(p))
 		r.names.parameters = append(r.names.parameters, p.Name)

@@ -64,6 +64,8 @@ github.com/opencontainers: the words of the specifications
 	*
 github.com/prometheus/client_golang: counters
 	*
+github.com/robfig/cron: the fields of cron, and what comes next by them
+	instances/internal/timetable
 github.com/rogpeppe/go-internal: scripts
 github.com/santhosh-tekuri/jsonschema: what instances/internal/schema is held against
 github.com/sirupsen/logrus: the log of the embedded registry

@@ -391,10 +391,12 @@ internal/images: it builds programs and packs them; what they do is their affair
 	internal/files
 instances/lifecycle: the life of instances is a pure machine, without input or output
 	instances/internal/schema
+	instances/internal/timetable
 	internal/addr
 	internal/syntax
 	internal/text
 instances/internal/schema: leaf: values and what they may be
+instances/internal/timetable: leaf: when something is stopped and started, by the clocks of a time zone
 instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 instances/internal/localexec: one run of the tool on this machine; whether its attempt is still named comes in as a func
 	instances/internal/records

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timetable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+const (
+	// Shortest is the least time between two switches.
+	Shortest = 30 * time.Minute
+
+	maxLine  = 100  // bytes
+	maxZone  = 64   // bytes
+	maxTried = 2000 // switches that are compared with each other
+)
+
+// Schedule is what a template says of it. Its JSON is part of that of the template.
+type Schedule struct {
+	Variable string          `json:"variable"` // the input of the module
+	Stopped  json.RawMessage `json:"stopped"`  // its value while stopped
+	Started  json.RawMessage `json:"started"`
+	Stop     string          `json:"stop,omitempty"`  // five fields of cron; "": only by hand
+	Start    string          `json:"start,omitempty"` // likewise
+	Timezone string          `json:"timezone"`        // name of IANA, such as Europe/Berlin
+}
+
+// Value is that of the variable.
+func (s *Schedule) Value(stopped bool) json.RawMessage {
+	if stopped {
+		return s.Stopped
+	}
+	return s.Started
+}
+
+// Table is a schedule that was read.
+type Table struct {
+	stop, start cron.Schedule // of times without a zone, as UTC; nil: never
+	zone        *time.Location
+}
+
+// Part names what is wrong of a schedule: stop, start or timezone.
+type Part struct {
+	Name string
+	Err  error
+}
+
+func (p *Part) Error() string { return p.Name + ": " + p.Err.Error() }
+
+func (p *Part) Unwrap() error { return p.Err }
+
+// Read reads the lines of a schedule. An error is a [*Part].
+func (s *Schedule) Read() (*Table, error) {
+	t := &Table{}
+	var err error
+	if t.zone, err = zone(s.Timezone); err != nil {
+		return nil, &Part{"timezone", err}
+	}
+	if t.stop, err = line(s.Stop); err != nil {
+		return nil, &Part{"stop", err}
+	}
+	if t.start, err = line(s.Start); err != nil {
+		return nil, &Part{"start", err}
+	}
+	return t, nil
+}
+
+// zone is a time zone by its name. One of this machine is none.
+func zone(name string) (*time.Location, error) {
+	if name == "" || name == "Local" || len(name) > maxZone {
+		return nil, fmt.Errorf("%.40q is no time zone: name one such as Europe/Berlin or UTC", name)
+	}
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("there is no time zone %.64q: name one such as Europe/Berlin or UTC", name)
+	}
+	return z, nil
+}
+
+// line reads five fields of cron; nil: there are none. Words that some crons have beside
+// them, such as @daily, are refused.
+func line(text string) (cron.Schedule, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // never
+	}
+	if len(text) > maxLine || strings.ContainsAny(text, "=@") || strings.HasPrefix(text, ",") {
+		return nil, errors.New(wanted)
+	}
+	for _, field := range strings.Fields(text) {
+		if strings.Trim(field, ",") != field { // the library takes nothing for a list
+			return nil, errors.New(wanted)
+		}
+	}
+	s, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", wanted, err)
+	}
+	if s.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("there is no such day")
+	}
+	return s, nil
+}
+
+const wanted = "want five fields of cron, such as 0 20 * * 1-5"
+
+// Check refuses a table of which two switches are less than [Shortest] apart. Clocks that
+// are put forward do not count.
+func (t *Table) Check() error {
+	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Second)
+	end, last := at.AddDate(5, 0, 0), time.Time{}
+	for range maxTried {
+		stop, start := following(t.stop, at), following(t.start, at)
+		at = first(stop, start)
+		if at.IsZero() || at.After(end) {
+			return nil
+		}
+		if stop.Equal(start) || !last.IsZero() && at.Sub(last) < Shortest {
+			return fmt.Errorf("at %s it is less than %d minutes after another switch", at.Format("15:04"), Shortest/time.Minute)
+		}
+		last = at
+	}
+	return nil
+}
+
+// first is the sooner of two times, either of which may be zero: never.
+func first(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func following(s cron.Schedule, after time.Time) time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	return s.Next(after)
+}
+
+// Next tells when it is stopped and when it is started the next time after a moment; zero:
+// never.
+func (t *Table) Next(after time.Time) (stop, start time.Time) {
+	return t.next(t.stop, after), t.next(t.start, after)
+}
+
+// next is the first moment after another one. Clocks never jump by more than a day.
+func (t *Table) next(s cron.Schedule, after time.Time) time.Time {
+	clock := shown(after.In(t.zone)).Add(-25 * time.Hour)
+	for {
+		if clock = following(s, clock); clock.IsZero() {
+			return clock
+		}
+		if at := t.moment(clock); at.After(after) {
+			return at
+		}
+	}
+}
+
+// shown is what the clocks show, as a time of UTC.
+func shown(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+}
+
+// moment is when the clocks show something.
+func (t *Table) moment(clock time.Time) time.Time {
+	var late time.Time
+	for _, beside := range []time.Duration{-25 * time.Hour, 25 * time.Hour} { // before a jump the sooner one
+		_, offset := clock.Add(beside).In(t.zone).Zone()
+		at := clock.Add(-time.Duration(offset) * time.Second)
+		if shown(at.In(t.zone)).Equal(clock) {
+			return at
+		}
+		if late.IsZero() {
+			late = at // behind the jump
+		}
+	}
+	jump, _ := late.In(t.zone).ZoneBounds()
+	return jump.Add(-time.Second).UTC()
+}
+
+// Words are a moment as the clocks show it: the day of the week for the next six days, else
+// the date.
+func (t *Table) Words(at, now time.Time) string {
+	at, now = at.In(t.zone), now.In(t.zone)
+	if at.Sub(now) < 6*24*time.Hour {
+		return at.Format("Mon 15:04")
+	}
+	return at.Format("Mon 2 Jan 15:04")
+}
+
+// longest is how far back [Table.Last] looks.
+const longest = 366 * 24 * time.Hour
+
+// Last is what the table said last from one moment up to another, both included. Of a stop
+// and a start at one moment the start counts.
+func (t *Table) Last(from, to time.Time) (stopped, said bool) {
+	if from.Before(to.Add(-longest)) {
+		from = to.Add(-longest)
+	}
+	for at := from.Add(-time.Nanosecond); ; said = true {
+		stop, start := t.Next(at)
+		next := first(stop, start)
+		if next.IsZero() || next.After(to) {
+			return stopped, said
+		}
+		at, stopped = next, !start.Equal(next)
+	}
+}

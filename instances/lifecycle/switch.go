@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/timetable"
+)
+
+// Switching is where an instance stands in the schedule of its template. A value is
+// replaced, never changed.
+type Switching struct {
+	Stopped  bool      `json:"stopped,omitempty"`  // as it was applied last
+	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only by hand
+	StartsAt time.Time `json:"starts_at,omitzero"` // likewise
+	// Said is what it is to be, stop or start, once it can be: "" is as it is. The latest
+	// word counts.
+	Said   string    `json:"said,omitempty"`
+	SaidAt time.Time `json:"said_at,omitzero"`
+	SaidBy Actor     `json:"said_by,omitzero"` // zero: the schedule
+}
+
+// What is said of an instance.
+const (
+	wordStop  = "stop"
+	wordStart = "start"
+)
+
+func wordOf(stop bool) string {
+	if stop {
+		return wordStop
+	}
+	return wordStart
+}
+
+// switches are stops and starts: row 25.
+type switches struct{ *work }
+
+func switchesOf(w *work) switches { return switches{w} }
+
+// byHand takes the word of a person. It holds until the next time of the schedule.
+func (w switches) byHand(e Switch) (Answer, error) {
+	v := verbStart
+	if e.Stop {
+		v = verbStop
+	}
+	r, err := w.meet(e.ID, v)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case w.doc.template(r.Snapshot).Schedule == nil:
+		return Answer{}, refuse(ErrPhase, "instance %s cannot be %s: its template has no schedule", r.ID, v)
+	case r.Switch == nil:
+		return Answer{}, refuse(ErrPhase, "instance %s was never ready and cannot be %s", r.ID, v)
+	case r.Phase != Failed && heading(r) == e.Stop && !r.Switch.due(w.now):
+		return Answer{Status: 200, Record: r}, nil
+	}
+	if err := countAgain(w.work, r); err != nil {
+		return Answer{}, err
+	}
+	r = w.edit(r)
+	w.hear(r)
+	w.say(r, e.Stop, w.person())
+	w.note(r, wordOf(e.Stop), "")
+	if r.Phase == Failed || switchable(r) {
+		w.carry(r)
+	}
+	return Answer{Status: 202, Record: r}, nil
+}
+
+// heading reports whether an instance is stopped, once all is done that was said of it.
+func heading(r *Record) bool {
+	switch {
+	case r.Switch.Said != "":
+		return r.Switch.Said == wordStop
+	case r.Run != nil && r.Run.Switch:
+		return r.Run.Off
+	}
+	return r.Switch.Stopped
+}
+
+// off reports whether what was applied last of an instance stopped it.
+func (s *Switching) off() bool { return s != nil && s.Stopped }
+
+// say keeps a word in place of the one before.
+func (w switches) say(r *Record, stop bool, by Actor) {
+	s := *r.Switch
+	s.Said, s.SaidAt, s.SaidBy = wordOf(stop), w.now, by
+	r.Switch = &s
+}
+
+// hear takes the word of the schedule, if its time has come: of several the last, whatever
+// was missed before it.
+func (w switches) hear(r *Record) {
+	s := r.Switch
+	if s == nil || !s.due(w.now) {
+		return
+	}
+	if stop, said := w.table(r).Last(s.at(), w.now); said {
+		w.say(r, stop, Actor{})
+	}
+	w.arm(r)
+}
+
+// at is the next time of the schedule; zero: never.
+func (s *Switching) at() time.Time {
+	if s.StopsAt.IsZero() {
+		return s.StartsAt
+	}
+	if s.StartsAt.IsZero() {
+		return s.StopsAt
+	}
+	return sooner(s.StopsAt, s.StartsAt)
+}
+
+// due reports whether a time of the schedule has come that nobody has heard.
+func (s *Switching) due(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
+
+// arm sets the next times.
+func (w switches) arm(r *Record) {
+	s := *r.Switch
+	s.StopsAt, s.StartsAt = w.table(r).Next(w.now)
+	r.Switch = &s
+}
+
+// table is that of a record's template. Where it cannot be read it says nothing, and people
+// stop and start.
+func (w switches) table(r *Record) *timetable.Table {
+	if s := w.doc.template(r.Snapshot).Schedule; s != nil {
+		if t, err := s.Read(); err == nil {
+			return t
+		}
+	}
+	return &timetable.Table{}
+}
+
+// begin lets the schedule count from now on.
+func (w switches) begin(r *Record, stopped bool) {
+	if w.doc.template(r.Snapshot).Schedule == nil {
+		r.Switch = nil
+		return
+	}
+	s := Switching{Stopped: stopped}
+	if had := r.Switch; had != nil {
+		s.Said, s.SaidAt, s.SaidBy = had.Said, had.SaidAt, had.SaidBy
+	}
+	r.Switch = &s
+	w.arm(r)
+}
+
+// settled keeps what a run made of an instance. The times stay, unless it has another
+// template now.
+func (w switches) settled(r *Record, revised, stopped bool) {
+	if r.Switch == nil || revised {
+		w.begin(r, stopped)
+		return
+	}
+	s := *r.Switch
+	s.Stopped = stopped
+	r.Switch = &s
+}
+
+// switchable reports whether a word can be done now: while an instance is ready, or failed
+// by the switch before, or waits for the place of one that was not begun.
+func switchable(r *Record) bool {
+	switch r.Phase {
+	case Ready:
+		return r.Run == nil || r.Run.Kind == RunDrift
+	case Failed:
+		return len(r.Runs) > 0 && r.Runs[0].Switch
+	case Updating:
+		return r.Run.waits() && r.Run.Switch && r.Run.Attempt == 0
+	}
+	return false
+}
+
+// carry does what was said, unless it is done already.
+func (w switches) carry(r *Record) {
+	s := *r.Switch
+	stop, by := s.Said == wordStop, s.SaidBy
+	s.Said, s.SaidAt, s.SaidBy = "", time.Time{}, Actor{}
+	r.Switch = &s
+	if r.Phase == Updating {
+		from := r.Run.From
+		w.runQueue().endRun(r, Cancelled, "it is to "+wordOf(stop)+" now")
+		r.Phase, r.Reason = from, ""
+	}
+	if r.Phase == Ready && s.Stopped == stop || countAgain(w.work, r) != nil {
+		return
+	}
+	run := w.runQueue().newRun(r, RunApply)
+	run.By, run.Switch, run.Off = by, true, stop
+	w.changes().renew(r, run, "it is to "+wordOf(stop)+" now")
+}
+
+// due is row 25 by time.
+func (w switches) due(r *Record) {
+	w.hear(r)
+	if r.Switch.Said != "" && switchable(r) {
+		w.carry(r)
+	}
+}
+
+// switchDuties are what its schedule, or a word that waits, makes due.
+func switchDuties(r *Record) []duty {
+	var all []duty
+	if r.Switch == nil {
+		return nil
+	}
+	if at := r.Switch.at(); !at.IsZero() {
+		all = append(all, duty{dueSwitch, at})
+	}
+	if r.Switch.Said != "" && switchable(r) {
+		all = append(all, duty{dueSwitch, r.Switch.SaidAt})
+	}
+	return all
+}
+
+// switched: only what has a schedule stands in one, and only a run of an instance that is
+// there stops or starts it.
+func switched(d *Document, _ string, r *Record) string {
+	t := d.Templates[r.Snapshot]
+	switch {
+	case t == nil || !ends(r.Phase):
+		return ""
+	case r.Switch != nil && t.Schedule == nil:
+		return "it stands in a schedule that it does not have"
+	case r.Switch == nil && t.Schedule != nil && r.Phase == Ready:
+		return "ready, and its schedule does not count"
+	case r.Run != nil && r.Run.Switch && (r.Run.Kind != RunApply || r.Phase != Updating || r.Switch == nil):
+		return "a run stops or starts it that cannot"
+	}
+	return ""
+}
