@@ -42,6 +42,12 @@ type Instance struct {
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	Next       time.Time `json:"next,omitzero"` // when something is due
 
+	// Of one whose template has a schedule:
+	Stopped      bool      `json:"stopped,omitempty"`       // until it is started, by the schedule or by hand
+	StopsAt      time.Time `json:"stops_at,omitzero"`       // the next time by the schedule; absent: only by hand
+	StartsAt     time.Time `json:"starts_at,omitzero"`      // likewise
+	StoppedUntil string    `json:"stopped_until,omitempty"` // starts_at of what is stopped on the clocks of the schedule, such as Mon 07:00
+
 	Extends    int    `json:"extends"`               // times that it was extended
 	ExtendsMax int    `json:"extends_max,omitempty"` // of that many
 	Protected  string `json:"protected,omitempty"`   // owner or admin: by whom
@@ -130,6 +136,8 @@ const (
 	ActCancel    = "cancel"
 	ActUpdate    = "update"
 	ActRename    = "rename" // asked for as an update of the name
+	ActStop      = "stop"   // of what has a schedule
+	ActStart     = "start"
 	ActProtect   = "protect"
 	ActUnprotect = "unprotect"
 	ActTransfer  = "transfer"
@@ -204,6 +212,7 @@ type Run struct {
 	Counts    *Counts   `json:"counts,omitempty"`
 	Error     string    `json:"error,omitempty"`
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
+	Switch    string    `json:"switch,omitempty"` // stop or start, where that is all it does
 	Place     int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
 }
 

@@ -39,6 +39,7 @@ type Template struct {
 	Protection bool            `json:"protection"`
 	Update     string          `json:"update,omitempty"`
 	Cost       *Cost           `json:"cost,omitempty"`
+	Hours      string          `json:"hours,omitempty"` // when its instances are stopped and started next, in words; absent: never
 
 	Paused  string  `json:"paused,omitempty"`  // why no instance is made; "": they are
 	Invalid string  `json:"invalid,omitempty"` // why it cannot be launched; the whole of it for those who may launch or repair it

@@ -45,7 +45,7 @@ An instance is named by its id, ten letters and digits.`
 	cmd.AddCommand(
 		newInstanceCreate(reg), newInstanceList(reg), newInstanceShow(reg), newInstanceWait(reg), newInstanceLogs(reg), newInstanceOutputs(reg),
 		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceReject(reg), newInstanceRetry(reg), newInstanceCancel(reg),
-		newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceTake(reg), newInstanceDecline(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
+		newInstanceStop(reg), newInstanceStart(reg), newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceTake(reg), newInstanceDecline(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
 		newInstanceLedger(reg), newInstanceClock(reg),
 	)
 	cmd.AddCommand(newInstanceAdopt(reg), newTemplate(reg))
@@ -147,6 +147,17 @@ func instanceError(err error, args []string) error {
 // printInstance prints an instance: its id and how it is.
 func printInstance(a *cli.App, one api.Instance) error {
 	return a.PrintResult(one, text.Line(one.ID+" "+one.Phase))
+}
+
+// stateWords is the phase of an instance, or that it is stopped.
+func stateWords(i api.Instance) string {
+	switch {
+	case !i.Stopped || i.Phase != "ready":
+		return i.Phase
+	case i.StoppedUntil == "":
+		return "stopped"
+	}
+	return text.Line("stopped until " + i.StoppedUntil)
 }
 
 // ownerWords is how lists show an owner.

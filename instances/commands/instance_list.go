@@ -39,7 +39,7 @@ without --all.
 			rows := [][]string{{"ID", "TEMPLATE", "PHASE", "OWNER", "ENDS IN", "NAME"}}
 			for _, one := range list.Instances {
 				rows = append(rows, []string{
-					one.ID, one.Template, one.Phase, ownerWords(one.Owner),
+					one.ID, one.Template, stateWords(one), ownerWords(one.Owner),
 					left(one, time.Now()), one.Name,
 				})
 			}

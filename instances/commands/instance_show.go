@@ -51,7 +51,7 @@ func instanceText(one api.Instance, now time.Time) string {
 	add("template", one.Template)
 	add("module", one.Source.Module+" "+one.Source.Version)
 	add("owner", ownerWords(one.Owner))
-	add("phase", strings.TrimSpace(one.Phase+"  "+one.Reason))
+	add("phase", strings.TrimSpace(stateWords(one)+"  "+one.Reason))
 	for _, c := range one.Conditions {
 		add("", strings.TrimSpace(c.Type+" "+c.Reason+"  "+c.Message))
 	}
@@ -72,6 +72,12 @@ func instanceText(one api.Instance, now time.Time) string {
 	}
 	if one.ExtendsMax > 0 {
 		add("extended", fmt.Sprintf("%d of %d times", one.Extends, one.ExtendsMax))
+	}
+	if !one.StopsAt.IsZero() {
+		add("stops", cli.Timestamp(one.StopsAt))
+	}
+	if !one.StartsAt.IsZero() {
+		add("starts", cli.Timestamp(one.StartsAt))
 	}
 	add("protected", one.Protected)
 	if one.Connection != nil {

@@ -48,6 +48,19 @@ template says so, and their protection ends some time after the end of the insta
 an admin's does not.`)
 }
 
+func newInstanceStop(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "stop", "Stop an instance until it is started again",
+		`Stop an instance, where its template says by which input of the module that is done. It
+stays stopped until the next time of the schedule that the template has, or until
+`+"`okara instance start`"+`. Its lifetime goes on.`)
+}
+
+func newInstanceStart(reg *cli.Registries) *cobra.Command {
+	return newInstanceVerb(reg, "start", "Start an instance that was stopped",
+		`Start an instance that was stopped, by the schedule of its template or by hand. It runs
+until the next time of the schedule, or until `+"`okara instance stop`"+`.`)
+}
+
 func newInstanceUnprotect(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "unprotect", "Let an instance be destroyed again",
 		`Let an instance be destroyed again, at its end or by its owner. What an admin

@@ -126,9 +126,9 @@ func (b *instancesBody) take(r *site.Request, doc api.Instances, now time.Time) 
 func instanceRowOf(i api.Instance, now time.Time) instanceRow {
 	row := instanceRow{
 		Link: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, ID: i.ID, Template: i.Template, Owner: ownerName(i.Owner),
-		Marks: append([]site.Mark{phaseMark(i.Phase)}, conditions(i)...), Left: timeLeft(i, now),
+		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Left: timeLeft(i, now),
 	}
-	if i.Connection != nil && i.Phase == string(lifecycle.Ready) {
+	if i.Connection != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
 		row.Open = i.Connection.URL
 	}
 	if i.Role != "owner" && i.Role != "admin" {
@@ -351,9 +351,9 @@ func (s *instances) templateLink(r *site.Request, name string) site.Link {
 func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
-		Marks: append([]site.Mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
+		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
 	}
-	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) {
+	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
 		b.Open, b.Message = c.URL, text.Block(c.Message)
 	}
 	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
@@ -370,6 +370,12 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	}
 	if i.ExtendsMax > 0 {
 		b.Facts = append(b.Facts, site.Fact{Name: "Extended", Text: fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax)})
+	}
+	if !i.StopsAt.IsZero() {
+		b.Facts = append(b.Facts, site.Fact{Name: "Stops", When: s.clock.When(i.StopsAt)})
+	}
+	if !i.StartsAt.IsZero() {
+		b.Facts = append(b.Facts, site.Fact{Name: "Starts", When: s.clock.When(i.StartsAt)})
 	}
 	b.Outputs, b.Parameters = valuesOf(i.Outputs), valuesOf(i.Parameters)
 	for n := range b.Outputs {

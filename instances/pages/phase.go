@@ -35,6 +35,17 @@ func phaseMark(phase string) site.Mark {
 	return m
 }
 
+// stateMark is the phase of an instance, or that it is stopped.
+func stateMark(i api.Instance) site.Mark {
+	switch {
+	case !i.Stopped || i.Phase != string(lifecycle.Ready):
+		return phaseMark(i.Phase)
+	case i.StoppedUntil == "":
+		return site.Mark{Text: "stopped", Kind: "plain"}
+	}
+	return site.Mark{Text: "stopped until " + text.Block(i.StoppedUntil), Kind: "plain"}
+}
+
 // conditions are the marks of what is true of an instance beside its phase.
 func conditions(i api.Instance) []site.Mark {
 	var all []site.Mark
@@ -116,6 +127,10 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Destroying:
 		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
 			say("Run %d has been at work since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
+		}
+	case lifecycle.Ready:
+		if i.Stopped {
+			say("It was stopped to save what it costs. Its lifetime goes on, and changes leave it stopped.")
 		}
 	case lifecycle.Available:
 		say("It waits in the pool for somebody who launches the template.")

@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -37,7 +38,7 @@ func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 
 func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
-		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
+		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: cmp.Or(text.Block(u.Switch), kindOfRun(u.Kind)),
 		Result: resultOf(i, u), By: personName(u.By), Queued: site.MomentAt(u.QueuedAt, now), Changes: changesOf(&u), Error: text.Block(u.Error),
 	}
 	switch {

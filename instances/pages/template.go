@@ -158,6 +158,9 @@ func terms(t api.Template) []string {
 	if t.Cost != nil {
 		all = append(all, money(t.Cost.Hourly, t.Cost.Currency)+" an hour")
 	}
+	if t.Hours != "" {
+		all = append(all, "can be stopped")
+	}
 	if t.Quota != nil && t.Quota.Limit > 0 {
 		all = append(all, fmt.Sprintf("you have %d of %d", t.Quota.Used, t.Quota.Limit))
 	}
@@ -271,6 +274,7 @@ func templateFacts(t api.Template) []site.Fact {
 	if t.Cost != nil {
 		add("Costs", money(t.Cost.Hourly, t.Cost.Currency)+" an hour")
 	}
+	add("Stopped and started", text.Block(t.Hours))
 	if t.Quota != nil && t.Quota.Limit > 0 {
 		add("Your quota", fmt.Sprintf("%d of %d used", t.Quota.Used, t.Quota.Limit))
 	}

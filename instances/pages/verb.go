@@ -56,6 +56,12 @@ func allVerbs() map[string]verb {
 		api.ActCancel: {
 			button: "Cancel", title: "Cancel the run", say: cancelSays, done: cancelDone,
 		},
+		api.ActStop: {
+			button: "Stop", title: "Stop", say: said("What its template switches off is switched off until it is started, by the schedule or by you."), done: told("It is being stopped."),
+		},
+		api.ActStart: {
+			button: "Start", title: "Start", say: said("It is switched on again until it is stopped, by the schedule or by you."), done: told("It is being started."),
+		},
 		api.ActProtect: {
 			button: "Protect", title: "Protect", say: said("It is not destroyed when it expires, and nobody can destroy it until the protection is removed. It still counts for the quota."), done: told("It is protected."),
 		},
@@ -218,7 +224,7 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 	}
 	i := c.i
 	c.body = verbBody{
-		Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []site.Mark{phaseMark(i.Phase)}, Say: c.say(i),
+		Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []site.Mark{stateMark(i)}, Say: c.say(i),
 		Impossible: !slices.Contains(i.Actions, c.name),
 	}
 	if c.body.Button, c.body.Kind = c.words(c.name, i); c.body.Button != c.button {

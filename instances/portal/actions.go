@@ -27,6 +27,8 @@ func actions() []action {
 		{api.ActRetry, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Retry{ID: r.ID} }},
 		{api.ActCancel, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Cancel{ID: r.ID} }},
 		{api.ActUpdate, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Update{ID: r.ID} }},
+		{api.ActStop, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Switch{ID: r.ID, Stop: true} }},
+		{api.ActStart, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Switch{ID: r.ID} }},
 		{api.ActRename, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Rename{ID: r.ID, Name: r.Name} }},
 		{api.ActProtect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID, On: true} }},
 		{api.ActUnprotect, owns | administers, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Protect{ID: r.ID} }},
@@ -44,19 +46,21 @@ func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have 
 		if have&a.needs == 0 || a.name == api.ActProtect && r.Protected != "" || a.name == api.ActUnprotect && r.Protected == "" {
 			continue
 		}
-		if s.try(c, v, have, a.event(r)) == nil {
+		changes, err := s.try(c, v, have, a.event(r))
+		if err == nil && (changes || a.name != api.ActStop && a.name != api.ActStart) { // what is stopped is not stopped again
 			names = append(names, a.name)
 		}
 	}
 	return names
 }
 
-// try is why the machine would refuse an event of the caller now; nil: it would not.
-func (s *server) try(c caller, v lifecycle.View, have role, e lifecycle.Event) error {
+// try is why the machine would refuse an event of the caller now, nil if it would not, and
+// whether the event would change anything.
+func (s *server) try(c caller, v lifecycle.View, have role, e lifecycle.Event) (changes bool, err error) {
 	actor := c.actor
 	actor.Admin = have&administers != 0
-	_, _, _, err := s.o.Machine.Step(v.Document, lifecycle.Command{Event: e, Actor: actor}, v.AsOf)
-	return err
+	after, _, _, err := s.o.Machine.Step(v.Document, lifecycle.Command{Event: e, Actor: actor}, v.AsOf)
+	return after != v.Document, err
 }
 
 // whole is one instance as the caller sees it, with what a list leaves out:
@@ -71,7 +75,7 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 		}
 	}
 	if have&receives != 0 {
-		if err := s.try(c, v, have, lifecycle.Take{ID: r.ID}); err != nil {
+		if _, err := s.try(c, v, have, lifecycle.Take{ID: r.ID}); err != nil {
 			doc.Offer.Refused = err.Error()
 		}
 	}

@@ -44,6 +44,9 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
 		doc.ExtendsMax = t.TTL.Extends
 	}
+	if r.Switch != nil {
+		stand(&doc, d, r)
+	}
 	for _, c := range r.Conditions {
 		shown := api.Condition{Type: c.Type, Reason: c.Reason}
 		if have&readsLogs != 0 {

@@ -76,6 +76,12 @@ func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 		N: u.N, Attempt: u.Attempt, Kind: string(u.Kind), By: personDoc(u.By), QueuedAt: u.QueuedAt, NotBefore: u.NotBefore, StartedAt: u.StartedAt, EndedAt: u.EndedAt,
 		Source: sourceDoc(u.Source), Result: u.Result,
 	}
+	if u.Switch {
+		doc.Switch = api.ActStart
+	}
+	if u.Switch && u.Off {
+		doc.Switch = api.ActStop
+	}
 	if have&(owns|approves|administers) != 0 {
 		doc.Plan, doc.Reason = u.Plan, u.Why
 		if u.Counts != nil {

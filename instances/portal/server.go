@@ -141,6 +141,8 @@ func (s *server) routes() http.Handler {
 	post("instances/{id}/reject", to(s, s.callers().instanceIn(approves), s.verbs().reject))
 	post("instances/{id}/retry", to(s, s.callers().instanceIn(owns|administers), s.verbs().retry))
 	post("instances/{id}/cancel", to(s, s.callers().instanceIn(owns|administers), s.verbs().cancel))
+	post("instances/{id}/stop", to(s, s.callers().instanceIn(owns|administers), s.verbs().stop))
+	post("instances/{id}/start", to(s, s.callers().instanceIn(owns|administers), s.verbs().start))
 	post("instances/{id}/protect", to(s, s.callers().instanceIn(owns|administers), s.verbs().protect))
 	post("instances/{id}/unprotect", to(s, s.callers().instanceIn(owns|administers), s.verbs().unprotect))
 	post("instances/{id}/transfer", to(s, s.callers().instanceIn(owns|administers), s.verbs().transfer))

@@ -96,6 +96,8 @@ func TestMatrix(t *testing.T) {
 		{"POST", "instances/{id}/cancel", "", 401, 404, 409, 404, 403, 403, 409},
 		{"POST", "instances/{id}/protect", "", 401, 404, 200, 404, 403, 403, 200},
 		{"POST", "instances/{id}/unprotect", "", 401, 404, 200, 404, 403, 403, 200},
+		{"POST", "instances/{id}/stop", "", 401, 404, 409, 404, 403, 403, 409}, // its template has no schedule
+		{"POST", "instances/{id}/start", "", 401, 404, 409, 404, 403, 403, 409},
 		{"POST", "instances/{id}/transfer", `{"to":"user:anna"}`, 401, 404, 200, 404, 403, 403, 200},
 		{"POST", "instances/{id}/take", "", 401, 404, 409, 404, 403, 403, 403},
 		{"POST", "instances/{id}/decline", "", 401, 404, 409, 404, 403, 403, 403},

@@ -38,6 +38,9 @@ func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*lifecycle.Template
 // scope is what the expressions of a record's template name.
 func (r sources) scope(rec *lifecycle.Record) lifecycle.Scope {
 	s := lifecycle.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
+	if rec.Run != nil {
+		s.Stopped = rec.Run.Off
+	}
 	if rec.Run != nil && rec.Run.Parameters != nil {
 		s.Parameters = rec.Run.Parameters
 	}

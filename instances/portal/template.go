@@ -124,7 +124,7 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Templ
 			Default: api.Duration(l.Default), Max: api.Duration(l.Max), Extend: api.Duration(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
 		}
 	}
-	doc.Cost = costDoc(t.Cost)
+	doc.Cost, doc.Hours = costDoc(t.Cost), hours(t.Schedule, s.o.Now())
 	if e.Schema != nil {
 		doc.Schema = e.Schema.JSON()
 	}

@@ -469,6 +469,7 @@ instances/internal/records: what an instance leaves in the registry, never what 
 	internal/addr
 	internal/text
 instances/portal: the API of instances over a store that is passed in
+	instances/internal/timetable
 	internal/description
 	instances/internal/records
 	statebackend/format

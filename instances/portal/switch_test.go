@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/timetable"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+const nights = `
+template "lab/night" {
+  module { address = "net/vpc/aws" }
+  ttl { default = "720h" }
+  parameter "size" {
+    update = true
+  }
+  outputs = ["url"]
+  connection { url = outputs.url }
+  schedule {
+    variable = "enabled"
+    stopped  = false
+    started  = true
+    stop     = "0 20 * * *"
+    start    = "0 7 * * *"
+    timezone = "Asia/Kathmandu"
+  }
+}
+`
+
+// An owner stops and starts, an admin does, and nobody else; what is possible is offered.
+func TestSwitch(t *testing.T) {
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, nights) })
+	who := people(t, s)
+	one := ready(t, s, who["anna"], `{"template":"lab/night"}`)
+	at := "instances/" + one.ID
+	var seen api.Instance
+	s.Want(t, 200, &seen, who["anna"], "GET", at, "")
+	if seen.Stopped || seen.StoppedUntil != "" || seen.StopsAt.IsZero() || seen.StartsAt.IsZero() || !slices.Contains(seen.Actions, api.ActStop) || slices.Contains(seen.Actions, api.ActStart) {
+		t.Errorf("started: %+v", seen)
+	}
+	s.Want(t, 403, nil, who["reader"], "POST", at+"/stop", "")
+	s.Want(t, 404, nil, who["ben"], "POST", at+"/stop", "")
+	s.Want(t, 202, &seen, who["anna"], "POST", at+"/stop", "")
+	if seen.Run == nil || seen.Run.Switch != api.ActStop || seen.Run.By.Subject != "anna" {
+		t.Errorf("it runs %+v", seen.Run)
+	}
+	s.Store.Finish(t, one.ID, done())
+	s.Want(t, 200, &seen, who["anna"], "GET", at, "")
+	if !seen.Stopped || !strings.HasSuffix(seen.StoppedUntil, " 07:00") || seen.Phase != "ready" || !slices.Contains(seen.Actions, api.ActStart) || slices.Contains(seen.Actions, api.ActStop) {
+		t.Errorf("stopped: %+v", seen)
+	}
+	s.Want(t, 200, nil, who["anna"], "POST", at+"/stop", "")
+	s.Want(t, 202, &seen, who["admin"], "POST", at+"/start", "")
+	s.Store.Finish(t, one.ID, done())
+	var again api.Instance
+	s.Want(t, 200, &again, who["anna"], "GET", at, "")
+	if again.Stopped || again.StoppedUntil != "" {
+		t.Errorf("started again: %+v", again)
+	}
+	var tpl api.Template
+	s.Want(t, 200, &tpl, who["anna"], "GET", "templates/lab/night", "")
+	if !strings.Contains(tpl.Hours, "stops ") || !strings.Contains(tpl.Hours, " 20:00") || !strings.Contains(tpl.Hours, "(Asia/Kathmandu)") {
+		t.Errorf("hours %q", tpl.Hours)
+	}
+}
+
+// Who launches or changes an instance has no way to the variable of a schedule.
+func TestSwitchIsNoParameter(t *testing.T) {
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, nights) })
+	anna := people(t, s)["anna"]
+	one := ready(t, s, anna, `{"template":"lab/night","parameters":{"size":"a"}}`)
+	for path, body := range map[string]string{
+		"instances":                         `{"template":"lab/night","parameters":{"enabled":false}}`,
+		"instances/" + one.ID + "/update":   `{"parameters":{"enabled":false}}`,
+		"run/lab/night":                     `{"parameters":{"enabled":false}}`,
+		"instances/" + one.ID + "/update?x": `{"parameters":{"size":"b","enabled":true}}`,
+	} {
+		if status, _, b := s.Ask(t, anna, "POST", path, body); status != 422 || !strings.Contains(string(b), `"/parameters/enabled":"there is no such parameter"`) {
+			t.Errorf("%s %s: %d %s", path, body, status, b)
+		}
+	}
+}
+
+// Leaders change between the time of a stop and its run, and after each start of one: it is
+// stopped once, and started in the morning.
+func TestSwitchOfLeaders(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, 10*time.Minute)
+		tpl := template("sandbox/night")
+		tpl.TTL.Default, tpl.TTL.Max = 720*time.Hour, 0
+		tpl.Schedule = &timetable.Schedule{
+			Variable: "running", Stopped: json.RawMessage("false"), Started: json.RawMessage("true"), Stop: "0 20 * * *", Start: "0 7 * * *", Timezone: "Europe/Berlin",
+		}
+		stop := w.run(t)
+		rec := w.launch(t, tpl, "anna")
+		rec = w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+		time.Sleep(time.Until(rec.Switch.StopsAt.Add(-time.Minute)))
+		stop()
+		time.Sleep(5 * time.Minute) // its time comes while nobody leads
+		if w.record(rec.ID).Phase != lifecycle.Ready {
+			t.Fatalf("phase %s", w.record(rec.ID).Phase)
+		}
+		for range 3 {
+			stop = w.run(t)
+			time.Sleep(3 * time.Minute)
+			stop()
+		}
+		defer w.run(t)()
+		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
+		time.Sleep(time.Until(w.record(rec.ID).Switch.StartsAt.Add(time.Hour)))
+		want := []string{"true", "false", "true"}
+		var got []string
+		for _, spec := range w.program.specs(rec.ID) {
+			got = append(got, string(spec.Variables["running"]))
+		}
+		if r := w.record(rec.ID); !slices.Equal(got, want) || r.Switch.Stopped {
+			t.Errorf("it ran with running = %v, and is %+v", got, r.Switch)
+		}
+	})
+}
