@@ -31,8 +31,6 @@ const (
 	ReasonNoLeader  = "no_leader"
 	ReasonPoolEmpty = "pool_empty"
 	ReasonFull      = "full"
-
-	ReasonUnsupported = "unsupported"
 )
 
 // Me is the answer to GET me: who the server takes the caller for.

@@ -23,7 +23,7 @@ const (
 	NoticeProtected     = "expired_protected"
 	NoticePool          = "pool_paused"
 	NoticeClock         = "clock_held"
-	NoticeExpires       = "expires" // the beginning of the kind
+	noticeExpires       = "expires" // the beginning of the kind
 )
 
 const (
@@ -95,10 +95,10 @@ func sent(notices []Notice, id string) ([]Notice, bool) {
 func stays(kind string) bool { return kind == NoticeProtected || beforeEnd(kind) }
 
 func beforeEnd(kind string) bool {
-	return len(kind) > len(NoticeExpires) && kind[:len(NoticeExpires)+1] == NoticeExpires+"_"
+	return len(kind) > len(noticeExpires) && kind[:len(noticeExpires)+1] == noticeExpires+"_"
 }
 
-func expires(lead time.Duration) string { return NoticeExpires + "_" + lead.String() }
+func expires(lead time.Duration) string { return noticeExpires + "_" + lead.String() }
 
 // unsent are the effects of notices that were not handed over.
 func unsent(notices []Notice, of string) []Effect {

@@ -56,7 +56,7 @@ func answers() []answered {
 		{lifecycle.ErrFull, http.StatusServiceUnavailable, api.ReasonFull},
 		{lifecycle.ErrNoLeader, http.StatusServiceUnavailable, api.ReasonNoLeader},
 		{context.DeadlineExceeded, http.StatusServiceUnavailable, api.ReasonNoLeader},
-		{errors.ErrUnsupported, http.StatusNotImplemented, api.ReasonUnsupported},
+		{errors.ErrUnsupported, http.StatusNotImplemented, "unsupported"},
 	}
 }
 

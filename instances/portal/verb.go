@@ -125,6 +125,15 @@ func (s verbs) cancel(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
 }
 
+// stop and start switch an instance off and on by hand.
+func (s verbs) stop(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "stop", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID, Stop: true}, nil })
+}
+
+func (s verbs) start(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	return change(s.server, w, r, "start", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID}, nil })
+}
+
 func (s verbs) protect(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "protect", func(none) (lifecycle.Event, error) { return lifecycle.Protect{ID: r.at.ID, On: true}, nil })
 }
