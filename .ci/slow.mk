@@ -15,7 +15,7 @@ scale-kube: build # one operator with many objects: what it keeps, and what an i
 chaos-kube: build # one operator with objects, in which everything is killed at random; CHAOS is for how long
 	$(MAKE) -C operator etcd kube-apiserver kube-controller-manager crds
 	cd operator && $(OPERATOR) && OKARA_CHAOS=$(CHAOS) go run ./internal/demo
-bench: tools # a table in docs/performance.md; with BASE=COMMIT beside the program of that commit, in the same run
+bench: tools # a table in docs/reference/performance.md; with BASE=COMMIT beside the program of that commit, in the same run
 	.ci/bench "$(BASE)"
 	$(MAKE) bench-once
 bench-once: # each benchmark once, the largest smaller or not at all, so that few rot

@@ -59,7 +59,7 @@ func cacheControl(g access.Grant) string {
 
 // root is what an address in an answer begins with: the root of the server, as the
 // client reaches it. For who came by the public URL that is this URL, since some
-// clients resolve what is relative against another address (docs/serve.md). For
+// clients resolve what is relative against another address (docs/operate/serve.md). For
 // everybody else it is relative, such as "../../", and right behind any proxy: no word
 // of a request gets into an answer.
 func (l *links) root(r *http.Request) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
-// doorRow is a row of the table of docs/audit.md: a door, and how its changes are
+// doorRow is a row of the table of docs/operate/audit.md: a door, and how its changes are
 // recorded.
 var doorRow = regexp.MustCompile("(?m)^\\| (`/[^`]+`|the server itself)[^|]*\\| ([^|]+) \\|$")
 
@@ -28,7 +28,7 @@ var shownElsewhere = map[string]string{
 	"the server itself": "TestOwnActs in instances/portal",
 }
 
-// TestAuditDoors goes through the doors that docs/audit.md names, with real clients and
+// TestAuditDoors goes through the doors that docs/operate/audit.md names, with real clients and
 // a real server that has its own registry: each change is a line with who, what, from
 // where and the outcome, and what was refused is none.
 func TestAuditDoors(t *testing.T) {
@@ -89,13 +89,13 @@ func TestAuditDoors(t *testing.T) {
 			d.wants("login", "*", "", "")
 		},
 	}
-	page, err := os.ReadFile("../../docs/audit.md")
+	page, err := os.ReadFile("../../docs/operate/audit.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := doorRow.FindAllStringSubmatch(string(page), -1)
 	if len(rows) != len(walk)+len(shownElsewhere) {
-		t.Errorf("docs/audit.md has %d doors, and this test knows %d", len(rows), len(walk)+len(shownElsewhere))
+		t.Errorf("docs/operate/audit.md has %d doors, and this test knows %d", len(rows), len(walk)+len(shownElsewhere))
 	}
 	for _, row := range rows {
 		door, actions := row[1], row[2]
@@ -111,7 +111,7 @@ func TestAuditDoors(t *testing.T) {
 			through()
 			for _, action := range d.made {
 				if !strings.Contains(actions, "`"+action+"`") && !strings.Contains(string(page), "`"+action+"`") {
-					t.Errorf("docs/audit.md does not name %q", action)
+					t.Errorf("docs/operate/audit.md does not name %q", action)
 				}
 			}
 		})

@@ -28,7 +28,7 @@ var (
 // documentation returns the text of the README and of the pages by their names.
 func documentation(t *testing.T) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob("../../docs/*.md")
+	names, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%d pages, %v", len(names), err)
 	}

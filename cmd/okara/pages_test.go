@@ -16,10 +16,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestCommandPages compares docs/commands with the help of the command tree.
+// TestCommandPages compares docs/reference/commands with the help of the command tree.
 // `make docs` writes the pages again.
 func TestCommandPages(t *testing.T) {
-	const dir = "../../docs/commands"
+	const dir = "../../docs/reference/commands"
 	want := commandPages(t)
 	if os.Getenv("OKARA_UPDATE") != "" {
 		writePages(t, dir, want)
@@ -31,7 +31,7 @@ func TestCommandPages(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(text, string(got)); diff != "" {
-			t.Errorf("docs/commands/%s differs from the command's help; run make docs (-help +page):\n%s", name, diff)
+			t.Errorf("docs/reference/commands/%s differs from the command's help; run make docs (-help +page):\n%s", name, diff)
 		}
 	}
 	files, err := filepath.Glob(dir + "/*.md")

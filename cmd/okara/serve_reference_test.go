@@ -21,7 +21,7 @@ import (
 // TestServeReference compares the reference page with the settings that the
 // configuration file can have and the flags of the command.
 func TestServeReference(t *testing.T) {
-	page, err := os.ReadFile("../../docs/serve-reference.md")
+	page, err := os.ReadFile("../../docs/reference/serve-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +41,14 @@ func TestServeReference(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(documented)
 	if diff := cmp.Diff(want, documented); diff != "" {
-		t.Errorf("settings of docs/serve-reference.md (-code +page):\n%s", diff)
+		t.Errorf("settings of docs/reference/serve-reference.md (-code +page):\n%s", diff)
 	}
 	known := []string{"registry"} // a global one that the file has too
 	newServe(&upstreams{Registries: &cli.Registries{App: &cli.App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	slices.Sort(known)
 	slices.Sort(flags)
 	if diff := cmp.Diff(known, flags); diff != "" {
-		t.Errorf("flags of docs/serve-reference.md (-code +page):\n%s", diff)
+		t.Errorf("flags of docs/reference/serve-reference.md (-code +page):\n%s", diff)
 	}
 }
 

@@ -1,5 +1,5 @@
 # Settings of okara serve, as the service okara starts it. okara serve --help and
-# https://github.com/seed-141914ff/okara/blob/main/docs/serve-reference.md have all.
+# https://github.com/seed-141914ff/okara/blob/main/docs/reference/serve-reference.md have all.
 # "okara serve --config FILE --check" says what is wrong with this file.
 
 # On a loopback address everybody on this machine may do everything.

@@ -22,7 +22,7 @@ func iconOf(name, title string) icon {
 	return icon{}
 }
 
-// iconLines are the pictures by name, as the path of an SVG. docs/templates.md lists the
+// iconLines are the pictures by name, as the path of an SVG. docs/publish/templates.md lists the
 // names.
 func iconLines(name string) string {
 	switch name {

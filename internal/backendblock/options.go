@@ -61,7 +61,7 @@ func place() []Option {
 			What: "`HOST[:PORT]/PATH`; required. `{workspace}` in it gives each workspace a repository of its own; the tools then list only the selected one",
 		}, {
 			Name: "primary_repository", Reads: true, target: func(a *Arguments) any { return &a.primary },
-			What: "beside another `repository`: the one that `repository` is a [copy](state-move.md#replicate) of, so that encrypted states open that were sealed there; alone: the same as `repository`",
+			What: "beside another `repository`: the one that `repository` is a [copy](../use/state-move.md#replicate) of, so that encrypted states open that were sealed there; alone: the same as `repository`",
 		}, {
 			Name: "replicas", target: func(a *Arguments) any { return &a.backend.Replicas },
 			What: "list of repositories that get a copy when a run ends",
@@ -96,7 +96,7 @@ func locking() []Option {
 			What: "how long to wait for a lock that somebody else holds; `-lock-timeout` of the tool goes before it where the tool passes it on",
 		}, {
 			Name: "lock_ttl", Default: "none", target: func(a *Arguments) any { return &a.backend.LockTTL },
-			What: "[lease](state-locks.md#leases): a lock without a sign of life for this long may be taken over; at least a minute is sensible",
+			What: "[lease](../use/state-locks.md#leases): a lock without a sign of life for this long may be taken over; at least a minute is sensible",
 		}, {
 			Name: "lock_settle", Default: "by registry", target: func(a *Arguments) any { return &a.backend.LockSettle },
 			What: "how long the registry's tag list may lag behind",
@@ -131,7 +131,7 @@ func keys() []Option {
 	return []Option{
 		{
 			Name: "encryption.key_id", Reads: true, target: func(a *Arguments) any { return &a.key().KeyID },
-			What: "a KMS URL, an age recipient or the path of a key file; see [Keys](state-keys.md)",
+			What: "a KMS URL, an age recipient or the path of a key file; see [Keys](../use/state-keys.md)",
 		}, {
 			Name: "encryption.identity", Reads: true, target: func(a *Arguments) any { return &a.key().Identity },
 			What: "path of an age identity file that opens",

@@ -15,7 +15,7 @@ import (
 
 const pageHead = `# Arguments of the backend block and of the state store
 
-The [block](backend.md) ` + "`backend \"oci\"`" + ` and the [state store](state-store.md)
+The [block](../use/backend.md) ` + "`backend \"oci\"`" + ` and the [state store](../use/state-store.md)
 ` + "`okara_oci`" + ` have the same arguments. This page is made from the table that both read.
 
 | argument | what | default |
@@ -34,9 +34,9 @@ Each argument can also be set by the environment, where nothing else sets it:
 ` + "`TF_BACKEND_OCI_VERSIONING_MAX_VERSIONS`" + `. Lists have commas.
 `
 
-// TestPage holds docs/backend-options.md to the table. `make docs` writes it.
+// TestPage holds docs/reference/backend-options.md to the table. `make docs` writes it.
 func TestPage(t *testing.T) {
-	const file = "../../docs/backend-options.md"
+	const file = "../../docs/reference/backend-options.md"
 	var page strings.Builder
 	page.WriteString(pageHead)
 	for _, o := range backendblock.Options() {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestCIMonorepo runs the jobs of docs/ci-monorepo.md as a repository with two modules
+// TestCIMonorepo runs the jobs of docs/publish/ci-monorepo.md as a repository with two modules
 // grows: only what has changed is published, under the version that the commits or a label
 // ask for, and a pull request is told what would be, and what breaks.
 func TestCIMonorepo(t *testing.T) {

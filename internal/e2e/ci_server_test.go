@@ -93,7 +93,7 @@ func (i *issuer) token(t *testing.T, audience string) string {
 	return text + "." + encode(signature)
 }
 
-// server runs the jobs of docs/ci-server.md, whose
+// server runs the jobs of docs/publish/ci-server.md, whose
 // configuration is the one of the page. Only the server knows the registry.
 func (c *ciJob) server(t *testing.T, page, publishGitHub, publishGitLab string) {
 	t.Helper()

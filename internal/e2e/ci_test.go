@@ -37,7 +37,7 @@ func scripts(text string) []string {
 	return list
 }
 
-// TestCI runs the scripts of docs/ci.md and of the composite action as the CI
+// TestCI runs the scripts of docs/publish/ci.md and of the composite action as the CI
 // systems do, against a registry process.
 func TestCI(t *testing.T) {
 	set, err := findTools()
@@ -72,9 +72,9 @@ type ciJob struct {
 // page returns a page of docs and the scripts in it, of which it must have n.
 func (c *ciJob) page(t *testing.T, name string, n int) (text string, list []string) {
 	t.Helper()
-	text = mustRead(t, filepath.Join(c.set.root, "docs", name))
+	text = mustRead(t, filepath.Join(c.set.root, "docs", "publish", name))
 	if list = scripts(text); len(list) != n {
-		t.Fatalf("%d scripts in docs/%s, want %d", len(list), name, n)
+		t.Fatalf("%d scripts in docs/publish/%s, want %d", len(list), name, n)
 	}
 	return text, list
 }

@@ -33,7 +33,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob(filepath.Join(set.root, "docs", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(set.root, "docs", "*", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func (g *grown) manifest(w http.ResponseWriter, r *http.Request, m any) {
 // TestGrowth starts a server before a registry with many modules, versions and states, and
 // uses it: what is there is found and installed, a list of one module costs what it costs in
 // a small registry, and of the rest each thing is asked for once. OKARA_TEST_GROWTH has the
-// numbers MODULES,VERSIONS,STATES of docs/growth.md, whose figures it prints.
+// numbers MODULES,VERSIONS,STATES of docs/operate/growth.md, whose figures it prints.
 func TestGrowth(t *testing.T) {
 	modules, versions, states := 2000, 10, 1000
 	if s := os.Getenv("OKARA_TEST_GROWTH"); s != "" {

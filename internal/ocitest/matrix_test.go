@@ -54,7 +54,7 @@ type matrix struct {
 	n                            int
 }
 
-// TestMatrix runs clients against registries and writes docs/matrix.md to the file that
+// TestMatrix runs clients against registries and writes docs/reference/matrix.md to the file that
 // OKARA_MATRIX names. `make matrix` builds what it can of the clients. A pair fails
 // without failing the test: the page is a record of what works.
 func TestMatrix(t *testing.T) {
@@ -651,7 +651,7 @@ func (b *bench) gpg(p *program) error {
 	return b.all([]string{p.path, "--batch", "--verify", sums + ".sig", sums})
 }
 
-// page is docs/matrix.md.
+// page is docs/reference/matrix.md.
 func page(places []*registry, programs []*program, results map[string]string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# Clients and registries\n\nA record of one run of `make matrix`, on %s, %s/%s. Each cell is what the real program did\nthere: yes, or its own words.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)

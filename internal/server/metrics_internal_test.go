@@ -23,7 +23,7 @@ import (
 // TestMetricsPage compares the metrics and their labels with the page that
 // lists them.
 func TestMetricsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/serve-reference.md")
+	page, err := os.ReadFile("../../docs/reference/serve-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestQueries(t *testing.T) {
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	all := metricstest.Series{"up": {"job", "instance"}}
 	all.Scraped(w.Body.String())
-	all.Documented(t, "../../docs/serve-reference.md")
-	page, err := os.ReadFile("../../docs/monitor.md")
+	all.Documented(t, "../../docs/reference/serve-reference.md")
+	page, err := os.ReadFile("../../docs/operate/monitor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestQueries(t *testing.T) {
 	}
 	for _, alert := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		if !strings.Contains(string(page), "\n| `"+alert[1]+"`") {
-			t.Errorf("docs/monitor.md does not say what to do about %s", alert[1])
+			t.Errorf("docs/operate/monitor.md does not say what to do about %s", alert[1])
 		}
 	}
 	alerts, panels := metricstest.Queries(t, "../../deploy/prometheus/rules.yaml"), metricstest.Queries(t, "../../deploy/grafana/okara-serve.json")

@@ -60,7 +60,7 @@ func TestQueries(t *testing.T) {
 			all[f.GetName()] = []string{}
 		}
 	}
-	all.Documented(t, filepath.Join(rig.Root(), "docs", "serve-reference.md"))
+	all.Documented(t, filepath.Join(rig.Root(), "docs", "reference", "serve-reference.md"))
 	n := 0
 	for _, file := range []string{"dashboard.json", "alerts.yaml"} {
 		for _, query := range metricstest.Queries(t, filepath.Join(rig.Root(), "charts", "okara", "files", file)) {

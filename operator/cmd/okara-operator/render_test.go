@@ -176,13 +176,13 @@ func TestRenderKindRefuses(t *testing.T) {
 	}
 }
 
-// TestRenderPage renders what docs/kubernetes-render.md shows, with the module of
-// docs/kinds.md, and the first Template and Instance of docs/portal-kubernetes.md.
+// TestRenderPage renders what docs/kubernetes/kubernetes-render.md shows, with the module of
+// docs/kubernetes/kinds.md, and the first Template and Instance of docs/kubernetes/portal-kubernetes.md.
 func TestRenderPage(t *testing.T) {
 	dir := t.TempDir()
 	blocks := func(page, language string) (all []string) {
 		t.Helper()
-		src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", page))
+		src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", page))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")
 func TestDocs(t *testing.T) {
 	config := cluster.Admin(t)
 	rig.Install(t, config)
-	pages, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes*.md"))
+	pages, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "kubernetes*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestChartKept(t *testing.T) {
 
 // TestChartDocs launches what the page of charts shows.
 func TestChartDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/kubernetes-charts.md")
+	page, err := os.ReadFile("../../../docs/kubernetes/kubernetes-charts.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 // TestPage makes the objects that the page about instances shows.
 func TestPage(t *testing.T) {
 	s := newSite(t)
-	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "portal-kubernetes.md"))
+	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "portal-kubernetes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

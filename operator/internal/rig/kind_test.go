@@ -125,12 +125,12 @@ func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
 	})
 }
 
-// TestRoundOfAKind is the page docs/kinds.md with the real programs: the definition is
+// TestRoundOfAKind is the page docs/kubernetes/kinds.md with the real programs: the definition is
 // applied, what is no range is refused before anything is made, what is one is run; one
 // group reads its outputs; its state is one of okara serve, and nothing is left of it, nor
 // of the kind.
 func TestRoundOfAKind(t *testing.T) {
-	s, files := newOperatorSite(t), page(t, "kinds.md")
+	s, files := newOperatorSite(t), page(t, "kubernetes/kinds.md")
 	if _, err := depot.New(depot.Options{Client: s.registry()}).PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(files["main.tf"])}},
 		depottest.MustModule(t, "net/vpc/aws", "1.4.0"), depot.ModuleOptions{}); err != nil {
 		t.Fatal(err)
