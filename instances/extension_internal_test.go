@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -34,12 +35,13 @@ func instanceEnv(keys bool) server.Env {
 }
 
 // readInstances reads a file in which <DIR> is a folder, <KEY> a file with a key, and
-// <SECRET> one with a secret.
+// <SECRET> one with a secret. Beside it is prices.csv.
 func readInstances(t *testing.T, text string, env server.Env) (*settings.Options, error) {
 	t.Helper()
 	dir := t.TempDir()
 	key, secret := filepath.Join(dir, "key"), filepath.Join(dir, "secret")
-	for file, content := range map[string]string{key: strings.Repeat("ab", 32), secret: "sixteen bytes or more"} {
+	prices := filepath.Join(dir, "prices.csv")
+	for file, content := range map[string]string{key: strings.Repeat("ab", 32), secret: "sixteen bytes or more", prices: "type,attribute,value,hourly\nvm,size,large,0.4\n"} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -97,6 +99,10 @@ instances {
     type = "web"
     url  = "https://$${id}.$${config.domain}"
   }
+  prices {
+    file     = "prices.csv"
+    currency = "EUR"
+  }
 }
 executor "local" {
   program   = "terraform"
@@ -139,10 +145,11 @@ notify {
 		Rate, Runs                      int
 		Program, Isolation              string
 		Sources, Credentials            int
+		Prices                          *prices.Table
 	}
 	got := seen{
 		o.Role, o.Advertise.String(), o.Notify.URL.String(), string(o.Notify.Secret), o.ForwardPlain, o.InClear, o.Config, o.TTL, o.Connection, o.Limits,
-		o.GroupAge, o.Rate, o.Runs, o.Executor.Program, o.Executor.Isolation, len(o.Sources), len(o.Credentials),
+		o.GroupAge, o.Rate, o.Runs, o.Executor.Program, o.Executor.Isolation, len(o.Sources), len(o.Credentials), o.Prices,
 	}
 	want := seen{
 		"all", "http://10.0.0.5:8080", "https://chat.example.com/hook", "sixteen bytes or more", true, false, map[string]string{"domain": "sandbox.example.com"},
@@ -150,6 +157,7 @@ notify {
 		&lifecycle.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
 		lifecycle.Limits{ApprovalSelf: true, Quotas: []lifecycle.Quota{{User: 5, Group: 20}, {Name: "students", Groups: []string{"students"}, Templates: []string{"lab/*"}, User: 1}}},
 		time.Hour, 7, 3, "terraform", "wrap", 1, 1,
+		&prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "large", Hourly: 400_000}}},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("instances (-got +want)\n%s", diff)
@@ -236,6 +244,10 @@ func TestInstancesRefused(t *testing.T) {
 		{"advertise a user", in(`advertise = "https://u:planted@10.0.0.5"`), false, "and nothing else"},
 		{"runner nowhere", in(`role = "runner"`), false, "nothing says where it is reached"},
 		{"portal key", in("portal_session_key_files = [<SECRET>]"), false, "not a secret in hexadecimal"},
+		{"no prices", in("prices {\n  file = \"nowhere.csv\"\n  currency = \"EUR\"\n}"), false, "hint: name a CSV file"},
+		{"prices", in("prices {\n  file = <SECRET>\n  currency = \"EUR\"\n}"), false, "line 1 is not the header"},
+		{"prices in no currency", in("prices {\n  file = \"prices.csv\"\n  currency = \"euro\"\n}"), false, "okara.hcl:3: prices"},
+		{"portal with prices", strings.TrimSuffix(portal, "}\n") + "  prices {\n    file = \"prices.csv\"\n    currency = \"EUR\"\n  }\n}\n", false, "a portal has only"},
 		{"notify secret", good + "notify {\n  url = \"https://x.example\"\n  secret_file = \"/nowhere\"\n}\n", false, "okara.hcl:5: "},
 		{"notify plain", good + "notify {\n  url = \"http://x.example\"\n  secret_file = <SECRET>\n}\n", false, "okara.hcl:5: notify: url must be https"},
 		{"portal with keys", portal, true, "must not have the state keys"},

@@ -347,7 +347,7 @@ func (l *launcher) answerRuns(ctx context.Context) error {
 
 // order is what the child of one attempt needs beside the spec.
 func (l *launcher) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
-	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption}
+	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
 		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,

@@ -5,6 +5,8 @@ package api
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 )
 
 // Masked stands for a value that nobody is shown.
@@ -214,6 +216,8 @@ type Run struct {
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
 	Switch    string    `json:"switch,omitempty"` // stop or start, where that is all it does
 	Place     int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
+
+	Cost *prices.Cost `json:"cost,omitempty"` // of the plan; absent: the server has no prices, or it is not known
 }
 
 // Counts are the changes of a plan or of an apply.

@@ -4,6 +4,7 @@ package commands
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -274,6 +275,33 @@ func (rt *runsTest) complete(t *testing.T) {
 		}
 	}
 	t.Error("no attempt is done")
+}
+
+// TestTofuRunCost has tofu make plans in a sandbox, whose cost the executor tells.
+func TestTofuRunCost(t *testing.T) {
+	rt := newRunsTest(t, localexec.Sandbox)
+	close(rt.cloud.goOn)
+	order := rt.options.Order
+	rt.options.Order = func(ctx context.Context, s run.Spec) (localexec.Order, error) {
+		o, err := order(ctx, s)
+		const table = `{"currency":"EUR","rows":[{"type":"terraform_data","hourly":1500000},{"type":"terraform_data","attribute":"input","value":"b","hourly":1}]}`
+		return o, errors.Join(err, json.Unmarshal([]byte(table), &o.Prices))
+	}
+	rt.restart(t)
+	want := func(before, after int64) {
+		t.Helper()
+		rt.spec.Approve = true
+		rt.next(t)
+		st := rt.end(t, rt.start(t))
+		if c := st.Result.Cost; st.Result.Outcome != lifecycle.Done || c == nil || c.Before != before || c.After != after || c.Priced != 2 || c.Unpriced != 0 || c.Currency != "EUR" {
+			t.Errorf("%+v costs %+v, want %d and then %d", st, c, before, after)
+		}
+	}
+	want(0, 1_500_001)
+	rt.spec.Approve = false
+	rt.complete(t)
+	rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = lifecycle.RunDestroy, 2, 0, ""
+	want(1_500_001, 0)
 }
 
 // TestTofuRunKilled kills child or tool while the tool starts and while it makes

@@ -27,9 +27,9 @@ func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 		Short: "Approve a request or a plan of somebody else",
 		Long: `Approve a request or a plan of somebody else. What waits is shown first: who asks
 and why, each value as it is and as it would be, version and digest of the module, what
-differs between two versions of it, and the whole plan where one was made. Then the
-command asks, unless --yes is given. Exactly what was shown is approved: if it has
-changed since, nothing is done.
+differs between two versions of it, and the whole plan where one was made, with what it
+costs if the server has prices. Then the command asks, unless --yes is given. Exactly
+what was shown is approved: if it has changed since, nothing is done.
 
 With --plan nothing is shown and asked: exactly what it names is approved, as
 ` + "`okara instance show`" + ` says it.
@@ -114,6 +114,9 @@ func pendingText(one api.Instance, now time.Time) string {
 		add("first asked", personWords(p.First))
 	}
 	add("reason", p.Reason)
+	if u := one.Run; u != nil && u.N == p.Run {
+		add("costs", u.Cost.String())
+	}
 	add("module", fromTo(p.Was, p.Source, func(s api.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))
 	add("digest", fromTo(p.Was, p.Source, func(s api.Source) string { return s.Digest }))
 	for _, c := range p.Changes {

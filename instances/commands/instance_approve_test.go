@@ -32,6 +32,9 @@ func TestInstanceApproveShows(t *testing.T) {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
 	planned.Plan = "sha256:plan2"
+	if err := json.Unmarshal([]byte(`{"before":100000,"after":520000,"currency":"EUR","priced":2,"unpriced":3}`), &planned.Cost); err != nil {
+		t.Fatal(err)
+	}
 	h.Store.Finish(t, id, planned)
 	code, _, errOut := h.as(t, "approve-b", "instance", "approve", id)
 	if code != cli.ExitUsage || !strings.Contains(errOut, "add --yes") {
@@ -41,6 +44,7 @@ func TestInstanceApproveShows(t *testing.T) {
 		`size = "small" -> "large"`, `secret = "(sensitive)"`, "net/vpc/aws 1.0.0 -> net/vpc/aws 1.1.0", "sha256:1 -> sha256:2", "more load",
 		"input region added: string, required (breaking)", "output host removed (breaking)", "input backup added: bool, default false\n",
 		"Name of use-anna (use-anna)", "Plan: 1 to add", "You approve sha256:plan2",
+		"costs     about 0.42 EUR an hour more (0.10 → 0.52); 3 resources have no price",
 	} {
 		if !strings.Contains(errOut, want) {
 			t.Errorf("%q is not shown:\n%s", want, errOut)

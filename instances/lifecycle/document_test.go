@@ -52,12 +52,12 @@ func TestDocumentRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecodeBefore reads what was kept before there were offers, and writes it as it was.
+// TestDecodeBefore reads what was kept before there were offers and costs of plans, and writes it as it was.
 func TestDecodeBefore(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
 	before, err := lifecycle.Encode(w.d)
-	if err != nil || bytes.Contains(before, []byte("offer")) {
+	if err != nil || bytes.Contains(before, []byte("offer")) || bytes.Contains(before, []byte("priced")) {
 		t.Fatalf("%v: %s", err, before)
 	}
 	if w.d, err = lifecycle.Decode(before); err != nil {

@@ -87,6 +87,9 @@ func (r *Run) learn(res Result) {
 		c := *res.Counts
 		r.Counts = &c
 	}
+	if res.Plan != "" {
+		r.Cost = res.Cost
+	}
 }
 
 // stopped goes on with what a run was stopped for.

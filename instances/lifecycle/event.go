@@ -5,6 +5,8 @@ package lifecycle
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 )
 
 // Command is a request of a caller, or an event of the reconciler.
@@ -157,7 +159,8 @@ type (
 type Result struct {
 	Outcome string // one of the constants
 	Counts  *Counts
-	Plan    string // digest of the plan file before sealing, of a plan
+	Plan    string       // digest of the plan file before sealing, of a plan
+	Cost    *prices.Cost // of that plan; nil: it is not known
 	// PlanSize is how many bytes the plan has as text; 0: it is not known.
 	PlanSize int64
 	Lock     string // digest of the dependency lock file that init left

@@ -5,6 +5,8 @@ package lifecycle
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 )
 
 // Document is all that the machine knows: what a ledger keeps. A value is never
@@ -178,16 +180,17 @@ type Run struct {
 	Force     bool      `json:"force,omitempty"`     // and at once
 	Approved  string    `json:"approved,omitempty"`  // the plan that somebody let through
 
-	Source   Source  `json:"source"`             // that it runs
-	Snapshot string  `json:"snapshot,omitempty"` // digest of the template that it runs; "": the record's
-	From     Phase   `json:"from,omitempty"`     // of the instance when it was asked for
-	Auto     bool    `json:"auto,omitempty"`     // its plan is applied by itself, unless it destroys or replaces
-	Plan     string  `json:"plan,omitempty"`     // digest of its plan file before sealing
-	Applied  bool    `json:"applied,omitempty"`  // an attempt of it was an apply
-	Planned  int     `json:"planned,omitempty"`  // the attempt whose result has that plan
-	Counts   *Counts `json:"counts,omitempty"`
-	Error    string  `json:"error,omitempty"`  // up to 1 KiB
-	Result   string  `json:"result,omitempty"` // done, failed, lost or cancelled
+	Source   Source       `json:"source"`             // that it runs
+	Snapshot string       `json:"snapshot,omitempty"` // digest of the template that it runs; "": the record's
+	From     Phase        `json:"from,omitempty"`     // of the instance when it was asked for
+	Auto     bool         `json:"auto,omitempty"`     // its plan is applied by itself, unless it destroys or replaces
+	Plan     string       `json:"plan,omitempty"`     // digest of its plan file before sealing
+	Applied  bool         `json:"applied,omitempty"`  // an attempt of it was an apply
+	Planned  int          `json:"planned,omitempty"`  // the attempt whose result has that plan
+	Counts   *Counts      `json:"counts,omitempty"`
+	Cost     *prices.Cost `json:"cost,omitempty"`   // of its plan; nil: it is not known
+	Error    string       `json:"error,omitempty"`  // up to 1 KiB
+	Result   string       `json:"result,omitempty"` // done, failed, lost or cancelled
 	// Parameters, if not nil, become those of the instance when it is done.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Off        bool                       `json:"off,omitempty"`    // the variable of a schedule has its value of what is stopped

@@ -71,6 +71,9 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	}
 	b.Facts = append(b.Facts, site.Fact{Name: "When", When: now.When(p.At)})
 	add("Reason", p.Reason)
+	if u := i.Run; u != nil && u.N == p.Run {
+		add("Costs", u.Cost.String())
+	}
 	add("Owner", ownerName(i.Owner))
 	add("Template", i.Template)
 	if p.TemplateWas != "" && p.TemplateWas != p.Template {

@@ -153,7 +153,7 @@ func (s *runs) show(r *site.Request) (*site.Page, error) {
 		body.Next = nextSteps(i, now)
 	}
 	body.Facts = []site.Fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.clock.When(u.QueuedAt)}}
-	for _, f := range []site.Fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
+	for _, f := range []site.Fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Costs", Text: text.Block(u.Cost.String())}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
 		if f.Text != "" {
 			body.Facts = append(body.Facts, f)
 		}

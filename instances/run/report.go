@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
@@ -28,6 +29,7 @@ type Report struct {
 	// has its parameters from them. The document is sealed where any are sensitive.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	Counts    *lifecycle.Counts          `json:"counts,omitempty"`
+	Cost      *prices.Cost               `json:"cost,omitempty"`      // of the plan; nil: there are no prices, or it is not known
 	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
 	PlanText  string                     `json:"plan_text,omitempty"` // masked; whole, or "" where it is larger than one that is approved
 	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, bytes
@@ -54,7 +56,7 @@ func (r Report) InClear(sensitive []string) Report {
 // Result is what the machine gets.
 func (r Report) Result() lifecycle.Result {
 	return lifecycle.Result{
-		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
+		Outcome: r.Outcome, Counts: r.Counts, Cost: r.Cost, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
 		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Changes: r.Changes,
 	}
 }

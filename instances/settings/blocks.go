@@ -34,7 +34,15 @@ type Instances struct {
 	Connection   *Connection       `hcl:"connection,block"`                              // of templates that have none
 	Config       map[string]string `hcl:"config,optional"`                               // free values for templates, no secrets
 	ApprovalSelf bool              `hcl:"approval_self,optional"`                        // who asked for a run may approve it
+	Prices       *Prices           `hcl:"prices,block"`                                  // of what plans change
 	Range        hcl.Range         `hcl:",def_range"`
+}
+
+// Prices is what resources cost an hour.
+type Prices struct {
+	File     string    `hcl:"file" path:"file"` // CSV: type, attribute, value, hourly
+	Currency string    `hcl:"currency"`         // a code such as EUR
+	Range    hcl.Range `hcl:",def_range"`
 }
 
 // TTL is a lifetime; it is written as in a template.

@@ -14,9 +14,11 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 )
@@ -53,7 +55,8 @@ type Options struct {
 	InClear      bool
 	Executor     Executor
 	Credentials  []Credential
-	Notify       *Receiver // nil: nobody is told
+	Notify       *Receiver     // nil: nobody is told
+	Prices       *prices.Table // nil: there are none
 }
 
 // Receiver is who gets notices.
@@ -83,7 +86,7 @@ func (b *Block) Check(beside Beside) (*Options, error) {
 	o := b.options()
 	o.Role, o.Templates, o.ForwardPlain, o.InClear, o.Credentials = cmp.Or(in.Role, RoleAll), in.Templates, in.ForwardPlain, in.Unsealed, b.Credentials
 	for _, part := range []func(*Options, Beside) error{
-		b.role, b.numbers, b.defaults, b.templates, b.quotas, b.runs, b.peers, b.notices,
+		b.role, b.numbers, b.defaults, b.templates, b.quotas, b.runs, b.peers, b.notices, b.prices,
 	} {
 		if err := part(o, beside); err != nil {
 			return nil, err
@@ -147,7 +150,7 @@ func (b *Block) role(o *Options, beside Beside) error {
 	}
 	refused := func(message string) error { return syntax.WrongAt(in.Range, errors.New(message)) }
 	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
-		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf
+		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf || in.Prices != nil
 	switch {
 	case unused:
 		return refused("a portal has only role and forward_plain: all else is for those who lead")
@@ -461,6 +464,24 @@ func (b *Block) notices(o *Options, beside Beside) error {
 	o.Notify = &Receiver{URL: u, Secret: []byte(secret)}
 	if _, err := portal.NewNotifier(portal.NotifyOptions{URL: u, Secret: o.Notify.Secret}); err != nil {
 		return syntax.WrongAt(b.Notify.Range, err)
+	}
+	return nil
+}
+
+// prices reads what resources cost.
+func (b *Block) prices(o *Options, _ Beside) error {
+	in := b.Instances.Prices
+	if in == nil {
+		return nil
+	}
+	src, err := files.ReadAtMost(in.File, prices.MaxTable)
+	if err != nil {
+		err = fmt.Errorf("%w\nhint: name a CSV file of at most %d bytes", err, prices.MaxTable)
+	} else {
+		o.Prices, err = prices.Parse(src, in.Currency)
+	}
+	if err != nil {
+		return syntax.WrongAt(in.Range, fmt.Errorf("prices %q: %w", in.File, err))
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/portal
 	!instances/internal/localexec
 	!instances/run
+	!instances/internal/prices
 	!instances/internal/sandbox
 	!instances/internal/schema
 	!internal/cache
@@ -390,15 +391,18 @@ internal/images: it builds programs and packs them; what they do is their affair
 	internal/embedded
 	internal/files
 instances/lifecycle: the life of instances is a pure machine, without input or output
+	instances/internal/prices
 	instances/internal/schema
 	instances/internal/timetable
 	internal/addr
 	internal/syntax
 	internal/text
+instances/internal/prices: leaf: what a plan costs by a table; who runs the tool brings its plan
 instances/internal/schema: leaf: values and what they may be
 instances/internal/timetable: leaf: when something is stopped and started, by the clocks of a time zone
 instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
 instances/internal/localexec: one run of the tool on this machine; whether its attempt is still named comes in as a func
+	instances/internal/prices
 	instances/internal/records
 	statebackend/format
 	oci
@@ -419,11 +423,13 @@ instances/internal/localexec: one run of the tool on this machine; whether its a
 	internal/states
 	instances/internal/sandbox
 instances/run: what an executor is, and what an attempt leaves in the registry
+	instances/internal/prices
 	instances/internal/records
 	instances/lifecycle
 	oci
 	oci/artifact
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
+	instances/internal/prices
 	instances/internal/records
 	oci
 	oci/artifact
@@ -451,9 +457,11 @@ instances: it mounts the platform into a server, as an extension that the core k
 	internal/states
 	internal/web/site
 instances/settings: the blocks of a file that are about instances, and what they mean
+	instances/internal/prices
 	instances/lifecycle
 	instances/portal
 	internal/addr
+	internal/files
 	internal/syntax
 	internal/text
 instances/internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
@@ -498,7 +506,8 @@ instances/pages: pages of templates and instances, which show what the API answe
 	internal/text
 	internal/web/site
 	oci
-instances/api: leaf: what the API of instances says
+instances/api: what the API of instances says
+	instances/internal/prices
 instances/commands: commands of instances and templates; what they share with okara's other commands is cli's
 	instances/internal/records
 	oci

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -149,6 +150,38 @@ func TestChildPlan(t *testing.T) {
 			t.Errorf("report %+v", r)
 		}
 	})
+}
+
+// TestChildCost has what a plan costs in the report, and nothing of a value; what cannot
+// be added up leaves the plan as it is.
+func TestChildCost(t *testing.T) {
+	const plan = `{"resource_changes":[{"mode":"managed","type":"vm","change":{"before":null,"after":{"size":"planted"},"after_unknown":{}}}]}`
+	table := &prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "planted", Hourly: 7}}}
+	for _, tt := range []struct {
+		name  string
+		show  []stubStep
+		table *prices.Table
+		want  *prices.Cost
+	}{
+		{"priced", []stubStep{{Print: plan}}, table, &prices.Cost{After: 7, Currency: "EUR", Priced: 1}},
+		{"without prices", []stubStep{{Print: plan}}, nil, nil},
+		{"no JSON", []stubStep{{Print: "the plan as text"}}, table, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"show": tt.show}))
+			tr.order.Spec.Approve, tr.order.Prices = true, tt.table
+			r, log := tr.run()
+			if diff := cmp.Diff(r.Cost, tt.want); diff != "" || r.Outcome != lifecycle.Done || r.Plan == "" {
+				t.Fatalf("%+v\n%s\ncost (-got +want)\n%s", r, log, diff)
+			}
+			if failed := tt.want == nil && tt.table != nil; strings.Contains(log, "okara: the cost of the plan is not known") != failed || strings.Contains(log, "planted") {
+				t.Errorf("log:\n%s", log)
+			}
+			if diff := cmp.Diff(r.Result().Cost, tt.want); diff != "" {
+				t.Errorf("result (-got +want)\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestChildDriftAndDestroy(t *testing.T) {

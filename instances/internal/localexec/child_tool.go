@@ -4,6 +4,7 @@ package localexec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -144,6 +146,36 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	}
 	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
 	c.report.PlanSize, c.report.PlanText = text.size, c.masks.text(text.kept.String())
+	if c.Order.Prices == nil {
+		return nil
+	}
+	return c.cost(ctx, p, file)
+}
+
+// cost adds up what a plan costs, from what the tool says as it says it: no value of a
+// resource is kept. A plan whose cost is not known is as good as any.
+func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error {
+	from, to := io.Pipe()
+	var cost *prices.Cost
+	var wrong error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		cost, wrong = c.Order.Prices.Of(from)
+		_, _ = io.Copy(io.Discard, from) // or the tool would wait for a reader
+	}()
+	errs := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, []string{"show", "-json", string(file)}, to, errs)
+	to.Close()
+	<-read
+	if err == nil && code != 0 {
+		err = errors.New(errs.text())
+	}
+	if err = cmp.Or(err, wrong); err != nil {
+		c.log.line("okara: the cost of the plan is not known: %s", err)
+		return c.stop.err()
+	}
+	c.report.Cost = cost
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 )
@@ -42,6 +43,8 @@ type Order struct {
 	StateKeys string    `json:"state_keys,omitempty"` // as in OKARA_STATE_KEYS; "": states are not sealed
 	Server    Server    `json:"server,omitzero"`
 	Packages  Packages  `json:"packages,omitzero"`
+
+	Prices *prices.Table `json:"prices,omitempty"` // of what a plan that is kept changes; nil: there are none
 
 	Environment map[string]string `json:"environment,omitempty"` // of the tool: what the credentials give
 	Files       map[string][]byte `json:"files,omitempty"`       // files of the credentials; Environment names them as ${files}/NAME

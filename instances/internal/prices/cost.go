@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prices
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Cost is what a plan changes of what is paid an hour, as a ledger and the API have it. What
+// has no price is in neither sum.
+type Cost struct {
+	Before   int64  `json:"before"` // millionths
+	After    int64  `json:"after"`  // millionths
+	Currency string `json:"currency"`
+	Priced   int    `json:"priced"`             // resources before, after or both
+	Unpriced int    `json:"unpriced,omitempty"` // that the table has no price for, or for a value that is not known yet
+}
+
+// String says it to people; "" of nil, and where there is nothing to pay for.
+func (c *Cost) String() string {
+	if c == nil {
+		return ""
+	}
+	var parts []string
+	if c.Priced > 0 {
+		parts = append(parts, c.change())
+	}
+	switch {
+	case c.Unpriced == 1:
+		parts = append(parts, "1 resource has no price")
+	case c.Unpriced > 1:
+		parts = append(parts, fmt.Sprintf("%d resources have no price", c.Unpriced))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// change is what is paid more or less.
+func (c *Cost) change() string {
+	by, word := c.After-c.Before, "more"
+	switch {
+	case by == 0:
+		return "about the same, " + amount(c.After) + " " + c.Currency + " an hour"
+	case by < 0:
+		by, word = -by, "less"
+	}
+	return fmt.Sprintf("about %s %s an hour %s (%s → %s)", amount(by), c.Currency, word, amount(c.Before), amount(c.After))
+}
+
+// amount is a sum of millionths, exactly, with two decimals at least.
+func amount(millionths int64) string {
+	parts := fmt.Sprintf("%06d", millionths%whole)
+	return fmt.Sprintf("%d.%s%s", millionths/whole, parts[:2], strings.TrimRight(parts[2:], "0"))
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prices
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// MaxPlan bounds a plan as JSON, in bytes. It is read as it comes; one resource at a time
+// is in memory.
+const MaxPlan = 64 << 20
+
+// maxDepth bounds what is passed over: the decoder remembers each level.
+const maxDepth = 1000
+
+// Of adds up a plan, as show -json of the tools writes it. Only its resource_changes are
+// decoded, and no value of a resource is in what is returned or in an error.
+func (t *Table) Of(plan io.Reader) (*Cost, error) {
+	s := &sum{rows: map[string][]Row{}, cost: Cost{Currency: t.Currency}}
+	for _, row := range t.Rows {
+		s.rows[row.Type] = append(s.rows[row.Type], row)
+	}
+	bounded := &io.LimitedReader{R: plan, N: MaxPlan + 1}
+	err := s.read(json.NewDecoder(bounded))
+	if bounded.N <= 0 {
+		return nil, fmt.Errorf("plan of more than %d bytes as JSON", MaxPlan)
+	}
+	if err != nil {
+		return nil, errors.New("the plan is not the JSON of a plan")
+	}
+	return &s.cost, nil
+}
+
+// sum grows with each resource.
+type sum struct {
+	rows map[string][]Row // by type
+	cost Cost
+}
+
+func (s *sum) read(d *json.Decoder) error {
+	if err := want(d, json.Delim('{')); err != nil {
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if name == "resource_changes" {
+			err = s.changes(d)
+		} else {
+			err = skip(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return want(d, json.Delim('}'))
+}
+
+func (s *sum) changes(d *json.Decoder) error {
+	if err := want(d, json.Delim('[')); err != nil {
+		return err
+	}
+	for d.More() {
+		var r resource
+		if err := d.Decode(&r); err != nil {
+			return err
+		}
+		if r.Mode == "managed" {
+			s.add(r)
+		}
+	}
+	return want(d, json.Delim(']'))
+}
+
+func want(d *json.Decoder, delim json.Delim) error {
+	token, err := d.Token()
+	if err == nil && token != delim {
+		err = errors.New("it is something else")
+	}
+	return err
+}
+
+// skip passes over one value.
+func skip(d *json.Decoder) error {
+	for depth := 0; ; {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > maxDepth {
+				return errors.New("it is nested too deeply")
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// resource is what a plan does to one. What it makes again has both, before and after.
+type resource struct {
+	Mode   string `json:"mode"`
+	Type   string `json:"type"`
+	Change struct {
+		Before  map[string]json.RawMessage `json:"before"`        // nil: there is none yet
+		After   map[string]json.RawMessage `json:"after"`         // nil: it goes
+		Unknown json.RawMessage            `json:"after_unknown"` // an object, whose attributes are true or have such; or false
+	} `json:"change"`
+}
+
+func (s *sum) add(r resource) {
+	if r.Change.Before == nil && r.Change.After == nil {
+		return
+	}
+	before, known := s.price(r.Type, r.Change.Before, nil)
+	var unknown map[string]json.RawMessage
+	_ = json.Unmarshal(r.Change.Unknown, &unknown) // false where it goes
+	after, knownAfter := s.price(r.Type, r.Change.After, unknown)
+	if !known || !knownAfter {
+		s.cost.Unpriced++
+		return
+	}
+	s.cost.Priced++
+	s.cost.Before += before
+	s.cost.After += after
+}
+
+// price is that of a resource with these attributes; nothing has none, and costs nothing. A
+// value that is not known yet might be any that a row has.
+func (s *sum) price(kind string, values, unknown map[string]json.RawMessage) (hourly int64, known bool) {
+	if values == nil {
+		return 0, true
+	}
+	for _, row := range s.rows[kind] {
+		if row.Attribute == "" {
+			hourly, known = row.Hourly, true
+			continue
+		}
+		if u := unknown[row.Attribute]; len(u) > 0 && string(u) == "true" {
+			return 0, false
+		}
+		if value, ok := asText(values[row.Attribute]); ok && value == row.Value {
+			return row.Hourly, true
+		}
+	}
+	return hourly, known
+}
+
+// asText is a text, a number or a truth value as a table has it.
+func asText(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 || strings.ContainsRune("{[n", rune(raw[0])) {
+		return "", false
+	}
+	var s string
+	if raw[0] == '"' {
+		err := json.Unmarshal(raw, &s)
+		return s, err == nil
+	}
+	return string(raw), true
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prices
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxTable bounds the file of a table, in bytes.
+const MaxTable = 1 << 20
+
+const (
+	maxRows    = 10_000
+	whole      = 1_000_000         // millionths
+	maxHourly  = 1_000_000 * whole // of one resource: a plan of a million of them still has a sum
+	mostDigits = 6                 // of a millionth
+)
+
+// Table is what resources cost.
+type Table struct {
+	Currency string `json:"currency"` // a code such as EUR
+	Rows     []Row  `json:"rows"`
+}
+
+// Row is the price of the resources of a type.
+type Row struct {
+	Type      string `json:"type"`
+	Attribute string `json:"attribute,omitempty"` // top-level; "": the price of those that no other row is for
+	Value     string `json:"value,omitempty"`     // of the attribute, as text
+	Hourly    int64  `json:"hourly"`              // millionths
+}
+
+func header() []string { return []string{"type", "attribute", "value", "hourly"} }
+
+// Parse reads a table: CSV with a header. Errors name the line, and what to do.
+func Parse(src []byte, currency string) (*Table, error) {
+	if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return nil, fmt.Errorf("the currency %q is not a code such as EUR", currency)
+	}
+	r := csv.NewReader(bytes.NewReader(src))
+	r.FieldsPerRecord, r.ReuseRecord = -1, true
+	first, err := r.Read()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, wrongCSV(err)
+	}
+	if !slices.Equal(first, header()) {
+		return nil, fmt.Errorf("line 1 is not the header\nhint: write %s there", strings.Join(header(), ","))
+	}
+	t := &Table{Currency: currency}
+	return t, t.read(r)
+}
+
+// read adds the rows after the header.
+func (t *Table) read(r *csv.Reader) error {
+	lines := map[Row]int{} // by all but the price
+	for {
+		fields, err := r.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return wrongCSV(err)
+		}
+		line, _ := r.FieldPos(0)
+		row, err := parseRow(fields)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+		key := Row{Type: row.Type, Attribute: row.Attribute, Value: row.Value}
+		if before := lines[key]; before > 0 {
+			return fmt.Errorf("line %d has a price for the same as line %d\nhint: remove one of them", line, before)
+		}
+		if lines[key] = line; len(t.Rows) == maxRows {
+			return fmt.Errorf("line %d: more than %d prices\nhint: leave out types that nobody launches", line, maxRows)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+}
+
+// wrongCSV is an error of the format, which has its line.
+func wrongCSV(err error) error {
+	if e, ok := errors.AsType[*csv.ParseError](err); ok {
+		return fmt.Errorf("line %d is not CSV: %w\nhint: put a value with a comma or a quotation mark between quotation marks, and double those within", e.Line, e.Err)
+	}
+	return err
+}
+
+func parseRow(fields []string) (row Row, err error) {
+	if len(fields) != len(header()) {
+		return row, fmt.Errorf("%d columns\nhint: each line has %s", len(fields), strings.Join(header(), ","))
+	}
+	for i := range fields {
+		fields[i] = strings.Clone(strings.TrimSpace(fields[i]))
+	}
+	row = Row{Type: fields[0], Attribute: fields[1], Value: fields[2]}
+	switch {
+	case row.Type == "":
+		return row, errors.New("no type\nhint: name a type of resources, such as aws_instance")
+	case row.Attribute == "" && row.Value != "":
+		return row, fmt.Errorf("the value %q of no attribute\nhint: name the attribute, or leave out the value too", row.Value)
+	}
+	row.Hourly, err = parseAmount(fields[3])
+	return row, err
+}
+
+// parseAmount reads a sum of money, in millionths.
+func parseAmount(s string) (int64, error) {
+	refused := fmt.Errorf("hourly %q is not a price\nhint: write digits with at most six after a point, as 0.0416, up to %d", s, maxHourly/whole)
+	units, parts, point := strings.Cut(s, ".")
+	if units == "" || point && parts == "" || len(parts) > mostDigits || len(units) > 7 || strings.Trim(units+parts, "0123456789") != "" {
+		return 0, refused
+	}
+	n, err := strconv.ParseInt(units+parts+strings.Repeat("0", mostDigits-len(parts)), 10, 64)
+	if err != nil || n > maxHourly {
+		return 0, refused
+	}
+	return n, nil
+}
