@@ -124,7 +124,7 @@ func (spaces) Read(p []byte) (int, error) {
 
 // TestOfRefused refuses what is no plan, and says nothing of what is in it.
 func TestOfRefused(t *testing.T) {
-	for _, text := range []string{"", "planted", "[]", `{"resource_changes":{}}`, `{"resource_changes":[`, `{"a":`, `{"resource_changes":[{"change":{"after":"planted"}}]}`, `{"a":` + strings.Repeat("[", 2000)} {
+	for _, text := range []string{"", "planted", "[]", `{"resource_changes":{}}`, `{"resource_changes":[`, `{"a":`, `{"resource_changes":[{"change":{"after":"planted"}}]}`, `{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`} {
 		if got, err := table(t).Of(strings.NewReader(text)); err == nil || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%.40s: %+v, %v", text, got, err)
 		}
