@@ -114,6 +114,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"started within limits by hand", "switch.go", "if err := countAgain(w.work, r); err != nil {", "if false {\n\t\tvar err error"},
 	{"heard before its template changes", "ended.go", "\tswitchesOf(w.work).hear(r)\n", ""},
 	{"heard before a person's word", "switch.go", "\tw.hear(r)\n\tw.say(r, e.Stop", "\tw.say(r, e.Stop"},
+	{"a switch that follows is heard", "switch.go", "case r.Then != nil && r.Then.Switch:", "case false:"},
 	{"what failed by itself is left alone", "switch.go", "return len(r.Runs) > 0 && r.Runs[0].Switch", "return true"},
 	{"who said it", "switch.go", "run.By, run.Switch, run.Off = by, true, stop", "_, run.Switch, run.Off = by, true, stop"},
 	{"an attempt is not dropped", "switch.go", "&& r.Run.Switch && r.Run.Attempt == 0", "&& r.Run.Switch"},

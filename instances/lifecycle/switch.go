@@ -74,6 +74,8 @@ func heading(r *Record) bool {
 	switch {
 	case r.Switch.Said != "":
 		return r.Switch.Said == wordStop
+	case r.Then != nil && r.Then.Switch:
+		return r.Then.Off
 	case r.Run != nil && r.Run.Switch:
 		return r.Run.Off
 	}

@@ -316,6 +316,25 @@ func TestLatestWord(t *testing.T) {
 	w.is(id, false)
 }
 
+// Neither is lost what a person says while a comparison with the state ends for a stop.
+func TestStartWhileDriftEnds(t *testing.T) {
+	w := newWorld(t)
+	drifts := nightly()
+	drifts.Drift = &lifecycle.Drift{Every: time.Hour}
+	id := w.night(drifts)
+	w.pass(61 * time.Minute)
+	w.serve(lifecycle.Tick{ID: id})
+	w.start()
+	drift := w.ref(id)
+	w.must(anna, lifecycle.Switch{ID: id, Stop: true})
+	if a := w.must(anna, lifecycle.Switch{ID: id}); a.Status != 202 {
+		t.Errorf("a start is answered with %d", a.Status)
+	}
+	w.serve(lifecycle.Ended{Ref: drift, Result: lifecycle.Result{Outcome: lifecycle.Cancelled}})
+	w.until("2026-03-19 13:30", good)
+	w.is(id, false)
+}
+
 // A stop that waits for a place is dropped when somebody wants to go on.
 func TestDroppedInTheQueue(t *testing.T) {
 	w := newWorld(t)
