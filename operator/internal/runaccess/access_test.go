@@ -360,6 +360,49 @@ func TestRelease(t *testing.T) {
 
 func errOf(_ runaccess.Ready, err error) error { return err }
 
+// TestReleaseCutOff: the lock of an operator that was killed while it released a state is
+// ended by the next one, once no release can last so long. Nobody else's is.
+func TestReleaseCutOff(t *testing.T) {
+	s := newSite(t)
+	r := s.run("1")
+	s.prepare(r)
+	s.apply(1, "")
+	held := func(operation, of string, age time.Duration) string {
+		t.Helper()
+		b, err := json.Marshal(statebackend.LockInfo{
+			ID: "left", Operation: operation, Who: s.issuer.Name(), Info: "state of " + of, Created: time.Now().Add(-age),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, lock := range map[string]string{
+		"one that may go on":    held("release", r.Subject(), time.Minute),
+		"that of another state": held("release", "another", time.Hour),
+		"that of a run":         held("apply", r.Subject(), time.Hour),
+	} {
+		if got := s.ask("LOCK", "", lock); got != http.StatusOK {
+			t.Fatal(name, got)
+		}
+		if _, ok := errors.AsType[*statebackend.LockedError](s.Release(t.Context(), r, true)); !ok {
+			t.Errorf("released under %s", name)
+		}
+		if got := s.ask("UNLOCK", "", lock); got != http.StatusOK {
+			t.Fatal(name, got)
+		}
+	}
+	if got := s.ask("LOCK", "", held("release", r.Subject(), 10*time.Minute)); got != http.StatusOK {
+		t.Fatal(got)
+	}
+	if err := s.Release(t.Context(), r, true); err != nil {
+		t.Error(err)
+	}
+	if held, err := s.store("prod.acme").Held(t.Context(), "vpcs.prod"); held != nil || err != nil {
+		t.Errorf("it is locked: %+v, %v", held, err)
+	}
+}
+
 // TestStateOfPeople: a state that somebody else wrote is not taken.
 func TestStateOfPeople(t *testing.T) {
 	s := newSite(t)

@@ -97,22 +97,55 @@ func (a *Access) empty(r Run, state []byte, destroyed bool) error {
 	return nil
 }
 
+// Of a release: releaseTimeout bounds what is done under its lock, and a lock older than
+// abandonedAfter is that of an operator which was killed, clocks that differ included.
+const (
+	releaseTimeout = 2 * time.Minute
+	abandonedAfter = 5 * time.Minute
+)
+
 // underLock does something under the lock of the workspace.
 func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
 	lock := statebackend.LockInfo{ID: uuid.NewString(), Operation: "release", Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
+	if err := a.lock(ctx, r, lock); err != nil {
+		return err
+	}
+	err := do(lock.ID)
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), frontTimeout)
+	defer cancel()
+	if unlockErr := a.tell(ctx, r, methodUnlock, lock); err == nil {
+		err = unlockErr
+	}
+	return err
+}
+
+// lock takes the lock, also from an operator that was killed while it released the same
+// state: what it had begun may be repeated.
+func (a *Access) lock(ctx context.Context, r Run, lock statebackend.LockInfo) error {
+	err := a.tell(ctx, r, methodLock, lock)
+	e, locked := errors.AsType[*statebackend.LockedError](err)
+	if !locked {
+		return err
+	}
+	same := e.Held.Operation == lock.Operation && e.Held.Who == lock.Who && e.Held.Info == lock.Info
+	if !same || lock.Created.Sub(e.Held.Created) < abandonedAfter {
+		return err
+	}
+	if err := a.tell(ctx, r, methodUnlock, e.Held); err != nil {
+		return err
+	}
+	return a.tell(ctx, r, methodLock, lock)
+}
+
+// tell locks or unlocks the workspace.
+func (a *Access) tell(ctx context.Context, r Run, method string, lock statebackend.LockInfo) error {
 	info, err := json.Marshal(lock)
 	if err != nil {
 		return err
 	}
-	if _, err := a.ask(ctx, r, methodLock, "", info); err != nil {
-		return err
-	}
-	err = do(lock.ID)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frontTimeout)
-	defer cancel()
-	if _, unlockErr := a.ask(ctx, r, methodUnlock, "", info); err == nil {
-		err = unlockErr
-	}
+	_, err = a.ask(ctx, r, method, "", info)
 	return err
 }
 
