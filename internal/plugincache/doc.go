@@ -28,8 +28,8 @@
 // and whose files are those that the source told; and makes hard links in a folder of the
 // run, which the sandbox shows to be read. Those links are hashed before the tool sees
 // them. So a package that was damaged in the cache is found and fetched anew, nothing that
-// happens to the cache later changes what a run has, and [Cache.Within] can remove what
-// was not used for long without asking who uses it. A run sees what it may have and no
+// happens to the cache later changes what a run has. What a run has is in the cache as well
+// as long as it has it, so that the limit of [Cache.Within] is one of both. A run sees what it may have and no
 // other package.
 //
 // The lock file says the same after init as without the cache: a package is given only

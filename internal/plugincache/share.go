@@ -43,7 +43,8 @@ type Share struct {
 const maxShared = 100
 
 // Within returns the cache with a limit in bytes: what was not used for the longest time
-// goes when more is fetched.
+// goes when more is fetched. What runs hold counts and stays. Over the limit is one package
+// at most, and what is being unpacked.
 func (c Cache) Within(most int64) Cache {
 	c.most = most
 	return c
@@ -52,7 +53,8 @@ func (c Cache) Within(most int64) Cache {
 // Share makes links to the packages that the module's lock file names and the source has,
 // and returns how many. What the cache lacks is fetched, and all of it is hashed: a
 // package that was damaged is fetched anew. A lock file that has the package's zh: alone
-// gets its h1: too, as the tool would add it. An error leaves the rest to the tool.
+// gets its h1: too, as the tool would add it. An error leaves the rest to the tool, as does
+// the limit.
 func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err error) {
 	lock, packages, err := c.locked(m)
 	if err != nil || len(packages) > maxShared {
@@ -101,7 +103,9 @@ func (c Cache) Fill(ctx context.Context, text []byte, source Source) error {
 			return nil
 		}
 		if pkg, ok := p.offered(ctx, source); ok {
-			return c.fetch(ctx, p, pkg)
+			if err := c.fetch(ctx, p, pkg); !errors.Is(err, errFull) {
+				return err
+			}
 		}
 		return nil
 	})...)
@@ -119,18 +123,14 @@ func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (
 	if !ok {
 		return none, nil
 	}
-	if err := c.fetch(ctx, p, pkg); err != nil {
-		return none, err
+	err := c.give(ctx, p, pkg, own)
+	if errors.Is(err, errDamaged) {
+		if err = drop(p.target(pkg.H1)); err == nil {
+			err = c.give(ctx, p, pkg, own)
+		}
 	}
-	err := p.take(pkg.H1, own)
-	if errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) {
-		err = errors.Join(os.RemoveAll(own), p.drop(pkg.H1))
-		if err == nil {
-			err = c.fetch(ctx, p, pkg)
-		}
-		if err == nil {
-			err = p.take(pkg.H1, own)
-		}
+	if errors.Is(err, errFull) {
+		return none, nil
 	}
 	if err != nil {
 		return none, fmt.Errorf("plugin cache: %w", err)
@@ -160,35 +160,47 @@ func (l locked) target(h1 string) string {
 	return filepath.Join(l.cached, hash)
 }
 
-// errDamaged says that a package has not the hash by which it is kept.
+// errDamaged says that a package has not the hash by which it is kept, or cannot be read.
 var errDamaged = errors.New("a package is damaged")
 
-// take makes hard links to a package, and hashes them.
-func (l locked) take(h1, own string) error {
-	target := l.target(h1)
-	if err := copyTree(target, own); err != nil {
+// give fetches what the cache lacks, and makes hard links to it that are hashed. What
+// cannot be linked or read is damaged, or was removed meanwhile; nothing is in own then.
+func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own string) error {
+	if err := c.fetch(ctx, l, pkg); err != nil {
 		return err
 	}
-	now := time.Now()
-	_ = os.Chtimes(target, now, now) // one that cannot be marked as used goes early
-	return verify(own, h1)
+	target, turn := l.target(pkg.H1), c.turn()
+	if _, err := turn.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
+		return err
+	}
+	err := errors.Join(linkTree(target, own), turn.Close())
+	if err == nil {
+		now := time.Now()
+		_ = os.Chtimes(target, now, now) // one that cannot be marked as used goes early
+		err = verify(own, pkg.H1)
+	}
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*os.LinkError](err); !ok || errors.Is(err, fs.ErrNotExist) { // else it is the file system
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return errors.Join(err, os.RemoveAll(own))
 }
 
 // verify hashes a package.
 func verify(dir, h1 string) error {
 	if err := onlyFiles(dir); err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
+		return err
 	}
 	now, err := dirhash.HashDir(dir, "", dirhash.Hash1)
 	if err == nil && now != h1 {
-		err = fmt.Errorf("%w: it has %s and not %s", errDamaged, now, h1)
+		err = fmt.Errorf("a package has %s and not %s", now, h1)
 	}
 	return err
 }
 
 // drop removes a package from the cache, at one stroke.
-func (l locked) drop(h1 string) error { return drop(l.target(h1)) }
-
 func drop(target string) (err error) {
 	aside, remove, err := files.TempDir(filepath.Dir(target))
 	if err != nil {
@@ -202,6 +214,7 @@ func drop(target string) (err error) {
 }
 
 // fetch gets a package into the cache, unless it is there. Of several processes one does.
+// It fails with errFull if there is no room.
 func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err error) {
 	target := l.target(pkg.H1)
 	if _, err := os.Stat(target); err == nil {
@@ -218,14 +231,17 @@ func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err e
 	if _, err := os.Stat(target); err == nil {
 		return nil
 	}
-	if err := fetchTo(ctx, pkg, l.cached, target); err != nil {
+	if _, held := c.packages(); c.most > 0 && held >= c.most {
+		return errFull
+	}
+	if err := c.fetchTo(ctx, pkg, l.cached, target); err != nil {
 		return fmt.Errorf("plugin cache: %w", err)
 	}
-	return c.trim(target)
+	return nil
 }
 
 // fetchTo downloads a package, verifies the zip, unpacks it and verifies what came of it.
-func fetchTo(ctx context.Context, pkg upstream.Package, parent, target string) (err error) {
+func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, parent, target string) (err error) {
 	partial, remove, err := files.TempDir(parent)
 	if err != nil {
 		return err
@@ -250,7 +266,7 @@ func fetchTo(ctx context.Context, pkg upstream.Package, parent, target string) (
 	if err := errors.Join(readable(whole), verify(whole, pkg.H1)); err != nil {
 		return err
 	}
-	return moveTo(whole, target)
+	return c.admit(ctx, whole, target)
 }
 
 // readable lets the user of a tool read and run what is in a folder, whatever this
@@ -271,44 +287,96 @@ func readable(dir string) error {
 	})
 }
 
-// trim removes what was used least recently and is over the limit, but for one package.
-func (c Cache) trim(but string) error {
+// errFull says that runs hold all that there may be in the cache.
+var errFull = errors.New("runs hold as much as the cache may have")
+
+// turn is the lock of those who remove packages, against those who begin to hold some.
+func (c Cache) turn() *flock.Flock {
+	return flock.New(filepath.Join(c.dir, "lock"), flock.SetPermissions(0o600))
+}
+
+// admit moves a package to its place, once there is room for it.
+func (c Cache) admit(ctx context.Context, whole, target string) (err error) {
+	turn := c.turn()
+	if _, err := turn.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, turn.Close()) }()
+	if err := c.trim(sizeOf(whole)); err != nil {
+		return err
+	}
+	return moveTo(whole, target)
+}
+
+// trim makes room for a package of so many bytes: what was used least recently goes. What
+// runs hold stays and counts, since the disk has it as long as they do. If that is as much
+// as the limit, trim fails with errFull; else one package may be over it.
+func (c Cache) trim(size int64) error {
 	if c.most <= 0 {
 		return nil
 	}
-	type kept struct {
-		dir  string
-		size int64
-		used time.Time
-	}
-	var all []kept
-	names, err := fs.Glob(os.DirFS(c.dir), "*/*/*/*/*/*")
-	for _, name := range names {
-		dir := filepath.Join(c.dir, filepath.FromSlash(name))
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && len(filepath.Base(dir)) == 64 && dir != but {
-			all = append(all, kept{dir, sizeOf(dir), info.ModTime()})
-		}
+	all, held := c.packages()
+	if held >= c.most {
+		return errFull
 	}
 	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.dir, b.dir)) })
-	errs := []error{err}
-	total := sizeOf(but)
+	var errs []error
+	total := held + size
 	for _, k := range all {
-		if total += k.size; total > c.most {
+		switch {
+		case k.held:
+		case total+k.size <= c.most:
+			total += k.size
+		default:
 			errs = append(errs, drop(k.dir))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// kept is a package in the cache.
+type kept struct {
+	dir  string
+	size int64 // bytes
+	used time.Time
+	held bool // by a run, which has hard links
+}
+
+// packages lists what is in the cache, and adds up what runs hold.
+func (c Cache) packages() (all []kept, held int64) {
+	names, _ := fs.Glob(os.DirFS(c.dir), "*/*/*/*/*/*") // the pattern is a good one
+	for _, name := range names {
+		dir := filepath.Join(c.dir, filepath.FromSlash(name))
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || len(filepath.Base(dir)) != 64 {
+			continue
+		}
+		k := kept{dir: dir, used: info.ModTime()}
+		k.size, k.held = measure(dir)
+		if all = append(all, k); k.held {
+			held += k.size
+		}
+	}
+	return all, held
+}
+
 // sizeOf adds up the files below a folder, in bytes.
-func sizeOf(dir string) (size int64) {
+func sizeOf(dir string) int64 {
+	size, _ := measure(dir)
+	return size
+}
+
+// measure adds up the files below a folder, in bytes, and tells whether one of them has
+// another name elsewhere.
+func measure(dir string) (size int64, held bool) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // what goes meanwhile has none
 		if err == nil && e.Type().IsRegular() {
 			if info, err := e.Info(); err == nil {
 				size += info.Size()
+				held = held || linked(info)
 			}
 		}
 		return nil
 	})
-	return size
+	return size, held
 }

@@ -11,12 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
 
@@ -192,25 +194,101 @@ func TestShareDamaged(t *testing.T) {
 	}
 }
 
-// TestShareBound keeps what was used last where there is no room for two. What a run has
-// stays its own.
-func TestShareBound(t *testing.T) {
-	c, dir := newCache(t)
-	c = c.Within(10)
-	first, second := newOrigin(t, "ours"), newOrigin(t, "theirs")
-	m, n, err := shared(t, c, first, "zh:"+first.zh)
-	if n != 1 || err != nil {
-		t.Fatal(n, err)
+// lockOf is a lock file with these providers, of which each has the package of the origin.
+func lockOf(o *origin, types ...string) []byte {
+	var b bytes.Buffer
+	for _, name := range types {
+		fmt.Fprintf(&b, "provider \"registry.opentofu.org/acme/%s\" {\n  version = \"1.2.3\"\n  hashes = [\"zh:%s\"]\n}\n", name, o.zh)
 	}
-	if err := c.Fill(t.Context(), []byte(fmt.Sprintf("provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes = [\"zh:%s\"]\n}\n", second.zh)), second); err != nil {
+	return b.Bytes()
+}
+
+// hold is a run with this lock file: the folder of what it holds, and how many it got.
+func hold(t *testing.T, c plugincache.Cache, source plugincache.Source, lock []byte) (own string, shared int) {
+	t.Helper()
+	dir, own := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(dir, lockfile.Name), string(lock))
+	shared, err := c.Share(t.Context(), plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{Source: source, Dir: own, Shown: own})
+	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*", "terraform-provider-dns"))
-	if len(kept) != 1 || err != nil {
-		t.Fatal(kept, err)
+	return own, shared
+}
+
+// programs are the files of this name below a folder.
+func programs(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Name() == "terraform-provider-dns" {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(kept[0]); string(b) != "theirs" {
-		t.Errorf("%q, %v", b, err)
+	return found
+}
+
+// TestShareBound keeps what was used last and fits: a large package makes no small one go.
+func TestShareBound(t *testing.T) {
+	c, dir := newCache(t)
+	c = c.Within(120) // each has 3 bytes beside its program
+	for age, p := range []struct{ name, program string }{{"new", "ours"}, {"large", strings.Repeat("x", 90)}, {"old", "ours"}} {
+		o := newOrigin(t, p.program)
+		if err := c.Fill(t.Context(), lockOf(o, p.name), o); err != nil {
+			t.Fatal(err)
+		}
+		used := time.Now().Add(-time.Duration(age+1) * time.Hour)
+		for _, file := range programs(t, filepath.Join(dir, "registry.opentofu.org", "acme", p.name)) {
+			if err := os.Chtimes(filepath.Dir(file), used, used); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	has(t, m, "ours")
+	o := newOrigin(t, strings.Repeat("y", 50))
+	if err := c.Fill(t.Context(), lockOf(o, "newest"), o); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"newest": 1, "new": 1, "large": 0, "old": 1} {
+		if got := programs(t, filepath.Join(dir, "registry.opentofu.org", "acme", name)); len(got) != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestShareHeld: what runs hold counts, whatever the cache removes. One run gets no more
+// than the limit and one package, and another one nothing else until the first has ended.
+func TestShareHeld(t *testing.T) {
+	c, dir := newCache(t)
+	o := newOrigin(t, strings.Repeat("x", 97)) // 100 bytes
+	c = c.Within(450)
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprint("dns", i))
+	}
+	first, n := hold(t, c, o, lockOf(o, many...))
+	if got := programs(t, first); len(got) != n || n != 5 {
+		t.Errorf("the run got %d and holds %q", n, got)
+	}
+	opened := o.opened.Load()
+	second, n := hold(t, c, o, lockOf(o, "other"))
+	if got := programs(t, second); n != 0 || len(got) != 0 || o.opened.Load() != opened {
+		t.Errorf("another run got %d and holds %q", n, got)
+	}
+	if err := c.Fill(t.Context(), lockOf(o, "other"), o); err != nil {
+		t.Error(err)
+	}
+	if got := programs(t, dir); len(got) != 5 {
+		t.Errorf("the cache has %q", got)
+	}
+	if err := os.RemoveAll(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, n := hold(t, c, o, lockOf(o, "other")); n != 1 {
+		t.Errorf("after it %d", n)
+	}
+	if got := programs(t, dir); len(got) != 4 {
+		t.Errorf("the cache has %q", got)
+	}
 }
