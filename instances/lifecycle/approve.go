@@ -136,6 +136,7 @@ func (w approvals) changeApproved(r *Record) {
 	run := w.runQueue().newRun(r, RunApply)
 	run.By, run.Why, run.Confirmed, run.Auto = p.By, p.Why, new(w.person()), p.Update.Auto
 	run.Source, run.Snapshot, run.Parameters = p.Update.Source, p.Update.Snapshot, p.Update.Parameters
+	r.Approved = Owner{}
 	w.changes().renew(r, run, "an update follows")
 }
 
@@ -157,9 +158,10 @@ func (w approvals) apply(r *Record, run *Run, detail string) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// unapproved reports whether somebody has to approve a run before it is begun.
+// unapproved reports whether somebody has to approve a run before it is begun. A stop or
+// start needs none.
 func (w approvals) unapproved(r *Record, run *Run) bool {
-	return w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.same(r)
+	return w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
 }
 
 // askRun lets a run wait for approval.
@@ -170,10 +172,13 @@ func (w approvals) askRun(r *Record, run *Run) (Answer, error) {
 	}})
 }
 
+// approvedFor reports whether what was approved of a record was so for who owns it now.
+func approvedFor(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
+
 // same reports whether a run makes nothing else of a record than it is: what was approved
 // once may be done again.
 func (r *Run) same(of *Record) bool {
-	if r.Source != of.Source || r.Snapshot != of.Snapshot {
+	if r.Source != of.Source || r.Snapshot != of.Snapshot || !approvedFor(of) {
 		return false
 	}
 	return r.Parameters == nil || maps.EqualFunc(r.Parameters, of.Parameters, func(a, b json.RawMessage) bool { return string(a) == string(b) })

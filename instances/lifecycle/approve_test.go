@@ -92,6 +92,43 @@ func TestApprovedAgain(t *testing.T) {
 	w.want(id, lifecycle.Updating)
 }
 
+// What was approved for one owner is not for another: who takes an instance runs it, or
+// tries it again, when that is approved, and from then on as any owner.
+func TestApprovedForAnotherOwner(t *testing.T) {
+	for name, event := range map[string]func(id string) lifecycle.Event{
+		"update": func(id string) lifecycle.Event { return lifecycle.Update{ID: id} },
+		"retry":  func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id := w.approved(requested())
+			w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+			w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.record(id))})
+			w.broke(id)
+			w.must(anna, lifecycle.Transfer{ID: id, To: user(ben)})
+			w.must(ben, lifecycle.Take{ID: id})
+			if a := w.must(ben, event(id)); a.Status != 202 {
+				t.Errorf("status %d", a.Status)
+			}
+			w.must(anna, lifecycle.Approve{ID: id, Plan: lifecycle.Awaits(w.nothingRuns(id))})
+			w.want(id, lifecycle.Updating)
+			w.broke(id)
+			w.must(ben, event(id))
+			w.want(id, lifecycle.Updating)
+		})
+	}
+}
+
+// Whom it was approved for runs it as before when it is his again.
+func TestApprovedForItsFirstOwner(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(requested())
+	w.must(admin, lifecycle.Transfer{ID: id, To: user(ben)})
+	w.must(admin, lifecycle.Transfer{ID: id, To: user(anna)})
+	w.must(anna, lifecycle.Update{ID: id})
+	w.want(id, lifecycle.Updating)
+}
+
 // A change that failed is tried again without asking; one that was rejected is not.
 func TestRetryOfRejected(t *testing.T) {
 	w := newWorld(t)

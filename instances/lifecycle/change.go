@@ -192,7 +192,7 @@ func (w changes) repeat(r *Record, run, last *Run) {
 	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
 		run.First = &last.By
 	}
-	if w.approvals().approval(r, run.Snapshot, ApprovalRequest) {
+	if approvedFor(r) && w.approvals().approval(r, run.Snapshot, ApprovalRequest) {
 		run.Confirmed = last.Confirmed
 	}
 }

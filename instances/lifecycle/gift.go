@@ -46,8 +46,12 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 }
 
 // given makes somebody the owner of an instance: an offer of the owner before him is over.
+// What was approved for that one is not for him.
 func (w changes) given(r *Record, to Owner, action string) Answer {
 	r = w.edit(r)
+	if r.Approved.ID == "" && w.approvals().approval(r, "", ApprovalRequest) {
+		r.Approved = r.Owner
+	}
 	r.Owner, r.Offer = to, nil
 	r.Owner.Label = clip(to.Label, 128)
 	w.note(r, action, to.Kind+" "+to.ID)

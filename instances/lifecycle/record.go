@@ -121,7 +121,8 @@ type Record struct {
 	Pending  *Pending `json:"pending,omitempty"`
 	Declined string   `json:"declined,omitempty"` // what the server wanted by itself and nobody approved: see revisionOf
 
-	Offer *Gift `json:"offer,omitempty"` // to whom its owner would give it; nil: to nobody
+	Offer    *Gift `json:"offer,omitempty"`   // to whom its owner would give it; nil: to nobody
+	Approved Owner `json:"approved,omitzero"` // whose launch or update was approved; zero: its owner's, or nobody's
 
 	// Switch is of what was ready, or available, and whose template has a schedule; else nil.
 	Switch *Switching `json:"switch,omitempty"`

@@ -528,6 +528,17 @@ func TestSwitchNeedsNoApproval(t *testing.T) {
 	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(r)})
 	w.run(id, good)
 	w.is(id, true)
+	w.must(anna, lifecycle.Switch{ID: id})
+	other := broken
+	other.Lock = "sha256:other"
+	for range 3 {
+		w.run(id, other)
+		w.pass(10 * time.Minute)
+	}
+	w.want(id, lifecycle.Failed)
+	if r := w.must(anna, lifecycle.Retry{ID: id}).Record; r.Pending != nil || r.Run == nil || !r.Run.Switch {
+		t.Errorf("a start that failed is tried again with %+v, pending %+v", r.Run, r.Pending)
+	}
 }
 
 // What a person waits for goes first; a stop by hand is such a thing.
