@@ -16,9 +16,9 @@ const (
 	// Shortest is the least time between two switches.
 	Shortest = 30 * time.Minute
 
-	maxLine  = 100  // bytes
-	maxZone  = 64   // bytes
-	maxTried = 2000 // switches that are compared with each other
+	maxLine  = 100   // bytes
+	maxZone  = 64    // bytes
+	maxTried = 20000 // switches that are compared with each other, of five years
 )
 
 // Schedule is what a template says of it. Its JSON is part of that of the template.
@@ -125,7 +125,7 @@ func (t *Table) Check() error {
 		}
 		last = at
 	}
-	return nil
+	return errors.New("it stops and starts more than ten times a day")
 }
 
 // first is the sooner of two times, either of which may be zero: never.
@@ -146,18 +146,25 @@ func following(s cron.Schedule, after time.Time) time.Time {
 // Next tells when it is stopped and when it is started the next time after a moment; zero:
 // never.
 func (t *Table) Next(after time.Time) (stop, start time.Time) {
-	return t.next(t.stop, after), t.next(t.start, after)
+	stop, _ = t.next(t.stop, after)
+	start, _ = t.next(t.start, after)
+	return stop, start
 }
 
-// next is the first moment after another one. Clocks never jump by more than a day.
-func (t *Table) next(s cron.Schedule, after time.Time) time.Time {
+// next is the first moment after another one, and the last time that clocks show, or leave
+// out, at it. Clocks never jump by more than a day.
+func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
 	clock := shown(after.In(t.zone)).Add(-25 * time.Hour)
 	for {
 		if clock = following(s, clock); clock.IsZero() {
-			return clock
+			return at, last
 		}
-		if at := t.moment(clock); at.After(after) {
-			return at
+		switch m := t.moment(clock); {
+		case !m.After(after):
+		case at.IsZero() || m.Equal(at):
+			at, last = m, clock
+		default:
+			return at, last
 		}
 	}
 }
@@ -198,17 +205,18 @@ func (t *Table) Words(at, now time.Time) string {
 const longest = 366 * 24 * time.Hour
 
 // Last is what the table said last from one moment up to another, both included. Of a stop
-// and a start at one moment the start counts.
+// and a start that clocks leave out together, the later one by the clocks counts.
 func (t *Table) Last(from, to time.Time) (stopped, said bool) {
 	if from.Before(to.Add(-longest)) {
 		from = to.Add(-longest)
 	}
 	for at := from.Add(-time.Nanosecond); ; said = true {
-		stop, start := t.Next(at)
+		stop, stopClock := t.next(t.stop, at)
+		start, startClock := t.next(t.start, at)
 		next := first(stop, start)
 		if next.IsZero() || next.After(to) {
 			return stopped, said
 		}
-		at, stopped = next, !start.Equal(next)
+		at, stopped = next, !start.Equal(next) || stop.Equal(next) && stopClock.After(startClock)
 	}
 }

@@ -74,6 +74,19 @@ func TestOrderStays(t *testing.T) {
 	}
 }
 
+// Of two that the clocks leave out together the later one counts.
+func TestOrderInGap(t *testing.T) {
+	for _, c := range []struct {
+		stop, start string
+		want        bool
+	}{{"50 2 * * *", "10 2 * * *", true}, {"10 2 * * *", "50 2 * * *", false}, {"0,59 2 * * *", "30 2 * * *", true}, {"30 2 * * *", "0,59 2 * * *", false}} {
+		stopped, said := table(t, c.stop, c.start, "Europe/Berlin").Last(utc(t, "2026-03-29 00:00:00"), utc(t, "2026-03-29 12:00:00"))
+		if !said || stopped != c.want {
+			t.Errorf("stop %q, start %q: stopped %v", c.stop, c.start, stopped)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	for _, c := range []struct{ stop, start, zone, part string }{
 		{"0 20 * *", "", "UTC", "stop"}, {"0 20 * * * *", "", "UTC", "stop"}, {"@daily", "", "UTC", "stop"}, {"TZ=UTC", "", "UTC", "stop"},
@@ -94,8 +107,8 @@ func TestCheck(t *testing.T) {
 		stop, start string
 		ok          bool
 	}{
-		{"0 20 * * 1-5", "0 7 * * 1-5", true}, {"0 20 * * mon-fri", "", true}, {"", "", true}, {"*/30 * * * *", "", true}, {"0 18 * * 5", "0 18 * * 1", true},
-		{"*/15 * * * *", "", false}, {"0 20 * * *", "29 20 * * *", false}, {"50 23 * * *", "10 0 * * *", false}, {"0 20 * * *", "0 20 * * *", false},
+		{"0 20 * * 1-5", "0 7 * * 1-5", true}, {"0 20 * * mon-fri", "", true}, {"", "", true}, {"0 */3 * * *", "", true}, {"0 18 * * 5", "0 18 * * 1", true},
+		{"*/15 * * * *", "", false}, {"*/30 * * * *", "", false}, {"0,30 * * * *", "15 0 25 12 *", false}, {"0 20 * * *", "29 20 * * *", false}, {"50 23 * * *", "10 0 * * *", false}, {"0 20 * * *", "0 20 * * *", false},
 		{"0 20 * * *", "0 20 * * 1", false}, {"0 20 29 2 *", "10 20 29 2 *", false}, {"0 0 * * *", "*/30 * 1-31 1-12 *", false},
 	} {
 		if err := table(t, c.stop, c.start, "Europe/Berlin").Check(); (err == nil) != c.ok {
