@@ -119,6 +119,21 @@ func TestApprovedForAnotherOwner(t *testing.T) {
 	}
 }
 
+// A change that waits for approval is not done for whom the instance is given to.
+func TestPendingOfGift(t *testing.T) {
+	w := newWorld(t)
+	id := w.approved(requested())
+	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
+	w.must(anna, lifecycle.Transfer{ID: id, To: user(ben)})
+	plan := lifecycle.Awaits(w.record(id))
+	w.must(ben, lifecycle.Take{ID: id})
+	r := w.record(id)
+	if r.Pending != nil || r.Events[1].Action != "cancelled" || r.Events[1].Detail != "a change that user anna waited for" {
+		t.Errorf("pending %+v, events %+v", r.Pending, r.Events)
+	}
+	w.refused(admin, lifecycle.Approve{ID: id, Plan: plan}, lifecycle.ErrPhase, "")
+}
+
 // Whom it was approved for runs it as before when it is his again.
 func TestApprovedForItsFirstOwner(t *testing.T) {
 	w := newWorld(t)

@@ -135,6 +135,8 @@ func (w changes) cancel(e Cancel) (Answer, error) {
 	case r.Phase == Destroying:
 		n, text := r.Run.Failures, r.Run.Error
 		notDestroyed(w.work, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
+	case r.Run.Switch && r.Run.Attempt == 0:
+		w.approvals().putBack(r, Cancelled, why)
 	case r.Run.active():
 		w.runQueue().stop(r, why)
 		if r.Then != nil {

@@ -14,12 +14,13 @@ const (
 	dueRequest             // rows 2, 10
 	duePlan                // row 4
 	dueDrain               // row 9, by age
-	dueOffer               // row 25
+	dueOffer               // row 24
 	dueHoldOff             // row 14, daily
 	dueNotice              // before the end
 	dueDestroyAgain        // row 19
 	dueRemove              // row 22
-	dueSwitch              // row 25
+	dueSwitch              // row 25, by the schedule
+	dueWord                // row 25, by a person
 	dueDrift               // row 23
 )
 
@@ -32,7 +33,7 @@ type duty struct {
 // held reports whether a duty waits while nobody knows what time it is: whatever
 // takes something away.
 func (y duty) held() bool {
-	return y.what != dueHoldOff && y.what != dueNotice && y.what != dueDestroyAgain && y.what != dueDrift
+	return y.what != dueHoldOff && y.what != dueNotice && y.what != dueDestroyAgain && y.what != dueDrift && y.what != dueWord
 }
 
 // duties are all that time does to a record.
@@ -198,7 +199,7 @@ func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
 }
 
 // maxDuties is how many duties one tick does: more than there are kinds.
-const maxDuties = 12
+const maxDuties = 13
 
 // tick does what is due for a record.
 func (w endings) tick(id string) {
@@ -243,6 +244,8 @@ func (w endings) fulfil(r *Record, what int) {
 		w.remove(r)
 	case dueSwitch:
 		switchesOf(w.work).due(r)
+	case dueWord:
+		switchesOf(w.work).carry(r)
 	case dueDrift:
 		w.runQueue().queue(r, w.runQueue().newRun(r, RunDrift))
 	}

@@ -46,11 +46,15 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 }
 
 // given makes somebody the owner of an instance: an offer of the owner before him is over.
-// What was approved for that one is not for him.
+// What was approved for that one is not for him, and a change that waits is dropped.
 func (w changes) given(r *Record, to Owner, action string) Answer {
 	r = w.edit(r)
 	if r.Approved.ID == "" && w.approvals().approval(r, "", ApprovalRequest) {
 		r.Approved = r.Owner
+	}
+	if r.Pending != nil && !to.Same(r.Owner) {
+		w.note(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" waited for")
+		r.Pending, w.sweep = nil, true
 	}
 	r.Owner, r.Offer = to, nil
 	r.Owner.Label = clip(to.Label, 128)

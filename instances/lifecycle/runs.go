@@ -36,12 +36,16 @@ func (r *Record) lastN() int {
 	return n
 }
 
-// newRun is a run of what a record has.
+// newRun is a run of what a record has. After a stop or start that failed it does that too.
 func (w runQueue) newRun(r *Record, kind RunKind) *Run {
-	return &Run{
+	run := &Run{
 		N: r.lastN() + 1, Kind: kind, By: w.person(), QueuedAt: w.now,
 		Source: r.Source, Snapshot: r.Snapshot, From: r.Phase, Off: r.Switch.off(),
 	}
+	if last := r.lastTried(); r.Phase == Failed && last != nil {
+		run.Off = last.Off
+	}
+	return run
 }
 
 // queue lets a run wait for a place.

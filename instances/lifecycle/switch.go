@@ -214,7 +214,11 @@ func switchDuties(r *Record) []duty {
 		all = append(all, duty{dueSwitch, at})
 	}
 	if r.Switch.Said != "" && switchable(r) {
-		all = append(all, duty{dueSwitch, r.Switch.SaidAt})
+		what := dueWord
+		if r.Switch.SaidBy.Subject == "" {
+			what = dueSwitch
+		}
+		all = append(all, duty{what, r.Switch.SaidAt})
 	}
 	return all
 }

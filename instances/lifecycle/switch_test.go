@@ -385,7 +385,7 @@ func TestFailedSwitch(t *testing.T) {
 	}
 }
 
-// Who tries a stop again that failed stops it; an update of it does not.
+// Who tries a stop again that failed stops it, and so does an update of it.
 func TestFailedSwitchByHand(t *testing.T) {
 	for _, c := range []struct {
 		event   func(id string) lifecycle.Event
@@ -394,7 +394,7 @@ func TestFailedSwitchByHand(t *testing.T) {
 		{func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} }, true},
 		{func(id string) lifecycle.Event { return lifecycle.Switch{ID: id, Stop: true} }, true},
 		{func(id string) lifecycle.Event { return lifecycle.Switch{ID: id} }, false},
-		{func(id string) lifecycle.Event { return lifecycle.Update{ID: id} }, false},
+		{func(id string) lifecycle.Event { return lifecycle.Update{ID: id} }, true},
 	} {
 		w := newWorld(t)
 		id := w.night(nightly())
@@ -403,6 +403,31 @@ func TestFailedSwitchByHand(t *testing.T) {
 		w.must(anna, c.event(id))
 		w.run(id, good)
 		w.is(id, c.stopped)
+	}
+}
+
+// An update after a failed stop that fails too does not make it start.
+func TestUpdatesAfterFailedStop(t *testing.T) {
+	w := newWorld(t)
+	id := w.night(nightly())
+	w.until("2026-03-20 23:00", broken) // a Friday
+	newer := source("2.0.0")
+	w.must(anna, lifecycle.Update{ID: id, Source: &newer})
+	w.broke(id)
+	w.must(anna, lifecycle.Update{ID: id})
+	w.run(id, good)
+	w.until("2026-03-22 12:00", good)
+	w.is(id, true)
+}
+
+// A stop that waits for a place is cancelled, and the instance is as it was.
+func TestCancelOfQueuedStop(t *testing.T) {
+	w := newWorld(t)
+	id := w.night(nightly())
+	w.must(anna, lifecycle.Switch{ID: id, Stop: true})
+	w.must(anna, lifecycle.Cancel{ID: id})
+	if r := w.is(id, false); r.Run != nil || r.Runs[0].Result != lifecycle.Cancelled || r.Reason != "cancelled by Anna" {
+		t.Errorf("got %+v", r)
 	}
 }
 
@@ -430,6 +455,20 @@ func TestSwitchHeld(t *testing.T) {
 	w.is(id, false)
 	w.must(admin, lifecycle.AcceptClock{})
 	w.until("2026-03-19 22:10", good)
+	w.is(id, true)
+}
+
+// What a person says needs no clock.
+func TestWordWhileClocksAreHeld(t *testing.T) {
+	w := newWorld(t)
+	id := w.night(nightly())
+	w.must(anna, lifecycle.Update{ID: id})
+	w.start()
+	ref := w.ref(id)
+	w.must(anna, lifecycle.Switch{ID: id, Stop: true})
+	w.serve(lifecycle.ClockHeld{Reason: "clocks"})
+	w.serve(lifecycle.Ended{Ref: ref, Result: good})
+	w.until("2026-03-19 13:00", good)
 	w.is(id, true)
 }
 
