@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -188,9 +189,33 @@ func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own str
 	return errors.Join(err, os.RemoveAll(own))
 }
 
+// modes refuses a package that the user of a tool cannot read, or whose program not run.
+func modes(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o444)
+		if e.IsDir() || isProgram(e.Name()) {
+			want = 0o555
+		}
+		if info.Mode()&want != want {
+			return fmt.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return nil
+	})
+}
+
+// isProgram tells the provider from the files beside it, as the tools do.
+func isProgram(name string) bool { return strings.HasPrefix(name, "terraform-provider-") }
+
 // verify hashes a package.
 func verify(dir, h1 string) error {
-	if err := onlyFiles(dir); err != nil {
+	if err := errors.Join(onlyFiles(dir), modes(dir)); err != nil {
 		return err
 	}
 	now, err := dirhash.HashDir(dir, "", dirhash.Hash1)
@@ -217,7 +242,7 @@ func drop(target string) (err error) {
 // It fails with errFull if there is no room.
 func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err error) {
 	target := l.target(pkg.H1)
-	if _, err := os.Stat(target); err == nil {
+	if isFolder(target) {
 		return nil
 	}
 	if err := os.MkdirAll(l.cached, 0o700); err != nil {
@@ -228,8 +253,11 @@ func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, turn.Close()) }()
-	if _, err := os.Stat(target); err == nil {
+	if isFolder(target) {
 		return nil
+	}
+	if err := drop(target); err != nil { // a file or a link
+		return err
 	}
 	if _, held := c.packages(); c.most > 0 && held >= c.most {
 		return errFull
@@ -238,6 +266,11 @@ func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err e
 		return fmt.Errorf("plugin cache: %w", err)
 	}
 	return nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // fetchTo downloads a package, verifies the zip, unpacks it and verifies what came of it.
@@ -280,7 +313,7 @@ func readable(dir string) error {
 		if err != nil {
 			return err
 		}
-		if info.Mode()&0o100 != 0 { // folders, too
+		if info.Mode()&0o100 != 0 || isProgram(e.Name()) { // folders, too
 			return os.Chmod(path, 0o755)
 		}
 		return os.Chmod(path, 0o644)

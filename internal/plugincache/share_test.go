@@ -163,9 +163,18 @@ func TestShareLies(t *testing.T) {
 // fetched anew, and so does the one after it.
 func TestShareDamaged(t *testing.T) {
 	for name, damage := range map[string]func(name string) error{
-		"changed": func(name string) error { return os.WriteFile(name, []byte("bad!"), 0o755) },
-		"gone":    os.Remove,
-		"a link":  func(name string) error { return errors.Join(os.Remove(name), os.Symlink("/bin/true", name)) },
+		"changed":        func(name string) error { return os.WriteFile(name, []byte("bad!"), 0o755) },
+		"gone":           os.Remove,
+		"a link":         func(name string) error { return errors.Join(os.Remove(name), os.Symlink("/bin/true", name)) },
+		"a folder":       func(name string) error { return errors.Join(os.Remove(name), os.Mkdir(name, 0o755)) },
+		"not to be run":  func(name string) error { return os.Chmod(name, 0o644) },
+		"not to be read": func(name string) error { return os.Chmod(filepath.Join(filepath.Dir(name), "docs", "LICENSE"), 0o600) },
+		"all a file": func(name string) error {
+			return errors.Join(os.RemoveAll(filepath.Dir(name)), os.WriteFile(filepath.Dir(name), nil, 0o600))
+		},
+		"all a link": func(name string) error {
+			return errors.Join(os.RemoveAll(filepath.Dir(name)), os.Symlink("/nowhere", filepath.Dir(name)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, dir := newCache(t)
