@@ -204,7 +204,7 @@ func (c Cache) keep(l locked) error {
 	}
 	target := filepath.Join(l.cached, hash)
 	if _, err := os.Stat(target); err != nil {
-		if err := moveIn(l.installed, l.cached, target); err != nil {
+		if err := c.moveIn(l.installed, target); err != nil {
 			return fmt.Errorf("plugin cache: %w", err)
 		}
 	}
@@ -222,10 +222,10 @@ func onlyFiles(dir string) error {
 	})
 }
 
-// moveIn copies a folder beside target, by hard links where the file system can, and
-// moves it there.
-func moveIn(from, parent, target string) (err error) {
-	partial, remove, err := files.TempDir(parent)
+// moveIn copies a folder to a temporary one, by hard links where the file system can, and
+// moves it to target.
+func (c Cache) moveIn(from, target string) (err error) {
+	partial, remove, err := c.tempDir()
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func TestShareAtOnce(t *testing.T) {
 	if len(kept) != 1 || err != nil {
 		t.Error(kept, err)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, place, "*", "okara*")); len(left) != 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(dir, ".partial", "okara*")); len(left) != 0 || err != nil {
 		t.Error("left behind:", left, err)
 	}
 }

@@ -126,7 +126,7 @@ func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (
 	}
 	err := c.give(ctx, p, pkg, own)
 	if errors.Is(err, errDamaged) {
-		if err = drop(p.target(pkg.H1)); err == nil {
+		if err = c.drop(p.target(pkg.H1)); err == nil {
 			err = c.give(ctx, p, pkg, own)
 		}
 	}
@@ -225,9 +225,22 @@ func verify(dir, h1 string) error {
 	return err
 }
 
+// tempDir makes a temporary folder on the file system of the cache. All are in one place,
+// so that the next one sweeps what a killed process left.
+func (c Cache) tempDir() (dir string, remove func() error, err error) {
+	all := filepath.Join(c.dir, partialFolder)
+	if err := os.MkdirAll(all, 0o700); err != nil {
+		return "", nil, err
+	}
+	return files.TempDir(all)
+}
+
+// partialFolder is beside the folders of hosts, which have another name.
+const partialFolder = ".partial"
+
 // drop removes a package from the cache, at one stroke.
-func drop(target string) (err error) {
-	aside, remove, err := files.TempDir(filepath.Dir(target))
+func (c Cache) drop(target string) (err error) {
+	aside, remove, err := c.tempDir()
 	if err != nil {
 		return err
 	}
@@ -256,13 +269,13 @@ func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err e
 	if isFolder(target) {
 		return nil
 	}
-	if err := drop(target); err != nil { // a file or a link
+	if err := c.drop(target); err != nil { // a file or a link
 		return err
 	}
 	if _, held := c.packages(); c.most > 0 && held >= c.most {
 		return errFull
 	}
-	if err := c.fetchTo(ctx, pkg, l.cached, target); err != nil {
+	if err := c.fetchTo(ctx, pkg, target); err != nil {
 		return fmt.Errorf("plugin cache: %w", err)
 	}
 	return nil
@@ -274,8 +287,8 @@ func isFolder(path string) bool {
 }
 
 // fetchTo downloads a package, verifies the zip, unpacks it and verifies what came of it.
-func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, parent, target string) (err error) {
-	partial, remove, err := files.TempDir(parent)
+func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, target string) (err error) {
+	partial, remove, err := c.tempDir()
 	if err != nil {
 		return err
 	}
@@ -361,7 +374,7 @@ func (c Cache) trim(size int64) error {
 		case total+k.size <= c.most:
 			total += k.size
 		default:
-			errs = append(errs, drop(k.dir))
+			errs = append(errs, c.drop(k.dir))
 		}
 	}
 	return errors.Join(errs...)
@@ -381,7 +394,7 @@ func (c Cache) packages() (all []kept, held int64) {
 	for _, name := range names {
 		dir := filepath.Join(c.dir, filepath.FromSlash(name))
 		info, err := os.Lstat(dir)
-		if err != nil || !info.IsDir() || len(filepath.Base(dir)) != 64 {
+		if err != nil || !info.IsDir() || len(filepath.Base(dir)) != 64 || strings.HasPrefix(name, partialFolder+"/") {
 			continue
 		}
 		k := kept{dir: dir, used: info.ModTime()}

@@ -203,6 +203,27 @@ func TestShareDamaged(t *testing.T) {
 	}
 }
 
+// TestShareKilled: what a killed process was unpacking goes when the next one unpacks.
+func TestShareKilled(t *testing.T) {
+	c, dir := newCache(t)
+	o := newOrigin(t, "ours")
+	if err := c.Fill(t.Context(), lockOf(o, "first"), o); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, ".partial", "okara-scratch-1")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(left, "lock"), "")
+	write(t, filepath.Join(left, "files", "package", "terraform-provider-dns"), "half")
+	if err := c.Fill(t.Context(), lockOf(o, "second"), o); err != nil {
+		t.Fatal(err)
+	}
+	if got := programs(t, filepath.Join(dir, ".partial")); len(got) != 0 {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
 // lockOf is a lock file with these providers, of which each has the package of the origin.
 func lockOf(o *origin, types ...string) []byte {
 	var b bytes.Buffer
