@@ -123,6 +123,9 @@ func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
 }
 
+// shareTime bounds how long a run waits for the providers that it shares.
+const shareTime = 2 * time.Minute
+
 // sharePackages links the root module to the providers that runs share. What fails, or is
 // not there, the tool fetches itself.
 func (c scratch) sharePackages(ctx context.Context, dir string) {
@@ -134,7 +137,9 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 	defer cancel()
 	cache, source, err := o.openPackages(c.UserAgent)
 	if err == nil {
-		_, err = cache.Share(ctx, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
+		within, cancel := context.WithTimeout(ctx, shareTime)
+		defer cancel()
+		_, err = cache.Share(within, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
 			Source: source, Dir: o.packages(), Shown: string(o.dir.Seen(packagesFolder)),
 		})
 	}
