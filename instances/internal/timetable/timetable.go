@@ -92,7 +92,7 @@ func line(text string) (cron.Schedule, error) {
 	if len(text) > maxLine || strings.ContainsAny(text, "=@") || strings.HasPrefix(text, ",") {
 		return nil, errors.New(wanted)
 	}
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		if strings.Trim(field, ",") != field { // the library takes nothing for a list
 			return nil, errors.New(wanted)
 		}
