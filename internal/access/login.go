@@ -104,7 +104,7 @@ func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to, err := dialog{g.Guard}.redirect(r.Context(), client{id: g.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
+	to, err := dialog(g).redirect(r.Context(), client{id: g.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
-	at, err := dialog{g.Guard}.endpoint(ctx)
+	at, err := dialog(g).endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	if e := q.Get("error"); e != "" {
 		answer.Set("error", "access_denied")
 	} else {
-		id, _, err := dialog{g.Guard}.identify(r.Context(), client{g.o.Login.ClientID, g.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
+		id, _, err := dialog(g).identify(r.Context(), client{g.o.Login.ClientID, g.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
 		if err != nil {
 			return err
 		}

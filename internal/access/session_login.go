@@ -106,7 +106,7 @@ func (g BrowserLogins) Begin(r *http.Request, back string) (to *url.URL, cookie 
 	if err != nil {
 		return nil, nil, err
 	}
-	to, err = dialog{g.Guard}.redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
+	to, err = dialog(g).redirect(r.Context(), by, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,7 +177,7 @@ func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st bro
 	if q.Get("error") != "" {
 		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
 	}
-	return dialog{g.Guard}.identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
+	return dialog(g).identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }
 
 // ByToken begins the session of who has a static token.
