@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -69,8 +70,32 @@ func (s *Server) release(ctx context.Context, t target, id string) error {
 	return err
 }
 
-// take locks for whom the server is.
+// A request without a lock holds one of its own for ownLockTime at most. One that is older
+// than ownLockOver, clocks that differ included, is that of a server that was killed.
+const (
+	ownLockTime = 5 * time.Minute
+	ownLockOver = 7 * time.Minute
+	ownLockInfo = "http request without a lock"
+)
+
+// take locks for whom the server is, also where a server was killed while it held a lock
+// of its own, of which nobody else knows.
 func (s *Server) take(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
+	l, err := s.tryLock(ctx, t, info)
+	e, locked := errors.AsType[*statebackend.LockedError](err)
+	if !locked || e.Held.Info != ownLockInfo || e.Since < ownLockOver {
+		return l, err
+	}
+	if err := s.checkOwner(ctx, t, e.Held.ID); err != nil {
+		return nil, err
+	}
+	if err := s.force(ctx, t, e.Held.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return nil, err
+	}
+	return s.tryLock(ctx, t, info)
+}
+
+func (s *Server) tryLock(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	if s.owner == "" {
 		return t.store.Lock(ctx, t.workspace, info)
 	}

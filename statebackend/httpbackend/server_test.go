@@ -222,6 +222,45 @@ func TestForceUnlock(t *testing.T) {
 	}
 }
 
+// TestKilledInAWrite: a server that is killed while it writes for a request without a lock
+// leaves the lock that it took for that. It is ended once no such request can last so
+// long, for another write and for a run; a younger one is not, and never that of a run.
+func TestKilledInAWrite(t *testing.T) {
+	left := statebackend.LockInfo{ID: "left", Operation: "write", Info: "http request without a lock", Who: "curl"}
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := client{t, newServer(t, host), "default"}
+		for _, tt := range []struct {
+			info     string
+			age      time.Duration
+			refused  bool
+			by, body string
+		}{
+			{left.Info, 10 * time.Minute, false, http.MethodPost, stateOf("a", 1)},
+			{left.Info, 10 * time.Minute, false, "LOCK", lockBody("mine")},
+			{left.Info, time.Minute, true, http.MethodPost, stateOf("a", 2)},
+			{"of a run", 24 * time.Hour, true, http.MethodPost, stateOf("a", 2)},
+		} {
+			killed, held := newStore(t, host, nil), left
+			held.Info, held.Created = tt.info, time.Now().Add(-tt.age)
+			if _, err := killed.Lock(t.Context(), "default", held); err != nil {
+				t.Fatal(err)
+			}
+			want := http.StatusOK
+			if tt.refused {
+				want = http.StatusLocked
+			}
+			c.want(want, tt.by, "", tt.body)
+			switch {
+			case tt.refused:
+				c.want(http.StatusOK, "UNLOCK", "", "")
+			case tt.by == "LOCK":
+				c.want(http.StatusOK, "UNLOCK", "", tt.body)
+			}
+		}
+		c.wantState(stateOf("a", 1))
+	})
+}
+
 // TestReplicas sends the requests of one run to two processes.
 func TestReplicas(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {

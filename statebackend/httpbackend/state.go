@@ -120,9 +120,10 @@ func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 }
 
 func (s *Server) underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
-	ctx := r.Context()
+	ctx, cancel := context.WithTimeout(r.Context(), ownLockTime)
+	defer cancel()
 	l, err := s.take(ctx, t, statebackend.LockInfo{
-		ID: uuid.NewString(), Operation: operation, Info: "http request without a lock", Who: r.UserAgent(), Path: r.URL.EscapedPath(),
+		ID: uuid.NewString(), Operation: operation, Info: ownLockInfo, Who: r.UserAgent(), Path: r.URL.EscapedPath(),
 	})
 	if err != nil {
 		return err
