@@ -166,7 +166,7 @@ func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error 
 	}()
 	errs := &lastLines{log: c.log}
 	code, err := c.command(ctx, p, []string{"show", "-json", string(file)}, to, errs)
-	to.Close()
+	_ = to.Close()
 	<-read
 	if err == nil && code != 0 {
 		err = errors.New(errs.text())
