@@ -90,7 +90,7 @@ func TestBrowserFailed(t *testing.T) {
 			tab.Enter()
 			tab.Wait("Log of run 2")
 			d.Ready(t, id)
-			tab.Wait("Ends in 8 h")
+			tab.Wait("20:00 UTC") // how long that is goes down with the time of the browser
 			if p := d.Store.Record(t, id).Parameters; string(p["size"]) != `"small"` || string(p["secret"]) != `"hunter2hunter2"` {
 				t.Errorf("it was launched with %s", p)
 			}
@@ -144,7 +144,7 @@ func TestBrowserDestroyFails(t *testing.T) {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d, tab, id := launch(t, b, script)
 			d.Ready(t, id)
-			tab.Wait("Ends in 8 h")
+			tab.Wait("20:00 UTC") // how long that is goes down with the time of the browser
 			tab.To("Destroy …")
 			tab.Enter()
 			tab.Wait("This cannot be undone")
@@ -194,10 +194,10 @@ func TestBrowserLaunch(t *testing.T) {
 			d.Results.Append("aws_vpc.b: Creation complete after 2s\n")
 			tab.Wait("2 of 2 done")
 			d.Ready(t, id)
-			tab.Wait("Ends in 8 h")
+			tab.Wait("20:00 UTC") // how long that is goes down with the time of the browser
 			tab.To("Extend by 2 h")
 			tab.Enter()
-			tab.Wait("Ends in 10 h")
+			tab.Wait("It lives until 22:00 UTC.")
 			tab.To("Destroy …")
 			tab.Enter()
 			tab.Wait("This cannot be undone")

@@ -84,7 +84,7 @@ func TestBrowserOffer(t *testing.T) {
 			tab.Wait("Log of run 1")
 			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 			d.Ready(t, id)
-			tab.Wait("Ends in 8 h")
+			tab.Wait("20:00 UTC")
 			tab.To("Give away …")
 			tab.Enter()
 			tab.Wait("Somebody else has a week to take it")
