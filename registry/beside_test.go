@@ -28,6 +28,7 @@ func TestBesideAtOnce(t *testing.T) {
 	inner := httptest.NewServer(h)
 	t.Cleanup(inner.Close)
 	clock := newClock()
+	clock.add(time.Minute) // keys that are made meanwhile begin before it
 	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
 		o.Embedded, o.Now = h, clock.now // it stands still
 		o.Require = map[string]trust.Policy{"provider": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
