@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -54,6 +55,9 @@ const maxReason = 1 << 10
 // depotWorkspace is the name of the lock in the queue repository.
 const depotWorkspace = "depot"
 
+// depotLease is how long that lock outlives a server that was killed while it had it.
+const depotLease = 3 * time.Minute
+
 // newDepotRunner checks the depot file before the server starts.
 func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 	if _, err := supply.ReadSet(s.Depot); err != nil {
@@ -71,7 +75,7 @@ func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 		env: env, file: s.Depot, used: s.UsedBy, log: env.Log, audit: audit, force: make(chan struct{}, 1),
 		metrics: o.Metrics.depots(),
 		d:       depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		store:   statebackend.New(r, statebackend.Options{Tool: env.OCI.UserAgent, Logger: env.Log}),
+		store:   statebackend.New(r, statebackend.Options{LockTTL: depotLease, Tool: env.OCI.UserAgent, Logger: env.Log}),
 	}, nil
 }
 
@@ -137,8 +141,7 @@ func (r *depotRunner) run(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			r.log.Error("depot: run failed", "error", err)
 		}
-		// A tenth of jitter keeps replicas from asking all at once.
-		wait := interval - interval/20 + rand.N(interval/10+1)
+		wait := depotWait(interval, locked != nil)
 		r.plan(time.Now().Add(wait))
 		t := time.NewTimer(wait)
 		select {
@@ -152,6 +155,36 @@ func (r *depotRunner) run(ctx context.Context) {
 	}
 }
 
+// depotWait is how long until the next run, with a tenth of jitter, so that replicas do not
+// ask all at once. While another one has the lock it is looked at so often that the end of
+// its lease is seen.
+func depotWait(interval time.Duration, locked bool) time.Duration {
+	if locked {
+		interval = min(interval, depotLease/4)
+	}
+	return interval - interval/20 + rand.N(interval/10+1)
+}
+
+// whileHeld returns a context that ends before others may take the lock over.
+func whileHeld(ctx context.Context, lock *statebackend.Lock) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := time.NewTicker(time.Second)
+	go func() {
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			if age, ttl := lock.Lease(); ttl > 0 && age >= ttl*4/5 {
+				cancel(fmt.Errorf("no sign of life of the lock reached the registry for %s: %w", age.Round(time.Second), statebackend.ErrLockLost))
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 	lock, err := r.store.Lock(ctx, depotWorkspace, depotLockInfo("depot", r.env.Version))
 	if err != nil {
@@ -162,15 +195,19 @@ func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 			r.log.Error("depot: releasing the lock", "error", err)
 		}
 	}()
+	ctx, end := whileHeld(ctx, lock)
+	defer end()
 	s, err := r.env.Syncer(set, r.d, r.used)
 	if err != nil {
 		return err
 	}
 	p, err := s.Plan(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = s.Apply(ctx, p, r.note)
 	}
-	_, err = s.Apply(ctx, p, r.note)
+	if lost := context.Cause(ctx); lost != nil {
+		err = lost
+	}
 	return err
 }
 

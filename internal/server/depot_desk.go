@@ -45,7 +45,7 @@ func newDepotDesk(o Options, d *depot.Depot) (*depotDesk, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.store = statebackend.New(r, statebackend.Options{Tool: "okara/" + o.Version, Logger: o.Logger})
+		k.store = statebackend.New(r, statebackend.Options{LockTTL: depotLease, Tool: "okara/" + o.Version, Logger: o.Logger})
 	}
 	now := o.Now
 	if now == nil {

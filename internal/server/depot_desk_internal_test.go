@@ -200,3 +200,37 @@ func TestDepotDeskApprovesInRun(t *testing.T) {
 	}
 	depottest.MustFetch(t, depottest.MustRepo(t, s.client, s.layout.Module(depottest.VPC())), "1.0.0")
 }
+
+// TestDepotLease: the lock of a server that was killed while it had it is free again some
+// minutes later, since it is a lease, and since who waits looks often enough to see its end.
+func TestDepotLease(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "depot.hcl")
+	if err := os.WriteFile(file, []byte("interval = \"1h\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newDeskSite(t, file)
+	settings := &Settings{}
+	settings.Depot = file
+	r, err := newDepotRunner(settings, Options{Options: registry.Options{Client: s.client, Layout: s.layout}, Metrics: NewMetrics()}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, store := range map[string]*statebackend.Store{"runner": r.store, "desk": newDeskSite(t, "").store} {
+		lock, err := store.Lock(t.Context(), depotWorkspace, depotLockInfo(name, "1.0.0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ttl := lock.Lease(); ttl != depotLease {
+			t.Errorf("the lock of the %s is kept for %v", name, ttl)
+		}
+		if err := lock.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if wait := depotWait(time.Hour, true); wait > depotLease/3 {
+		t.Errorf("who waits for the lock looks again after %v", wait)
+	}
+	if wait := depotWait(time.Hour, false); wait < 50*time.Minute {
+		t.Errorf("the next run is after %v", wait)
+	}
+}
