@@ -54,4 +54,5 @@ cover:
 docs:
 	OKARA_UPDATE=1 go test -count=1 -run 'TestCommandPages' ./cmd/okara
 	OKARA_UPDATE=1 go test -count=1 -run TestPage ./internal/backendblock
+	OKARA_UPDATE=1 go test -count=1 -run TestShowsPage ./internal/repotest
 include .ci/slow.mk .ci/matrix.mk

@@ -69,6 +69,8 @@ func newSettings() (*server.Settings, *Extension) {
 }
 
 // TestInstances reads every setting of instances.
+//
+// Shows: platform-mistakes 3
 func TestInstances(t *testing.T) {
 	o, err := readInstances(t, `
 registry = "registry.example.com/platform"
@@ -180,6 +182,8 @@ notify {
 
 // TestInstancesRefused holds mistakes against the file: each is named with its
 // line.
+//
+// Shows: platform 1
 func TestInstancesRefused(t *testing.T) {
 	const (
 		local  = "executor \"local\" {}\n"

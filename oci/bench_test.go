@@ -155,6 +155,8 @@ func newBenchArtifact(b *testing.B) oci.Artifact {
 }
 
 // TestConstantMemory streams far more than it may hold.
+//
+// Shows: registries 28
 func TestConstantMemory(t *testing.T) {
 	const size, most = 96 << 20, 24 << 20
 	storage := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,8 @@ import (
 
 // TestCredentialsStayWithTheRegistry has a registry send reads on to another port of
 // its own host name, as a blob redirect does.
+//
+// Shows: mistakes 9
 func TestCredentialsStayWithTheRegistry(t *testing.T) {
 	var mu sync.Mutex // guards heard
 	var heard []string

@@ -23,6 +23,8 @@ func refusingRepo(t *testing.T, rules ocitest.Refusals, name string, c oci.Crede
 
 // TestDeniedAsUnauthorized: Harbor answers 401 to a good password where a right or the
 // project is missing. That is denied, in the registry's words; a wrong password is not.
+//
+// Shows: rules 3
 func TestDeniedAsUnauthorized(t *testing.T) {
 	rules := ocitest.Refusals{Projects: map[string][]string{"infra": {"pull"}}}
 	for _, test := range []struct {

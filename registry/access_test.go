@@ -52,6 +52,12 @@ func private(t testing.TB) func(*server.Options) {
 // TestPrivate is rows 4, 6 and 27: with a token on metadata alone a private
 // server works, nothing of the token gets into an archive link, and without a
 // token neither metadata nor mirror answer.
+//
+// Shows: registries 4 | archives that demand credentials | boring-registry#406,
+// hashicorp/terraform#36519, opentofu/opentofu#4314
+// Shows: registries 6 | the caller's token in addresses of archives | boring-registry
+// Shows: registries 27 | a mirror left open since tools would send no credentials |
+// sethbacon/terraform-registry-backend
 func TestPrivate(t *testing.T) {
 	f := newFront(t, private(t))
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -108,6 +114,9 @@ func TestPrivate(t *testing.T) {
 }
 
 // TestArchiveWords checks the words that stand for a signature.
+//
+// Shows: pages 9
+// Shows: mistakes 16
 func TestArchiveWords(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -142,6 +151,11 @@ func open(testing.TB) func(*server.Options) { return nil }
 
 // TestEmbedded checks the rights in front of the registry itself, as docker
 // clients use it, and that the front-end sees what was pushed there.
+//
+// Shows: mistakes 10 | `read:*:**` read states below a state's path | whatever is below the path of
+// states is state
+// Shows: mistakes 11 | every reader read the catalog and the queue through `/v2/`, every publisher
+// deleted them | they take `admin:*:**`; the server lists by itself what is pushed
 func TestEmbedded(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(h)

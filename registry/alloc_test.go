@@ -27,6 +27,8 @@ const warmAllocations = 48
 
 // TestWarmAllocations shows that a warm answer is copied, not made: what it costs
 // does not grow with the number of versions and rights.
+//
+// Shows: opendepot-defects 5
 func TestWarmAllocations(t *testing.T) {
 	cost := func(versions, rights int) map[string]float64 {
 		f := newFront(t, func(o *server.Options) {

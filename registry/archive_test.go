@@ -108,6 +108,10 @@ func TestArchiveRanges(t *testing.T) {
 
 // TestArchiveLinkFixed is row 6 of OpenDepot's defects: a signed link is good
 // for nothing but what it was made for.
+//
+// Shows: aws-registry 5 | signed links, 4 hours | links signed for one digest, 4 hours by default,
+// `--archive-ttl`
+// Shows: opendepot-defects 4 | archive addresses that name any bucket
 func TestArchiveLinkFixed(t *testing.T) {
 	f := newFront(t, nil)
 	_, u := f.moduleLink(t, 100)
@@ -228,6 +232,8 @@ func TestReplicas(t *testing.T) {
 
 // TestCrawl is row 5: every URL in every answer is there, for HEAD and GET, and
 // none has an empty path segment or a host name.
+//
+// Shows: registries 5 | an address in an answer that is not served | artifact-keeper#2647
 func TestCrawl(t *testing.T) {
 	f := newFront(t, nil)
 	f.moduleLink(t, 100)

@@ -44,6 +44,9 @@ func (l *lines) take() string {
 
 // TestAudit shows who did what by which rule, that refusals are recorded too,
 // and that nothing in log, audit log or metrics is a token or a link (row 6).
+//
+// Shows: registries 6
+// Shows: mistakes 39
 func TestAudit(t *testing.T) {
 	var audit, log lines
 	metrics := server.NewMetrics()

@@ -21,6 +21,10 @@ import (
 // TestWebPages is the attack from a browser on the machine of a developer: a page
 // whose name resolves to this machine reads states, a page of another site
 // replaces them. Every route is the same to both.
+//
+// Shows: pages 9 | bytes of others are no script of ours
+// Shows: mistakes 4 | an open server on loopback trusted any web page | where everybody may write,
+// it answers to its own names only; no server makes a change that a page of another site asks for
 func TestWebPages(t *testing.T) {
 	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	start := func(anonymous []access.Scope) *front {

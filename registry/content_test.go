@@ -21,6 +21,8 @@ import (
 
 // TestContent: the pieces of a version that is served are for who may read it, and what
 // else lies in its repository for who may publish. Nothing is looked up for others.
+//
+// Shows: jobs 4a
 func TestContent(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		private(t)(o)

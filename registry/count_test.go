@@ -14,6 +14,8 @@ import (
 
 // TestDownloads shows in lists and details how often a module was downloaded:
 // from two replicas, and after both have been replaced.
+//
+// Shows: opendepot 17
 func TestDownloads(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)

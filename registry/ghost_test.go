@@ -21,6 +21,8 @@ const ghostEvent = "okara-status-1700000000000-0123456789abcdef"
 // TestGhostsInLists lets a registry die while it writes tags: of versions, of
 // status events and of the catalog. Each is listed, and its GET is 404. The lists
 // do without them, say so in the log once, and have them as soon as they are there.
+//
+// Shows: mistakes 25
 func TestGhostsInLists(t *testing.T) {
 	now := time.Now()
 	var log bytes.Buffer

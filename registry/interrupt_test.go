@@ -18,6 +18,8 @@ import (
 // to the registry while it publishes, or only the answer to that request is lost.
 // A version that another server then lists can be installed, and publishing
 // again finishes the job.
+//
+// Shows: registries 12 | a version that is visible before it is complete | several
 func TestPublishInterrupted(t *testing.T) {
 	archive := depottest.ZipOf(t, map[string]string{"main.tf": "output \"x\" { value = 1 }\n"})
 	binary := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})

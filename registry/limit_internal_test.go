@@ -55,6 +55,9 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 // TestBusy has one client that takes all it can get: what is beyond that is
 // refused with 503 and Retry-After, another client is served, and what ends makes
 // room.
+//
+// Shows: mistakes 18 | one client could take every place for downloads | it gets at most as many as
+// it leaves: half while it is alone, an equal share among many
 func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()

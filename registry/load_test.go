@@ -52,6 +52,8 @@ func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestFlakyRegistry is row 15: 500 clients at once, a tenth of the registry's
 // answers fails, and no client gets an error or a wrong byte.
+//
+// Shows: registries 15 | 500 under ten clients | terrakube-io/terrakube#2539
 func TestFlakyRegistry(t *testing.T) {
 	if source := inits(t, nil); source.failed.Load() < 50 {
 		t.Errorf("only %d failures in %d registry requests", source.failed.Load(), source.n.Load())
@@ -117,6 +119,9 @@ func inits(t *testing.T, change func(*server.Options)) *flaky {
 }
 
 // TestPagedList is row 24: pages of two with absolute and with repeated links.
+//
+// Shows: registries 24 | tag lists read to the first page only |
+// apparentlymart/oci-distribution-terraform-registry
 func TestPagedList(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{PageSize: 2, AbsoluteLinks: true}, {PageSize: 2, EndlessLink: true}} {
 		f := newFrontAt(t, ocitest.New(t, q), nil, nil)
@@ -134,6 +139,8 @@ func TestPagedList(t *testing.T) {
 
 // TestOutage shows what a registry that is down takes away: nothing that was
 // known, and readiness only before it has answered for the first time.
+//
+// Shows: opendepot-defects 7 | no start without its store, no probes
 func TestOutage(t *testing.T) {
 	clock := newClock()
 	var down atomic.Bool
@@ -236,6 +243,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // TestMovedTag shows that a provider version whose tag was moved to other
 // content is served as it was, and one that was extended with its new platform.
+//
+// Shows: opendepot-defects 10
 func TestMovedTag(t *testing.T) {
 	clock := newClock()
 	f := newFront(t, func(o *server.Options) { o.Now = clock.now })

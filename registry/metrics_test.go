@@ -22,6 +22,9 @@ import (
 )
 
 // TestMetrics drives a server and looks for each family that operators rely on.
+//
+// Shows: opendepot 18 | metrics | always there, with their own listener if wanted; OpenTelemetry
+// spans; probes; a shutdown that lets downloads end
 func TestMetrics(t *testing.T) {
 	metrics := server.NewMetrics()
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -80,6 +83,9 @@ func TestMetrics(t *testing.T) {
 
 // TestMetricsAreForAdministrators reads the names of private modules out of the
 // labels, which only a right on the whole server allows.
+//
+// Shows: mistakes 17 | `/metrics` named private modules to anybody | it takes `admin:*:**`, or is
+// on a listener of its own
 func TestMetricsAreForAdministrators(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Metrics = server.NewMetrics()

@@ -13,6 +13,9 @@ import (
 
 // TestModuleAnswer is row 1: each form of the answer, for each client, with a
 // body that is JSON wherever there is a 200.
+//
+// Shows: registries 1 | 200 without JSON on a module download | terrakube-io/terrakube#669,
+// terralist/terralist#223, opentofu/opentofu#2078
 func TestModuleAnswer(t *testing.T) {
 	const (
 		tofu12    = "OpenTofu/1.12.6"

@@ -93,6 +93,9 @@ func (i *issuer) access(allow string, rule access.Rule) access.Policy {
 
 // TestOIDC holds tokens that are wrong in one way each against a server that
 // accepts the right one. None of them falls through to another check.
+//
+// Shows: opendepot-defects 9 | a token that fails one check is tried in another, audience not
+// checked
 func TestOIDC(t *testing.T) {
 	i := newIssuer(t)
 	other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
@@ -144,6 +147,8 @@ func TestOIDC(t *testing.T) {
 	}
 }
 
+// Shows: opendepot 14 | anonymous access, OIDC and group rules | anonymous rules, tokens with
+// scopes, OIDC rules, `tofu login`
 func TestOIDCRules(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
@@ -244,6 +249,8 @@ func (i *issuer) at(url string) http.RoundTripper {
 
 // TestCITokens publishes with the tokens of CI jobs as GitHub Actions and GitLab
 // make them, and shows which jobs the rules of the documentation let in.
+//
+// Shows: opendepot 14
 func TestCITokens(t *testing.T) {
 	const sha = "9d2b0a3c4e5f60718293a4b5c6d7e8f901234567"
 	github := func(change map[string]any) map[string]any {

@@ -36,6 +36,8 @@ func (f *front) target() tofutest.Target { return tofutest.Target{Base: f.URL} }
 
 // TestModule publishes versions as git tags and users write them and fetches
 // each, on every kind of registry.
+//
+// Shows: registries 2 | a version listed with `v` | PacoVK/tapir#455
 func TestModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		f := newFrontAt(t, host, nil, nil)
@@ -52,6 +54,8 @@ func TestModule(t *testing.T) {
 
 // TestProvider installs three platforms whose archives differ. Each gets its
 // own bytes, and the protocols are those of the provider (OpenDepot rows 1, 2).
+//
+// Shows: opendepot-defects 1 | one platform's package for all, protocol always 5.0
 func TestProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		f := newFrontAt(t, host, nil, nil)
@@ -67,6 +71,9 @@ func TestProvider(t *testing.T) {
 
 // TestMirror is row 13: a mirrored provider with a hyphen in its name and a
 // pre-release version keeps its address, in both ways to install it.
+//
+// Shows: registries 13 | hyphens and pre-releases in names | hermitcrab
+// Shows: opendepot-defects 8 | mirrored providers under another address
 func TestMirror(t *testing.T) {
 	f := newFront(t, nil)
 	const source = "registry.opentofu.org/hashicorp/google-beta"
@@ -85,6 +92,8 @@ func TestMirror(t *testing.T) {
 
 // TestUnknown is row 9: what is not there is 404 at every level, with a JSON
 // body, and never an empty 200.
+//
+// Shows: registries 9 | 500 or an empty 200 for what is not there | OpenDepot, terrakube
 func TestUnknown(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -111,6 +120,9 @@ func TestUnknown(t *testing.T) {
 
 // TestWrongBase is row 3: who uses a registry as a mirror or the reverse is
 // told the right base.
+//
+// Shows: registries 3 | a registry used as a mirror, or the reverse | hashicorp/terraform#31804,
+// artifact-keeper#1566
 func TestWrongBase(t *testing.T) {
 	f := newFront(t, nil)
 	for path, want := range map[string]string{
@@ -132,6 +144,10 @@ func TestWrongBase(t *testing.T) {
 
 // TestRequestCount is row 14: what a cold and a warm client cost the registry
 // before the archive.
+//
+// Shows: registries 14 | the storage listed on every request | boring-registry#194,
+// ar-terraform-registry
+// Shows: opendepot-defects 5 | everything listed and decoded on each request
 func TestRequestCount(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

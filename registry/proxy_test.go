@@ -20,6 +20,8 @@ import (
 
 // TestBehindProxy is row 10: behind a proxy that ends TLS, strips a prefix and
 // sends another Host and scheme, everything still installs.
+//
+// Shows: registries 10 | absolute addresses made of the request's Host | several
 func TestBehindProxy(t *testing.T) {
 	f := newFront(t, func(o *server.Options) { o.BasePath, o.Access.Anonymous = "/tf/", access.AnonymousRead() })
 	files := map[string]string{"main.tf": "# x"}
@@ -51,6 +53,8 @@ func TestBehindProxy(t *testing.T) {
 
 // TestGolden is row 29: the exact form of every answer, keys in lower case and
 // nothing null that a client reads.
+//
+// Shows: registries 29 | keys of JSON in capitals, null where a list is wanted | otf, tapir
 func TestGolden(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -112,6 +116,8 @@ func TestConditional(t *testing.T) {
 // FuzzPath sends arbitrary paths to a front-end with one private module: none
 // is answered with a server error, and none but the open routes without a
 // token.
+//
+// Shows: registries 23
 func FuzzPath(f *testing.F) {
 	front := newFront(f, private(f))
 	front.module(f, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

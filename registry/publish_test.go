@@ -68,6 +68,8 @@ func TestPublishModuleRequests(t *testing.T) {
 
 // TestPublishModule sends archives as a CI system would and installs what came
 // of them, with no wait in between.
+//
+// Shows: mistakes 2
 func TestPublishModule(t *testing.T) {
 	f := newFront(t, private(t))
 	files := map[string]string{"main.tf": "output \"x\" { value = 1 }\n", "sub/x.tf": "", ".terraform/secret": "x"}

@@ -22,6 +22,8 @@ import (
 // TestPullThroughCrowd has one client that asks for as many packages as come
 // from origins at once, from an origin that is slow: it gets half of them, and
 // another client is served.
+//
+// Shows: mistakes 21
 func TestPullThroughCrowd(t *testing.T) {
 	const most = 32
 	platforms := []string{"linux_amd64"} // one that is looked for
@@ -100,6 +102,8 @@ func (d *dripping) Close() error { return nil }
 
 // TestPullThroughDrippingOrigin has an origin that sends next to nothing of a
 // package, and one that is only slow. The first loses its place.
+//
+// Shows: mistakes 21
 func TestPullThroughDrippingOrigin(t *testing.T) {
 	for name, test := range map[string]struct {
 		piece, pieces int
@@ -141,6 +145,8 @@ func TestPullThroughDrippingOrigin(t *testing.T) {
 // TestPullThroughDisk fills the room for packages that are on their way: what
 // is more is given up, whether its size was announced or not, and what ends
 // makes room.
+//
+// Shows: mistakes 21
 func TestPullThroughDisk(t *testing.T) {
 	for name, sized := range map[string]bool{"sized": true, "size unknown": false} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,10 @@ import (
 
 // TestPullThroughLyingOrigin is row 18: nothing is stored, and nobody gets all
 // of a wrong package.
+//
+// Shows: opendepot 7
+// Shows: registries 18 | mirrored bytes unverified, fetched twice, or one at a time |
+// boring-registry#327, hermitcrab
 func TestPullThroughLyingOrigin(t *testing.T) {
 	other := must(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true}))
 	replace := func(resp *http.Response, body []byte) {
@@ -316,6 +320,8 @@ func TestPullThroughHiddenRegistry(t *testing.T) {
 
 // TestPullThroughHangingOrigin is row 19: an origin that takes requests and
 // never answers adds nothing, and what is stored is served.
+//
+// Shows: registries 19 | nothing served while the origin is down | boring-registry#187, #195, #306
 func TestPullThroughHangingOrigin(t *testing.T) {
 	storage := ocitest.Handler(t, ocitest.Quirks{})
 	bubble(t, func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 
 // TestPullThroughParked parks the job that completes a version, since its server
 // ended during each try. Who asks the next one on the day after has it done.
+//
+// Shows: mistakes 2
 func TestPullThroughParked(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})

@@ -25,6 +25,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// Shows: opendepot 7 | a provider exists once its resource was reconciled | also on demand:
+// `pull_through` blocks of `okara serve` fetch, verify and keep what clients ask for
 func TestPullThrough(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -119,6 +121,8 @@ func checkStored(t *testing.T, storage http.Handler, from *origin, zips map[stri
 
 // TestPullThroughSharesFetch is row 18 too: fifty clients, one fetch, and other
 // platforms do not wait for it.
+//
+// Shows: registries 18
 func TestPullThroughSharesFetch(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})

@@ -49,6 +49,8 @@ func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256
 
 // TestRequire shows that versions which do not fulfil the policy are neither
 // listed nor served by any door, and what the policy costs.
+//
+// Shows: opendepot-defects 2
 func TestRequire(t *testing.T) {
 	const modules, mirror = "acme/modules/net/vpc/aws", "acme/mirror/registry.opentofu.org/hashicorp/time"
 	clock := newClock()
@@ -232,6 +234,9 @@ func TestRequireRefuses(t *testing.T) {
 
 // TestRequireOnWords fetches what a policy refuses, what was withdrawn and what
 // is no archive of a version by the words that stand for a signature.
+//
+// Shows: mistakes 16 | `/archives/public/…` gave out what the policy refuses | it opens only what
+// the server would sign a link to at that moment
 func TestRequireOnWords(t *testing.T) {
 	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
 	key := newCosign()

@@ -18,6 +18,8 @@ import (
 )
 
 // TestRevokedKeys shows what a server serves that was told of a stolen key.
+//
+// Shows: mistakes 21
 func TestRevokedKeys(t *testing.T) {
 	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
 	stolen, own := servedKey(must(thief.Public())), servedKey(must(testSigner().Public()))

@@ -51,6 +51,8 @@ func sent(t *testing.T, src *source, pause time.Duration) ([]byte, error) {
 
 // TestSlowReader has a client that needs an hour and gets every byte, however
 // they are sent, and one that stalls.
+//
+// Shows: registries 16 | a time limit that cuts downloads | boring-registry
 func TestSlowReader(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 256<<10)
 	d := oci.Descriptor{Digest: digest.FromBytes(content), Size: int64(len(content))}

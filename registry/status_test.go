@@ -140,6 +140,9 @@ func TestStatusCost(t *testing.T) {
 // TestTofuKeys is row 7: what is served for each state of a provider's keys, as
 // both clients and both stock tools see it. A key that has expired since is good
 // enough for them, as for every release of the past.
+//
+// Shows: registries 7 | keys that are unreadable, foreign, expired, revoked or missing |
+// boring-registry#312, #327, #377; sethbacon/terraform-registry-backend#423
 func TestTofuKeys(t *testing.T) {
 	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
 	past := func() time.Time { return time.Now().AddDate(-3, 0, 0) }

@@ -100,6 +100,13 @@ func (f *tlsFront) take() []string {
 // TestTofuProtocols is rows 1 and 4 with stock tools: every protocol over TLS,
 // found by service discovery, for everybody and with a token, with each form of
 // the answer about modules.
+//
+// Shows: opendepot 13 | module and provider registry protocols | both, and the network mirror, over
+// TLS, with and without tokens; the same module serves `oci://` and Flux
+// Shows: registries 1
+// Shows: registries 4
+// Shows: registries 13
+// Shows: opendepot-defects 8
 func TestTofuProtocols(t *testing.T) {
 	tools := tofutest.StockTools(t)
 	for _, answer := range []string{"portable", "oci", "direct"} {
@@ -191,6 +198,9 @@ host "registry.example.com" {
 
 // TestTofuHashes is row 11: the hashes that publishing records for each platform
 // are those that the tools compute from the packages, by either protocol.
+//
+// Shows: registries 11 | `h1:` hashes missing or wrong | sethbacon/terraform-registry-backend
+// Shows: registries 20 | a lock file for one platform | opentofu/opentofu#1442, #2563, #3868, #3885
 func TestTofuHashes(t *testing.T) {
 	f := newTLSFront(t, func(o *server.Options, _ string) { o.Hostname = "okara.test" })
 	platforms := []string{"darwin_arm64", "linux_amd64", "windows_386"}
@@ -266,6 +276,10 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 // TestTofuLogin is row 21: stock tools log in to an issuer in this process, by
 // way of the front-end and at the issuer itself, install with what they got, and keep a
 // state by a cloud block.
+//
+// Shows: cloud 20 | login with a browser, with a token that is pasted, with a bad one
+// Shows: opendepot 14
+// Shows: registries 21 | a login document that no tool can use | terrakube, OpenDepot
 func TestTofuLogin(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		for _, tool := range tofutest.StockTools(t) {

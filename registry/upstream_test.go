@@ -27,6 +27,8 @@ import (
 // TestTokenExchange is row 25: behind a registry that challenges for each
 // repository, and whose issuer refuses to join scopes, a token is asked for one
 // repository at a time.
+//
+// Shows: registries 25 | no exchange of tokens, or joined scopes | the same; opentofu/opentofu#3316
 func TestTokenExchange(t *testing.T) {
 	issuer := &ocitest.Issuer{
 		Users: map[string]string{"okara": "s3cret"}, Strict: true,
@@ -70,6 +72,8 @@ func TestTokenExchange(t *testing.T) {
 
 // TestManyTags is row 24 at size: 10,000 tags in pages of two, with links that
 // are absolute with another scheme, and one that is repeated at the end.
+//
+// Shows: registries 24
 func TestManyTags(t *testing.T) {
 	const total = 10_000
 	tags := make([]string, total)
@@ -100,6 +104,8 @@ func TestManyTags(t *testing.T) {
 
 // TestLayouts serves everything from repositories that the configuration names,
 // directly at the root of a registry and deep in it.
+//
+// Shows: opendepot-defects 3 | a storage path that is wrong without a prefix
 func TestLayouts(t *testing.T) {
 	for name, layout := range map[string]addr.Layout{
 		"no prefix":   {},
@@ -127,6 +133,8 @@ func TestLayouts(t *testing.T) {
 // TestRunnersBesideTheStorage is row 17: clients that cannot reach the storage
 // behind the registry get the bytes from the front-end, all others are sent
 // there; and a registry without such a storage is streamed from.
+//
+// Shows: registries 17 | runners that cannot reach the storage | boring-registry#180
 func TestRunnersBesideTheStorage(t *testing.T) {
 	var archive []byte
 	blobs := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
@@ -193,6 +201,9 @@ func (g *gated) Read(p []byte) (int, error) {
 
 // TestArchiveFlows shows that the client has the first byte of an archive before
 // the last one has left the registry, and that a download is one request.
+//
+// Shows: registries 28 | whole archives in memory | citizen, terrakube, otf
+// Shows: opendepot-defects 6 | an archive read whole before its first byte is sent
 func TestArchiveFlows(t *testing.T) {
 	open := make(chan struct{})
 	gate := roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -101,6 +101,9 @@ func (s *slowSender) SetReadDeadline(at time.Time) error {
 // TestHookCrowd has unauthenticated senders who begin deliveries of any length
 // and do not end them, from one address and from many: a delivery that arrives
 // from elsewhere is answered meanwhile, and soon nothing is left of the others.
+//
+// Shows: mistakes 12 | slow senders without a token kept all the places for webhooks | a small body
+// must be there in 2 seconds, a longer one in 8; one client has a share
 func TestHookCrowd(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	for _, test := range []struct {
@@ -149,6 +152,8 @@ func TestHookCrowd(t *testing.T) {
 
 // TestHookSecrets looks for the forge's token, its signed links and the
 // webhook's secrets in all that is written.
+//
+// Shows: registries 22 | secrets that the API shows | PacoVK/tapir GHSA-rj9m-qf65-f5gg
 func TestHookSecrets(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,10 @@ import (
 
 // TestHookPublishes sends every event that publishes, with names and tags of
 // every form.
+//
+// Shows: aws-registry 1 | a webhook for new tags | `POST /hooks/github` for tags and releases, with
+// a queue in the registry that survives a restart; `okara serve --depot` finds them on its interval
+// as well
 func TestHookPublishes(t *testing.T) {
 	tests := []struct {
 		name, event, body string
@@ -127,6 +131,8 @@ func TestHookOnce(t *testing.T) {
 }
 
 // TestHookRetries fails GitHub twice: the third try, 30 s later, publishes.
+//
+// Shows: aws-registry 1
 func TestHookRetries(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -167,6 +173,8 @@ func TestHookRateLimit(t *testing.T) {
 }
 
 // TestHookSurvives ends a server between its answer and the work.
+//
+// Shows: aws-registry 1
 func TestHookSurvives(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -217,6 +225,8 @@ func TestHookReplicas(t *testing.T) {
 
 // TestHookBadTrees fetches trees that must not be published: the job fails at
 // once, with the reason.
+//
+// Shows: mistakes 2
 func TestHookBadTrees(t *testing.T) {
 	tests := []struct {
 		name, tag string

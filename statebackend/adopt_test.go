@@ -71,6 +71,9 @@ func serial(t *testing.T, s *statebackend.Store) uint64 {
 // TestFailBack: the old primary becomes the copy. What it wrote after the last run of
 // the replication stays and is named each time, also when the command is repeated, and
 // a second fail-over, back to it, goes the same way.
+//
+// Shows: copies 2 | the old primary becomes the copy; what only it has stays and is named each
+// time, whatever its numbers are; cut at each write, it ends
 func TestFailBack(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -122,6 +125,8 @@ func newestOf(t *testing.T, s *statebackend.Store) int64 {
 
 // TestFailBackAbove: the old primary was used after the fail-over, and its numbers are
 // above those of the new one, or the same. They are kept, and the new one rises.
+//
+// Shows: copies 2
 func TestFailBackAbove(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, old, now *statebackend.Store){
 		"forced": func(t *testing.T, old, _ *statebackend.Store) {
@@ -161,6 +166,8 @@ func TestFailBackAbove(t *testing.T) {
 
 // TestFailBackResumes cuts the run at each of its writes. The next one ends, and nothing
 // of what is kept was forgotten.
+//
+// Shows: copies 2
 func TestFailBackResumes(t *testing.T) {
 	for nth, cut := 1, true; cut; nth++ {
 		h := ocitest.Handler(t, ocitest.Quirks{})
@@ -207,6 +214,8 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 }
 
 // TestAdoptRefuses: who would lose a primary is refused, with what to do.
+//
+// Shows: copies 3 | nobody loses a primary: refusals, and a lock that began before
 func TestAdoptRefuses(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -282,6 +291,8 @@ func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestAdoptAndLock: a lock that began before the mark was there does not win after it.
+//
+// Shows: copies 3
 func TestAdoptAndLock(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -305,6 +316,8 @@ func TestAdoptAndLock(t *testing.T) {
 
 // TestAdoptRecords: the record of the source counts in the copy, whichever was changed
 // more often, and a workspace that only the copy has stays there.
+//
+// Shows: copies 2
 func TestAdoptRecords(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -335,6 +348,8 @@ func TestAdoptRecords(t *testing.T) {
 
 // TestAdoptSealed: between repositories of two names what is sealed is sealed anew, and
 // then opens in the old primary without a name of the other.
+//
+// Shows: copies 2
 func TestAdoptSealed(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old := sealedStore(t, host, "infra/state", statebackend.Options{})
@@ -372,6 +387,8 @@ func TestAdoptSealed(t *testing.T) {
 
 // TestReplicateDiverged: a source that was rolled back and went on has other versions
 // under the numbers of its copy, which is told, and not called up to date.
+//
+// Shows: copies 4 | nothing is said to catch up that never will
 func TestReplicateDiverged(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -398,6 +415,8 @@ func TestReplicateDiverged(t *testing.T) {
 
 // TestReplicaIsPruned: a copy keeps as many versions as it is told, gets none again that
 // it dropped, and what it keeps of its own outlives them for a month.
+//
+// Shows: copies 1
 func TestReplicaIsPruned(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		var log bytes.Buffer
@@ -436,6 +455,8 @@ func TestReplicaIsPruned(t *testing.T) {
 }
 
 // TestReplicateNewest: a new copy that keeps two versions gets two.
+//
+// Shows: copies 1
 func TestReplicateNewest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := replicaStore(t, host, "infra/state", nil)

@@ -27,6 +27,9 @@ func bombState(size int) []byte {
 
 // Many readers of a small stored state that expands to the whole budget go one
 // after the other, and each of them gets its state.
+//
+// Shows: mistakes 8 | states that expand took gigabytes, once per reader | all states in flight
+// share one budget of memory; the size is read before anything is expanded
 func TestBudget(t *testing.T) {
 	const size = 8 << 20
 	for name, o := range map[string]statebackend.Options{
@@ -67,6 +70,8 @@ func TestBudget(t *testing.T) {
 
 // Who waits for memory waits no longer than its request, and nothing of it
 // stays held. Reading the current state during a write does not wait for it.
+//
+// Shows: mistakes 8
 func TestBudgetWait(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	const size = 1 << 20
@@ -109,6 +114,8 @@ func TestBudgetWait(t *testing.T) {
 
 // A stored state that expands to more than it says, or to more than is allowed,
 // is refused before it is expanded.
+//
+// Shows: mistakes 8
 func TestExpandedSize(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{MaxState: 1 << 20, Budget: statebackend.NewBudget(1 << 20)})

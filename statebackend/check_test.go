@@ -200,6 +200,8 @@ func TestLockWhen(t *testing.T) {
 
 // TestLockBegun locks by a list of before: free in it, it costs one list less, and what
 // came since is seen all the same.
+//
+// Shows: cloud 2
 func TestLockBegun(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}

@@ -54,6 +54,8 @@ func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
 // Each request of an apply is lost, loses its answer, is refused, is sent
 // twice, or is the last one of its process. Whatever happens there are never
 // two holders, no acknowledged version is missing, and one command recovers.
+//
+// Shows: servers 3
 func TestFaultAtEachRequest(t *testing.T) {
 	for _, q := range []struct {
 		name   string
@@ -241,6 +243,9 @@ func TestLockerContract(t *testing.T) {
 // The first locks of a repository push the same empty blob at once, and on
 // distribution 2.8 each push lets the manifests of the others look as if their
 // blob was missing.
+//
+// Shows: mistakes 23 | only the first of several error codes was looked at, so first locks failed
+// on distribution 2.8 | all are; this pair of codes is passing
 func TestFirstLocksAtOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{HalfLinks: 3})
 	synctest.Test(t, func(t *testing.T) {

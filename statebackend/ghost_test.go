@@ -55,6 +55,8 @@ func isUnreadable(err error, tag string) bool {
 // A registry died while it wrote a claim: the tag is listed and cannot be read.
 // Attempts that go on for a minute end it, fence its owner and say so, by the
 // registry's clock and by ours.
+//
+// Shows: mistakes 25
 func TestGhostClaim(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -222,6 +224,8 @@ func TestGhostClaimByCommand(t *testing.T) {
 // A registry died while it wrote a version, and the writer with it. No reader
 // takes that for no state or for the version before it; a takeover by command
 // goes on from there.
+//
+// Shows: mistakes 25
 func TestGhostVersion(t *testing.T) {
 	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
@@ -296,6 +300,8 @@ func TestVersionBeingWritten(t *testing.T) {
 
 // A tombstone that is listed and cannot be read would vanish with the next
 // start of its registry, and bring its claim back: the next holder writes it.
+//
+// Shows: mistakes 25
 func TestGhostTombstone(t *testing.T) {
 	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,8 @@ func keepers() map[string]ocitest.Refusals {
 
 // TestImmutableTags: where state-W cannot move, every reader gets the newest state, and
 // the one who wrote says once which tags to exempt.
+//
+// Shows: rules 1
 func TestImmutableTags(t *testing.T) {
 	for name, rules := range keepers() {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +67,8 @@ func TestImmutableTags(t *testing.T) {
 
 // TestImmutableTagsUnrecorded: a reader that no verdict warns reads the newest version
 // all the same, and says so.
+//
+// Shows: rules 1
 func TestImmutableTagsUnrecorded(t *testing.T) {
 	host := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"state-*"}}).Host
 	refuse := &ocitest.Fault{Do: ocitest.Status(http.StatusForbidden, -1), Times: -1, Match: func(r *http.Request) bool {
@@ -88,6 +92,8 @@ func TestImmutableTagsUnrecorded(t *testing.T) {
 
 // TestNewerOnImmutable: who follows a state hears of its newest version where state-W
 // stays at the first one, whether he began before that was known or after.
+//
+// Shows: rules 1
 func TestNewerOnImmutable(t *testing.T) {
 	for name, rules := range keepers() {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +118,8 @@ func TestNewerOnImmutable(t *testing.T) {
 
 // TestPointerRequests: a read trusts state-W alone where the verdict says that it
 // moves, and lists as well where nobody knows.
+//
+// Shows: rules 1
 func TestPointerRequests(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
@@ -138,6 +146,8 @@ func TestPointerRequests(t *testing.T) {
 
 // TestLaterVerdicts: where the tag of a verdict cannot move either, the newest counts
 // all the same, also after a rule was changed.
+//
+// Shows: rules 2
 func TestLaterVerdicts(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"*"}})
 	s := newStore(t, g.Host, nil, statebackend.Options{})
@@ -157,6 +167,8 @@ func TestLaterVerdicts(t *testing.T) {
 
 // TestContentTrust: a registry that hands out signed manifests only refuses the first
 // lock, which leaves nothing that locks.
+//
+// Shows: rules 4
 func TestContentTrust(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
 	s := newStore(t, g.Host, nil, statebackend.Options{})
@@ -196,6 +208,9 @@ func TestRepeatedOnImmutable(t *testing.T) {
 
 // TestMaxVersionsWithoutDelete: who asks to keep a number of versions is told once that
 // the registry keeps all.
+//
+// Shows: rules 6 | who asks for `max_versions` hears that nothing can be deleted, once and after
+// each change
 func TestMaxVersionsWithoutDelete(t *testing.T) {
 	var log bytes.Buffer
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), nil, statebackend.Options{MaxVersions: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -209,6 +224,8 @@ func TestMaxVersionsWithoutDelete(t *testing.T) {
 
 // TestPruningSaysChanges: old versions that a registry does not give up are told once for
 // each workspace, not with each lock, and again after they could be removed.
+//
+// Shows: rules 6
 func TestPruningSaysChanges(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{})
 	var log bytes.Buffer

@@ -41,6 +41,9 @@ func polls(t *testing.T, s *statebackend.Store, id string, d time.Duration) (*st
 
 // A lease is renewed as long as its holder lives; afterwards the lock may be
 // taken over, judged by the registry's clock and by what was seen.
+//
+// Shows: mistakes 31 | a clock decided that a lease was over | only who saw its beat stand still
+// ends a lease
 func TestLease(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"delete": {}, "no delete": {NoDelete: true}, "digest only": {DigestDeleteOnly: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +96,8 @@ func TestLease(t *testing.T) {
 
 // Who comes once, long after the lease, has seen nothing: only who keeps looking
 // may take the lock over.
+//
+// Shows: mistakes 31
 func TestLeaseSeenOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -159,6 +164,8 @@ func TestLeaseSkew(t *testing.T) {
 
 // A holder that was suspended past its lease knows at once, by a clock that ran
 // on. Its beats bring no claim back that was ended and cleaned up meanwhile.
+//
+// Shows: mistakes 31
 func TestLeaseSuspended(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -218,6 +225,8 @@ func TestNoLease(t *testing.T) {
 
 // Neither the registry's clock, hours wrong or set back, nor a clock of ours
 // that jumps ends a lease that is kept.
+//
+// Shows: mistakes 21
 func TestLeaseClocks(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -83,6 +83,10 @@ func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.
 // Whoever may write to the registry and has no key cannot make a reader with
 // keys take anything for the state but what was sealed for that place. The
 // manifest of the attack says what helps it most.
+//
+// Shows: mistakes 3 | a sealed state could be put in the place of another one, or of a newer one |
+// a reader with keys takes only what was sealed for this repository, workspace and version, and
+// nothing in clear
 func TestSealedStateStaysInItsPlace(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	prod := []string{"state-prod", "state-prod-v3"}
@@ -164,6 +168,8 @@ func TestSealedStateStaysInItsPlace(t *testing.T) {
 
 // A takeover seals the head anew under its own number, and so is a version
 // without state; a version whose number alone was changed does not open.
+//
+// Shows: mistakes 3
 func TestTakeOverSealsAnew(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := sealedStore(t, host, "infra/state", statebackend.Options{})
@@ -210,6 +216,8 @@ func TestTakeOverSealsAnew(t *testing.T) {
 
 // Only a store that is opened for it reads what is in clear, writes above it,
 // and does not seal what it finds.
+//
+// Shows: mistakes 3
 func TestUnsealed(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	plain := openStore(t, host, "infra/state", statebackend.Options{})

@@ -48,6 +48,8 @@ func mustWrite(t *testing.T, s *statebackend.Store, serials ...int) {
 	}
 }
 
+// Shows: copies 1 | a copy is read-only, follows its source, goes on where it was cut, and keeps as
+// many versions as it is told
 func TestReplicate(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -75,6 +77,7 @@ func TestReplicate(t *testing.T) {
 	})
 }
 
+// Shows: copies 1
 func TestReplicaIsReadOnly(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := replicaStore(t, host, "infra/state", nil)
@@ -123,6 +126,8 @@ func TestReplicateRefuses(t *testing.T) {
 
 // TestReplicateResumes cuts a run at each write of the destination. What a
 // reader sees there is always a state of the source, and the next run ends.
+//
+// Shows: copies 1
 func TestReplicateResumes(t *testing.T) {
 	for nth := 1; ; nth++ {
 		host := ocitest.New(t, ocitest.Quirks{})

@@ -150,6 +150,8 @@ func (s *servers) apply(i int, id string) (bool, error) {
 // Two servers on one registry answer contending runs, and one of them is
 // killed. Its runs go on at the other one under their ids: there are never two
 // holders, and no acknowledged write is lost.
+//
+// Shows: mistakes 21
 func TestTwoServersOneKilled(t *testing.T) {
 	for _, deletes := range []bool{true, false} {
 		t.Run(fmt.Sprintf("delete %t", deletes), func(t *testing.T) {

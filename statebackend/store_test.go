@@ -178,6 +178,8 @@ func TestWorkspaceNames(t *testing.T) {
 }
 
 // Requests of a warm store on distribution, as documented.
+//
+// Shows: servers 8 | requests of an apply: 13, and 15 in a new process
 func TestRequestCounts(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -305,6 +307,10 @@ func TestPrune(t *testing.T) {
 
 // TestPruneFreesManifests: a registry keeps a manifest without a tag, and its
 // blobs, for good. One that another tool has tagged stays.
+//
+// Shows: mistakes 24 | disk space never came back in the built-in registry | prune deletes
+// manifests too; what no tag leads to goes, every hour and beside pushes; `make year`: 365 days
+// with 3,476 kills ended with 2,007,040 bytes used, all of them reachable
 func TestPruneFreesManifests(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})

@@ -15,6 +15,8 @@ import (
 
 // TestRecordReplaced reads a record that somebody else has replaced and removed
 // since it was listed.
+//
+// Shows: cloud 27
 func TestRecordReplaced(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	before := func() time.Time { return time.Now().Add(-2 * time.Hour) }

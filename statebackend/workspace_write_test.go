@@ -126,6 +126,8 @@ func TestDeleteWorkspace(t *testing.T) {
 
 // TestDeleteWorkspaceCut stops between the record and the state: the workspace exists
 // by its state.
+//
+// Shows: cloud 27
 func TestDeleteWorkspaceCut(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	f := &ocitest.Fault{Match: func(r *http.Request) bool {

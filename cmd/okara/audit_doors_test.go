@@ -31,6 +31,10 @@ var shownElsewhere = map[string]string{
 // TestAuditDoors goes through the doors that docs/operate/audit.md names, with real clients and
 // a real server that has its own registry: each change is a line with who, what, from
 // where and the outcome, and what was refused is none.
+//
+// Shows: mistakes 39 | what came through `/v2/` or backend `http`, and what the server did by
+// itself, was no line of the audit; a refused request was | each door has its lines, with an
+// outcome; the table of `docs/operate/audit.md` is walked
 func TestAuditDoors(t *testing.T) {
 	d := newDoors(t)
 	walk := map[string]func(){

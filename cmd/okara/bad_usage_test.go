@@ -20,6 +20,9 @@ import (
 // TestBadUsage types what people type by mistake. Each row is a command line, its
 // exit code, and what the message and the hint have to say; nothing is written.
 // Words in capitals stand for hosts and files, see newBadUsage.
+//
+// Shows: mistakes 30 | mistakes on the command line were answered without what to type | each has a
+// reason, a hint and an exit code, as JSON too
 func TestBadUsage(t *testing.T) {
 	const module = "publish module MODULE net/vpc/aws 1.0.0 "
 	u := newBadUsage(t)
@@ -322,6 +325,8 @@ func TestForgivenUsage(t *testing.T) {
 }
 
 // TestFailureJSON: with --json there is one document on stdout, whatever went wrong.
+//
+// Shows: mistakes 30
 func TestFailureJSON(t *testing.T) {
 	u := newBadUsage(t)
 	other := newModuleDir(t)
@@ -361,6 +366,8 @@ func TestFailureJSON(t *testing.T) {
 
 // TestRefusedCredential: the message says which credential a registry refused and
 // where it is kept, and nothing of its secret.
+//
+// Shows: mistakes 30
 func TestRefusedCredential(t *testing.T) {
 	login := newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"no"}]}`)
 	file := filepath.Join(t.TempDir(), "config.json")

@@ -68,6 +68,9 @@ func waitForTag(t *testing.T, host, tag string) {
 
 // TestServeDepotReplicas runs two servers on one registry and one depot file:
 // each version is published once, and a new tag appears when a run is asked for.
+//
+// Shows: opendepot 2 | polling interval | `okara serve --depot FILE`, one replica at a time
+// Shows: opendepot 3 | forced sync | `POST /depot/sync`, or `okara depot apply`
 func TestServeDepotReplicas(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	dir, tag := newGitModule(t)

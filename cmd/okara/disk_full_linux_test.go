@@ -123,6 +123,10 @@ func mustLockAndWrite(t *testing.T, p *serveProcess, serial int) {
 // TestFullDiskOfOthers: something else fills the disk of a server. Locks and
 // states go through, all else is refused in words, and nothing has to be mended
 // once there is room.
+//
+// Shows: mistakes 36 | a full disk stopped locks and states; an upload that failed kept its space
+// for a day | a reserve for them, space back at once, 507 and words for all else, `/readyz` 503; on
+// a small file system that is really full
 func TestFullDiskOfOthers(t *testing.T) {
 	disk := newSmallDisk(t)
 	p := newServeProcess(t, nil, "--storage", disk)
@@ -177,6 +181,8 @@ func ask(t *testing.T, url string) string {
 
 // TestUploadThatFails: an upload that does not fit, and one whose client goes,
 // give their space back at once, and leave nothing.
+//
+// Shows: mistakes 36
 func TestUploadThatFails(t *testing.T) {
 	disk := newSmallDisk(t)
 	p := newServeProcess(t, nil, "--storage", disk)

@@ -55,6 +55,8 @@ func (g *gnuPG) verify(dir string) {
 
 // TestGnuPG publishes a provider with each kind of key and lets gpg judge what
 // comes back out of the registry; then okara judges what gpg signed.
+//
+// Shows: opendepot 10
 func TestGnuPG(t *testing.T) {
 	gpg := newGnuPG(t)
 	gpg.run("--quick-generate-key", "Acme <release@example.com>", "ed25519", "sign", "1y")

@@ -100,6 +100,9 @@ state delete REGISTRY/infra/imported -w default --yes
 `
 
 // TestJSON: with --json each command prints one document, or refuses the flag.
+//
+// Shows: mistakes 30
+// Shows: mistakes 42
 func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	shown := jsonSuccesses(t)

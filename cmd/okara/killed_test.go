@@ -33,6 +33,9 @@ const kills = 20
 // unless it is complete, the next run must finish it without sending a blob
 // that had arrived, and the one after that send nothing. No temporary file may be
 // left.
+//
+// Shows: registries 12
+// Shows: mistakes 22
 func TestKilled(t *testing.T) {
 	home, temp := t.TempDir(), t.TempDir()
 	okara := func(args ...string) *exec.Cmd {

@@ -12,6 +12,8 @@ import (
 // BenchmarkMirror mirrors a provider of 12 platforms and about 700 MB from one
 // registry on disk to another, beside oras that copies the same blobs before the
 // same zips are hashed. okara may take 128 MiB.
+//
+// Shows: registries 28
 func BenchmarkMirror(b *testing.B) {
 	if testing.Short() {
 		b.Skip("it moves gigabytes")
@@ -40,6 +42,8 @@ func BenchmarkMirror(b *testing.B) {
 
 // BenchmarkPublish publishes the same release from its folder, beside oras that
 // pushes the zips before they are hashed. okara may take 128 MiB.
+//
+// Shows: registries 28
 func BenchmarkPublish(b *testing.B) {
 	if testing.Short() {
 		b.Skip("it moves gigabytes")

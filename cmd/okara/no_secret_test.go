@@ -120,6 +120,8 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 
 // TestNoSecretFromServe asks a server in front of such a registry for
 // everything it serves.
+//
+// Shows: registries 22
 func TestNoSecretFromServe(t *testing.T) {
 	host := echo(t)
 	u := newPerson(t)

@@ -14,6 +14,8 @@ import (
 )
 
 // TestDoctorParkedJobs shows the jobs that wait for a person, and no others.
+//
+// Shows: mistakes 2
 func TestDoctorParkedJobs(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	r, err := oci.OpenRepo(host+"/acme/queue", oci.Options{})

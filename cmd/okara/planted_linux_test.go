@@ -111,6 +111,11 @@ notify {
 // approver who administers, a browser or a stranger gets, but in those of the two
 // pages and the route that reveal; nor in notices, streams of events, the logs or in
 // what is stored.
+//
+// Shows: page-mistakes 9 | secrets in the data of a page | PacoVK/tapir GHSA-rj9m-qf65-f5gg
+// Shows: platform-attacks 15
+// Shows: instances 8 | no secret in logs, results, pages, answers and what is stored: a whole life,
+// everything read
 func TestPlantedSecrets(t *testing.T) {
 	w := newPlanted(t)
 	w.listen(t)

@@ -49,6 +49,8 @@ func newModuleDir(t *testing.T) string {
 
 // TestPolicy gives one policy to every command that reads versions. A refusal
 // names the version and the reason, and leaves nothing behind.
+//
+// Shows: opendepot 10
 func TestPolicy(t *testing.T) {
 	registry := ocitest.New(t, ocitest.Quirks{}) + "/infra"
 	private, public := newKeyFiles(t, "--ed25519")

@@ -64,6 +64,9 @@ func (m *meeting) meet() {
 // TestTwoProcessesPublish: two processes publish one version at once, each at the
 // registry, and each through a server of its own. With other content exactly one may, and
 // the other exits with 4; with the same content both may.
+//
+// Shows: rules 8 | one of two publishers of a version wins, the other exits with 4; what they leave
+// is pruned
 func TestTwoProcessesPublish(t *testing.T) {
 	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -80,6 +80,10 @@ func (r readServer) as(t *testing.T, token string, args ...string) (code int, ou
 
 // TestReadServer shows, verifies and pulls through a front-end what a token may read:
 // every word, every file and every exit code is as with the registry behind it.
+//
+// Shows: jobs 4a | the same user shows, verifies and pulls through it, with no way to the registry;
+// a server that changes a byte, or passes one module off as another ([publish through the
+// server](publish/publish-server.md#read-through-the-server))
 func TestReadServer(t *testing.T) {
 	r := newReadServer(t)
 	for _, args := range [][]string{
@@ -150,6 +154,8 @@ func filesIn(t *testing.T, dir string) map[string]string {
 
 // TestReadServerRights: who may not read is told nothing, and a version that nobody is
 // served is for those only who may publish.
+//
+// Shows: jobs 4a
 func TestReadServerRights(t *testing.T) {
 	r := newReadServer(t)
 	for _, tt := range []struct {
@@ -187,6 +193,8 @@ func TestReadServerRights(t *testing.T) {
 
 // TestReadServerLies: a server that changes a byte, or passes one module off as another,
 // is not believed.
+//
+// Shows: jobs 4a
 func TestReadServerLies(t *testing.T) {
 	r := newReadServer(t)
 	target, err := url.Parse(r.server)

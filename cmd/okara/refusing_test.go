@@ -52,6 +52,8 @@ func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
 
 // TestStateOnImmutableTags: no command returns an old state without a word where tags
 // do not move, with and without the verdict of okara admin doctor.
+//
+// Shows: rules 1 | where tags do not move, no read returns an old state without a word
 func TestStateOnImmutableTags(t *testing.T) {
 	for name, rules := range map[string]ocitest.Refusals{
 		"rule": {Immutable: []string{"*"}}, "rule-and-no-untag": {Immutable: []string{"state-*"}, NoUntag: true}, "no-update": {NoUpdate: true},
@@ -87,6 +89,9 @@ func TestStateOnImmutableTags(t *testing.T) {
 
 // TestDoctorOnRefusing: okara admin doctor pushes a tag twice and deletes one, and says what
 // follows, also for an account that may only push.
+//
+// Shows: rules 2 | `okara admin doctor` moves and deletes a tag, also as an account that may only
+// push
 func TestDoctorOnRefusing(t *testing.T) {
 	pushOnly := map[string][]string{"infra": {"pull", "push"}}
 	for _, tt := range []struct {
@@ -148,6 +153,8 @@ func probes(t *testing.T, reference string) []string {
 
 // TestDeniedByHarbor: an account that the registry knows and that lacks a right, or a
 // project that is not there, is denied: exit 5, the registry's words, one hint.
+//
+// Shows: rules 3 | 401 for a missing right or project is denied, a wrong password is not
 func TestDeniedByHarbor(t *testing.T) {
 	host := ocitest.NewRefusing(t, ocitest.Refusals{Projects: map[string][]string{"infra": {"pull"}}}).Host
 	state := newFile(t, "s", stateText("a", 1))
@@ -173,6 +180,8 @@ func TestDeniedByHarbor(t *testing.T) {
 
 // TestContentTrust: a registry that hands out what is signed only refuses to publish
 // and to keep states, with its reason, and nothing stays that could lock.
+//
+// Shows: rules 4 | content trust stops what nobody could pull, before there is a tag
 func TestContentTrust(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
 	for _, args := range [][]string{

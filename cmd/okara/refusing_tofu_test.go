@@ -17,6 +17,8 @@ import (
 // TestTofuOnImmutableTags runs tofu on registries that keep state-W at the first version:
 // plan, with a lock and without, output and another module's outputs have the newest
 // state, in a process that knows nothing beforehand.
+//
+// Shows: rules 1
 func TestTofuOnImmutableTags(t *testing.T) {
 	tofu := tofutest.Tofu(t)
 	for name, rules := range map[string]ocitest.Refusals{

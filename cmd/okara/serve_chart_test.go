@@ -17,6 +17,8 @@ import (
 
 // TestChartConfig lets --check look at the settings that the chart for Kubernetes
 // writes, as its golden files have them, with the files beside them that the pods get.
+//
+// Shows: operator 17
 func TestChartConfig(t *testing.T) {
 	dir := t.TempDir()
 	key := strings.Repeat("ab", 32)

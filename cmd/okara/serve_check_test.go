@@ -20,6 +20,9 @@ import (
 
 // TestServeCheck holds settings against --check: what is wrong, with which exit
 // code, and that nothing was made.
+//
+// Shows: mistakes 29 | settings were wrong, and only a start told | `okara serve --check` reads
+// them and their files; tokens are made by a command
 func TestServeCheck(t *testing.T) {
 	c := newClientHome(t)
 	storage := filepath.Join(c.home, "storage")
@@ -72,6 +75,8 @@ func TestServeCheck(t *testing.T) {
 
 // TestServeCheckBeside checks the settings of a server that runs, on its port and
 // its storage, and finds the storage as it was.
+//
+// Shows: mistakes 29
 func TestServeCheckBeside(t *testing.T) {
 	c, storage := newClientHome(t), t.TempDir()
 	url, _, _ := newServer(t, "--storage", storage)

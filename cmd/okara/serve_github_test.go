@@ -133,6 +133,8 @@ func deliver(t testing.TB, url, event, delivery, body string) int {
 // sends it signed events over loopback, and reads the versions back by the
 // registry protocol. None of the secrets is in its log, its audit log or its
 // spans.
+//
+// Shows: aws-registry 1
 func TestServeGitHub(t *testing.T) {
 	var mu sync.Mutex
 	var said bytes.Buffer // guarded by mu

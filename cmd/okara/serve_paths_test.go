@@ -17,6 +17,9 @@ import (
 
 // TestServeFromAnywhere: what a configuration names is beside it, tokens among it,
 // wherever the server is started. What flags name is where it is started.
+//
+// Shows: mistakes 41 | paths of a configuration were other files, depending on where the server was
+// started | they are beside the configuration
 func TestServeFromAnywhere(t *testing.T) {
 	etc, here := t.TempDir(), t.TempDir()
 	t.Chdir(here)
@@ -66,6 +69,8 @@ func mustDir(t *testing.T, dir string) (names []string) {
 }
 
 // TestPathSettings: each setting that is called as a file is one that may be relative.
+//
+// Shows: mistakes 41
 func TestPathSettings(t *testing.T) {
 	n := 0
 	var walk func(body reflect.Type)

@@ -155,6 +155,9 @@ func (p *serveProcess) logIn(t *testing.T, token string) *http.Cookie {
 // TestServePortal logs in at a portal, launches there, and shows its session to the
 // server that leads: that opens the pages of instances with it and nothing else,
 // and the portal opens nothing with a session of that server.
+//
+// Shows: platform-attacks 16 | a portal's session at the server that leads, and the other way
+// round, as processes
 func TestServePortal(t *testing.T) {
 	s := newTwoServers(t)
 	module := depottest.ZipOf(t, map[string]string{"main.tf": "output \"id\" { value = 1 }\n"})

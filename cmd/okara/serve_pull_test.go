@@ -82,6 +82,8 @@ func TestServePullThroughConfig(t *testing.T) {
 
 // TestServePullThroughPrivate is row 23: a rule for any host does not let
 // clients have the server ask its neighbours, by whatever name.
+//
+// Shows: registries 23 | requests to internal addresses | artifact-keeper#2094
 func TestServePullThroughPrivate(t *testing.T) {
 	var asked atomic.Int64
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

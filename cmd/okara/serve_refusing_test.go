@@ -30,6 +30,8 @@ func newServerAs(t *testing.T, registry string) (url string, notes func() string
 // TestServeOnRefusingRegistry: a server whose account lacks a project, or a right, says
 // so with the registry's words, to who looks at it and to who asks for a module; and in
 // the log once for each reason, however often a balancer looks.
+//
+// Shows: rules 7 | a server says which registry refuses it, and why, in answers and once in the log
 func TestServeOnRefusingRegistry(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{Projects: map[string][]string{"other": {"pull"}}})
 	url, notes := newServerAs(t, g.Host+"/infra")
@@ -61,6 +63,8 @@ func TestServeOnRefusingRegistry(t *testing.T) {
 // TestServeStatesOnRefusingRegistry: a server whose registry keeps tags, or deletes
 // nothing, says so once and not with each write, and again when the reason changes.
 // States are right all the while.
+//
+// Shows: rules 7
 func TestServeStatesOnRefusingRegistry(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{})
 	url, notes := newServerAs(t, g.Host)

@@ -32,6 +32,9 @@ func waitFor(t *testing.T, what string, done func() bool) {
 // TestServeReload changes who may do what, and the key of links, under a server
 // that runs: by itself and on SIGHUP it takes what is right, keeps the old where
 // the new is broken, and refuses from then on what is gone.
+//
+// Shows: mistakes 28 | a token or a rule that was taken away counted until the next start | rights
+// and keys are read again on SIGHUP and when their files change; broken files change nothing
 func TestServeReload(t *testing.T) {
 	const other = "oks_other_0123456789abcdefghij"
 	dir := t.TempDir()
@@ -127,6 +130,8 @@ func TestServeReload(t *testing.T) {
 // TestServeReloadOpens takes away all that says who may do what: on a start on a
 // loopback address everybody might then do everything, a running server stays as
 // it is.
+//
+// Shows: mistakes 28
 func TestServeReloadOpens(t *testing.T) {
 	config := newFile(t, "okara.hcl", "token \"ci\" {\n  sha256 = \""+tokenSum(t)+"\"\n  scopes = [\"read:*:**\"]\n}\n")
 	url, notes, _ := newServer(t, "--storage", t.TempDir(), "--config", config)

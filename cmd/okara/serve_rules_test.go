@@ -19,6 +19,8 @@ import (
 // TestServeRulesFile changes the file of rules under a server that runs: a new rule
 // counts, a broken file keeps the old ones and is told, and what a subject got before a
 // time is void.
+//
+// Shows: opendepot 14
 func TestServeRulesFile(t *testing.T) {
 	issuer := webtest.NewIssuer(t)
 	dir := t.TempDir()

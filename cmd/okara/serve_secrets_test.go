@@ -22,6 +22,9 @@ import (
 // with every method, with and without tokens. No answer has a secret of the
 // configuration (row 22), and neither the log, the audit log nor a span has one,
 // the token of a caller, or that of an archive link (row 6).
+//
+// Shows: registries 6
+// Shows: registries 22
 func TestServeSecrets(t *testing.T) {
 	const password, linkKey, stateKey = "registry-s3cret", "link-key-s3cret-0123456789abcdef", "state-key-s3cret-0123456789abcde"
 	secrets := []string{

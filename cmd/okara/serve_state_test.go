@@ -16,6 +16,8 @@ import (
 // TestServeOpensNoOtherState shows that a server with keys opens for nobody what
 // was sealed for another state: who may write one and has a stolen backup would
 // else read it through the server.
+//
+// Shows: mistakes 3
 func TestServeOpensNoOtherState(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	key := newFile(t, "key", strings.Repeat("07", 32))

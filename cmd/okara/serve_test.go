@@ -93,6 +93,7 @@ func status(t *testing.T, client *http.Client, method, url, token string) int {
 	return resp.StatusCode
 }
 
+// Shows: mistakes 4
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	url, notes, stop := newServer(t, "--storage", dir)
@@ -135,6 +136,8 @@ func TestServe(t *testing.T) {
 }
 
 // TestServeTLS is row 26: with a certificate, plain http gets 400.
+//
+// Shows: registries 26 | plain http on a port meant for TLS | the same; OpenDepot
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	url, notes, _ := newServer(t, "--storage", dir, "--tls-self-signed")

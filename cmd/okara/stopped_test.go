@@ -127,6 +127,8 @@ func slowClient(t *testing.T) *http.Client {
 // TestServeStops sends SIGTERM to a server in the middle of 50 downloads: it
 // takes no new connection, every download ends with all its bytes, and the exit
 // code is 0. The next process knows how often the module was downloaded.
+//
+// Shows: opendepot 18
 func TestServeStops(t *testing.T) {
 	const downloads, size = 50, 8 << 20 // more than the buffers of a connection hold
 	storage := t.TempDir()

@@ -57,6 +57,8 @@ func TestTracing(t *testing.T) {
 // registry, which gets the trace context too, belong to that trace, and none of
 // what is secret leaves the process (row 6). Without a collector nothing of it
 // happens.
+//
+// Shows: opendepot 18
 func TestServeTracing(t *testing.T) {
 	const trace, secret = "0af7651916cd43dd8448eb211c80319c", "s3cret-password"
 	var mu sync.Mutex

@@ -17,6 +17,11 @@ import (
 
 // TestOriginLeadsNowhereInside is a module registry that the user named, and that
 // says its module is at an address inside, or in a repository on this machine.
+//
+// Shows: kinds 8
+// Shows: mistakes 15 | a module registry could answer `git::file://…`, or an address inside | git
+// over https and ssh only; what an origin answers leads to public addresses only, unless the
+// operator names a host
 func TestOriginLeadsNowhereInside(t *testing.T) {
 	dir, tag := newGitModule(t)
 	tag("v1.0.0")

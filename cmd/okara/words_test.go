@@ -32,6 +32,9 @@ func everyCommand(t *testing.T, do func(*cobra.Command)) {
 
 // TestFlagWords: --yes is "do not ask" and --force is "although it is not safe", and there
 // is no other word for either. What a policy lets pass has its name: --allow-….
+//
+// Shows: mistakes 42 | commands had many words for one thing, and some printed text with `--json` |
+// one word each; one document or a refusal
 func TestFlagWords(t *testing.T) {
 	policy := map[string]bool{"allow-yanked": true, "allow-unsigned": true, "allow-expired-key": true}
 	other := regexp.MustCompile(`^(allow|approve|assume|auto|confirm|i-know|ignore|non-interactive|no-(ask|confirm|prompt|input|interactive)|overwrite|really|skip|unsafe|without)\b`)
@@ -57,6 +60,8 @@ func TestFlagWords(t *testing.T) {
 
 // TestTopCommands: what people look for fits into one look. What is rare is below a
 // parent, and nothing is there twice.
+//
+// Shows: mistakes 42
 func TestTopCommands(t *testing.T) {
 	root := newRoot(&cli.App{Getenv: func(string) string { return "" }})
 	n := 0

@@ -307,6 +307,8 @@ func TestTofuRunCost(t *testing.T) {
 // TestTofuRunKilled kills child or tool while the tool starts and while it makes
 // something. The next attempt ends well, and the state lists exactly what is
 // there, also after everything is destroyed.
+//
+// Shows: instances 5
 func TestTofuRunKilled(t *testing.T) {
 	for _, c := range []struct {
 		name, isolation, victim string

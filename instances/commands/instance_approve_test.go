@@ -14,6 +14,8 @@ import (
 
 // TestInstanceApproveShows shows all that an approval binds before it asks, and approves
 // nothing without an answer.
+//
+// Shows: platform 9
 func TestInstanceApproveShows(t *testing.T) {
 	h := newPortalHome(t)
 	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {

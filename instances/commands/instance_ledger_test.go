@@ -53,6 +53,8 @@ func startLeader(t *testing.T, host string) (stop func()) {
 }
 
 // TestInstanceLedger lets a ledger count as it is, unless a server leads from it.
+//
+// Shows: platform 21
 func TestInstanceLedger(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	c := newHome(t, nil)
@@ -76,6 +78,8 @@ func TestInstanceLedger(t *testing.T) {
 }
 
 // TestInstanceClock says that a clock is right, for which it takes an admin.
+//
+// Shows: platform 21
 func TestInstanceClock(t *testing.T) {
 	h := newPortalHome(t)
 	for _, s := range []struct {

@@ -27,6 +27,8 @@ func finished(outcome, text string) lifecycle.Result {
 }
 
 // TestInstanceCommands goes through the life of an instance by the command line.
+//
+// Shows: platform 21 | commands | `okara instance`, `okara instance template`
 func TestInstanceCommands(t *testing.T) {
 	h := newPortalHome(t)
 	h.Results.Append("Apply complete!\n\x1b]0;title\x07\n")

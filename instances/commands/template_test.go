@@ -14,6 +14,8 @@ import (
 
 // TestTemplateCommands asks a server what it lets people launch, and stops that for
 // a while.
+//
+// Shows: platform 21
 func TestTemplateCommands(t *testing.T) {
 	h := newPortalHome(t)
 	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {

@@ -41,6 +41,9 @@ func (w *world) nothingRuns(id string) *lifecycle.Record {
 
 // Where launches are approved, every way to another run of other values, another version or
 // another template waits as well.
+//
+// Shows: platform 9 | somebody else approves every new run and every longer life, and sees all that
+// he approves | `approval`
 func TestApprovalOfEveryRun(t *testing.T) {
 	newer, none := source("1.1.0"), with(func(t *lifecycle.Template) { t.Name = "sandbox/ask" })
 	auto := with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
@@ -82,6 +85,8 @@ func TestApprovalOfEveryRun(t *testing.T) {
 }
 
 // What was approved once may be done again: the same values, version and template.
+//
+// Shows: platform 9
 func TestApprovedAgain(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())
@@ -145,6 +150,8 @@ func TestApprovedForItsFirstOwner(t *testing.T) {
 }
 
 // A change that failed is tried again without asking; one that was rejected is not.
+//
+// Shows: platform 9
 func TestRetryOfRejected(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())
@@ -181,6 +188,8 @@ func TestRetryOfUnapproved(t *testing.T) {
 }
 
 // Who asked for values approves them no more when somebody else tries them again.
+//
+// Shows: platform 9
 func TestFirstWhoAsked(t *testing.T) {
 	w := newWorld(t)
 	team := with(func(t *lifecycle.Template) { t.Approval, t.Owner = "plan", "group" })
@@ -198,6 +207,8 @@ func TestFirstWhoAsked(t *testing.T) {
 
 // An extension beyond the lifetime of the template waits; one within it does not. An owner
 // does not protect instead.
+//
+// Shows: platform 9
 func TestApprovalOfExtensions(t *testing.T) {
 	w := newWorld(t)
 	e := creation(anna, requested())
@@ -238,6 +249,8 @@ func TestApprovalOfExtensions(t *testing.T) {
 
 // A change that waits is decided, withdrawn, or forgotten after a week. Until then nobody
 // puts another one in its place, so that what is approved is what was looked at.
+//
+// Shows: platform 9
 func TestPendingChange(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(with(func(t *lifecycle.Template) {
@@ -261,6 +274,8 @@ func TestPendingChange(t *testing.T) {
 
 // What the server wants by itself and somebody rejected, it does not ask for again; a
 // person's wish takes its place before.
+//
+// Shows: platform 9
 func TestDeclined(t *testing.T) {
 	w := newWorld(t)
 	auto := with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
@@ -284,6 +299,8 @@ func TestDeclined(t *testing.T) {
 }
 
 // A plan of which nobody can see the whole is not approved.
+//
+// Shows: platform 9
 func TestPlanTooLarge(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(anna, planned())
@@ -303,6 +320,8 @@ func TestPlanTooLarge(t *testing.T) {
 }
 
 // What an approval names binds all that is shown, and gives no value away that is not.
+//
+// Shows: platform 9
 func TestRequestPlanBinds(t *testing.T) {
 	w := newWorld(t)
 	e := creation(anna, requested())

@@ -12,6 +12,9 @@ import (
 
 // TestInterleavings takes two owners, a pool of two, an end and a crash through
 // every order of eight events. States that were met are not gone through again.
+//
+// Shows: platform-mistakes 7
+// Shows: instances 1
 func TestInterleavings(t *testing.T) {
 	const depth = 8
 	x := &explorer{t: t, met: map[[32]byte]int{}}

@@ -158,6 +158,8 @@ var mutants = []struct{ name, file, old, mutant string }{
 }
 
 // TestMutants takes one guard after the other away and wants the tests to fail.
+//
+// Shows: instances 1
 func TestMutants(t *testing.T) {
 	tests := []string{"-short", "-skip", "TestMutants|Parse|Canonical|Schema|Render|Fuzz", "."}
 	mutant.Guard{File: "meet.go"}.Whole(t, tests...)

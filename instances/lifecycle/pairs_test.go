@@ -34,6 +34,9 @@ rejected
 
 // TestPairs takes every event of a caller to every phase: what the table does not
 // have is refused, and changes nothing.
+//
+// Shows: platform 13 | a record with phases; names for life | `id`, a repository each
+// Shows: platform-mistakes 13
 func TestPairs(t *testing.T) {
 	table := map[lifecycle.Phase]map[string]lifecycle.Phase{}
 	for line := range strings.Lines(strings.TrimSpace(pairs)) {
@@ -112,6 +115,8 @@ func TestPairs(t *testing.T) {
 }
 
 // TestPairsOfServer takes the server's events that fit nothing to every phase.
+//
+// Shows: platform-attacks 13
 func TestPairsOfServer(t *testing.T) {
 	for _, phase := range phases {
 		t.Run(string(phase), func(t *testing.T) {
@@ -142,6 +147,8 @@ func TestPairsOfServer(t *testing.T) {
 }
 
 // TestLateEvents sends what is almost the attempt that runs.
+//
+// Shows: platform-attacks 13 | late events of every kind
 func TestLateEvents(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(anna, plain())

@@ -21,6 +21,10 @@ func person(n int) lifecycle.Actor {
 }
 
 // An instance ends although its template, its snapshot even, is gone.
+//
+// Shows: crash K12
+// Shows: platform-mistakes 2
+// Shows: instances 2 | an instance ends although its template and module are gone
 func TestEndWithoutTemplate(t *testing.T) {
 	for _, snapshot := range []bool{true, false} {
 		w := newWorld(t)
@@ -44,6 +48,8 @@ func TestEndWithoutTemplate(t *testing.T) {
 }
 
 // Passing trouble is not a failure.
+//
+// Shows: platform-mistakes 9
 func TestPassingTrouble(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(anna, plain())
@@ -61,6 +67,8 @@ func TestPassingTrouble(t *testing.T) {
 
 // What people call, extend or give away stays the same: its source, its runs, its
 // parameters, its repository.
+//
+// Shows: platform-mistakes 15 | a change of the schedule drops the state
 func TestChangesLeaveTheState(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
@@ -85,6 +93,8 @@ func TestChangesLeaveTheState(t *testing.T) {
 
 // A request that comes again is answered as before; another one under its key is
 // refused.
+//
+// Shows: platform-attacks 4
 func TestRepeatedRequests(t *testing.T) {
 	w := newWorld(t)
 	c := lifecycle.Command{Event: creation(anna, plain()), Actor: anna, Key: "k1", Caller: "anna", Digest: "d1"}
@@ -117,6 +127,8 @@ func TestRepeatedRequests(t *testing.T) {
 }
 
 // Of 2,000 answers the oldest of who has most goes.
+//
+// Shows: platform-attacks 4
 func TestAnswersAreBounded(t *testing.T) {
 	m, d := lifecycle.Machine{}, &lifecycle.Document{Version: 1, Requests: map[string]*lifecycle.Request{}}
 	for n := range 2000 {
@@ -134,6 +146,10 @@ func TestAnswersAreBounded(t *testing.T) {
 }
 
 // Clocks that disagree hold back what takes something away, and nothing else.
+//
+// Shows: crash K16
+// Shows: platform-attacks 6
+// Shows: instances 12 | a clock that jumps ends nothing
 func TestHeldClock(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
@@ -167,6 +183,8 @@ func TestHeldClock(t *testing.T) {
 }
 
 // Time never runs behind the last commit.
+//
+// Shows: crash K16
 func TestTimeNeverRunsBack(t *testing.T) {
 	w := newWorld(t)
 	w.create(anna, plain())
@@ -219,6 +237,8 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 
 // Destroys come first, then what a person waits for, then pools, then drift;
 // owners in turn, none with more than half the places.
+//
+// Shows: platform-attacks 14
 func TestSchedule(t *testing.T) {
 	w := newWorld(t)
 	drifting := with(func(t *lifecycle.Template) { t.Name, t.Drift = "sandbox/drift", &lifecycle.Drift{Every: time.Hour} })
@@ -338,6 +358,8 @@ func TestAdopt(t *testing.T) {
 }
 
 // A record and a document have an upper bound.
+//
+// Shows: platform-attacks 14
 func TestBounds(t *testing.T) {
 	w := newWorld(t)
 	outputs := map[string]json.RawMessage{}

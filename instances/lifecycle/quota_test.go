@@ -44,6 +44,12 @@ func TestClaims(t *testing.T) {
 
 // Limits are exact: of a template for an owner, of all templates, of groups, and
 // of a template for everybody.
+//
+// Shows: platform 11 | instances for each user | `quota`, `per_owner`, `max`
+// Shows: platform-mistakes 4
+// Shows: platform-attacks 14 | more than its limit: owners, places, rate, streams, forwards,
+// records, outputs
+// Shows: instances 10
 func TestQuotas(t *testing.T) {
 	two := with(func(t *lifecycle.Template) { t.PerOwner = 2 })
 	lab := with(func(t *lifecycle.Template) { t.Name = "lab/vm" })
@@ -178,6 +184,8 @@ func TestQuotaOfStopped(t *testing.T) {
 }
 
 // A failed one with resources counts, one that is destroyed does not.
+//
+// Shows: platform 11
 func TestQuotaIsFreed(t *testing.T) {
 	w := newWorld(t)
 	one := with(func(t *lifecycle.Template) { t.Max = 1 })
@@ -218,6 +226,8 @@ func TestOneForEachOwner(t *testing.T) {
 }
 
 // A template that is deleted leaves what was claimed.
+//
+// Shows: platform-mistakes 11
 func TestDeletedTemplateLeavesClaimed(t *testing.T) {
 	w := newWorld(t)
 	w.reach(lifecycle.Available)
@@ -233,6 +243,8 @@ func TestDeletedTemplateLeavesClaimed(t *testing.T) {
 
 // An invalid pool is paused after one look, and told of once; a pool whose
 // members fail after three, each wait longer than that before.
+//
+// Shows: platform-mistakes 12
 func TestPoolPauses(t *testing.T) {
 	w := newWorld(t)
 	bad := lifecycle.Fill{Name: "sandbox/pool", Invalid: "module net/vpc/aws has no version 9"}
@@ -289,6 +301,9 @@ func TestPoolPauses(t *testing.T) {
 
 // A pool never goes beyond the limit of its template, and gives room to
 // successors where it is used up.
+//
+// Shows: platform 5
+// Shows: instances 10
 func TestPoolWithinMax(t *testing.T) {
 	w := newWorld(t)
 	tight := with(func(t *lifecycle.Template) { t.Pool = &lifecycle.PoolSize{Size: 3, Max: 3, WhenEmpty: "refuse"} })

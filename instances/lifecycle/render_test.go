@@ -34,6 +34,9 @@ inputs = {
 `
 
 // TestLiteral gives values that would be code where values are pasted into text.
+//
+// Shows: platform 7 | values by expression, and what they may see | `inputs`
+// Shows: platform-mistakes 5 | values pasted into text; functions that read secrets
 func TestLiteral(t *testing.T) {
 	tmpl := open(t, echo)
 	for _, evil := range []string{
@@ -61,6 +64,9 @@ func TestLiteral(t *testing.T) {
 }
 
 // TestFunctions computes with each function there is.
+//
+// Shows: platform 7
+// Shows: platform-mistakes 5
 func TestFunctions(t *testing.T) {
 	for expression, want := range map[string]string{
 		`lower("AbC")`: `"abc"`, `upper("AbC")`: `"ABC"`, `replace("a.b.c", ".", "-")`: `"a-b-c"`, `replace("aa", "/a/", "b")`: `"aa"`,
@@ -99,6 +105,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// Shows: platform 7
 func TestRenderErrors(t *testing.T) {
 	for expression, want := range map[string]string{
 		`"a${parameters.n}"`:               "null cannot be part of a text",
@@ -133,6 +140,8 @@ func connection(t *testing.T, body string, s lifecycle.Scope) (*lifecycle.Connec
 	return lifecycle.RenderConnection(open(t, "parameter \"p\" {\n}\noutputs = [\"o\", \"url\"]\nconnection {\n"+body+"\n}"), s)
 }
 
+// Shows: platform 8 | a link or instructions; which of several counts | `connection` of the
+// template, of the server; outputs
 func TestConnection(t *testing.T) {
 	got, err := connection(t, "url = \"https://${id}.${config.domain}/u/${owner.label}?q=${parameters.p}&r=${urlencode(claims.c)}#${upper(owner.id)}\"\nmessage = \"ssh ${owner.label}@${outputs.o}\"", scope("a b/../?#&%\u001b[2J\"<ü"))
 	if err != nil {
@@ -156,6 +165,8 @@ func TestConnection(t *testing.T) {
 }
 
 // TestConnectionOfOutput: the template comes first, then the output url.
+//
+// Shows: platform 8
 func TestConnectionOfOutput(t *testing.T) {
 	s := scope("x")
 	s.Outputs["url"] = json.RawMessage(`"https://a.example/"`)

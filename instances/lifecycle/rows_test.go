@@ -113,6 +113,13 @@ func (w *world) reach(p lifecycle.Phase) string {
 
 // TestRows are the rows of the table of the life of an instance, each with what
 // its effect is.
+//
+// Shows: platform 4 | offered to a colleague, who sees little and takes it within his quota and a
+// week | transfer, take, decline
+// Shows: platform 10 | lifetime, and when it begins; extended so often | `ttl`; 400 without an end,
+// 409 beyond
+// Shows: platform 14
+// Shows: platform-mistakes 13
 func TestRows(t *testing.T) {
 	rows := map[string]func(*world){}
 	for _, part := range []map[string]func(*world){rowsOfBegin(), rowsOfEnd(), rowsOfRest(), rowsOfGift(), rowsOfSwitch()} {

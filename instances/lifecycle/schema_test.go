@@ -108,6 +108,7 @@ func TestSchemaJSON(t *testing.T) {
 	}
 }
 
+// Shows: platform 12 | typed parameters; anonymous pools | the module's description, narrowed
 func TestCheckParameters(t *testing.T) {
 	s := mustSchema(t, opened)
 	got, err := s.CheckParameters(values("name", ` "abc" `, "tags", `{"b":"${file(\"x\")}","a":"<","a":"2"}`, "secret", `"s3cret"`))
@@ -276,6 +277,8 @@ func TestForeignSchema(t *testing.T) {
 }
 
 // TestNarrowed keeps what the module refuses refused.
+//
+// Shows: platform 12
 func TestNarrowed(t *testing.T) {
 	m := lifecycle.Module{Inputs: json.RawMessage(`{"properties":{"p":{"type":"string","pattern":"^a","minLength":2}}}`)}
 	s, err := lifecycle.NewSchema(open(t, "parameter \"p\" {\n pattern = \"z$\"\n}"), m)

@@ -105,6 +105,8 @@ func mustParse(t *testing.T, src string) *lifecycle.Template {
 	return list[0]
 }
 
+// Shows: platform 2 | title, category, enabled, visible | in the template
+// Shows: platform-mistakes 3
 func TestParseWhole(t *testing.T) {
 	got := mustParse(t, whole)
 	one, two := 1.0, 2.5
@@ -155,6 +157,8 @@ func TestParseDefaults(t *testing.T) {
 
 // TestCanonical parses what it writes, and names the same template the same
 // whatever it was written in.
+//
+// Shows: platform-mistakes 3
 func TestCanonical(t *testing.T) {
 	pool := `template "a/b" {
   module { address = "net/vpc/aws" }
@@ -203,6 +207,8 @@ func TestCanonical(t *testing.T) {
 }
 
 // TestParseRefuses gives mistakes with their line.
+//
+// Shows: platform 12
 func TestParseRefuses(t *testing.T) {
 	tests := []struct{ name, body, line, want string }{
 		{"no module", "", "1", "module"},

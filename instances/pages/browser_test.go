@@ -180,6 +180,10 @@ func TestBrowserDestroyFails(t *testing.T) {
 
 // TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log
 // to its end, extends and destroys: by keyboard alone, with script and without.
+//
+// Shows: pages 8 | hostile logs, lock ids, READMEs that take long, cells of a spreadsheet, secrets
+// across chunks
+// Shows: pages 14
 func TestBrowserLaunch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

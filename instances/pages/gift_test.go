@@ -16,6 +16,8 @@ import (
 
 // TestOffer offers an instance by its form: who it is for sees on the pages what he needs
 // to decide and nothing else, and takes it or declines it.
+//
+// Shows: platform 4
 func TestOffer(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	d.Results.Append("what the tool said\n")
@@ -66,6 +68,8 @@ func TestOffer(t *testing.T) {
 }
 
 // TestBrowserOffer has one person offer an instance and another one take it.
+//
+// Shows: platform 4
 func TestBrowserOffer(t *testing.T) {
 	const bens = "oks_ben_bbbbbbbbbbbbbbbbbbbbbbbb"
 	b := webtest.New(t)

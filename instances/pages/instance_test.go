@@ -182,6 +182,8 @@ func TestOwner(t *testing.T) {
 }
 
 // TestLink fills a form by a link, which may belong to somebody who means no good.
+//
+// Shows: pages 7
 func TestLink(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	body := d.Shows(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
@@ -209,6 +211,8 @@ func TestLink(t *testing.T) {
 
 // TestLinkKeys shows that no link fills in somebody's SSH key, unless the template
 // says that it may.
+//
+// Shows: pages 7
 func TestLinkKeys(t *testing.T) {
 	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed) })
 	body := d.Shows(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "may not fill in: ssh_key, Number")

@@ -19,6 +19,8 @@ import (
 // TestInstanceRights asks for every page as every kind of caller: nobody sees the
 // name of what is not his to see, a refusal is the same whether it is there or not,
 // and looking changes nothing.
+//
+// Shows: pages 4
 func TestInstanceRights(t *testing.T) {
 	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, portaltest.Shop+hidden)
@@ -123,6 +125,8 @@ func TestReaders(t *testing.T) {
 }
 
 // TestApprove lets another person approve exactly the plan that was seen.
+//
+// Shows: platform 9
 func TestApprove(t *testing.T) {
 	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)["planned"]
@@ -218,6 +222,8 @@ func TestHostilePages(t *testing.T) {
 
 // TestApproveChange shows who approves a change the values as they would be, the module,
 // its digest, who asks and why, and the plan whole with its lines told apart.
+//
+// Shows: platform 9
 func TestApproveChange(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {

@@ -49,6 +49,8 @@ func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Repor
 
 // TestAdopt loses the ledger, and makes records of what sealed results name; of
 // nothing else.
+//
+// Shows: crash K15
 func TestAdopt(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -127,6 +129,8 @@ func TestAdopt(t *testing.T) {
 
 // TestAdoptSwappedTemplate has another template put beside the source: it is not
 // believed.
+//
+// Shows: platform-attacks 3
 func TestAdoptSwappedTemplate(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -159,6 +163,9 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 
 // TestNothingInClear plants secrets in parameters and outputs: nothing that is
 // stored beside the ledger has them in clear.
+//
+// Shows: platform-attacks 15
+// Shows: instances 8
 func TestNothingInClear(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

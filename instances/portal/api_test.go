@@ -20,6 +20,8 @@ import (
 )
 
 // TestSeen shows what each may see of an instance, field by field.
+//
+// Shows: platform 16
 func TestSeen(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -61,6 +63,9 @@ func TestSeen(t *testing.T) {
 }
 
 // TestReveal shows a secret to the owner alone, and records that without it.
+//
+// Shows: platform-attacks 15
+// Shows: instances 6
 func TestReveal(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -81,6 +86,10 @@ func TestReveal(t *testing.T) {
 }
 
 // TestGroups shares instances among those who are in a group.
+//
+// Shows: platform 3 | owned by a person, a group, a claim | `owner`, `groups`
+// Shows: platform-attacks 17 | groups that were asked for too long ago; an approver who asked
+// Shows: instances 6
 func TestGroups(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -131,6 +140,8 @@ func TestGroups(t *testing.T) {
 }
 
 // TestTransfer moves an instance between a user and what the template admits.
+//
+// Shows: platform 3
 func TestTransfer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -152,6 +163,9 @@ func TestTransfer(t *testing.T) {
 
 // TestIdempotent repeats requests: each is done once, whatever becomes of its
 // answer, for its caller and its route alone.
+//
+// Shows: crash K2
+// Shows: platform-attacks 4 | an idempotency key of another caller, route, body or hour
 func TestIdempotent(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -196,6 +210,11 @@ func TestIdempotent(t *testing.T) {
 }
 
 // TestOnce asks twenty times at one moment: one instance, twenty good answers.
+//
+// Shows: crash K2
+// Shows: platform 17 | run, status, extend, delete by name | `run/{ns}/{name}`
+// Shows: platform-mistakes 8 | the second first request is a 500
+// Shows: instances 3
 func TestOnce(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	token := s.Issuer.Token(t, "anna", "use")
@@ -224,6 +243,8 @@ func TestOnce(t *testing.T) {
 }
 
 // TestErrors answers each refusal with its status and its word.
+//
+// Shows: platform 10
 func TestErrors(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -288,6 +309,9 @@ func TestErrors(t *testing.T) {
 }
 
 // TestApproval is for somebody else than who asked or owns.
+//
+// Shows: platform-attacks 17
+// Shows: instances 9
 func TestApproval(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	both := s.Issuer.Token(t, "both", "use", "approve")
@@ -308,6 +332,9 @@ func TestApproval(t *testing.T) {
 }
 
 // TestPool counts what is ready and what was given away.
+//
+// Shows: platform 5 | on demand or from a pool, recycled | a used one is destroyed, never given on
+// Shows: platform-mistakes 10
 func TestPool(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")
@@ -332,6 +359,8 @@ func TestPool(t *testing.T) {
 }
 
 // TestPages goes through a list page by page, and finds each instance once.
+//
+// Shows: platform 16 | a catalogue, mine, by page | `GET templates`, `instances`
 func TestPages(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	admin := s.Issuer.Token(t, "admin", "admin")
@@ -378,6 +407,8 @@ func TestPages(t *testing.T) {
 }
 
 // TestRate refuses what one caller changes too often, and nobody else.
+//
+// Shows: platform-attacks 14
 func TestRate(t *testing.T) {
 	now := time.Now()
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) {

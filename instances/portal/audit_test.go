@@ -19,6 +19,8 @@ import (
 
 // TestOwnActs takes an instance from its launch to its end: what the server does by
 // itself is recorded once each, with what came of it; what somebody asked for is not.
+//
+// Shows: mistakes 39
 func TestOwnActs(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

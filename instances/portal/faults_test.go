@@ -100,6 +100,8 @@ func acts() map[string]ocitest.Act {
 // for one instance, before and after it took effect: those that keep its source,
 // that tell of it, that read its results, that keep its record and that remove the
 // rest. Its life is as without that, and everything was done once.
+//
+// Shows: crash K1
 func TestFaultAtEachRequestOfLife(t *testing.T) {
 	for name, act := range acts() {
 		t.Run(name, func(t *testing.T) {
@@ -206,6 +208,8 @@ func noticesIn(t *testing.T, repo *oci.Repo) []string {
 // took effect, or cuts it off behind that while another one waits: those of its
 // lock, its commits, its passes and the results. The instance comes to be and ends,
 // and what was begun is not begun again by whoever leads next.
+//
+// Shows: crash K1
 func TestFaultAtEachRequestOfLeader(t *testing.T) {
 	for _, f := range []leaderFault{
 		{"lost", ocitest.FailBefore, false},

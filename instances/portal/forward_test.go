@@ -91,6 +91,9 @@ func TestForwardOneHop(t *testing.T) {
 // TestForwardForeign shows that a token goes to no address that is not proven: none
 // without TLS beyond loopback, none with a certificate of somebody else, and not
 // where a redirect points.
+//
+// Shows: platform-attacks 1
+// Shows: instances 11 | a token goes to no replica that is not proven
 func TestForwardForeign(t *testing.T) {
 	var stolen atomic.Int64
 	thief := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) })
@@ -139,6 +142,8 @@ func TestForwardForeign(t *testing.T) {
 
 // TestForwardTLS hands on to a replica whose certificate is verified, and without
 // TLS where that was allowed.
+//
+// Shows: instances 11
 func TestForwardTLS(t *testing.T) {
 	leader := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer leader.Close()
@@ -269,6 +274,8 @@ func TestForwardRefuses(t *testing.T) {
 // TestForwardPlaces shows that requests which wait for the leader leave a place for
 // others, that answers which go on take none of them, and that who is asked for a
 // stream gets its events at once.
+//
+// Shows: platform-attacks 14
 func TestForwardPlaces(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)
@@ -333,6 +340,9 @@ func TestForwardPlaces(t *testing.T) {
 
 // TestForwardRoles shows what a portal and a runner answer themselves: a portal
 // nothing, a runner only what others hand on.
+//
+// Shows: platform 1 | the API does not touch the engine | roles: a portal forwards, whoever leads
+// runs
 func TestForwardRoles(t *testing.T) {
 	runner := newReplica(t, func(o *portal.ForwardOptions) { o.Runner = true })
 	runner.leads(runner.URL, true)

@@ -40,6 +40,8 @@ func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 
 // TestOffer shows an offer to nobody but whom it names, nothing more of the instance than
 // he needs, and gives it to him when he takes it.
+//
+// Shows: platform 4
 func TestOffer(t *testing.T) {
 	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
 		p.Tokens = []access.Token{{ID: "ben", Hash: sha256.Sum256([]byte(namesake)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
@@ -119,6 +121,8 @@ func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 }
 
 // TestOfferEnds lets nobody take what is not offered to him any more.
+//
+// Shows: platform 4
 func TestOfferEnds(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -157,6 +161,8 @@ func TestOfferEnds(t *testing.T) {
 
 // TestOfferLimits refuses to whom nothing can be offered, and lets nobody take more than
 // he may have.
+//
+// Shows: platform 4
 func TestOfferLimits(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -187,6 +193,8 @@ func TestOfferLimits(t *testing.T) {
 }
 
 // TestOfferOfGroup is for the members of a group, while their membership counts.
+//
+// Shows: platform 4
 func TestOfferOfGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -208,6 +216,8 @@ func TestOfferOfGroup(t *testing.T) {
 }
 
 // TestOfferTold tells whom something is offered to of the offer, and of nothing else.
+//
+// Shows: platform 4
 func TestOfferTold(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)

@@ -21,6 +21,8 @@ import (
 
 // TestLeaderDiesBeforeStart lets a leader die between the commit of an attempt and
 // its start. The next one finds that it was not started, and starts another one.
+//
+// Shows: crash K3 | the leader between commit and start
 func TestLeaderDiesBeforeStart(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -53,6 +55,9 @@ func TestLeaderDiesBeforeStart(t *testing.T) {
 // TestLeaderChange lets leaders come and go while a run goes on: it is started
 // once, and its end is seen by whoever leads then. Who does not lead begins
 // nothing.
+//
+// Shows: crash K4
+// Shows: instances 4
 func TestLeaderChange(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -81,6 +86,8 @@ func TestLeaderChange(t *testing.T) {
 
 // TestLeaderStepsDown shows that a leader stops to try what it tries at the end of
 // its time.
+//
+// Shows: crash K10
 func TestLeaderStepsDown(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -103,6 +110,8 @@ func TestLeaderStepsDown(t *testing.T) {
 
 // TestPassingTrouble has a run that cannot be started for an hour, then fails
 // twice, and is never failed.
+//
+// Shows: platform-mistakes 9 | passing trouble is "failed"
 func TestPassingTrouble(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -170,6 +179,10 @@ func TestCannotStart(t *testing.T) {
 }
 
 // TestTemplateAndModuleGone deletes both; the instance is destroyed at its end.
+//
+// Shows: crash K12 | version, template or origin are gone
+// Shows: platform-mistakes 2 | a template is deleted, and its instances never end
+// Shows: instances 2
 func TestTemplateAndModuleGone(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -199,6 +212,9 @@ func TestTemplateAndModuleGone(t *testing.T) {
 // TestPoolKeepsWhatIsClaimed deletes the template of a pool: what nobody owns goes,
 // once it is sure that no template is unreadable, and what is claimed lives on to
 // its end.
+//
+// Shows: platform 5
+// Shows: platform-mistakes 11 | the template of a pool takes claimed members with it
 func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -244,6 +260,8 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 
 // TestInvalidPool pauses a pool at the first sight of a template that cannot be
 // used, without a run.
+//
+// Shows: platform-mistakes 12 | an invalid pool is retried for ever
 func TestInvalidPool(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -269,6 +287,10 @@ func TestInvalidPool(t *testing.T) {
 
 // TestRecordStaysUntilEmpty has resources that cannot be destroyed: the record is
 // there, and says so, until they are gone.
+//
+// Shows: platform-mistakes 7 | the record is gone before the resources
+// Shows: platform-mistakes 13 | what cannot be deleted
+// Shows: instances 1
 func TestRecordStaysUntilEmpty(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -299,6 +321,9 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 }
 
 // TestStateLocked shows who holds the lock that an attempt waits for.
+//
+// Shows: crash K14 | a person holds the lock
+// Shows: platform-mistakes 16
 func TestStateLocked(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -330,6 +355,8 @@ func TestStateLocked(t *testing.T) {
 
 // TestLateResults tells of attempts that a record does not name, in every part of
 // the name: nothing changes.
+//
+// Shows: platform-attacks 13
 func TestLateResults(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -366,6 +393,8 @@ func TestLateResults(t *testing.T) {
 
 // TestPassIsOneCommit has forty instances that end at one moment: one commit says
 // so, and starts what fits.
+//
+// Shows: platform-figures 2
 func TestPassIsOneCommit(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -401,6 +430,8 @@ func TestPassIsOneCommit(t *testing.T) {
 
 // TestIdle shows that a thousand instances that nothing is due for cost neither a
 // request nor a commit.
+//
+// Shows: platform-figures 1
 func TestIdle(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -424,6 +455,9 @@ func TestIdle(t *testing.T) {
 
 // TestRequestsOfARun counts what one life asks of the registry beside the ledger
 // and the tool, and prints how late the end was seen.
+//
+// Shows: platform-figures 5 | 2 commits until tofu starts; requests of a life; how late its end is
+// seen
 func TestRequestsOfARun(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

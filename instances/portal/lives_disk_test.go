@@ -266,6 +266,8 @@ func TestLivesOnDisk(t *testing.T) { newSiteOnDisk(t).live(t, 10) }
 // folder. It prints what a commit takes and how many there are, how often who
 // follows asks, and after how long another one leads; and what is kept in memory,
 // both servers and the registry together.
+//
+// Shows: platform-figures 8
 func BenchmarkLivesOnDisk(b *testing.B) {
 	if testing.Short() {
 		b.Skip("TestLivesOnDisk is the same with less")

@@ -31,6 +31,8 @@ func asksFor(t *testing.T, s *portaltest.Server, approval string) {
 
 // TestApproverSees shows an approver all that an approval binds, and what the tool said;
 // secrets stay hidden, outputs the owner's.
+//
+// Shows: platform 9
 func TestApproverSees(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -99,6 +101,8 @@ func TestApproverSees(t *testing.T) {
 
 // TestApproverSeesThePlan shows the new values of an update whose plan waits, not the old
 // ones.
+//
+// Shows: platform 9
 func TestApproverSeesThePlan(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)

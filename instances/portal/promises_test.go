@@ -20,6 +20,9 @@ import (
 
 // TestHidden leaves a template out of the list that is launched by name, and lets
 // nobody launch one that is switched off.
+//
+// Shows: platform 2
+// Shows: instances 8
 func TestHidden(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")
@@ -72,6 +75,8 @@ func TestOffered(t *testing.T) {
 
 // TestClaimOwner gives an instance to all who have one value of a claim, as the
 // issuer says it, letter for letter.
+//
+// Shows: platform 3
 func TestClaimOwner(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	s.Catalog.Change("lab/one", func(e *portal.Entry) { e.Template.Owner = "claim:department" })
@@ -102,6 +107,10 @@ func TestClaimOwner(t *testing.T) {
 }
 
 // TestCounts has one number in all the places that tell it.
+//
+// Shows: platform 11
+// Shows: platform 18
+// Shows: platform-mistakes 10 | a counter in two places
 func TestCounts(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")
@@ -137,6 +146,8 @@ func TestCounts(t *testing.T) {
 }
 
 // TestMetrics shows what those who run a server watch, on the leader alone.
+//
+// Shows: platform 19 | metrics | on the leader
 func TestMetrics(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)

@@ -359,6 +359,9 @@ func (w *world) until(t *testing.T, id string, limit time.Duration, phase lifecy
 
 // TestLife takes an instance from its creation to its end and the removal of what
 // it left.
+//
+// Shows: platform 13
+// Shows: platform 15
 func TestLife(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

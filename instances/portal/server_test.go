@@ -72,6 +72,11 @@ type vpcs struct{}
 func (vpcs) Kinds() []api.Kind { return []api.Kind{{Name: "vpcs", Kind: "VPC"}} }
 
 // TestMatrix asks for every route as every caller. What each may is a row.
+//
+// Shows: platform 17
+// Shows: platform 18 | who am I, lists for admins | `me`, `admin/…`
+// Shows: platform-mistakes 6 | GET creates: each route as each caller
+// Shows: instances 6 | who may do what, for every route and every kind of caller
 func TestMatrix(t *testing.T) {
 	rows := []asked{
 		{"GET", "templates", "", 401, 200, 200, 200, 200, 200, 200},

@@ -143,6 +143,8 @@ func TestLogStreamOverAttempts(t *testing.T) {
 }
 
 // TestStreamsBounded lets one caller have four streams.
+//
+// Shows: platform-attacks 14
 func TestStreamsBounded(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)

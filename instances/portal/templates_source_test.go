@@ -27,6 +27,9 @@ import (
 
 // TestSignedTemplates lets a template of the registry in once it is signed by a key
 // that the policy trusts, and not before.
+//
+// Shows: platform 6
+// Shows: platform-attacks 12
 func TestSignedTemplates(t *testing.T) {
 	s := newFixture(t)
 	key, foreign := mustBe(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), mustBe(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))

@@ -121,6 +121,10 @@ output "url" {
 
 // TestVersions resolves a constraint, an exact version and a digest, each to what
 // is pinned.
+//
+// Shows: platform 6 | charts and modules of several engines | modules of the registry; templates as
+// files or artifacts
+// Shows: platform-mistakes 3 | a version only as a branch; settings that nothing reads
 func TestVersions(t *testing.T) {
 	s := newFixture(t)
 	digests := map[string]string{}
@@ -328,6 +332,8 @@ func TestUnreadableFile(t *testing.T) {
 
 // TestServerDefaults: what a server says of all counts where a template says
 // nothing, and is part of its digest.
+//
+// Shows: platform 8
 func TestServerDefaults(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.0.0", config)
@@ -350,6 +356,9 @@ func TestServerDefaults(t *testing.T) {
 
 // TestArtifacts lets templates of the registry in, and no further than their
 // source says.
+//
+// Shows: platform 6
+// Shows: platform-attacks 12 | templates beyond their `template_source`, or not signed
 func TestArtifacts(t *testing.T) {
 	s := newFixture(t)
 	for _, m := range []string{"acme/vpc/aws", "acme/db/aws", "other/vpc/aws"} {

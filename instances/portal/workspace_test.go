@@ -31,6 +31,8 @@ func enqueue(id string, a lifecycle.Ask) lifecycle.Enqueue {
 
 // TestWorkspaceUnseen shows that nobody finds the record of a workspace by the API of
 // people but who may everything, and that he only looks at it.
+//
+// Shows: cloud 30
 func TestWorkspaceUnseen(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := people(t, s)
@@ -75,6 +77,8 @@ func TestWorkspaceUnseen(t *testing.T) {
 
 // TestWorkspaceRun takes a run of a workspace from its plan to its apply, and sees what
 // the executor is told, and what is deleted of runs that nobody remembers.
+//
+// Shows: cloud 29
 func TestWorkspaceRun(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -147,6 +151,8 @@ func TestWorkspaceRun(t *testing.T) {
 }
 
 // TestWorkspaceKill has the executor kill what was cancelled and does not end.
+//
+// Shows: cloud 30
 func TestWorkspaceKill(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -94,6 +94,8 @@ func keysBlock(t *testing.T, file string) *access.Block {
 }
 
 // TestKeysOfAFile has the keys of an issuer be a file, which changes, breaks and goes.
+//
+// Shows: operator 4
 func TestKeysOfAFile(t *testing.T) {
 	const issuer = "okara-operator.prod"
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -139,6 +141,8 @@ func TestKeysOfAFile(t *testing.T) {
 
 // TestIssuerOfAnotherAuthority fetches the keys of an issuer whose certificate only its
 // own authority vouches for.
+//
+// Shows: operator 4
 func TestIssuerOfAnotherAuthority(t *testing.T) {
 	s := newSigner(t, "k")
 	var url string

@@ -88,6 +88,8 @@ func TestReadRulesRefuses(t *testing.T) {
 
 // TestClaimsInRights: a claim is taken literally, and one that is no name gives nothing
 // of the whole rule.
+//
+// Shows: opendepot 14
 func TestClaimsInRights(t *testing.T) {
 	parsed, err := ParseRules([]byte(rulesJSON))
 	if err != nil {
@@ -136,6 +138,8 @@ func TestClaimsInRights(t *testing.T) {
 }
 
 // TestWithin: a right lies within a glob if it does whatever the claims are.
+//
+// Shows: operator 3
 func TestWithin(t *testing.T) {
 	for _, test := range []struct {
 		right, glob string

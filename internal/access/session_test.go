@@ -90,6 +90,9 @@ var (
 )
 
 // TestSession shows which cookies are somebody, and that none that fails is anybody.
+//
+// Shows: pages 5 | sessions: forged, old, cut, of another key, two of a name, in each other's
+// place, a rotation, a group that is gone
 func TestSession(t *testing.T) {
 	const cookie = "__Host-okara="
 	p := newPeople(t)
@@ -164,6 +167,8 @@ func TestSession(t *testing.T) {
 
 // TestSealedInPlaceOfAnother offers each kind of sealed value as a session and as a
 // token of a login, whoever sealed it.
+//
+// Shows: pages 5
 func TestSealedInPlaceOfAnother(t *testing.T) {
 	p := newPeople(t)
 	for _, ring := range []*access.Keyring{p.own, p.portal, p.keys} {
@@ -192,6 +197,9 @@ func TestSealedInPlaceOfAnother(t *testing.T) {
 
 // TestSessionOfPortal shows that a portal is believed for the proof alone, and for
 // templates and instances alone.
+//
+// Shows: pages 5
+// Shows: platform-attacks 16
 func TestSessionOfPortal(t *testing.T) {
 	p := newPeople(t)
 	claims := func(change func(map[string]any)) string {
@@ -263,6 +271,8 @@ func TestSessionOfPortal(t *testing.T) {
 // TestPlainCookie has the port in the name of a cookie that browsers send to every
 // port of an address: the one that the browser asked, since a server that leads gets
 // it from another one on this machine as it came.
+//
+// Shows: pages 5
 func TestPlainCookie(t *testing.T) {
 	p := newPeople(t)
 	g, err := access.New(access.Options{Policy: p.policy, Keyring: p.keys, Sessions: &access.Sessions{Keyring: p.own, Plain: true}, Now: func() time.Time { return p.now }})
@@ -293,6 +303,8 @@ func TestPlainCookie(t *testing.T) {
 
 // TestSessionEnds shows what ends sessions that nobody keeps: a time before which none
 // counts, and a rule that is gone.
+//
+// Shows: pages 5
 func TestSessionEnds(t *testing.T) {
 	p := newPeople(t)
 	cookie := "__Host-okara=" + seal(t, p.own, "session", p.session())

@@ -66,6 +66,8 @@ func means(glob, address []string) bool {
 }
 
 // TestGlobOfManyStars ends: each ** is tried from one place only.
+//
+// Shows: operator 3
 func TestGlobOfManyStars(t *testing.T) {
 	glob, address := strings.Repeat("**/a/", 200)+"b", strings.Repeat("a/", 400)+"a"
 	if addr.Match(glob, address) {

@@ -205,6 +205,7 @@ func FuzzLayout(f *testing.F) {
 	})
 }
 
+// Shows: mistakes 10
 func TestLayoutBelowState(t *testing.T) {
 	for _, tt := range []struct {
 		layout     addr.Layout

@@ -17,6 +17,9 @@ import (
 
 // TestUnpackBoundsDirectories unpacks archives that are small because they hold
 // nothing but names.
+//
+// Shows: mistakes 6 | an archive of 2.8 KB made a million directories that stayed | directories,
+// depth and lengths are bounded; removing needs one file descriptor, and says so when it fails
 func TestUnpackBoundsDirectories(t *testing.T) {
 	deep := strings.Repeat("d/", 400)
 	var wide, implied []entry
@@ -60,6 +63,8 @@ func TestUnpackBoundsDirectories(t *testing.T) {
 
 // TestUnpackBoundsTheListOfAZip refuses a zip before all its entries are in
 // memory, even if only one folder of it is wanted.
+//
+// Shows: mistakes 6
 func TestUnpackBoundsTheListOfAZip(t *testing.T) {
 	var many []entry
 	for i := range 30_000 {
@@ -87,6 +92,9 @@ func TestListBoundsDirectories(t *testing.T) {
 }
 
 // TestIgnoreBounds holds rules that took gigabytes and minutes.
+//
+// Shows: mistakes 7 | ignore rules without a bound took gigabytes and minutes | files, rules,
+// wildcards and the work of matching are bounded; the error names file and line
 func TestIgnoreBounds(t *testing.T) {
 	many := fstest.MapFS{}
 	for i := range 300 {

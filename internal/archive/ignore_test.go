@@ -75,6 +75,9 @@ func TestIgnore(t *testing.T) {
 }
 
 // TestIgnoreIsGitignore asks git about the same rules.
+//
+// Shows: aws-registry 3 | nested `.tfignore` | `.tfignore` and `.terraformignore` at any depth,
+// with gitignore's rules; git itself is asked
 func TestIgnoreIsGitignore(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {

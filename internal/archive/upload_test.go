@@ -113,6 +113,8 @@ func TestUnpackUpload(t *testing.T) {
 }
 
 // TestUploadRefused has each way out of a folder, and each bound.
+//
+// Shows: cloud 29
 func TestUploadRefused(t *testing.T) {
 	device := func(kind byte) part { return part{tar.Header{Name: "x", Typeflag: kind, Linkname: "main.tf"}, ""} }
 	deep := strings.Repeat("d/", 64) + "x"
@@ -194,6 +196,8 @@ func TestUploadBroken(t *testing.T) {
 }
 
 // TestUploadBomb ends reading soon.
+//
+// Shows: cloud 29
 func TestUploadBomb(t *testing.T) {
 	var b bytes.Buffer
 	gz := gzip.NewWriter(&b)
@@ -223,6 +227,8 @@ func TestUploadBomb(t *testing.T) {
 
 // FuzzUpload unpacks what anybody may send: nothing is written outside, no link leads
 // there, and what is checked is what is unpacked.
+//
+// Shows: cloud 29
 func FuzzUpload(f *testing.F) {
 	for _, entries := range [][]part{
 		{reg("main.tf", "x"), symlink("a/b", "../main.tf"), folder("c")},

@@ -32,6 +32,8 @@ terraform {
 `
 
 // The text is a contract: another text is a changed backend for every user.
+//
+// Shows: mistakes 37
 func TestOverride(t *testing.T) {
 	got := mustRead(t, files{"main.tf": block(`repository = "registry.example.com/team/state"`)}).Override()
 	if d := cmp.Diff(wantOverride, string(got)); d != "" {

@@ -9,6 +9,8 @@ import (
 )
 
 // TestAllowMetadata corrects the record of an older okara, and nothing else of it.
+//
+// Shows: mistakes 37
 func TestAllowMetadata(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, toolRecordName)

@@ -200,6 +200,9 @@ func TestRunsWithOtherSettings(t *testing.T) {
 
 // TestRunWritesThroughNoLink has a link, whole or dangling, where the override is
 // to be: what it names belongs to somebody else.
+//
+// Shows: mistakes 19 | okara wrote through a link that lay where `okara_override.tf` goes | no file
+// is written through a link
 func TestRunWritesThroughNoLink(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		c := newConfig(t)

@@ -108,6 +108,10 @@ func counted(t *testing.T) (*depot.Depot, *oci.Client, *ocitest.Count) {
 
 // TestLoadBundleStaysInItsPlace lists what a bundle must not write: other
 // repositories, and tags that are no version and do not belong to one.
+//
+// Shows: mistakes 5 | `bundle load` left its prefix by `../` and wrote any tag: states, locks,
+// jobs, yanks | names must be a module, provider or mirror, tags must be of a version; the policy
+// judges the bytes that land; without a key a bundle speaks only of the versions that it brings
 func TestLoadBundleStaysInItsPlace(t *testing.T) {
 	const claim = "-default-000001-0a1b2c3d"
 	for _, name := range []string{
@@ -155,6 +159,8 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 }
 
 // TestLoadBundlePassesOverCatalog: a foreign entry could name anything.
+//
+// Shows: mistakes 5
 func TestLoadBundlePassesOverCatalog(t *testing.T) {
 	var f forged
 	f.list("catalog:"+artifact.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
@@ -179,6 +185,8 @@ const statusTag = ":okara-status-1700000000000-0123456789abcdef"
 
 // TestLoadBundleSpeaksOfWhatItBrings lets a bundle yank, scan and sign a version
 // that the registry has, in every place where it could say so.
+//
+// Shows: mistakes 5
 func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -252,6 +260,8 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 
 // TestLoadBundlePolicyOnWhatLands loads a version whose index.json calls it
 // something that its bytes are not.
+//
+// Shows: mistakes 5
 func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	var f forged
 	x := f.image(t, ocispec.Manifest{ArtifactType: "application/x-evil"})
@@ -287,6 +297,9 @@ func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
 }
 
 // TestBundleLadder has a graph of nine manifests to whose end 10^16 ways lead.
+//
+// Shows: mistakes 14 | a bundle whose indexes list each other did not end, not even when told to |
+// each manifest is visited once, depth and sizes are bounded, a signal ends it
 func TestBundleLadder(t *testing.T) {
 	var f forged
 	top := f.ladder(t, 8, 100)
@@ -314,6 +327,8 @@ func TestBundleLadder(t *testing.T) {
 
 // TestBundleDepth refuses what nests deeper than anything real, and ends when it
 // is told to.
+//
+// Shows: mistakes 14
 func TestBundleDepth(t *testing.T) {
 	var f forged
 	f.list(bundledModule+":1.0.0", f.ladder(t, 100, 2))
@@ -333,6 +348,8 @@ func TestBundleDepth(t *testing.T) {
 }
 
 // TestBundleWritesThroughNoLink has links where okara writes beside a bundle.
+//
+// Shows: mistakes 19
 func TestBundleWritesThroughNoLink(t *testing.T) {
 	d, client, _ := counted(t)
 	publishVersions(t, d, 1)

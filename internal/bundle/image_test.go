@@ -38,6 +38,8 @@ func (f *forged) imageIndex(t *testing.T, entry, tag string) oci.Descriptor {
 }
 
 // TestLoadImages loads a container image where images are wanted, and nowhere else.
+//
+// Shows: operator 21
 func TestLoadImages(t *testing.T) {
 	var f forged
 	want := f.imageIndex(t, "images/okara", "1.0.0")
@@ -75,6 +77,8 @@ func TestLoadImages(t *testing.T) {
 }
 
 // TestLoadImagesStay lists where an image must not go.
+//
+// Shows: operator 21
 func TestLoadImagesStay(t *testing.T) {
 	for _, c := range []struct {
 		entry  string

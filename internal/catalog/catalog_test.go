@@ -146,6 +146,9 @@ func TestWithdrawn(t *testing.T) {
 
 // TestChanged publishes through this process: the catalog has the news at once,
 // for one question about what changed.
+//
+// Shows: mistakes 32 | what was published was listed late by the server that took it | its lists
+// show it at once
 func TestChanged(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")

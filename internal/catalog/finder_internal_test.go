@@ -195,6 +195,8 @@ func (f *found) repo(t testing.TB) *oci.Repo {
 }
 
 // TestFinderStored reads indexes that tell something else than the catalog.
+//
+// Shows: page-mistakes 14
 func TestFinderStored(t *testing.T) {
 	for name, document := range map[string]string{
 		"nonsense":     "x",
@@ -273,6 +275,8 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 
 // TestFinderStart is row 14 of what others got wrong: the catalog is not empty
 // after a restart until everything was read.
+//
+// Shows: page-mistakes 14 | an empty catalog after a restart | -
 func TestFinderStart(t *testing.T) {
 	f, asked := large(t, 0)
 	if got := f.hits(t, "thing7777"); got != "team77/thing7777/aws" || asked.Load() != 3 {

@@ -102,6 +102,8 @@ func TestLost(t *testing.T) {
 
 // TestIndex reads the catalog: entries of another hand and ghosts are passed
 // over, and only what is new is read again.
+//
+// Shows: mistakes 32
 func TestIndex(t *testing.T) {
 	s := newStore(t, nil)
 	if x := must(s.Published(t.Context())); len(x.Entries) != 0 {

@@ -20,6 +20,8 @@ import (
 
 // TestHints: who reads that the disk is full must not be sent to look at host
 // names.
+//
+// Shows: mistakes 26 | "check the host name" was the hint for a full disk | hints follow the cause
 func TestHints(t *testing.T) {
 	const network = "check the host name, the port and the network"
 	answer := func(status int, message string) error {
@@ -59,6 +61,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// Shows: mistakes 26
 func TestHintOfFullRegistry(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)

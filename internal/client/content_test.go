@@ -22,6 +22,8 @@ import (
 
 // TestContentRedirect: where a front-end sends its clients to the storage of the
 // registry, they go there without the token, and check the bytes.
+//
+// Shows: jobs 4a
 func TestContentRedirect(t *testing.T) {
 	const good, bad = "the bytes", "the lies!"
 	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,6 +93,8 @@ func TestContentRedirect(t *testing.T) {
 
 // FuzzContent gives arbitrary answers to who wants to read: what is read then is of the
 // module that was meant, and an error is fit for a terminal and without the token.
+//
+// Shows: jobs 4a
 func FuzzContent(f *testing.F) {
 	f.Add(200, `{"registry":"registry.example.com","layout":{"prefix":"a","modules":"{prefix}/{namespace}/{name}/{system}"}}`)
 	f.Add(200, `{"registry":"a b","layout":{"modules":"x\u001b[31m"}}`)

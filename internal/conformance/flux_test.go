@@ -22,6 +22,8 @@ import (
 
 // TestFlux pulls modules with the client library of Flux's source-controller:
 // the highest version of a range over the tags, as an OCIRepository asks for it.
+//
+// Shows: opendepot 13
 func TestFlux(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		address, err := addr.ParseModule("net/vpc/aws")

@@ -16,6 +16,9 @@ import (
 
 // TestArtifact pushes an artifact by digest, tags it, reads it back, lists all
 // tags over several pages and finds a referrer.
+//
+// Shows: opendepot 15 | storage on S3, Azure, GCS or a volume | any OCI registry, or the built-in
+// one on a directory
 func TestArtifact(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		ctx := t.Context()

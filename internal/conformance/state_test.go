@@ -16,6 +16,8 @@ import (
 
 // TestState writes two versions under a lock that a second client is refused,
 // then takes the lock away from a holder, who can no longer write.
+//
+// Shows: opendepot 15
 func TestState(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		ctx := t.Context()

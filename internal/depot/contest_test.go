@@ -47,6 +47,9 @@ func refused(err error) bool {
 
 // One publisher stops right before it writes its version, and another one publishes
 // other content meanwhile: exactly one of them is told that it is there.
+//
+// Shows: opendepot-defects 10
+// Shows: rules 8
 func TestTwoPublishOneVersion(t *testing.T) {
 	for kind, publish := range contestants(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -91,6 +94,9 @@ func TestTwoPublishOneVersion(t *testing.T) {
 }
 
 // Several publish at once, from processes of their own, in many rounds.
+//
+// Shows: opendepot-defects 10
+// Shows: rules 8
 func TestManyPublishOneVersion(t *testing.T) {
 	publish := contestants(t)["module"]
 	for name, q := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}, "keeps tags": {Immutable: true}} {
@@ -132,6 +138,8 @@ func TestManyPublishOneVersion(t *testing.T) {
 
 // A publisher that was killed before it wrote the version leaves its bid. The same
 // content goes on from there; other content is refused until then, and says how.
+//
+// Shows: rules 8
 func TestPublisherDiesBeforeItsVersion(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -331,6 +339,8 @@ func TestLatestBesideAnother(t *testing.T) {
 
 // Bids that stayed are removed with old versions: those for versions that are there, and
 // none that somebody may be about to write.
+//
+// Shows: rules 8
 func TestBidsArePruned(t *testing.T) {
 	for name, rules := range map[string]ocitest.Refusals{"by tag": {}, "by digest": {NoUntag: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// Shows: aws-registry 4 | duplicate versions | refused by default; `--policy editions` keeps both
 func TestEditions(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
@@ -67,6 +68,8 @@ func edition(t *testing.T, p depot.Published) string {
 }
 
 // TestEditionsAreSelectedExactly holds the reason for the form of the name.
+//
+// Shows: aws-registry 4
 func TestEditionsAreSelectedExactly(t *testing.T) {
 	e := depottest.MustVersion(t, "1.0.0-e9d6a0c4471b2")
 	for constraint, want := range map[string]bool{"~> 1.0": false, ">= 0.1": false, "1.0.0-e9d6a0c4471b2": true, "": false} {

@@ -50,6 +50,8 @@ type publisher func(t *testing.T, d *depot.Depot) (depot.Published, error)
 // TestInterruptedPublish stops a publish at each of its requests, before and
 // after the request took effect. No broken version may be visible, and the next
 // run must finish the job without sending a large blob that had arrived.
+//
+// Shows: registries 12
 func TestInterruptedPublish(t *testing.T) {
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 	module := depottest.NewModule("locals {}\n")

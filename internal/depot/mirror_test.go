@@ -28,6 +28,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// Shows: opendepot 6 | providers from the public registries | from any registry by service
+// discovery, network and filesystem mirrors, OCI; checksums and signatures verified and kept
+// Shows: opendepot 8 | operating systems and architectures per provider | `platforms`; each
+// platform has its own package and hash
 func TestMirrorProvider(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})
@@ -71,6 +75,7 @@ func TestMirrorProvider(t *testing.T) {
 	}
 }
 
+// Shows: opendepot 6
 func TestMirrorProviderRefuses(t *testing.T) {
 	other := []artifact.SigningKey{{ASCIIArmor: depottest.MustPublic(t, depottest.NewKey(t, signing.KeyOptions{Name: "Other"})).Armor}}
 	for name, test := range map[string]struct {

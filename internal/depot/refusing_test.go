@@ -19,6 +19,9 @@ import (
 
 // TestPruneByDigest: where tags cannot be deleted, manifests are, unless a tag that
 // stays is on the same one, and who prunes hears how much is left.
+//
+// Shows: rules 5 | without DELETE by tag, manifests go that nothing else needs; a yank says what
+// stays
 func TestPruneByDigest(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{NoUntag: true})
 	d, client := depottest.NewDepot(t, g.Host, oci.Options{})
@@ -66,6 +69,8 @@ func TestPruneByDigest(t *testing.T) {
 
 // TestKeptTags: whatever keeps the tag of a version, an account or a rule, a yank that
 // was to remove it is recorded, and says what stays and why; so does a prune.
+//
+// Shows: rules 5
 func TestKeptTags(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rules ocitest.Refusals
@@ -105,6 +110,8 @@ func TestKeptTags(t *testing.T) {
 
 // TestContentTrust: nothing gets a tag that a registry hands out to nobody, and what is
 // there is not spoilt by an announcement.
+//
+// Shows: rules 4
 func TestContentTrust(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
 	d, client := depottest.NewDepot(t, g.Host, oci.Options{})
@@ -149,6 +156,8 @@ func TestContentTrust(t *testing.T) {
 
 // TestEqualZips: two platforms with the same bytes get manifests that differ, and a
 // version without such platforms is what it always was.
+//
+// Shows: rules 9 | platforms with equal zips have manifests of their own
 func TestEqualZips(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns_v1.2.3", "for all", 0o755))

@@ -45,6 +45,9 @@ func runCounts(t *testing.T, c *Counter) (stop func()) {
 // TestCountsOverTime lets two replicas count over two days, with a restart, an
 // end without notice and a registry that is down for a while: what was counted
 // an hour before is never lost and nothing counts twice.
+//
+// Shows: opendepot 17 | download statistics in a store | counted without one, across replicas and
+// restarts
 func TestCountsOverTime(t *testing.T) {
 	inner := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

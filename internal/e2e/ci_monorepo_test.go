@@ -15,6 +15,8 @@ import (
 // TestCIMonorepo runs the jobs of docs/publish/ci-monorepo.md as a repository with two modules
 // grows: only what has changed is published, under the version that the commits or a label
 // ask for, and a pull request is told what would be, and what breaks.
+//
+// Shows: jobs 3
 func TestCIMonorepo(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

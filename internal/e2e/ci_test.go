@@ -39,6 +39,8 @@ func scripts(text string) []string {
 
 // TestCI runs the scripts of docs/publish/ci.md and of the composite action as the CI
 // systems do, against a registry process.
+//
+// Shows: jobs 3
 func TestCI(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 
 // TestCloudClient uses a server by the client library on which scripts and the tfe
 // provider stand: lists, locks, history and a rollback. Ids stay.
+//
+// Shows: cloud 22
 func TestCloudClient(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
@@ -111,6 +113,10 @@ type rollback struct {
 // TestCloudProvider makes the calls that the tfe provider makes for the data source
 // tfe_outputs, in its older and its newer form, and for the resource tfe_workspace in
 // its life.
+//
+// Shows: cloud 19
+// Shows: cloud 22 | the library of the tfe provider: its calls for outputs and workspaces; list,
+// history, rollback, lock
 func TestCloudProvider(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

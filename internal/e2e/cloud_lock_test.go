@@ -28,6 +28,9 @@ func needRivals(t *testing.T) {
 // TestCloudRivals lets applies of one workspace by both tools begin at once at two
 // servers, all with one token. No two may be inside together, and with a lock timeout
 // each finishes: as many versions, and no lock is left.
+//
+// Shows: cloud 5 | 12 applies of both tools, two servers, one token; without `-lock-timeout` exit
+// code 1
 func TestCloudRivals(t *testing.T) {
 	needRivals(t)
 	set, err := findTools()
@@ -133,6 +136,9 @@ func (c *cloud) release(hold string) {
 // TestCloudOvertaken ends the lock of an apply by force, and the other tool applies. The
 // successor's state stays,
 // and the overtaken one keeps its own in a file.
+//
+// Shows: cloud 5
+// Shows: cloud 7 | a lock that is ended in an apply, also between snapshots
 func TestCloudOvertaken(t *testing.T) { eachTool(t, testCloudOvertaken) }
 
 func testCloudOvertaken(t *testing.T, c *cloud) {
@@ -165,6 +171,9 @@ func testCloudOvertaken(t *testing.T, c *cloud) {
 // TestCloudSnapshotsOvertaken is TestCloudOvertaken for an apply that stores a state
 // every 20 seconds, the least that the tools do: one before its lock is ended, and then
 // none.
+//
+// Shows: cloud 7
+// Shows: cloud 13
 func TestCloudSnapshotsOvertaken(t *testing.T) {
 	needRivals(t)
 	eachTool(t, testCloudSnapshotsOvertaken)
@@ -221,6 +230,8 @@ func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
 
 // TestCloudServerKilled kills the server in an apply. Another one at its address
 // takes over, and nothing shows but a jump in the version numbers.
+//
+// Shows: cloud 8 | kill -9 after the lock, before and after the upload; requests to servers in turn
 func TestCloudServerKilled(t *testing.T) { eachTool(t, testCloudServerKilled) }
 
 func testCloudServerKilled(t *testing.T, c *cloud) {

@@ -80,6 +80,9 @@ func (s *spoiler) spoil(w http.ResponseWriter, r *http.Request, list bool) {
 // TestCloudRefused puts what waiting does not mend before the tools: a registry that
 // denies the server, one whose tag lists are not fit for locks, a damaged state. Each
 // is said on the screen after one request, nothing is planned, and no lock is left.
+//
+// Shows: cloud 6 | the registry denies the server; a damaged state: after one request
+// Shows: cloud 11 | locking refused, a copy, a token that only reads: the reason, after one request
 func TestCloudRefused(t *testing.T) { eachTool(t, testCloudRefused) }
 
 func testCloudRefused(t *testing.T, c *cloud) {

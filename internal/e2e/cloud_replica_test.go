@@ -38,6 +38,8 @@ func inFront(t testing.TB, h http.HandlerFunc) string {
 }
 
 // TestCloudReplicas sends each request of the tools to the other one of two servers.
+//
+// Shows: cloud 8
 func TestCloudReplicas(t *testing.T) { eachTool(t, testCloudReplicas) }
 
 func testCloudReplicas(t *testing.T, c *cloud) {
@@ -64,6 +66,8 @@ func testCloudReplicas(t *testing.T, c *cloud) {
 
 // TestCloudUploadCut kills the server when a state is uploaded, before it came there
 // and after it was stored. The tool hears nothing, asks again, and is done.
+//
+// Shows: cloud 8
 func TestCloudUploadCut(t *testing.T) { eachTool(t, testCloudUploadCut) }
 
 func testCloudUploadCut(t *testing.T, c *cloud) {
@@ -125,6 +129,8 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 
 // TestCloudDoors uses one state through cloud, backend "http" and `okara tofu`, in turn
 // and at once: it is one state with one lock.
+//
+// Shows: cloud 4 | one state through all doors, in turn and at once
 func TestCloudDoors(t *testing.T) {
 	needRivals(t)
 	eachTool(t, testCloudDoors)

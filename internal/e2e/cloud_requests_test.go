@@ -51,6 +51,9 @@ func (r *recorder) take() []string {
 // TestCloudRequests runs every command of the tools and wants exactly the requests
 // that the server is made for, and of the server no more at the registry than it is
 // allowed.
+//
+// Shows: cloud 2 | every command and `terraform_remote_state`, with exactly its requests, and what
+// it costs at the registry; what the tools refuse themselves
 func TestCloudRequests(t *testing.T) { eachTool(t, testCloudRequests) }
 
 func testCloudRequests(t *testing.T, c *cloud) {

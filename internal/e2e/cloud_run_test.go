@@ -131,6 +131,8 @@ func leads(t *testing.T, servers ...string) int {
 
 // TestCloudRunReplicas plans and applies at the replica that executes no runs, and with
 // each request at the other one of two.
+//
+// Shows: cloud 25
 func TestCloudRunReplicas(t *testing.T) { eachTool(t, testCloudRunReplicas) }
 
 func testCloudRunReplicas(t *testing.T, c *cloud) {
@@ -167,6 +169,8 @@ func testCloudRunReplicas(t *testing.T, c *cloud) {
 
 // TestCloudRunIsolation runs a plan and an apply as a user of the machine, and in what
 // the operator wraps around the tool. The sandbox is that of the scripts.
+//
+// Shows: cloud 25
 func TestCloudRunIsolation(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
@@ -291,6 +295,8 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 
 // TestCloudRunDecided cancels a run that waits for somebody, confirms it and discards it
 // at once: one wins. The record that keeps it is none of the instances.
+//
+// Shows: cloud 30
 func TestCloudRunDecided(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
@@ -336,6 +342,9 @@ func TestCloudRunDecided(t *testing.T) {
 // TestCloudRunLost kills the server in an apply, alone or with all that its machine has
 // of the run. When it is there again the run goes on; or it is lost, its lock can be
 // ended, and the next run has its turn.
+//
+// Shows: cloud 30 | the server or its whole machine dies in an apply; decisions at once; the record
+// of a workspace is no instance
 func TestCloudRunLost(t *testing.T) {
 	if os.Getenv(rivalsVar) == "" {
 		t.Skip(rivalsVar + " is not set; `make interop` sets it: a lease passes until the next server leads, which is too long for `make test`")

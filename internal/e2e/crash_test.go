@@ -40,6 +40,12 @@ type crash struct {
 // run. Afterwards the run ends by itself, the state lists exactly what exists, what
 // is destroyed is gone, and neither a process nor a folder is left. The tool is that
 // of OKARA_TEST_TOFU, as `make interop` has it, or else the pinned one.
+//
+// Shows: crash K4 | the server, while the child lives, at eight steps
+// Shows: crash K7 | the child, at eight steps
+// Shows: crash K8 | the tool, at five steps
+// Shows: crash K11 | the server in destroy
+// Shows: instances 5 | an attempt runs once, and a killed one loses nothing that it made
 func TestCrash(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

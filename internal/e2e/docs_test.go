@@ -28,6 +28,8 @@ const defaultAddress = "127.0.0.1:8080"
 // that run beside it from there on; a page without one has okara serve. A block
 // such as "hcl app/main.tf" is that file, and the folder dist holds a provider as
 // GoReleaser leaves it, release okara's own.
+//
+// Shows: copies 5
 func TestDocs(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

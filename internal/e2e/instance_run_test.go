@@ -207,6 +207,9 @@ output "secret" {
 
 // TestInstanceRun runs a module with stock tools: apply, plan and approval, drift,
 // destroy.
+//
+// Shows: platform 15
+// Shows: platform-mistakes 5
 func TestInstanceRun(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

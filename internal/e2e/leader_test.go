@@ -318,6 +318,14 @@ const instancesVar = "OKARA_TEST_INSTANCES"
 // one after it by SIGKILL, each in the middle of an apply: no run is lost or begun
 // twice, and who wakes up leads no more. Beside that twenty claim two members on
 // both, a plan is approved, and what is protected stays until it is not.
+//
+// Shows: platform 14
+// Shows: platform-mistakes 2
+// Shows: platform-mistakes 14
+// Shows: platform-attacks 5 | a leader that is stopped past its lease, one that is killed; a child
+// that is
+// Shows: platform-figures 7
+// Shows: instances 4
 func TestLeader(t *testing.T) {
 	if os.Getenv(instancesVar) == "" {
 		t.Skip(instancesVar + " is not set; `make interop` sets it: two leases pass in this test, which is too long for `make test`")

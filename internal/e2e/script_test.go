@@ -102,12 +102,16 @@ const (
 )
 
 // TestTrivy scans with the real Trivy.
+//
+// Shows: opendepot 11
 func TestTrivy(t *testing.T) {
 	needInterop(t, trivyVar)
 	runScripts(t, "trivy", "tofu")
 }
 
 // TestCosign signs and verifies with the real cosign.
+//
+// Shows: opendepot 10
 func TestCosign(t *testing.T) {
 	needInterop(t, cosignVar)
 	runScripts(t, "cosign", "tofu")

@@ -159,6 +159,9 @@ func (c *cloud) kill(file string, signal syscall.Signal) {
 // TestStateStoreRivals lets applies of one workspace begin at once, while some of
 // those inside are killed by SIGKILL. What they held is taken over when the lease is
 // over; no two are ever inside together.
+//
+// Shows: jobs 6a | the same by the state store of okara's provider, and through four doors at once
+// ([state store](use/state-store.md)), by `make interop`
 func TestStateStoreRivals(t *testing.T) {
 	needInterop(t, statesVar)
 	set, err := findTools()
@@ -243,6 +246,8 @@ func insider(log string) (rival int, inside bool) {
 
 // TestStateStoreDoors lets the state store, the wrapper, `cloud` and the http
 // backend contend for one workspace. It is one state and one lock.
+//
+// Shows: jobs 6a
 func TestStateStoreDoors(t *testing.T) {
 	needInterop(t, statesVar)
 	c, tofu := newStore(t)

@@ -42,6 +42,9 @@ resource "terraform_data" "see" {
 // terraform have the environment of the stock tool and OKARA_RUN, that instance roles
 // are theirs, and that the backend itself asks for none; in a folder that an older
 // okara initialized too.
+//
+// Shows: mistakes 37 | `okara tofu` turned the metadata service off for providers and provisioners
+// | their environment is the tool's, and `OKARA_RUN`
 func TestToolEnvironment(t *testing.T) {
 	eachTool(t, func(t *testing.T, c *cloud) {
 		roles := newRoles(t)

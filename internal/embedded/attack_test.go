@@ -44,6 +44,10 @@ func damage(t *testing.T, file string) {
 
 // TestDamaged: a blob or manifest with other bytes than its digest was
 // delivered with 200 and its whole length.
+//
+// Shows: mistakes 13 | the built-in registry delivered a damaged blob as whole | a file is hashed
+// when it is first read, and again when it has changed; a damaged one is an error, and pushing it
+// again replaces it
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	var log bytes.Buffer
@@ -106,6 +110,8 @@ func TestDamaged(t *testing.T) {
 
 // TestDamagedManifest: nobody knows what a damaged manifest needs, so nothing
 // may be removed while a tag leads to one.
+//
+// Shows: mistakes 13
 func TestDamagedManifest(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := newRepo(t, dir, embedded.Options{})
@@ -122,6 +128,10 @@ func TestDamagedManifest(t *testing.T) {
 }
 
 // TestGhostTag: a tag whose writing was cut off was listed and never found.
+//
+// Shows: mistakes 25 | a kill left tags that are listed and cannot be read; such a claim locked a
+// state until a person came | the built-in registry removes them; on any registry a claim that
+// stays unreadable for a minute is ended, and said so; lists do without the others
 func TestGhostTag(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := newRepo(t, dir, embedded.Options{})
@@ -175,6 +185,8 @@ func mustList(t *testing.T, r *oci.Repo, want ...string) {
 
 // TestTwoServers: with a second one on the directory no collection would know
 // what is on its way.
+//
+// Shows: mistakes 21
 func TestTwoServers(t *testing.T) {
 	dir := t.TempDir()
 	_, stop := newRepo(t, dir, embedded.Options{})
@@ -192,6 +204,8 @@ func TestTwoServers(t *testing.T) {
 // TestCollectBesidePushes pushes indexes of old, untagged manifests, whose
 // layers no request of the push mentions, while collections run. What got a tag
 // must be whole.
+//
+// Shows: mistakes 24
 func TestCollectBesidePushes(t *testing.T) {
 	dir := t.TempDir()
 	r, registry := serveDir(t, dir)

@@ -9,6 +9,8 @@ import (
 
 // TestClockSet: after a jump of the clock files that are being pushed look old,
 // or old ones new.
+//
+// Shows: mistakes 21
 func TestClockSet(t *testing.T) {
 	const age, year = 24 * time.Hour, 365 * 24 * time.Hour
 	type look struct {

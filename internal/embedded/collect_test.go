@@ -167,6 +167,8 @@ func pushIndex(t *testing.T, r *oci.Repo, tag string, children ...oci.Manifest) 
 
 // TestReachable collects in a running registry and says of each manifest why it
 // stays or goes.
+//
+// Shows: mistakes 24
 func TestReachable(t *testing.T) {
 	dir := t.TempDir()
 	r, registry := serveDir(t, dir)

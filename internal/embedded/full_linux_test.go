@@ -32,6 +32,8 @@ func mountSmall(t *testing.T, size string) string {
 // TestDiskFull writes tags until the disk is full, and on. Every tag that is
 // listed must be readable, what was acknowledged must be there, and space that
 // is freed must be enough to go on.
+//
+// Shows: mistakes 21
 func TestDiskFull(t *testing.T) {
 	dir := mountSmall(t, "600k")
 	r, _ := serveDir(t, filepath.Join(dir, "registry"))
@@ -107,6 +109,8 @@ func shrink(t *testing.T, file string, by int64) {
 
 // TestReadOnly: the disk became read-only below the server, and then a server
 // is started on it.
+//
+// Shows: mistakes 21
 func TestReadOnly(t *testing.T) {
 	dir := mountSmall(t, "1m")
 	r, registry, stop := start(t, dir, embedded.Options{})

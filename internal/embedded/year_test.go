@@ -59,6 +59,8 @@ func serveForYear(dir string) error {
 // of each, and kills the server at random moments. Nothing that was
 // acknowledged may be lost, and in the end there may be little more than what
 // is reachable. Two days by default, OKARA_TEST_DAYS for more.
+//
+// Shows: mistakes 24
 func TestYear(t *testing.T) {
 	days := 2
 	if n, err := strconv.Atoi(os.Getenv("OKARA_TEST_DAYS")); err == nil {

@@ -16,6 +16,8 @@ import (
 
 // TestRemoveWithoutDescriptors removes a tree while the process has one free
 // file descriptor, and says what is left while it has none.
+//
+// Shows: mistakes 6
 func TestRemoveWithoutDescriptors(t *testing.T) {
 	dir := t.TempDir() + "/unpacked"
 	if err := os.MkdirAll(dir+strings.Repeat("/d", 50), 0o755); err != nil {

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 
 // TestTempDirOfKilledGoes makes a directory beside those of a process that is killed and of one
 // that goes on.
+//
+// Shows: mistakes 22
 func TestTempDirOfKilledGoes(t *testing.T) {
 	parent := t.TempDir()
 	killed, goesOn := hold(t, parent), hold(t, parent)
@@ -97,6 +99,8 @@ func hold(t *testing.T, parent string) *exec.Cmd {
 
 // TestCleanUpOfKilled shows each moment at which a process can be killed, and what is not
 // ours to remove.
+//
+// Shows: mistakes 22
 func TestCleanUpOfKilled(t *testing.T) {
 	parent := t.TempDir()
 	for _, name := range []string{"okara-scratch-1begun/", "okara-scratch-2locked/lock", "okara-scratch-3used/lock", "okara-scratch-3used/files/a/b", "okara-scratch-4named"} {

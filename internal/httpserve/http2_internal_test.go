@@ -74,6 +74,8 @@ func (a attacker) read(seen func(http2.Frame)) {
 // TestHTTP2Floods sends without an end what costs the server more than the
 // client. The connection is closed, and until then no more handlers run than
 // there may be streams.
+//
+// Shows: mistakes 21
 func TestHTTP2Floods(t *testing.T) {
 	const most = 64 << 20 // bytes that a server without a bound would take
 	fragment := request(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 8<<10)})

@@ -106,6 +106,8 @@ func TestTimes(t *testing.T) {
 
 // TestSlow sends and fetches for hours, slower than any limit for the whole
 // could allow (row 16).
+//
+// Shows: registries 16
 func TestSlow(t *testing.T) {
 	const pieces = 300
 	for name, write := range map[string]func(w http.ResponseWriter){
@@ -152,6 +154,10 @@ func TestSlow(t *testing.T) {
 
 // TestStalledReader has clients that take nothing of their answers, or next to
 // nothing: their requests end, whatever the handler does.
+//
+// Shows: mistakes 20 | a reader who takes nothing held its place for ever; some spellings of
+// loopback passed the guard | every answer has a deadline for each 64 KiB; IPv6 passes from
+// `2000::/3` only, and an address inside it decides
 func TestStalledReader(t *testing.T) {
 	long, text := make([]byte, 1<<20), strings.Repeat("x", 1<<20)
 	for name, write := range map[string]func(w http.ResponseWriter) error{

@@ -21,6 +21,8 @@ import (
 // TestServerSpans follows one trace from the client through the server to what
 // the server asks in turn. No span has anything of the token in the path, the
 // query or the Authorization header (row 6).
+//
+// Shows: registries 6
 func TestServerSpans(t *testing.T) {
 	const trace1, parent1 = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	recorder := tracetest.NewSpanRecorder()

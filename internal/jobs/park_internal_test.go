@@ -26,6 +26,8 @@ const (
 
 // TestQueueParks lets a job end three processes, each started six minutes after
 // the one before. The fourth parks it and goes on.
+//
+// Shows: mistakes 2
 func TestQueueParks(t *testing.T) {
 	if host := os.Getenv(parkHost); host != "" {
 		endingProcess(t, host)

@@ -39,6 +39,8 @@ func TestParseServer(t *testing.T) {
 
 // TestIsPublic goes through every form in which an address inside can be
 // written as another one.
+//
+// Shows: mistakes 20
 func TestIsPublic(t *testing.T) {
 	for ip, want := range map[string]bool{
 		// IPv4.
@@ -69,6 +71,8 @@ func TestIsPublic(t *testing.T) {
 }
 
 // TestInternalHost has the spellings that a proxy would resolve.
+//
+// Shows: mistakes 20
 func TestInternalHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"registry.example.com": false, "8.8.8.8": false, "8.8.8.8.": false, "2606:4700::1111": false, "0x.example": false, "a.b1": false, "0xyz": false, "xn--0x": false,

@@ -132,6 +132,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// Shows: mistakes 23
 func TestHalfLinks(t *testing.T) {
 	r := newRepo(t, ocitest.Quirks{HalfLinks: 2}, nil)
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor})

@@ -17,7 +17,7 @@ import (
 func TestProofsExist(t *testing.T) {
 	tests, scripts := namesOfTests(t)
 	reference := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`|`([\\w/]+\\.txtar)`| in `([\\w/]+)`")
-	for _, name := range []string{"docs/tests.md", "docs/reference/compare-kubernetes.md", "SECURITY.md"} {
+	for _, name := range []string{"docs/reference/compare-kubernetes.md", "SECURITY.md"} {
 		page, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)

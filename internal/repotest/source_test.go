@@ -169,6 +169,8 @@ func belowTool(call *ast.CallExpr) bool {
 }
 
 // TestBelowTool shows what the rule refuses.
+//
+// Shows: platform-attacks 8
 func TestBelowTool(t *testing.T) {
 	for text, want := range map[string]bool{
 		`os.ReadFile(string(o.dir.Seen("tool", "plan")))`:  true,

@@ -13,6 +13,8 @@ import (
 )
 
 // TestPushed tells of every tag that a client may put or delete what it is.
+//
+// Shows: mistakes 39
 func TestPushed(t *testing.T) {
 	l := addr.Layout{}
 	l.Split = []string{"acme"}

@@ -14,6 +14,8 @@ import (
 )
 
 // TestFilesOfAnIssuer: files that are missing or broken are told where they are named.
+//
+// Shows: operator 4
 func TestFilesOfAnIssuer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {

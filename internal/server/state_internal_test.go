@@ -23,6 +23,8 @@ import (
 
 // TestStateEntry lists a state when it is first stored, not when it is read, locked or
 // refused; and stores it although it cannot be listed.
+//
+// Shows: mistakes 34
 func TestStateEntry(t *testing.T) {
 	layout := addr.Layout{Prefix: "acme"}
 	h := ocitest.Handler(t, ocitest.Quirks{})

@@ -86,6 +86,8 @@ func doors() (all []door) {
 // TestStateDoors asks by every door with every kind of right. There is one decision
 // about a workspace, whichever of its names it is asked for by, and a right to a
 // workspace opens no repository of several.
+//
+// Shows: cloud 26 | each right at each door, in both spellings; a forged record
 func TestStateDoors(t *testing.T) {
 	front := doorsFront(t)
 	shop, acme := []string{"shop", "shop/dev-1", "shop/prod"}, []string{"acme", "acme/dev", "acme/prod"}
@@ -155,6 +157,8 @@ func TestLockAddress(t *testing.T) {
 
 // TestReservedOrganization finds no organization under the name of a workspace's
 // repository, whoever asks: a state has one address.
+//
+// Shows: cloud 26
 func TestReservedOrganization(t *testing.T) {
 	front := doorsFront(t)
 	if err := front.kit.Guard.Replace(access.Policy{Anonymous: access.AnonymousAll()}); err != nil {

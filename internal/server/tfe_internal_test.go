@@ -99,6 +99,8 @@ func TestTFEDiscovery(t *testing.T) {
 
 // TestPublicURL takes the setting, else what the client must have used, and nothing
 // where that would send a state in clear over a network.
+//
+// Shows: cloud 17
 func TestPublicURL(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -192,6 +194,8 @@ func TestOrganizationList(t *testing.T) {
 
 // TestTokensPage leads people to where tokens come from, whatever else the address
 // says, and says it where there are no pages.
+//
+// Shows: cloud 20
 func TestTokensPage(t *testing.T) {
 	const path = "/app/settings/tokens?source=https://evil.example/"
 	w := get(t, tfeFront(t, func(o *Options) { o.Pages = true }), path, same)

@@ -14,6 +14,8 @@ import (
 
 // TestBodyRoom shows that no more bodies are read at once than there is room for,
 // and that each gives its place back.
+//
+// Shows: mistakes 1
 func TestBodyRoom(t *testing.T) {
 	k := New(Options{Guard: &access.Guard{}})
 	k.bodies = NewPlaces(4) // of which one client gets two

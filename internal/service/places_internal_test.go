@@ -15,6 +15,9 @@ import (
 )
 
 // TestPlaces has clients that take all they can get: many get equal shares.
+//
+// Shows: mistakes 12
+// Shows: mistakes 18
 func TestPlaces(t *testing.T) {
 	client := func(i int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32)
@@ -73,6 +76,8 @@ func TestPlaces(t *testing.T) {
 }
 
 // TestClientOf counts as one what one host can have.
+//
+// Shows: mistakes 18
 func TestClientOf(t *testing.T) {
 	guard, err := access.New(access.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	if err != nil {

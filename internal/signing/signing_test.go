@@ -257,6 +257,8 @@ func TestParseSums(t *testing.T) {
 
 // TestVerifyClocks holds what keys signed against clocks that run right, ahead
 // and behind: a revocation is for all times, an expiry for its own.
+//
+// Shows: mistakes 21
 func TestVerifyClocks(t *testing.T) {
 	const message = "sums"
 	type made struct {

@@ -148,6 +148,8 @@ func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *supply.Syncer
 	return int(api.requests.Load()), read, written
 }
 
+// Shows: opendepot 4 | modules from GitHub, with an App or a token | `source = "github.com/…"`,
+// `auth` blocks; lists cost no quota when unchanged
 func TestSyncGitHub(t *testing.T) {
 	api, count, s := newGitHubSyncer(t, 3, 4)
 	for _, r := range mustSync(t, s) {

@@ -21,6 +21,8 @@ import (
 
 // TestKubernetesFromOpenDepot compares with testdata/opendepot/want.yaml, which is
 // written anew with OKARA_UPDATE=1.
+//
+// Shows: opendepot 16
 func TestKubernetesFromOpenDepot(t *testing.T) {
 	const golden = "testdata/opendepot/want.yaml"
 	src, err := os.ReadFile("testdata/opendepot/in.yaml")

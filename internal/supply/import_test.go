@@ -69,6 +69,8 @@ module "platform/vpc/aws" {
 }
 `
 
+// Shows: opendepot 16 | moving in | `okara depot import` reads its resources, and writes a depot
+// file or resources of an operator
 func TestImportOpenDepot(t *testing.T) {
 	entries, interval, err := supply.ImportOpenDepot([]byte(openDepotYAML))
 	if err != nil {

@@ -191,6 +191,7 @@ func moduleEntry(o *origin, more string) string {
 	return fmt.Sprintf("module \"net/vpc/aws\" {\n source = %q\n versions = \"~> 1.0\"\n%s\n}\n", o.url, more)
 }
 
+// Shows: opendepot 5 | modules from elsewhere | any git URL, other registries, OCI repositories
 func TestSyncFollowsTags(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v0.9.0", "v1.0.0", "v1.1.0", "v2.0.0", "nightly")
 	file := moduleEntry(o, "")
@@ -250,6 +251,8 @@ func TestSyncRefusesALinkOutOfTheModule(t *testing.T) {
 	r.want(r.versions())
 }
 
+// Shows: opendepot 9 | immutable modules by checksum | immutable by default for modules and
+// providers, editions by policy; the recorded digest is compared in each run
 func TestSyncReportsDrift(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	file := moduleEntry(o, "")
@@ -272,6 +275,7 @@ func TestSyncReportsDrift(t *testing.T) {
 	r.want(r.apply(file), "present 1.0.0")
 }
 
+// Shows: opendepot 9
 func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0")
 	file := moduleEntry(o, "")
@@ -283,6 +287,7 @@ func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 	r.want(r.apply(file), "present 1.1.0", "drift 1.0.0 drift")
 }
 
+// Shows: opendepot 12 | history limit | `keep`, `pin`, `--used-by`; a plan first
 func TestSyncKeepsTheNewest(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 	r.apply(moduleEntry(o, ""))
@@ -350,6 +355,10 @@ printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s
 	return file
 }
 
+// Shows: opendepot 11 | Trivy scans, blocking by severity | `scan` block, `okara admin scan`; also
+// any scanner that writes SARIF; the report is attached to the artifact; Trivy itself in `make
+// interop`
+// Shows: opendepot-defects 2 | a version that is listed before it is scanned
 func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	o.tag("v1.1.0", "# insecure")

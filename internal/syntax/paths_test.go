@@ -13,6 +13,8 @@ import (
 )
 
 // TestPaths: what a file names is where somebody who reads the file would look for it.
+//
+// Shows: mistakes 41
 func TestPaths(t *testing.T) {
 	type block struct {
 		File  string   `hcl:"file,optional" path:"file"`

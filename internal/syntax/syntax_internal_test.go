@@ -13,6 +13,10 @@ import (
 
 // TestDeepIsRefused gives the parsers what ended the process: each text is
 // refused before it reaches them, with file and line.
+//
+// Shows: mistakes 2 | nested HCL or JSON ended the process, and a job that did so ended it at every
+// start | everything goes through one parser that counts depth and tokens first; a job counts its
+// tries before they run and is parked after three
 func TestDeepIsRefused(t *testing.T) {
 	r := func(s string) string { return strings.Repeat(s, 20_000) }
 	tests := []struct{ name, file, text string }{

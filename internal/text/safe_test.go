@@ -12,6 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
+// Shows: platform-attacks 18 | a terminal that a log or a name wants to steer; lists and streams
+// without an end
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
@@ -31,6 +33,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// Shows: platform-attacks 18
 func TestBlock(t *testing.T) {
 	const in = "a\r\n\tb\u202e\u200b\n\x1b[0m\u0085\u2028می\u200cخواهم \U0001f469\u200d\U0001f4bb\xff\n"
 	const want = "a\n\tb\ufffd\ufffd\n\ufffd[0m\ufffd\ufffdمی\u200cخواهم \U0001f469\u200d\U0001f4bb\ufffd\n"
@@ -64,6 +67,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// Shows: platform-attacks 18
 func TestWriter(t *testing.T) {
 	const in = "grün\n\ttab \x1b[31mred \u202e \u009b \r\u2713 \xff!\n"
 	const want = "grün\n\ttab \ufffd[31mred \ufffd \ufffd \u2713 \ufffd!\n"
@@ -82,6 +86,8 @@ func TestWriter(t *testing.T) {
 }
 
 // FuzzSafe wants nothing that acts on a reader, and the same again for what is safe.
+//
+// Shows: platform-attacks 18
 func FuzzSafe(f *testing.F) {
 	for _, s := range []string{"a\xc2", "\x9bb", "\xf0\x9f", "\x98\x80", "\u202ea\u2066", "\u200b\u200d", "\x1b[2J\r\n", "\ufeff\u2028\u0085"} {
 		f.Add(s, 1)

@@ -64,6 +64,8 @@ func (x *attack) edit(tag string, change func(lines []byte) []byte) {
 
 // TestAltered does to the parts what who writes to the repository can: each is told of,
 // with the part that it is about, and counted once, with and without keys.
+//
+// Shows: pages 10 | audit records that were altered, left out or put in another order
 func TestAltered(t *testing.T) {
 	replace := func(old, with string) func([]byte) []byte {
 		return func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(with), 1) }
@@ -120,6 +122,8 @@ func TestAltered(t *testing.T) {
 
 // TestAlteredAfterwards has a process that has seen more than is there now, which no
 // part knows.
+//
+// Shows: pages 10
 func TestAlteredAfterwards(t *testing.T) {
 	x := newAttack(t, nil)
 	p := newProcess(t, x.r, nil, func() time.Time { return x.now.AddDate(0, 0, 2) })

@@ -216,6 +216,8 @@ func TestQuery(t *testing.T) {
 }
 
 // TestExport writes what a spreadsheet would run as text, and loses nothing.
+//
+// Shows: pages 8
 func TestExport(t *testing.T) {
 	all := []*Entry{{"0123456789abcdef", 1, hostile()}}
 	for _, first := range []string{"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\tx", "\rx", "x=1", ""} {

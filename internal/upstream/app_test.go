@@ -21,6 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// Shows: opendepot 4
+// Shows: aws-registry 2
 func TestAppToken(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 
 // TestGitAsksOnceWithAToken has a server want a token: the list of tags is one request,
 // as it is where anybody may ask.
+//
+// Shows: operator 10
 func TestGitAsksOnceWithAToken(t *testing.T) {
 	asked := 0
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,6 +20,8 @@ import (
 
 // TestGitBomb checks out a commit of ten objects that stands for a hundred
 // million files.
+//
+// Shows: mistakes 6
 func TestGitBomb(t *testing.T) {
 	l, _ := newGitRepo(t, "v1.0.0")
 	repo, err := git.PlainOpen(l.URL.Path)

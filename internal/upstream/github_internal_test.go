@@ -90,6 +90,8 @@ func newGitHub(t *testing.T, quota int64) (*gitHub, *GitHub) {
 	return srv, NewGitHub(nil, u, func(key string) string { return key[len(u.Hostname())+1:] + "-token" })
 }
 
+// Shows: opendepot 4
+// Shows: aws-registry 2 | private repositories | a token or GitHub App for each organisation
 func TestGitHubListsCostNoQuotaTwice(t *testing.T) {
 	srv, g := newGitHub(t, 2)
 	want := []Tag{{"v1.1.0", "b"}, {"v1.0.0", "a"}}

@@ -34,6 +34,8 @@ func endless(t *testing.T, w io.Writer, text string) {
 }
 
 // TestLyingOrigin has origins that send what is never to end, or grows.
+//
+// Shows: mistakes 21
 func TestLyingOrigin(t *testing.T) {
 	first, err := addr.ParseVersion("1.0.0")
 	if err != nil {

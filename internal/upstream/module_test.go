@@ -48,6 +48,7 @@ func TestParseLocation(t *testing.T) {
 	}
 }
 
+// Shows: opendepot 5
 func TestModuleRegistry(t *testing.T) {
 	u := origin(t)
 	r := &upstream.ModuleRegistry{Client: client(), Host: u.Host}
@@ -104,6 +105,7 @@ func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
 	return upstream.Location{Kind: upstream.KindGit, URL: &url.URL{Scheme: "file", Path: dir}, Local: true}, commits
 }
 
+// Shows: opendepot 5
 func TestGit(t *testing.T) {
 	l, commits := newGitRepo(t, "v1.0.0", "v1.1.0")
 	var g upstream.Git

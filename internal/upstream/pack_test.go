@@ -33,6 +33,10 @@ func newHostileGit(t *testing.T, pack []byte) upstream.Location {
 
 // TestGitDeltaBomb fetches a small pack that stands for 3.3 GB. It is
 // refused by its sums; where those are allowed, the child dies and nobody else.
+//
+// Shows: mistakes 35 | a git pack of 16 KB made 3.3 GB and ended the process, again at each start |
+// a child unpacks it; objects and delta targets are summed before one is resolved; bytes, time and
+// memory are bounded, lists of references too
 func TestGitDeltaBomb(t *testing.T) {
 	pack := depottest.DeltaBomb()
 	if len(pack) > 16<<10 {
@@ -59,6 +63,8 @@ func TestGitDeltaBomb(t *testing.T) {
 
 // TestGitThatSendsOn fetches from a server whose pack does not end, and one whose
 // list of references does not.
+//
+// Shows: mistakes 35
 func TestGitThatSendsOn(t *testing.T) {
 	l := newHostileGit(t, bytes.Repeat([]byte("PACK"), 1<<20))
 	g := upstream.Git{MaxBytes: 1 << 20}
@@ -90,6 +96,8 @@ func TestGitThatSendsOn(t *testing.T) {
 }
 
 // TestGitBadPacks: what is no pack is refused, and what is one of no commit.
+//
+// Shows: mistakes 35
 func TestGitBadPacks(t *testing.T) {
 	whole := &depottest.Pack{Objects: 1}
 	whole.Add(3, nil, []byte("a blob"))

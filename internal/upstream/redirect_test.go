@@ -45,6 +45,9 @@ func mustURL(t *testing.T, s string) *url.URL {
 
 // TestTokenStaysWithItsOrigin sends each client of this package from its origin to
 // another port, another scheme and back.
+//
+// Shows: mistakes 9 | tokens for origins followed redirects to other hosts, other ports and plain
+// http | a token goes to its scheme, host and port only, and not again after a detour
 func TestTokenStaysWithItsOrigin(t *testing.T) {
 	token := func(string) string { return "secret" }
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -107,6 +110,8 @@ func TestTokenStaysWithItsOrigin(t *testing.T) {
 
 // TestTokenIsGoneAfterADetour comes back to the origin by way of another: whoever
 // is on the way must not choose what is asked with the token.
+//
+// Shows: mistakes 9
 func TestTokenIsGoneAfterADetour(t *testing.T) {
 	ear := &eavesdropper{}
 	var origin *httptest.Server
@@ -130,6 +135,8 @@ func TestTokenIsGoneAfterADetour(t *testing.T) {
 }
 
 // TestGitSchemes holds what a module registry may answer against what git can do.
+//
+// Shows: mistakes 15
 func TestGitSchemes(t *testing.T) {
 	l, _ := newGitRepo(t, "v1.0.0")
 	dir := l.URL.Path
@@ -157,6 +164,8 @@ func TestGitSchemes(t *testing.T) {
 }
 
 // TestGuardGit asks for repositories at addresses inside, over http and ssh.
+//
+// Shows: mistakes 15
 func TestGuardGit(t *testing.T) {
 	ear := &eavesdropper{}
 	inside := httptest.NewServer(ear)

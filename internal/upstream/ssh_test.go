@@ -123,6 +123,7 @@ func knownLine(address string, key ssh.PublicKey) []byte {
 	return []byte("[" + host + "]:" + port + " " + string(ssh.MarshalAuthorizedKey(key)))
 }
 
+// Shows: operator 11
 func TestGitOverSSH(t *testing.T) {
 	repo, commits := newGitRepo(t, "v1.0.0")
 	text, signer := newSSHKey(t)

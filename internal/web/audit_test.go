@@ -26,6 +26,8 @@ func (s *stateSite) changes() {
 }
 
 // TestAuditCallers shows what was changed to who runs the server, and to nobody else.
+//
+// Shows: pages 4
 func TestAuditCallers(t *testing.T) {
 	s := newStateSite(t)
 	s.changes()
@@ -123,6 +125,8 @@ func TestBrowserAudit(t *testing.T) {
 }
 
 // TestAuditAltered says so above all, with the part and the reason.
+//
+// Shows: pages 10
 func TestAuditAltered(t *testing.T) {
 	s := newStateSite(t)
 	queue := s.queue(t)

@@ -39,6 +39,15 @@ func newBusy(t *testing.T) *whole {
 // by keyboard, each page in both themes from a wide to a narrow screen, with script and
 // without. Nothing is wrong with a page, nothing stays in the browser that script could
 // read, and looking changes no tag of the registry.
+//
+// Shows: pages 13 | a real browser as five kinds of callers who log in, wide and narrow, light and
+// dark, with script and without: nothing on the console, no failed request, nothing wider than the
+// window, contrast, a focus that is seen, names, headings and landmarks of the accessibility tree
+// Shows: page-mistakes 5 | a huge default breaks the table, also of 20 KB at 320 px |
+// terraform-aws-modules/terraform-aws-security-group#241
+// Shows: page-mistakes 7
+// Shows: page-mistakes 8 | a GET that changes something: tags and ledger are as before | Dploy
+// Shows: opendepot 19
 func TestBrowser(t *testing.T) {
 	b := webtest.New(t)
 	w := newBusy(t)
@@ -118,6 +127,10 @@ func logIn(p *webtest.Tab, token string) {
 // TestBrowserLogin logs in, comes back to the page that it began at, and out again, with
 // a token and at an issuer: no token is ever in an address, on a page or in what the
 // browser keeps.
+//
+// Shows: pages 6
+// Shows: pages 14
+// Shows: page-mistakes 7 | tokens in storage that script reads, and in addresses | Dploy
 func TestBrowserLogin(t *testing.T) {
 	b := webtest.New(t)
 	sessions := func() *access.Sessions { return &access.Sessions{Keyring: ring(t, "s"), Plain: true} }

@@ -51,6 +51,12 @@ func (a answer) unreadable(caller, path string) string {
 // the same, byte by byte, before it is there and after. Every link of a page can be
 // followed, all pages of the admin are refused to who may not see them, no secret of a
 // state is on any page, and looking changes no tag of the registry.
+//
+// Shows: pages 4 | every page as five kinds of callers: status, and no name of what they may not
+// see
+// Shows: page-mistakes 8
+// Shows: page-mistakes 9
+// Shows: page-mistakes 12
 func TestCrawl(t *testing.T) {
 	w := newWhole(t)
 	w.open(t)

@@ -65,6 +65,8 @@ func TestCut(t *testing.T) {
 
 // TestEditions wants them below the version that they are of, whatever pre-releases of
 // it there are.
+//
+// Shows: page-mistakes 11
 func TestEditions(t *testing.T) {
 	s := New(t, access.AnonymousAll()...)
 	for _, version := range []string{"1.0.0", "1.0.0-rc.1", "1.1.0"} {

@@ -69,6 +69,8 @@ func (d *depotDouble) fill(now time.Time) {
 
 // TestDepotCallers shows the depot to who runs the server, and lets nobody else run
 // it or approve.
+//
+// Shows: pages 4
 func TestDepotCallers(t *testing.T) {
 	s := newStateSite(t)
 	s.depots.fill(s.now)
@@ -219,6 +221,8 @@ func TestDepotEnds(t *testing.T) {
 }
 
 // TestDepotBrowser approves by keyboard, also without script.
+//
+// Shows: pages 14
 func TestDepotBrowser(t *testing.T) {
 	b := webtest.New(t)
 	s := newStateSite(t, access.AnonymousAll()...)

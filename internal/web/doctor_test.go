@@ -28,6 +28,8 @@ func findings() []web.Finding {
 }
 
 // TestDoctorCallers shows how a replica is to who runs it, and to nobody else.
+//
+// Shows: pages 4
 func TestDoctorCallers(t *testing.T) {
 	s := newStateSite(t)
 	s.findings = findings()

@@ -10,6 +10,10 @@ import (
 )
 
 // TestGolden shows each page type; see [webtest.Golden].
+//
+// Shows: pages 1 | each page type full, empty, and with quotes, `</script>`, marks for right to
+// left and words of 10 KB in every text: what is hostile makes no other elements
+// Shows: pages 2 | no style, script or absolute address in a template; sizes of style and script
 func TestGolden(t *testing.T) {
 	files, err := site.ReadTemplates([]site.Set{{Templates: templateFiles}})
 	if err != nil {

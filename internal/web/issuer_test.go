@@ -76,6 +76,8 @@ func teamed(claims map[string]any) {
 }
 
 // TestIssuerLogin goes the whole way from a page to the issuer and back to it.
+//
+// Shows: pages 6 | logins: at the issuer, with one thing changed, with a token, how often
 func TestIssuerLogin(t *testing.T) {
 	for _, base := range []string{"", "/okara"} {
 		t.Run("below "+base+"/", func(t *testing.T) {
@@ -119,6 +121,8 @@ func TestIssuerLogin(t *testing.T) {
 
 // TestLoggedInWithoutRights is somebody whom no rule gives anything: pages say so. To
 // send him to the issuer again, which knows him, would never end.
+//
+// Shows: pages 5
 func TestLoggedInWithoutRights(t *testing.T) {
 	i := webtest.NewIssuer(t)
 	h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Plain: true}, nil)
@@ -138,6 +142,8 @@ func TestLoggedInWithoutRights(t *testing.T) {
 }
 
 // TestIssuerLoginRefused changes one thing of a login.
+//
+// Shows: pages 6
 func TestIssuerLoginRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -206,6 +212,8 @@ func longGroups(n int) []string {
 
 // TestReplicas logs in at one server, and is known to another one with its keys, as long
 // as they have the key.
+//
+// Shows: pages 5
 func TestReplicas(t *testing.T) {
 	i := webtest.NewIssuer(t)
 	i.Says = func(claims map[string]any) { claims["groups"] = append(longGroups(100), "team") }

@@ -14,6 +14,9 @@ import (
 
 // TestKeyboardCatalog finds a module by keyboard alone, goes to another version of it,
 // copies its snippet and compares two. The same goes without script, but to copy.
+//
+// Shows: pages 14 | by keyboard alone: find, copy, compare; log in and out; launch, watch, extend,
+// destroy; approve
 func TestKeyboardCatalog(t *testing.T) {
 	b := webtest.New(t)
 	s := New(t, access.AnonymousRead()...)

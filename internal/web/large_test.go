@@ -23,6 +23,8 @@ const (
 
 // TestLarge holds what pages cost where there are 10,000 modules: no request to the
 // registry once they are warm, and few bytes.
+//
+// Shows: pages 11
 func TestLarge(t *testing.T) {
 	s := newLarge(t)
 	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits two seconds only
@@ -52,6 +54,8 @@ func TestLarge(t *testing.T) {
 
 // TestLargeInstances is the same of who looks at all of 1,000 instances, and of who
 // has 20 of them.
+//
+// Shows: pages 11
 func TestLargeInstances(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	many(t, d)
@@ -70,6 +74,8 @@ func TestLargeInstances(t *testing.T) {
 
 // TestLargeStates is the same of 10,000 states, of which somebody may read all, and
 // somebody else one workspace of each: who looks on learns of more of them each time.
+//
+// Shows: pages 11
 func TestLargeStates(t *testing.T) {
 	s := newStateSite(t)
 	s.manyStates(t)
@@ -121,6 +127,8 @@ func (s *stateSite) manyStates(t testing.TB) {
 }
 
 // TestLargeAudit is the same of 10,000 changes.
+//
+// Shows: pages 11
 func TestLargeAudit(t *testing.T) {
 	s := newStateSite(t)
 	for i := range 10_000 {

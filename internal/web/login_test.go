@@ -160,6 +160,8 @@ func goes(t testing.TB, resp *http.Response) string {
 
 // TestTokenLogin logs in with a token, from a page that needs it and back to that, and
 // out again.
+//
+// Shows: pages 6
 func TestTokenLogin(t *testing.T) {
 	for _, base := range []string{"", "/okara"} {
 		t.Run("below "+base+"/", func(t *testing.T) {
@@ -222,6 +224,8 @@ func TestTokenLogin(t *testing.T) {
 }
 
 // TestLoginRate tries tokens until somebody says to wait.
+//
+// Shows: pages 6
 func TestLoginRate(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	h := newHouse(t, access.Options{
@@ -247,6 +251,8 @@ func TestLoginRate(t *testing.T) {
 }
 
 // TestReturn is row 10: a login leads back to a page of this server, and nowhere else.
+//
+// Shows: page-mistakes 10 | an open redirect after the login | several
 func TestReturn(t *testing.T) {
 	now := time.Now()
 	h := newHouse(t, access.Options{

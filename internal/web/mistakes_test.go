@@ -12,6 +12,8 @@ import (
 
 // TestOptional lists an input as required exactly if it has no default, whatever its
 // default is, and the parts of an object that may be left out as its type has them.
+//
+// Shows: page-mistakes 3 | an optional input is shown as required | hashicorp/vscode-terraform#1582
 func TestOptional(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `
@@ -55,6 +57,9 @@ variable "with_object" {
 }
 
 // TestSubmodules shows a submodule, and an example without a README.
+//
+// Shows: page-mistakes 4 | an example without README is an error, submodules are not found |
+// opentofu/registry-ui#188, #273
 func TestSubmodules(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{

@@ -13,6 +13,11 @@ import (
 )
 
 // TestPages looks for what each page must say.
+//
+// Shows: page-mistakes 11 | versions sorted as text, a pre-release as the newest | several
+// Shows: page-mistakes 13 | docs of a provider that is only in OCI are lost | survey of OpenTofu
+// Shows: opendepot 19 | a user interface | pages of modules and providers, without script, in a
+// strict policy
 func TestPages(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)
@@ -112,6 +117,8 @@ func TestPages(t *testing.T) {
 }
 
 // TestRights gives everybody one namespace, and looks for the other one.
+//
+// Shows: pages 4
 func TestRights(t *testing.T) {
 	s := New(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "open/**"})
 	s.module(t, "open/vpc/aws", "1.0.0", map[string]string{"main.tf": `module "x" { source = "okara.example.com/shut/vault/aws" }`})
@@ -133,6 +140,8 @@ func TestRights(t *testing.T) {
 }
 
 // TestWarm counts what a page asks the registry that was shown before: nothing.
+//
+// Shows: pages 11
 func TestWarm(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)
@@ -146,6 +155,9 @@ func TestWarm(t *testing.T) {
 }
 
 // TestWeight bounds what a page is on the wire, in its fullest form.
+//
+// Shows: pages 11
+// Shows: page-mistakes 6 | megabytes of script | terrareg
 func TestWeight(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)
@@ -188,6 +200,8 @@ func TestNothingWritten(t *testing.T) {
 }
 
 // TestTheme changes the one thing that a page changes.
+//
+// Shows: page-mistakes 10
 func TestTheme(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	for _, c := range []struct {

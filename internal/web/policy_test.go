@@ -15,6 +15,8 @@ import (
 )
 
 // TestContentPolicy wants the hosts in the policy of pages, errors included.
+//
+// Shows: pages 9
 func TestContentPolicy(t *testing.T) {
 	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
 	if err != nil {

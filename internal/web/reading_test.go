@@ -16,6 +16,8 @@ import (
 
 // TestReading says that the catalog is being read while nobody has read it yet, and
 // how far that is to who runs the server: the numbers count what others may not see.
+//
+// Shows: page-mistakes 14
 func TestReading(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
 	catalog, err := s.client.Repo(s.layout.CatalogRepo())

@@ -19,6 +19,8 @@ import (
 
 // TestReadmeOffline shows a README, its image and its files while the forge that
 // they came from cannot be reached: nothing but the registry is asked.
+//
+// Shows: page-mistakes 1 | READMEs come from the forge when they are shown | OpenDepot
 func TestReadmeOffline(t *testing.T) {
 	forge := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("the forge is asked for %s", r.URL)
@@ -59,6 +61,8 @@ func TestReadmeOffline(t *testing.T) {
 // TestReadmeBusy reads ten texts at once that would take the parser very long if
 // their marks were not bounded. They are shown, other pages answer meanwhile, and a
 // plain text that came in between is rendered when there is a place again.
+//
+// Shows: pages 8
 func TestReadmeBusy(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	line := strings.Repeat("*a_", 600) + "\n"

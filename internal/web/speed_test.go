@@ -108,6 +108,8 @@ func (s *site) store(b testing.TB, entries []catalog.Entry, tags []string) {
 
 // BenchmarkPages is the first byte of warm pages at 50 requests a second, which none
 // of them takes to the registry, and what the pages of many modules hold in memory.
+//
+// Shows: pages 11
 func BenchmarkPages(b *testing.B) {
 	s := newLarge(b)
 	bare := heap()
@@ -166,6 +168,8 @@ func warmPages() map[string]string {
 
 // BenchmarkInstances is the same of the list of somebody who has 20 of 1,000
 // instances.
+//
+// Shows: pages 11
 func BenchmarkInstances(b *testing.B) {
 	d := portaltest.NewDesk(b, nil)
 	many(b, d)

@@ -78,6 +78,8 @@ func TestStatePages(t *testing.T) {
 
 // TestStateCallers has five callers ask for every page. Who may not read a state
 // learns nothing of it, not even whether it is there.
+//
+// Shows: pages 4
 func TestStateCallers(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -116,6 +118,8 @@ func TestStateCallers(t *testing.T) {
 
 // TestStatePartly shows who may read one workspace that one alone: in lists, in their
 // counts, and by its address.
+//
+// Shows: pages 4
 func TestStatePartly(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -175,6 +179,8 @@ func TestRevealState(t *testing.T) {
 }
 
 // TestUnlockLine is what somebody pastes into a shell.
+//
+// Shows: pages 8
 func TestUnlockLine(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -215,6 +221,8 @@ func statebackendInfo(id string) format.LockInfo {
 }
 
 // TestStateRequests counts what a page asks the registry.
+//
+// Shows: pages 11
 func TestStateRequests(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)

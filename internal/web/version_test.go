@@ -114,6 +114,8 @@ resource "terraform_data" "x" {}`})
 }
 
 // TestImage wants the bytes of an image, and that nothing acts in them.
+//
+// Shows: pages 9
 func TestImage(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)

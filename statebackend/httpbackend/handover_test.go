@@ -78,6 +78,8 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 // A run holds a lock through one server and works through others, while three more
 // runs ask for the lock all the time: from the answer to LOCK until UNLOCK is sent
 // nobody else gets it, and no write is refused.
+//
+// Shows: servers 2 | a holder whose requests go to other servers, among three that wait
 func TestNobodyElseGetsTheLock(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
 		for round := range 25 {
@@ -149,6 +151,9 @@ func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
 // TestFaultMatrix breaks every request to the registry once, in every way, while one
 // run locks through one server, writes through another and unlocks through the first.
 // The run ends well or is told what is wrong, and its lock never stays.
+//
+// Shows: servers 3 | each request to the registry fails once (before, after, twice, late, refused):
+// a run of `http`, an apply through the wrapper
 func TestFaultMatrix(t *testing.T) {
 	acts := []struct {
 		name string
@@ -245,6 +250,8 @@ func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
 
 // TestLateLock: a LOCK that a proxy repeats after its UNLOCK makes no lock that nobody
 // releases, for an hour; other clients are not kept waiting by it.
+//
+// Shows: servers 6 | a `LOCK` that comes again after its `UNLOCK`
 func TestLateLock(t *testing.T) {
 	const id = "7a1c9e02-4a55-4d0e-9c55-2f6d8a0b1c3d"
 	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true})

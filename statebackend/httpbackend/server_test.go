@@ -281,6 +281,8 @@ func TestReplicas(t *testing.T) {
 
 // TestUnlockAnswerLost repeats an UNLOCK whose answer was lost, when the next run holds
 // already. The first one has done all it could, and the next one keeps its lock.
+//
+// Shows: servers 5 | an `UNLOCK` whose answer is lost, and the next run holds already
 func TestUnlockAnswerLost(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := client{t, newServer(t, host), "default"}, client{t, newServer(t, host), "default"}

@@ -78,6 +78,8 @@ func (b *bubble) apply(id, state string) string {
 // TestFaultMatrix breaks every request to the registry once, in every way, while a tool
 // applies through the wrapper. The apply succeeds, what it wrote is there, and its lock
 // is gone; one that finds nobody at the address from the start is refused.
+//
+// Shows: servers 3
 func TestFaultMatrix(t *testing.T) {
 	for _, act := range []struct {
 		name string

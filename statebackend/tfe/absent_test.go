@@ -56,6 +56,8 @@ func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestDeletedWhileLocking deletes a workspace between the list that a lock begins
 // with and its claim: whoever has read it before must not find an empty one.
+//
+// Shows: cloud 27
 func TestDeletedWhileLocking(t *testing.T) {
 	for name, split := range map[string][]string{"together": nil, "split": {"acme"}} {
 		t.Run(name, func(t *testing.T) {
@@ -87,6 +89,8 @@ func TestDeletedWhileLocking(t *testing.T) {
 
 // TestSplitNoMore has a workspace whose state is where the configuration does not
 // look any more, and one whose record was forged.
+//
+// Shows: cloud 23
 func TestSplitNoMore(t *testing.T) {
 	host := newRegistry(t)
 	split := newTool(t, newServer(t, host, setup{split: []string{"acme"}}))

@@ -51,6 +51,8 @@ func TestOrganizations(t *testing.T) {
 
 // TestRightOnOneWorkspace gives a caller some workspaces of an organization: the
 // others do not show, and whether they are there makes no difference.
+//
+// Shows: cloud 21
 func TestRightOnOneWorkspace(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{}))
 	c.create("dev-a")
@@ -101,6 +103,8 @@ func requests(id string) []string {
 }
 
 // TestReader shows that who may read changes nothing.
+//
+// Shows: cloud 11
 func TestReader(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{}))
 	c.create("prod")

@@ -179,6 +179,8 @@ func (c client) apply(name, state string) *command {
 
 // TestRequests counts what the commands of the tools cost, on the wire and at the
 // registry.
+//
+// Shows: cloud 2
 func TestRequests(t *testing.T) {
 	count := &ocitest.Count{}
 	host := newRegistry(t)

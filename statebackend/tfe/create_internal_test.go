@@ -12,6 +12,8 @@ import (
 
 // FuzzAnnouncement reads arbitrary bodies: what is accepted is what a ticket can
 // hold, and a state in one is written only if it is the one that was announced.
+//
+// Shows: cloud 24
 func FuzzAnnouncement(f *testing.F) {
 	const state = `{"version":4,"serial":7,"lineage":"l"}`
 	f.Add([]byte(`{"data":{"type":"state-versions","attributes":{"serial":7,"md5":"d41d8cd98f00b204e9800998ecf8427e","lineage":"l","force":true,"json-state":"e30="}}}`))

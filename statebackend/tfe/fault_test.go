@@ -13,6 +13,8 @@ import (
 // TestRegistryAway shows that a registry that does not answer, or answers what no
 // registry says, is never taken for "not found", which would make the tools create a
 // workspace or plan from nothing.
+//
+// Shows: cloud 10
 func TestRegistryAway(t *testing.T) {
 	host := newRegistry(t)
 	tool := newTool(t, newServer(t, host, setup{}))
@@ -54,6 +56,9 @@ func TestRegistryAway(t *testing.T) {
 
 // TestFaults answers each request of an apply once with 500, before and after it took
 // effect. The tool repeats it, and all ends as if nothing had happened.
+//
+// Shows: cloud 9 | each request of the registry fails once, before and after it took effect; each
+// request of a tool comes twice
 func TestFaults(t *testing.T) {
 	for name, act := range map[string]ocitest.Act{"before": ocitest.Status(500, 0), "after": ocitest.StatusAfter(500)} {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +82,8 @@ func TestFaults(t *testing.T) {
 }
 
 // TestTwice sends each request twice.
+//
+// Shows: cloud 9
 func TestTwice(t *testing.T) {
 	tool := newTool(t, newServer(t, newRegistry(t), setup{}))
 	if !throughLife(tool, twice{}) {
@@ -85,6 +92,8 @@ func TestTwice(t *testing.T) {
 }
 
 // TestAlternating sends each request to another process than the one before.
+//
+// Shows: cloud 9
 func TestAlternating(t *testing.T) {
 	host := newRegistry(t)
 	one, two := newServer(t, host, setup{}), newServer(t, host, setup{})

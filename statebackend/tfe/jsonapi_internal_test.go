@@ -54,6 +54,8 @@ func TestSaid(t *testing.T) {
 
 // FuzzBody parses every body as each document that a request may bring. What is
 // taken can be put into a record without more than its bounds say.
+//
+// Shows: cloud 24
 func FuzzBody(f *testing.F) {
 	f.Add(`{"data":{"type":"workspaces","attributes":{"name":"a","description":"b"},"relationships":{"tags":{"data":[{"attributes":{"name":"x"}}]},"project":{"data":{"type":"projects","id":"prj-eA"}}}}}`)
 	f.Add(`{"data":[{"type":"tag-bindings","attributes":{"key":"a","value":"b"}}]}`)
@@ -77,6 +79,8 @@ func FuzzBody(f *testing.F) {
 }
 
 // FuzzFilter reads every query.
+//
+// Shows: cloud 24
 func FuzzFilter(f *testing.F) {
 	f.Add("search[name]=a&search[tags]=x,y&filter[tagged][0][key]=a&filter[tagged][0][value]=b", "prod")
 	f.Add("search[wildcard-name]=****************a&filter[tagged][[key]=a", "aaaaaaaaaaaaaaaaaaa")

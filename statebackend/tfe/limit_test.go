@@ -50,6 +50,9 @@ func (c client) send(method, address string, length int64, body io.Reader) (*htt
 }
 
 // What is too large, or comes without right, is refused before its body.
+//
+// Shows: cloud 15
+// Shows: cloud 28
 func TestRefusedBeforeBody(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{}))
 	c.create("prod")
@@ -92,6 +95,8 @@ func TestRefusedBeforeBody(t *testing.T) {
 }
 
 // Uploads that do not end take the places of their subject and of nobody else.
+//
+// Shows: cloud 28 | uploads without end, downloads that nobody takes, large bodies without right
 func TestEndlessUploads(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{}))
 	c.create("prod")
@@ -133,6 +138,8 @@ func TestEndlessUploads(t *testing.T) {
 
 // A large state is in memory once while it is stored, whether or not its length was
 // said.
+//
+// Shows: cloud 15
 func TestMemoryOfUpload(t *testing.T) {
 	t.Run("sized", func(t *testing.T) { testMemoryOfUpload(t, 70<<20, 2) })
 	t.Run("unsized", func(t *testing.T) { testMemoryOfUpload(t, -1, 3) }) // what is no more held may not be collected yet
@@ -222,6 +229,8 @@ func largeState(size int) string {
 
 // A server of little memory takes large states one after the other, and says when
 // to come again.
+//
+// Shows: cloud 28
 func TestNoMemory(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.Memory = 1 << 20 }}))
 	for _, name := range []string{"prod", "dev"} {
@@ -280,6 +289,8 @@ func (u untaken) Write([]byte) (int, error) {
 }
 
 // Downloads that nobody takes leave room for those of others.
+//
+// Shows: cloud 28
 func TestUntakenDownloads(t *testing.T) {
 	const slow = "X-Slow"
 	const size = 2 << 20

@@ -12,6 +12,8 @@ import (
 
 // TestLocks shows that a lock belongs to one command: another of the same token
 // waits, and cannot end it. An unlock that comes again harms nobody.
+//
+// Shows: cloud 5
 func TestLocks(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tool := newTool(t, newServer(t, host, setup{}))
@@ -46,6 +48,8 @@ func TestLocks(t *testing.T) {
 }
 
 // TestLockAtReplicas sends the requests of one command to two processes.
+//
+// Shows: cloud 5
 func TestLockAtReplicas(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a := newTool(t, newServer(t, host, setup{}))
@@ -120,6 +124,8 @@ func TestForceUnlock(t *testing.T) {
 
 // TestHandleElsewhere carries the handle of a command to another workspace, where it
 // is just another lock.
+//
+// Shows: cloud 24
 func TestHandleElsewhere(t *testing.T) {
 	host := newRegistry(t)
 	tool := newTool(t, newServer(t, host, setup{}))
@@ -141,6 +147,8 @@ func TestHandleElsewhere(t *testing.T) {
 }
 
 // TestOneLock shows that this door and another one have one lock.
+//
+// Shows: cloud 4
 func TestOneLock(t *testing.T) {
 	host := newRegistry(t)
 	tool := newTool(t, newServer(t, host, setup{}))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// Shows: cloud 14
 func TestExact(t *testing.T) {
 	for value, want := range map[string]bool{
 		`0`: true, `-0`: true, `0.0`: true, `1`: true, `0.1`: true, `-12.50`: true, `1e3`: true, `1000`: true, `1E+22`: true,
@@ -58,6 +59,7 @@ func TestSimpleType(t *testing.T) {
 	}
 }
 
+// Shows: cloud 14
 func TestOutputs(t *testing.T) {
 	const plain = `{"version":4,"serial":1,"lineage":"l","outputs":{
 		"b":{"value":[1,2],"type":["list","number"]},

@@ -13,6 +13,8 @@ import (
 
 // TestReadTwice changes a workspace through another server between the two reads of a
 // command, of which the second does not look again. What follows does.
+//
+// Shows: cloud 2
 func TestReadTwice(t *testing.T) {
 	const path = workspaces + "/prod"
 	for name, tt := range map[string]struct {
@@ -92,6 +94,8 @@ func TestReadAfterUnlock(t *testing.T) {
 
 // TestReadAgain shows who looks: a command a moment later, a script, and who comes
 // after a change through the same server.
+//
+// Shows: cloud 2
 func TestReadAgain(t *testing.T) {
 	host, clock := newRegistry(t), &clock{}
 	tool := newTool(t, newServer(t, host, setup{clock: clock}))

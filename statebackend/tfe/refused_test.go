@@ -14,6 +14,8 @@ import (
 
 // TestLockingRefused shows that a registry that cannot lock is refused at once, with
 // the reason in the text that the tools print: nothing gets better by repetition.
+//
+// Shows: cloud 11
 func TestLockingRefused(t *testing.T) {
 	host := newRegistry(t)
 	store := openStore(t, host, "acme")
@@ -33,6 +35,8 @@ func TestLockingRefused(t *testing.T) {
 }
 
 // TestReplica shows that a copy can be read, and that nothing of it changes.
+//
+// Shows: cloud 11
 func TestReplica(t *testing.T) {
 	host := newRegistry(t)
 	source := openStore(t, host, "other")
@@ -53,6 +57,8 @@ func TestReplica(t *testing.T) {
 
 // TestDamaged shows that a state that is damaged is neither missing nor something
 // that waiting repairs.
+//
+// Shows: cloud 6
 func TestDamaged(t *testing.T) {
 	host := newRegistry(t)
 	mustPut(t, openStore(t, host, "acme"), "prod", stateOf("a", 1))
@@ -66,6 +72,8 @@ func TestDamaged(t *testing.T) {
 
 // TestSplit gives each workspace a repository of its own, which has one address:
 // that of the workspace.
+//
+// Shows: cloud 23
 func TestSplit(t *testing.T) {
 	host := newRegistry(t)
 	mustPut(t, openStore(t, host, "acme"), "old", stateOf("o", 1))
@@ -107,6 +115,8 @@ func TestSplit(t *testing.T) {
 
 // TestForgedRecord writes a record that says that a state is elsewhere into an
 // organization that is not split: it points nowhere, nor to a workspace without state.
+//
+// Shows: cloud 26
 func TestForgedRecord(t *testing.T) {
 	host := newRegistry(t)
 	mustPut(t, openStore(t, host, "acme.prod"), "default", stateOf("secret", 1))

@@ -73,6 +73,8 @@ func TestModeRefused(t *testing.T) {
 
 // TestConfigurationUpload stores an upload once: repeated it is the same, and other
 // bytes are refused.
+//
+// Shows: cloud 29
 func TestConfigurationUpload(t *testing.T) {
 	clock := &clock{}
 	c, _, id := newRemote(t, setup{clock: clock})
@@ -115,6 +117,8 @@ func TestConfigurationUpload(t *testing.T) {
 }
 
 // TestTooManyConfigurations bounds what nobody uses, for a day.
+//
+// Shows: cloud 29
 func TestTooManyConfigurations(t *testing.T) {
 	clock := &clock{}
 	c, f, id := newRemote(t, setup{clock: clock})
@@ -151,6 +155,8 @@ func TestTooManyConfigurations(t *testing.T) {
 
 // TestRacingUploads sends two configurations to one address at once, through two
 // servers: of two that are accepted neither is run.
+//
+// Shows: cloud 29
 func TestRacingUploads(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	two := newServer(t, f.host, setup{change: func(o *tfe.Options) { o.Runs, o.RunTime = f, time.Hour }})
@@ -179,6 +185,8 @@ func TestRacingUploads(t *testing.T) {
 }
 
 // TestRun takes a run through its life.
+//
+// Shows: cloud 25
 func TestRun(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	run := c.run(id, object{
@@ -255,6 +263,8 @@ func TestRun(t *testing.T) {
 }
 
 // TestRunRefused refuses what cannot be run, and queues a repeated request once.
+//
+// Shows: cloud 29
 func TestRunRefused(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	cv := c.configure(id)
@@ -297,6 +307,8 @@ func TestRunRefused(t *testing.T) {
 
 // TestRunRights asks for the right to run before all that changes something, and to
 // read before the rest, whether it is there or not.
+//
+// Shows: cloud 29
 func TestRunRights(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	run := c.run(id, nil)
@@ -333,6 +345,8 @@ func TestRunRights(t *testing.T) {
 }
 
 // TestRunLists shows what waits, to who may read it.
+//
+// Shows: cloud 25
 func TestRunLists(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	done := c.run(id, nil)
@@ -367,6 +381,9 @@ func TestRunLists(t *testing.T) {
 }
 
 // TestRunLog reads logs in pieces of all sizes: first the start, last the end.
+//
+// Shows: cloud 25
+// Shows: cloud 29
 func TestRunLog(t *testing.T) {
 	clock := &clock{}
 	c, f, id := newRemote(t, setup{clock: clock})

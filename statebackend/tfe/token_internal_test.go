@@ -48,6 +48,7 @@ func refusedWith(err error) int {
 	return 0
 }
 
+// Shows: cloud 16 | an upload address: changed, expired, of another kind, with other bytes
 func TestTicket(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	k := tickets{testKeyring(t, 1), func() time.Time { return now }}
@@ -119,6 +120,8 @@ func TestTicketRotation(t *testing.T) {
 
 // FuzzTicket redeems arbitrary tokens: only one that was issued is good, and says
 // what it said.
+//
+// Shows: cloud 24
 func FuzzTicket(f *testing.F) {
 	k := tickets{testKeyring(f, 1), func() time.Time { return time.Unix(1_800_000_000, 0) }}
 	good := mustIssue(f, k, testTicket())

@@ -49,6 +49,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
+// Shows: cloud 18
 func TestAnnouncement(t *testing.T) {
 	host := newRegistry(t)
 	base := newServer(t, host, setup{})
@@ -116,6 +117,8 @@ func TestAnnouncement(t *testing.T) {
 }
 
 // What the address of an upload says is what may be stored by it.
+//
+// Shows: cloud 16
 func TestUploadAddress(t *testing.T) {
 	host, clock := newRegistry(t), &clock{}
 	c := newTool(t, newServer(t, host, setup{clock: clock}))
@@ -160,6 +163,8 @@ func (a reply) state() string {
 
 // A command that was told not to lock may write while nobody holds the lock, and
 // has lost where one of its own was ended.
+//
+// Shows: cloud 12 | `-lock=false`: free, held, after a forced unlock, days later
 func TestWriteWithoutLock(t *testing.T) {
 	host, clock := newRegistry(t), &clock{}
 	base := newServer(t, host, setup{clock: clock})
@@ -195,6 +200,8 @@ func TestWriteWithoutLock(t *testing.T) {
 }
 
 // An overtaken run cannot write, however often it tries and whatever its serial.
+//
+// Shows: cloud 7
 func TestOvertaken(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		base := newServer(t, host, setup{})
@@ -264,6 +271,8 @@ func TestScriptWrites(t *testing.T) {
 
 // Where the server does not know its address, the state comes in the body, as from
 // tools that know no other way.
+//
+// Shows: cloud 17 | a state in the request that announces it
 func TestOneStep(t *testing.T) {
 	host := newRegistry(t)
 	c := newTool(t, newServer(t, host, setup{change: func(o *tfe.Options) {
@@ -302,6 +311,8 @@ func TestOneStep(t *testing.T) {
 }
 
 // What a command read before the workspace was deleted is no ground to write on.
+//
+// Shows: cloud 27
 func TestWriteAfterDelete(t *testing.T) {
 	host, clock := newRegistry(t), &clock{}
 	base := newServer(t, host, setup{clock: clock})

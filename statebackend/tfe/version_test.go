@@ -34,6 +34,7 @@ func serials(a reply) []string {
 	return list
 }
 
+// Shows: cloud 22
 func TestHistory(t *testing.T) {
 	host := newRegistry(t)
 	c := newTool(t, newServer(t, host, setup{}))
@@ -92,6 +93,7 @@ func rollbackTo(id string) object {
 	}}}
 }
 
+// Shows: cloud 22
 func TestRollback(t *testing.T) {
 	host := newRegistry(t)
 	base := newServer(t, host, setup{})
@@ -194,6 +196,8 @@ func TestOutputsOfVersions(t *testing.T) {
 }
 
 // What OpenTofu encrypts comes back as it was, and nothing is said of its outputs.
+//
+// Shows: cloud 14
 func TestEncryptedByTool(t *testing.T) {
 	const state = `{"serial":1,"lineage":"l","meta":{"key_provider.pbkdf2.k":"e30="},"encrypted_data":"AAAA","encryption_version":"v0"}`
 	c := newTool(t, newServer(t, newRegistry(t), setup{}))
@@ -222,6 +226,8 @@ func newSealer(t *testing.T, key string) statebackend.Sealer {
 
 // A state that cannot be read is never "no state": the tools would plan from
 // nothing. What will not pass is not repeated for minutes.
+//
+// Shows: cloud 6
 func TestUnreadable(t *testing.T) {
 	host := newRegistry(t)
 	sealed := func(key string) func(*statebackend.Options) {

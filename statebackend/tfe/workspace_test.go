@@ -66,6 +66,8 @@ func TestWorkspace(t *testing.T) {
 
 // TestCreateTwice shows that a POST whose answer was lost may come again, and that
 // nobody gets what another has made.
+//
+// Shows: cloud 9
 func TestCreateTwice(t *testing.T) {
 	clock := &clock{}
 	host := newRegistry(t)
@@ -88,6 +90,8 @@ func TestCreateTwice(t *testing.T) {
 }
 
 // TestFoundByState shows that a workspace that another door made is one.
+//
+// Shows: cloud 4
 func TestFoundByState(t *testing.T) {
 	host := newRegistry(t)
 	store := openStore(t, host, "acme")
@@ -117,6 +121,8 @@ func newTags(names ...string) object {
 }
 
 // TestLists has every filter, at a process that has written none of it.
+//
+// Shows: cloud 3
 func TestLists(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tool := newTool(t, newServer(t, host, setup{}))
@@ -175,6 +181,7 @@ func TestLists(t *testing.T) {
 	})
 }
 
+// Shows: cloud 3
 func TestTags(t *testing.T) {
 	host := newRegistry(t)
 	tool := newTool(t, newServer(t, host, setup{}))
@@ -217,6 +224,8 @@ func TestTags(t *testing.T) {
 
 // TestDelete keeps the history, refuses what is held or manages something, and is
 // done again where a crash came in between.
+//
+// Shows: cloud 19
 func TestDelete(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tool := newTool(t, newServer(t, host, setup{}))
@@ -257,6 +266,8 @@ func TestDelete(t *testing.T) {
 
 // TestDeletedUnderway deletes a workspace while a command is about to use it, and
 // makes it again: what the command has read is never planned from, nor written back.
+//
+// Shows: cloud 27 | deleted between any two requests; made again; records of equal content
 func TestDeletedUnderway(t *testing.T) {
 	clock := &clock{}
 	host := newRegistry(t)

@@ -52,6 +52,10 @@ func accept(t *testing.T, r *replica) {
 
 // Time is the registry's. Where it cannot be believed it goes on from where it
 // was, and expiry waits until clocks agree or somebody accepts the clock.
+//
+// Shows: crash K16 | the clock is wrong
+// Shows: platform-attacks 6 | a clock that is wrong
+// Shows: instances 12
 func TestClock(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, h http.Handler){
 		"a little off": func(t *testing.T, h http.Handler) {

@@ -93,6 +93,9 @@ func ask(t *testing.T, name string, replicas ...*replica) {
 // refused, is sent twice, hangs, or is the last one of its process. Whatever
 // happens, what was answered with success is in the next leader's document, and
 // what was sent again is there once.
+//
+// Shows: crash K1
+// Shows: instances 4
 func TestFaultAtEachRequest(t *testing.T) {
 	for _, q := range []struct {
 		name   string
@@ -150,6 +153,10 @@ func checkNext(t *testing.T, a, b *replica, names ...string) {
 
 // Each request of one commit fails before and after it took effect, on every
 // registry.
+//
+// Shows: crash K1 | the leader before a commit
+// Shows: crash K2 | the leader after it; a lost answer
+// Shows: instances 3
 func TestFaultAtEachRequestOfCommit(t *testing.T) {
 	ocitest.EachHandler(t, func(t *testing.T, h http.Handler) {
 		for i, do := range []ocitest.Act{ocitest.FailBefore, ocitest.FailAfter} {

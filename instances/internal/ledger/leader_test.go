@@ -43,6 +43,10 @@ func (s *stopped) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A leader whose machine sleeps past its lease knows nothing when it wakes up, and
 // what it still sends is below what its successor wrote.
+//
+// Shows: crash K10 | an old leader that wakes up
+// Shows: platform-attacks 5
+// Shows: platform-figures 7
 func TestLeaderSleeps(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
 		h := ocitest.Handler(t, q)
@@ -96,6 +100,9 @@ func TestLeaderSleeps(t *testing.T) {
 
 // What says success waits for the commit of all it rests on; what is refused
 // waits for nothing.
+//
+// Shows: crash K2
+// Shows: instances 3 | what was answered is committed, and is done once
 func TestAnswersWait(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	for _, fails := range []bool{false, true} {
@@ -147,6 +154,8 @@ func TestAnswersWait(t *testing.T) {
 
 // Many commands at one moment are two commits: that of the first one, and that of
 // all the others, which came while it was written.
+//
+// Shows: platform-figures 3 | 50 claims at one moment are at most 2 commits; 20 in a second
 func TestGroupCommit(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -176,6 +185,10 @@ func TestGroupCommit(t *testing.T) {
 }
 
 // What an idle leader, a follower and a commit cost.
+//
+// Shows: platform-figures 1 | an idle leader: 2 requests in 10 s; a follower: 1 in 2 s; a commit:
+// 5, also with 1,000 instances
+// Shows: instances 3
 func TestRequests(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -316,6 +329,8 @@ func rollsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 }
 
 // A hint that the repository before does not confirm is not followed.
+//
+// Shows: platform-attacks 2
 func TestForeignHint(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

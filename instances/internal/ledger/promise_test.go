@@ -76,6 +76,11 @@ func won(t *testing.T, c lifecycle.Command, replicas []*replica) (string, error)
 
 // Two hundred claim five members, on three replicas of which the leader ends in
 // the middle of it: five win, each another one, and hear of it when they ask again.
+//
+// Shows: platform 14 | upkeep and occupancy of a pool, claim | row by row; a claim runs nothing
+// Shows: platform-mistakes 1 | two win one member: 200 claims on 5, three replicas, a leader that
+// ends or dies
+// Shows: instances 10 | pools and quotas hold when many ask at once
 func TestClaims(t *testing.T) {
 	for _, how := range []string{"ends", "dies"} {
 		h := ocitest.Handler(t, ocitest.Quirks{})
@@ -144,6 +149,10 @@ func TestClaims(t *testing.T) {
 }
 
 // Fifty create at once: each owner, and all of them, get what their quotas let them.
+//
+// Shows: platform-mistakes 4 | all templates counted against one limit; checked first, created
+// later
+// Shows: instances 10
 func TestQuotaAtOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -184,6 +193,8 @@ func TestQuotaAtOnce(t *testing.T) {
 
 // Twenty first requests at once, of one key, or of one owner who may have one:
 // one instance, and twenty good answers that name it.
+//
+// Shows: platform-mistakes 8
 func TestSameAtOnce(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		h := ocitest.Handler(t, ocitest.Quirks{})
@@ -223,6 +234,8 @@ func TestSameAtOnce(t *testing.T) {
 }
 
 // All that is due at one moment is one commit of four requests.
+//
+// Shows: platform-figures 2 | all that is due at one moment is one commit
 func TestPassIsOneCommit(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -58,6 +58,9 @@ func (d dateless) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Nobody leads where a lock, or the document, would prove nothing.
+//
+// Shows: crash K15 | the ledger is lost, or restored
+// Shows: platform-attacks 2
 func TestNobodyLeads(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -111,6 +114,10 @@ func TestNobodyLeads(t *testing.T) {
 
 // A ledger that was emptied, set back or swapped is led by nobody who has seen
 // more, by memory or by what is in the data directory, until somebody accepts it.
+//
+// Shows: crash K15
+// Shows: platform-attacks 2 | a ledger that is emptied, set back, swapped, sealed by others, or has
+// a false hint
 func TestLedgerSetBack(t *testing.T) {
 	for _, how := range []string{"emptied", "set back", "swapped"} {
 		t.Run(how, func(t *testing.T) {
@@ -256,6 +263,8 @@ func isLocked(err error) bool {
 
 // The address of a claim that no replica wrote is nobody's: one in clear, one
 // under another key, and one that was copied from another claim.
+//
+// Shows: platform-attacks 1 | a claim of the ledger that names a foreign address
 func TestForeignAddress(t *testing.T) {
 	keys := [][]byte{[]byte("a key of the replicas")}
 	h := ocitest.Handler(t, ocitest.Quirks{})

@@ -72,6 +72,9 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestChildOutage takes the registry away in mid-apply, and at the end: the last
 // state and the result are written when it is back.
+//
+// Shows: crash K9 | the registry, in apply and at the result; at each request of an attempt, before
+// and after it took effect
 func TestChildOutage(t *testing.T) {
 	dir := t.TempDir()
 	mark, gone := filepath.Join(dir, "mark"), filepath.Join(dir, "gone")
@@ -101,6 +104,8 @@ func TestChildOutage(t *testing.T) {
 
 // TestChildResultRepeated fails each write of the result, before and after it took
 // effect.
+//
+// Shows: crash K9
 func TestChildResultRepeated(t *testing.T) {
 	for name, act := range map[string]ocitest.Act{"before": ocitest.FailBefore, "after": ocitest.FailAfter} {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +127,9 @@ func TestChildResultRepeated(t *testing.T) {
 
 // TestChildLease cuts the child off until its lease is nearly over: the tool is
 // interrupted, and killed if it does not end.
+//
+// Shows: crash K17
+// Shows: platform-attacks 5
 func TestChildLease(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Deaf: true}}}))
@@ -146,6 +154,8 @@ func TestChildLease(t *testing.T) {
 // TestChildForced takes the lock away while the tool applies. What it stores then
 // is beside the current version; the next attempt brings it back, unless somebody
 // wrote since.
+//
+// Shows: crash K17 | the lock is forced while the child lives
 func TestChildForced(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		mark := filepath.Join(t.TempDir(), "mark")
@@ -196,6 +206,8 @@ func (tr *trial) force(write bool) error {
 
 // TestChildAlreadyExists: what a lost attempt made and could not store is explained
 // where the provider refuses to make it again, with the time; elsewhere nothing is.
+//
+// Shows: crash K5-K6
 func TestChildAlreadyExists(t *testing.T) {
 	for _, took := range []bool{true, false} {
 		text := "a VPC of this name already exists " + strings.Repeat("x", maxError)
@@ -218,6 +230,9 @@ func TestChildAlreadyExists(t *testing.T) {
 
 // TestChildLeftover stores the state that a killed attempt left on this machine,
 // if nobody knows more.
+//
+// Shows: crash K7
+// Shows: platform-mistakes 14
 func TestChildLeftover(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -263,6 +278,10 @@ func TestChildLeftover(t *testing.T) {
 
 // TestChildSecrets plants secrets in all that a child is given, and looks for them
 // in all that it leaves, in every form.
+//
+// Shows: platform-attacks 15 | planted secrets in logs, ledger, answers, audit; in notices and
+// streams of events
+// Shows: instances 8
 func TestChildSecrets(t *testing.T) {
 	sent := &recorder{}
 	secrets := []string{"planted-in-environment", "planted in \"a file\"", "planted&in<variable>", "planted-run-token", "planted-masked"}

@@ -70,6 +70,9 @@ type faulty struct {
 // the head, its result is there, and nobody holds the lock. So does one that finds
 // what an earlier one left: a state that its tool could not store, or a version
 // beside the head.
+//
+// Shows: crash K9
+// Shows: platform-mistakes 14
 func TestFaultAtEachRequest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	for _, f := range []faulty{

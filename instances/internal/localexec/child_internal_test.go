@@ -119,6 +119,8 @@ func TestPlanWhole(t *testing.T) {
 }
 
 // TestChildPlan has a plan approved, and refuses any other.
+//
+// Shows: instances 9 | a plan is applied only as somebody else has approved it
 func TestChildPlan(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tr := newTrial(t, host, script(stubScript{
@@ -208,6 +210,9 @@ func TestChildDriftAndDestroy(t *testing.T) {
 	}
 }
 
+// Shows: crash K8
+// Shows: crash K12
+// Shows: crash K13
 func TestChildFailures(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	for _, tt := range []struct {
@@ -254,6 +259,7 @@ func TestChildFailures(t *testing.T) {
 	}
 }
 
+// Shows: crash K10
 func TestChildStopped(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	tr := newTrial(t, host, script(stubScript{"apply": {{Stderr: "never"}}}))
@@ -321,6 +327,7 @@ func TestChildStopped(t *testing.T) {
 	tr.free()
 }
 
+// Shows: crash K14
 func TestChildHeld(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tr := newTrial(t, host, script(stubScript{"apply": {{State: state(1, 1)}}}))

@@ -125,6 +125,10 @@ func (k *killTest) halts() map[string]struct {
 
 // TestChildKilled kills the child by SIGKILL at five points. What its tool made
 // then is what the next attempt begins with; nothing is left of the first.
+//
+// Shows: crash K7
+// Shows: platform-mistakes 14
+// Shows: instances 5
 func TestChildKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
@@ -170,6 +174,9 @@ func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 // TestToolKilled kills the tool by SIGKILL. The child says so and ends, though a
 // process that left the group of the tool holds its output: nothing waits for it,
 // and it does not stay.
+//
+// Shows: crash K8
+// Shows: platform-mistakes 14
 func TestToolKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
@@ -200,6 +207,9 @@ func TestToolKilled(t *testing.T) {
 
 // TestHostLost takes away child and tool at once, and the boot: K5 and K6. The next
 // attempt waits for the end of the lease, and goes on from the last snapshot.
+//
+// Shows: crash K5-K6 | the machine, in plan and in apply
+// Shows: instances 5
 func TestHostLost(t *testing.T) {
 	for name, want := range map[string]string{"plan": "", "apply, stored": state(1, 1)} {
 		t.Run(name, func(t *testing.T) {

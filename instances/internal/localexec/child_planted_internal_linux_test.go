@@ -46,6 +46,10 @@ const reading = `cat /tmp/keys/secret /var/tmp/keys/secret /dev/shm/keys/secret 
 // links to a file and to a folder of the server, pipes, devices and hard links, and go
 // on with it during the commands. The server reads, writes, binds and removes nothing
 // there, whatever the run is for, and waits for nothing.
+//
+// Shows: platform-attacks 8 | module code that puts links to files and folders, pipes, devices and
+// hard links in the place of everything it can write, between commands and during them
+// Shows: instances 7
 func TestPlanted(t *testing.T) {
 	tofutest.Bubblewrap(t)
 	k := newKillTest(t, Sandbox)

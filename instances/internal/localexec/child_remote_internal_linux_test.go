@@ -117,6 +117,8 @@ func TestRemotePackages(t *testing.T) {
 }
 
 // TestRemotePlan shows what the tool is told, and what is kept of its plan.
+//
+// Shows: cloud 25
 func TestRemotePlan(t *testing.T) {
 	tr := newRemote(t, stubScript{
 		"init": {{Print: "Initializing the backend..."}},
@@ -177,6 +179,8 @@ func TestRemotePlan(t *testing.T) {
 
 // TestRemoteEncryption refuses an upload whose key provider could run any program,
 // before the tool is started, unless the operator lets it.
+//
+// Shows: platform-attacks 10 | an upload whose key provider is a program
 func TestRemoteEncryption(t *testing.T) {
 	for name, text := range map[string]string{
 		"main.tf":              "terraform {\n  encryption {\n    key_provider \"external\" \"x\" {\n      command = [\"/bin/true\"]\n    }\n  }\n}\n",
@@ -201,6 +205,8 @@ func TestRemoteEncryption(t *testing.T) {
 }
 
 // TestRemoteFails shows the output of what fails, once.
+//
+// Shows: cloud 25
 func TestRemoteFails(t *testing.T) {
 	tr := newRemote(t, stubScript{"init": {{Print: "Initializing"}, {Stderr: "Error: no such module"}, {Exit: 1}}}, nil)
 	r, log := tr.run()

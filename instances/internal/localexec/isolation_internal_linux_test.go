@@ -109,6 +109,12 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 // TestSandboxSees lists what code of a module finds: neither the storage folder,
 // nor keys, nor another run, nor any process but its own. It has no capability, can
 // get none, and writes nothing but into the folder of the run.
+//
+// Shows: platform 20 | isolation | bwrap, a user for each place, a wrapper
+// Shows: platform-attacks 7 | module code that looks for storage, keys, other runs; leaves
+// processes
+// Shows: instances 7 | a module that runs sees neither keys nor other runs, and leads the server to
+// neither
 func TestSandboxSees(t *testing.T) {
 	l := newSandbox(t, func(o *LocalOptions) {
 		o.Show = []string{filepath.Dir(o.Storage)}         // of which the storage is hidden
@@ -201,6 +207,9 @@ func TestKeyring(t *testing.T) {
 
 // TestSandboxBudget writes more than a run may into each folder that it can write,
 // also at one stroke: the kernel refuses it, and the run goes on.
+//
+// Shows: crash K13 | scratch folder or log is full
+// Shows: platform-attacks 9 | module code that fills the disk at one stroke, or takes all processes
 func TestSandboxBudget(t *testing.T) {
 	const limit = 32 << 20
 	l := newSandbox(t, nil)
@@ -231,6 +240,8 @@ func TestSandboxBudget(t *testing.T) {
 
 // TestSandboxLeavesNothing: what left its session ends with the command, and the
 // next one finds none of it.
+//
+// Shows: platform-attacks 7
 func TestSandboxLeavesNothing(t *testing.T) {
 	l := newSandbox(t, nil)
 	mark := "86424" + strconv.Itoa(os.Getpid()) // seconds; in the command line of what stays
@@ -244,6 +255,8 @@ func TestSandboxLeavesNothing(t *testing.T) {
 
 // TestRunsApart: a run that has as many processes as it may have keeps no other from
 // starting its own, and none has more.
+//
+// Shows: platform-attacks 9
 func TestRunsApart(t *testing.T) {
 	l := newSandbox(t, func(o *LocalOptions) { o.Processes = 60 })
 	first, second := l.spec(t, stubOrder{}), l.spec(t, stubOrder{})
@@ -271,6 +284,9 @@ func TestRunsApart(t *testing.T) {
 
 // TestToolLeavesNothing starts processes that outlive their parent in sessions
 // of their own, and files that are links.
+//
+// Shows: platform-attacks 7
+// Shows: instances 7
 func TestToolLeavesNothing(t *testing.T) {
 	o := newOrder(t, NoIsolation)
 	mark := "86423" + strconv.Itoa(os.Getpid()) // seconds; in the command line of what stays
@@ -380,6 +396,8 @@ func TestLimits(t *testing.T) {
 }
 
 // TestScratchFull interrupts what fills the disk while it runs.
+//
+// Shows: crash K13
 func TestScratchFull(t *testing.T) {
 	o := newOrder(t, NoIsolation)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
@@ -409,6 +427,9 @@ func TestScratchOverfull(t *testing.T) {
 
 // TestOwnUser: the tool has the user of its place, reaches its own folder and
 // nothing else, and nothing of that user is left.
+//
+// Shows: platform 20
+// Shows: instances 7
 func TestOwnUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
@@ -469,6 +490,8 @@ func mustCopy(t *testing.T, from, to string) string {
 
 // TestWrap: the command of the operator gets the tool with its arguments, and
 // knows the folders.
+//
+// Shows: platform 20
 func TestWrap(t *testing.T) {
 	o := newOrder(t, Wrapped)
 	o.Isolation.Wrap = []string{"/usr/bin/env", "WRAPPED=${scratch} ${program}"}

@@ -151,6 +151,8 @@ func (l *localTest) mustRemain(t *testing.T, want ...string) {
 
 // TestLocal starts an attempt twice, reads its log and its end, and finds nothing
 // of it on the disk.
+//
+// Shows: platform 15 | the engine's objects, status, clean-up | a child process for each attempt
 func TestLocal(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Tool: "until [ -e go ]; do sleep 0.02; done", Nonce: "nonce"})

@@ -20,6 +20,9 @@ import (
 // TestKilledChild kills the child while the tool runs, which is interrupted once,
 // whoever looks, and waited for: K7. What it could not store is kept, and nothing else
 // of it.
+//
+// Shows: crash K7
+// Shows: platform-mistakes 14 | an aborted run loses resources
 func TestKilledChild(t *testing.T) {
 	for _, mode := range []string{NoIsolation, Sandbox} {
 		t.Run(mode, func(t *testing.T) {
@@ -75,6 +78,8 @@ func mustKillChild(t *testing.T, dir string) {
 }
 
 // TestDeafRest kills what does not end by itself.
+//
+// Shows: crash K7
 func TestDeafRest(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
@@ -94,6 +99,8 @@ func TestDeafRest(t *testing.T) {
 }
 
 // TestNotStarted covers what is found where a server died around a start: K3.
+//
+// Shows: crash K3
 func TestNotStarted(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Nonce: "nonce"})
@@ -136,6 +143,8 @@ func TestNotStarted(t *testing.T) {
 }
 
 // TestBoot: after a boot the same number is another process.
+//
+// Shows: crash K5-K6
 func TestBoot(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
@@ -165,6 +174,8 @@ func TestBoot(t *testing.T) {
 
 // TestClaim: who holds the lock of the state is alive, wherever he is, until his
 // lease is over.
+//
+// Shows: crash K5-K6
 func TestClaim(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
@@ -207,6 +218,9 @@ func TestClaim(t *testing.T) {
 
 // TestStoppedChild: a child that lives and lost its lock is ended before the
 // attempt is lost.
+//
+// Shows: crash K10
+// Shows: platform-attacks 5
 func TestStoppedChild(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Hang: true})
@@ -227,6 +241,8 @@ func TestStoppedChild(t *testing.T) {
 
 // TestUnstoredResult: what a child could not store is stored when the registry
 // answers again: K9.
+//
+// Shows: crash K9
 func TestUnstoredResult(t *testing.T) {
 	for nonce, want := range map[string]run.State{"nonce": run.Ended, "another": run.Gone} {
 		l := newLocal(t, nil)
@@ -243,6 +259,8 @@ func TestUnstoredResult(t *testing.T) {
 }
 
 // TestForeignResult: a result that does not repeat the nonce is none.
+//
+// Shows: platform-attacks 3 | foreign tags for a source or a result
 func TestForeignResult(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Nonce: "another"})
@@ -253,6 +271,9 @@ func TestForeignResult(t *testing.T) {
 
 // TestOtherAttempt: after a rollback of the ledger a number may come again while
 // its first owner runs.
+//
+// Shows: crash K10
+// Shows: platform-attacks 3
 func TestOtherAttempt(t *testing.T) {
 	l := newLocal(t, nil)
 	first := l.spec(t, stubOrder{Hang: true})

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 )
 
+// Shows: crash K13
 func TestRunLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	file, err := os.Create(name)

@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// Shows: pages 8
+// Shows: platform-attacks 15
+// Shows: instances 8
 func TestMasks(t *testing.T) {
 	secret := "p@ss w<rd\"of\\kéys+/="
 	lines := "-----BEGIN KEY-----\nMIIEvgIBADANBgkq\r\nshort\n-----END KEY-----\n"

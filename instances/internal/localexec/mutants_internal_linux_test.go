@@ -47,6 +47,8 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 }
 
 // TestMutants takes one guard after the other away and wants the tests to fail.
+//
+// Shows: platform-attacks 11 | a guard of the sandbox that is taken away
 func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {

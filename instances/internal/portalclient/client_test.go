@@ -134,6 +134,8 @@ func TestKey(t *testing.T) {
 }
 
 // TestListWithoutEnd ends with a server that always has another page.
+//
+// Shows: platform-attacks 18
 func TestListWithoutEnd(t *testing.T) {
 	empty := newScript(t, says(200, `{"instances":[],"templates":[],"next":"more"}`))
 	c := clientOf(t, empty.URL, token)
@@ -213,6 +215,8 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 // TestFollowEnds ends with what no repetition mends.
+//
+// Shows: platform-attacks 18
 func TestFollowEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -14,6 +14,8 @@ import (
 )
 
 // TestEvents reads frames as servers and what is between send them.
+//
+// Shows: platform-attacks 18
 func TestEvents(t *testing.T) {
 	long := strings.Repeat("x", maxFrame-len("data: ")-1)
 	for _, tt := range []struct {

@@ -55,6 +55,8 @@ func plants(file, dir string) map[string]func(name string) error {
 
 // TestPlantedInWorkdir replaces each part of the names that the server uses: nothing
 // outside is read, written or removed, and nothing is waited for.
+//
+// Shows: platform-attacks 8
 func TestPlantedInWorkdir(t *testing.T) {
 	for _, part := range []string{"tool", "tool/module", "tool/module/file", "given", "given/plan"} {
 		for what := range plants("", "") {

@@ -10,6 +10,8 @@ import (
 
 // TestDocsGroups wants of a provider with many pages those that are looked for, in open
 // groups, with links that go on looking.
+//
+// Shows: page-mistakes 13
 func TestDocsGroups(t *testing.T) {
 	docs := &description.Docs{Pages: []description.Page{
 		{Path: "index", Kind: description.Overview},

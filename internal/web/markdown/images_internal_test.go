@@ -9,6 +9,8 @@ import (
 )
 
 // TestImageHosts is which patterns of hosts are taken.
+//
+// Shows: pages 3
 func TestImageHosts(t *testing.T) {
 	for _, c := range []struct {
 		name, pattern string

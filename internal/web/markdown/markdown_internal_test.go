@@ -51,6 +51,7 @@ func checkSafe(t *testing.T, text string) {
 	}
 }
 
+// Shows: pages 3 | READMEs: attacks, what people really write, bounds on time and memory
 func TestMarkdown(t *testing.T) {
 	for _, c := range []struct{ name, source, has, not string }{
 		{"script", "<script>alert(1)</script>text", "text", "alert"},
@@ -95,6 +96,8 @@ func TestMarkdown(t *testing.T) {
 }
 
 // TestMarkdownBounds wants what is beyond the bounds as it was written, at once.
+//
+// Shows: pages 3
 func TestMarkdownBounds(t *testing.T) {
 	for name, source := range map[string]string{
 		"long":        strings.Repeat("a *b* c\n", maxSource/8+1),
@@ -116,6 +119,8 @@ func TestMarkdownBounds(t *testing.T) {
 
 // TestMarkdownWork counts what hostile texts make of the work of the parser, rather
 // than the time it takes: all that is built is in proportion to the text.
+//
+// Shows: pages 3
 func TestMarkdownWork(t *testing.T) {
 	lines := func(unit string) string { // of one paragraph of 64 KB
 		return strings.Repeat("x "+strings.Repeat(unit, 8000/len(unit))+"\n", 8)
@@ -178,6 +183,8 @@ func TestMarkdownMarks(t *testing.T) {
 }
 
 // TestMarkdownLarge wants real texts, which are larger than most, read as a whole.
+//
+// Shows: pages 3
 func TestMarkdownLarge(t *testing.T) {
 	m := New(time.Now, nil)
 	row := "| <a name=\"input_name\"></a> [the\\_name](#input\\_name) | What **it** is, `a \\| b`. | `map(object({ a = string }))` | `{}` | no |\n"
@@ -252,6 +259,7 @@ func TestMarkdownBusy(t *testing.T) {
 	}
 }
 
+// Shows: pages 3
 func FuzzMarkdown(f *testing.F) {
 	f.Add("# A\n\n<b>b</b> [c](http://d) ![e](f)\n\n```hcl\ng\n```\n")
 	f.Add("<details open><summary>x</summary>")
@@ -267,6 +275,8 @@ func FuzzMarkdown(f *testing.F) {
 
 // TestTerraformDocs has the tables that terraform-docs writes into a README, which are
 // Markdown and HTML in turn, as they should look.
+//
+// Shows: page-mistakes 2 | raw HTML of generated tables breaks | OpenDepot
 func TestTerraformDocs(t *testing.T) {
 	source, err := os.ReadFile("testdata/terraform-docs.txt")
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 )
 
 // TestAssets bounds what each browser loads.
+//
+// Shows: pages 2
+// Shows: page-mistakes 6
 func TestAssets(t *testing.T) {
 	for file, most := range map[string]int64{"assets/app.css": 24 << 10, "assets/app.js": 12 << 10} {
 		if info, err := os.Stat(file); err != nil || info.Size() > most {

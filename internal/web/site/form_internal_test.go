@@ -69,6 +69,8 @@ func (u unread) Read([]byte) (int, error) {
 }
 
 // TestForm sends what browsers do not.
+//
+// Shows: pages 7 | forms: of another site, without a key, too large; messages; links that fill one
 func TestForm(t *testing.T) {
 	f := newForms(t)
 	key := Clock(f.site.o.Now).NewKey()
@@ -148,6 +150,8 @@ func TestForm(t *testing.T) {
 }
 
 // TestFormKey shows how long a page may be looked at.
+//
+// Shows: pages 7
 func TestFormKey(t *testing.T) {
 	f := newForms(t)
 	made := f.now
@@ -171,6 +175,8 @@ func TestFormKey(t *testing.T) {
 }
 
 // TestMessage shows what a form says once, to the one who sent it, for a minute.
+//
+// Shows: pages 7
 func TestMessage(t *testing.T) {
 	for _, c := range []struct {
 		name  string

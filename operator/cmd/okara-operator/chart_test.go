@@ -19,6 +19,8 @@ import (
 // TestChartFlags starts the operator and the portal with the flags and files that the
 // chart for Kubernetes gives them, as its golden files have them. Nothing but a cluster
 // may be missing.
+//
+// Shows: operator 17
 func TestChartFlags(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	for name, want := range map[string]int{"few": 1, "many": 2, "scoped": 1} {

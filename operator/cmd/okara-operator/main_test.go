@@ -69,6 +69,8 @@ func TestHelp(t *testing.T) {
 }
 
 // TestWrongFlags wants each mistake to be told before anything is connected to.
+//
+// Shows: operator 42 | wrong flags are told before anything is connected to
 func TestWrongFlags(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	run := func(args ...string) []string {
@@ -114,6 +116,8 @@ func TestWrongFlags(t *testing.T) {
 }
 
 // TestNoCluster wants what is wrong with the surroundings to be a failure with a hint.
+//
+// Shows: operator 42
 func TestNoCluster(t *testing.T) {
 	for _, c := range []struct {
 		name, config string

@@ -20,6 +20,8 @@ const (
 )
 
 // TestRender prints the objects of each run of a file, or none where one is wrong.
+//
+// Shows: operator 33
 func TestRender(t *testing.T) {
 	for _, c := range []struct {
 		content, want string
@@ -60,6 +62,9 @@ func siteArgs() []string {
 
 // TestRenderKind compares what a kind and an object of it become with a file, which
 // OKARA_UPDATE writes. kindspec has the CRD itself.
+//
+// Shows: operator 35 | what a kind, an object of it and an Instance become is shown without a
+// cluster, and no value of a Secret; mistakes are told by their field
 func TestRenderKind(t *testing.T) {
 	code, out, errOut := command(t, kindArgs(siteArgs()...)...)
 	crd, rest, _ := strings.Cut(out, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n")
@@ -79,6 +84,8 @@ func TestRenderKind(t *testing.T) {
 }
 
 // TestRenderInstance compares what an Instance becomes with a file.
+//
+// Shows: operator 35
 func TestRenderInstance(t *testing.T) {
 	args := append([]string{"render", "testdata/instance.yaml", "--module", "../../internal/kindspec/testdata/vpc"}, siteArgs()...)
 	code, out, errOut := command(t, args...)
@@ -125,6 +132,8 @@ func golden(t *testing.T, name, got string) {
 }
 
 // TestRenderKindRefuses wants each mistake told with what helps, and nothing printed.
+//
+// Shows: operator 35
 func TestRenderKindRefuses(t *testing.T) {
 	without := func(flag string) []string {
 		args := siteArgs()

@@ -21,6 +21,8 @@ import (
 // TestOperatorAccount compares all that the API server lets the operator do, in its own
 // namespace and in one of nobody, with and without runs, with a file, which is written anew
 // with OKARA_UPDATE=1. That it needs these rights, the tests show that run with them.
+//
+// Shows: operator 5
 func TestOperatorAccount(t *testing.T) {
 	var all strings.Builder
 	for _, runs := range []bool{false, true} {

@@ -48,6 +48,8 @@ func options(t *testing.T, file string) chart.Options {
 
 // TestGolden compares what the chart makes of few and of many values with files, which
 // are written anew with OKARA_UPDATE=1.
+//
+// Shows: operator 17
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"few", "many", "scoped"} {
 		o := options(t, name+".values.yaml")
@@ -79,6 +81,8 @@ func TestGolden(t *testing.T) {
 }
 
 // TestValues wants values that cannot work to be refused with the name of the value.
+//
+// Shows: operator 17
 func TestValues(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
 		{"{}", "registry"},
@@ -124,6 +128,8 @@ func TestCRDFile(t *testing.T) {
 
 // TestApply puts everything that the chart makes on a real API server, which refuses
 // fields that it does not know, and pods that a restricted namespace must not have.
+//
+// Shows: operator 17
 func TestApply(t *testing.T) {
 	for _, name := range []string{"few", "many", "scoped"} {
 		t.Run(name, func(t *testing.T) {

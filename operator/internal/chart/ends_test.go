@@ -212,6 +212,9 @@ func (r *runs) launched() *v1alpha1.Instance {
 // TestInstancesEnd runs Instances to their end with the rights and under the policies of the
 // chart, by deletion and by time: their namespaces go, and the next one begins. One that
 // lost its status, or was made anew from a backup without it, ends the same way.
+//
+// Shows: operator 28 | Instances end by deletion and by time with the rights and under the policies
+// of the chart, their namespaces deleted, and the next one begins; an error stays with its object
 func TestInstancesEnd(t *testing.T) {
 	r := newRuns(t)
 	ctx := t.Context()

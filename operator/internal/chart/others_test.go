@@ -16,6 +16,8 @@ import (
 
 // TestApplyOthers puts the route, the monitors and the alerts of the chart on an API server that has
 // the kinds of Gateway API and of Prometheus' operator as these publish them.
+//
+// Shows: operator 17
 func TestApplyOthers(t *testing.T) {
 	config := cluster.Admin(t)
 	rig.InstallOthers(t, config)

@@ -32,6 +32,9 @@ const instances = "okara-instances"
 // TestPoliciesOfRuns lets a tenant, the portal, the operator and who is impersonated do
 // what the policies say of Instances, Approvals and generated kinds. Each has every
 // right that RBAC gives for it.
+//
+// Shows: operator 19
+// Shows: kinds 5 | a namespace in which runs are is not deleted
 func TestPoliciesOfRuns(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, cluster.Admin(t))

@@ -228,6 +228,10 @@ func patch(ctx context.Context, c client.Client, o client.Object, text string) e
 // TestPolicies lets a tenant, the operator and an administrator do what the policies of
 // the chart are about. Each has every right that RBAC gives for it, so that what is
 // refused, a policy refuses.
+//
+// Shows: operator 19 | the policies refuse tenants, the portal and the operator, with their
+// tokens, what they are for: by patch, generateName, deletion of all, impersonation, and with
+// namespaces
 func TestPolicies(t *testing.T) {
 	s := newSite(t)
 	t.Run("managed", func(t *testing.T) { s.at(t).managed() })

@@ -67,6 +67,8 @@ func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 
 // TestRelease installs the chart as helm does, upgrades it to other values, and removes
 // it: what was made is gone, but for the kinds and the namespace of Instances.
+//
+// Shows: operator 20 | helm installs, upgrades and removes the chart; wrong values change nothing
 func TestRelease(t *testing.T) {
 	config := cluster.Admin(t)
 	set, err := kubernetes.NewForConfig(config)

@@ -16,6 +16,11 @@ import (
 )
 
 // TestBuild compares the objects of runs with files; OKARA_UPDATE writes these.
+//
+// Shows: operator 33 | a run of a module becomes objects of Flux, the same each time; mistakes are
+// told by their field
+// Shows: traps T5
+// Shows: traps T12
 func TestBuild(t *testing.T) {
 	for _, name := range []string{"small", "whole", "off", "compare"} {
 		objects, err := fluxexec.Build(run(t, name))
@@ -48,6 +53,8 @@ func TestBuild(t *testing.T) {
 }
 
 // TestBuildRefuses wants each mistake to be named by its field.
+//
+// Shows: operator 33
 func TestBuildRefuses(t *testing.T) {
 	const sum = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	for _, c := range []struct{ field, change string }{

@@ -142,6 +142,8 @@ func (s *site) approval(want string) {
 
 // TestApply wants objects that the kinds of Flux have all fields of, no write where
 // nothing changed, and nothing of an object to stay that the run has no more.
+//
+// Shows: traps T16
 func TestApply(t *testing.T) {
 	for _, name := range []string{"small", "whole", "off", "compare"} {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +182,8 @@ func TestApply(t *testing.T) {
 }
 
 // TestApplyTaken wants objects of others left alone, whichever it is.
+//
+// Shows: operator 18
 func TestApplyTaken(t *testing.T) {
 	for _, kind := range []string{"OCIRepository", "Terraform"} {
 		t.Run(kind, func(t *testing.T) {
@@ -212,6 +216,9 @@ func TestApplyTaken(t *testing.T) {
 }
 
 // TestApprove follows a plan from waiting to being applied (T4, T17).
+//
+// Shows: traps T4
+// Shows: traps T17
 func TestApprove(t *testing.T) {
 	s := newSite(t, "small")
 	s.spec.Approval, s.spec.Gate, s.spec.Module.Version = fluxexec.ApprovalManual, "https://gate.example.com/plan", "1.4.0"
@@ -268,6 +275,8 @@ func TestApprove(t *testing.T) {
 
 // TestApplyReport wants a run to be applied, and compared from then on, until something
 // of it changes.
+//
+// Shows: traps T18
 func TestApplyReport(t *testing.T) {
 	s := newSite(t, "small")
 	s.spec.Drift = fluxexec.DriftReport
@@ -285,6 +294,9 @@ func TestApplyReport(t *testing.T) {
 
 // TestDestroy wants the source while the Terraform is there, a suspended one to go on,
 // and nothing to be left (T1, T7, T13).
+//
+// Shows: traps T1
+// Shows: traps T13
 func TestDestroy(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s := newSite(t, "small")

@@ -103,6 +103,9 @@ func (d *doomed) life() (stages []stage) {
 
 // TestKilled (G1) kills the operator at each write of a run's life, before it and after
 // it: who goes on leads the same life.
+//
+// Shows: operator 34 | an operator killed at any write of a run of a module or a chart, before it
+// and after it: another one leads the same life
 func TestKilled(t *testing.T) {
 	want := (&doomed{site: newSite(t, "small")}).life()
 	deaths := 0

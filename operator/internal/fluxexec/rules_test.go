@@ -17,6 +17,12 @@ import (
 
 // TestNeverWritten looks for fields that mean something else than who reads the name
 // would think. None may be built, whatever a run asks for.
+//
+// Shows: traps T2
+// Shows: traps T3
+// Shows: traps T5
+// Shows: traps T10 | mappings of files know one home directory
+// Shows: traps T12
 func TestNeverWritten(t *testing.T) {
 	never := map[string]string{
 		"Terraform.spec.sourceRef.namespace":            "T2",
@@ -71,6 +77,8 @@ func walk(path string, value any, visit func(path string)) {
 
 // TestNames (T9) takes the longest name that pods, Secrets and labels of it can have, and
 // none that a label of DNS cannot be.
+//
+// Shows: traps T9 | names that are too long for pods and Secrets
 func TestNames(t *testing.T) {
 	for name, right := range map[string]bool{
 		strings.Repeat("a", 53): true, "a1-b": true,
@@ -86,6 +94,8 @@ func TestNames(t *testing.T) {
 
 // TestModuleTooLarge (T14) wants a module that no runner takes refused before there is an
 // object.
+//
+// Shows: traps T14
 func TestModuleTooLarge(t *testing.T) {
 	for size, right := range map[int64]bool{0: true, fluxexec.MaxModule: true, fluxexec.MaxModule + 1: false} {
 		s := run(t, "small")
@@ -97,6 +107,8 @@ func TestModuleTooLarge(t *testing.T) {
 }
 
 // TestEnvironmentIsQuiet (T11) refuses what makes tofu talk where tofu-controller reads.
+//
+// Shows: traps T11
 func TestEnvironmentIsQuiet(t *testing.T) {
 	for name, right := range map[string]bool{
 		"AWS_REGION": true, "TF_VAR_name": true,
@@ -113,6 +125,8 @@ func TestEnvironmentIsQuiet(t *testing.T) {
 
 // TestEncryption (T15) wants it to be of states and plans, by the environment of the
 // runner and of a Secret: no object has any of it.
+//
+// Shows: traps T15
 func TestEncryption(t *testing.T) {
 	s := run(t, "small")
 	s.Encryption = &fluxexec.SecretKey{Secret: "keys", Key: "config"}
@@ -127,6 +141,8 @@ func TestEncryption(t *testing.T) {
 
 // TestOutputsGo (T7) deletes the outputs of a run that is gone, which nobody else would
 // here, and no Secret of that name that the run did not write.
+//
+// Shows: traps T7
 func TestOutputsGo(t *testing.T) {
 	for owner, goes := range map[string]bool{"greeting": true, "other": false, "": false} {
 		s := newSite(t, "small")

@@ -15,6 +15,9 @@ import (
 )
 
 // TestObserve reads statuses as tofu-controller writes them.
+//
+// Shows: traps T3
+// Shows: traps T8
 func TestObserve(t *testing.T) {
 	const (
 		sum    = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -122,6 +125,8 @@ func merge(t *testing.T, o *unstructured.Unstructured, part, text string) {
 }
 
 // TestReadOutputs wants strings as they are, all else as JSON, and no type as an output.
+//
+// Shows: traps T6
 func TestReadOutputs(t *testing.T) {
 	got, err := fluxexec.ReadOutputs(map[string][]byte{
 		"text": []byte("a\nb"), "list": []byte("[\n  \"a\"\n]"), "list__type": []byte(`["list","string"]`),

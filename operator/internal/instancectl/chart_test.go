@@ -49,6 +49,8 @@ var foundOne = instancectl.FoundChart{Version: "0123456789ab", Digest: "sha1:012
 
 // TestChart is one instance of a chart: its template once source-controller knows the
 // chart, its values, another version, and its end.
+//
+// Shows: operator 22
 func TestChart(t *testing.T) {
 	s := newSite(t)
 	o := s.chartTemplate(nil)
@@ -118,6 +120,8 @@ func TestChart(t *testing.T) {
 }
 
 // TestChartRefused wants a Template to say what a chart does not have.
+//
+// Shows: operator 22
 func TestChartRefused(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.TemplateSpec){
 		"approval: a chart has no plan": func(o *v1alpha1.TemplateSpec) { o.Approval = "plan" },
@@ -140,6 +144,8 @@ func TestChartRefused(t *testing.T) {
 
 // TestChartKept leaves the namespace of a chart that is to be kept to people: what was
 // installed is in it.
+//
+// Shows: operator 22
 func TestChartKept(t *testing.T) {
 	s := newSite(t)
 	o := s.chartTemplate(func(o *v1alpha1.TemplateSpec) { o.TTL.OnExpire = "keep" })

@@ -46,6 +46,9 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 // TestKilled (G1) kills operators at each write of an instance's life: one after each
 // write, of which it never hears, and one before each. The next one goes on, and nothing
 // is begun twice.
+//
+// Shows: operator 39 | an operator killed at any write of an instance's life, before it and
+// after it: the next one goes on, and nothing is begun twice
 func TestKilled(t *testing.T) {
 	for nth, after := range map[int]bool{1: true, 2: false} {
 		s := newSite(t)

@@ -17,6 +17,8 @@ import (
 )
 
 // TestLife is one instance from a launch by the portal to its end.
+//
+// Shows: operator 38
 func TestLife(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
@@ -63,7 +65,10 @@ func TestLife(t *testing.T) {
 	s.gone(leader, id)
 }
 
-// TestMembers is N1 of kubernetes-tests.md: 50 claims on 5 members.
+// TestMembers has 50 claims on 5 members.
+//
+// Shows: operator 36 | of 50 who claim 5 members of a pool 5 win and 45 are refused, then it is
+// refilled; of 20 Instances over a quota of 5, made past the portal, 5 are provisioned
 func TestMembers(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
@@ -112,6 +117,8 @@ func TestMembers(t *testing.T) {
 }
 
 // TestQuota is the other half of N1: 20 creates over a quota of 5, past the portal.
+//
+// Shows: operator 36
 func TestQuota(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.PerOwner = 5 })
@@ -150,6 +157,9 @@ func TestQuota(t *testing.T) {
 }
 
 // TestExpiresAlone is N3: the Template is gone, the operator was down, a new one leads.
+//
+// Shows: operator 38 | an instance ends though its Template is gone, the operator was down and
+// another one leads; one that cannot be destroyed keeps its phase
 func TestExpiresAlone(t *testing.T) {
 	s := newSite(t)
 	o := s.template("sandbox.vpc", nil)
@@ -166,6 +176,8 @@ func TestExpiresAlone(t *testing.T) {
 }
 
 // TestDestroyFails keeps the phase and the object, and tries again.
+//
+// Shows: operator 38
 func TestDestroyFails(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)

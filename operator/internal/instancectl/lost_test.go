@@ -19,6 +19,8 @@ import (
 )
 
 // TestErrorStays: one Instance that cannot be cleaned up says so, and stops no other one.
+//
+// Shows: operator 28
 func TestErrorStays(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
@@ -84,6 +86,10 @@ func (s *site) anew(id string) {
 
 // TestStatusLost empties statuses, and makes Instances anew, before, during and after a run:
 // each goes on as it was, is known by its first UID, and leaves nothing.
+//
+// Shows: operator 29 | an Instance or an object of a kind whose status is emptied, or that is made
+// anew without it, before, during and after a run goes on as it was; nobody else gets what was made
+// for it
 func TestStatusLost(t *testing.T) {
 	for name, lose := range map[string]func(*site, string){"emptied": (*site).empties, "made anew": (*site).anew} {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +152,8 @@ func (s *site) kept() (names []string) {
 
 // TestRecordOfAnother: who makes an Instance of the name of one that is gone does not get
 // what was made for it.
+//
+// Shows: operator 29
 func TestRecordOfAnother(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)

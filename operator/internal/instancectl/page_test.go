@@ -20,6 +20,9 @@ import (
 )
 
 // TestPage makes the objects that the page about instances shows.
+//
+// Shows: operator 40 | the page about instances shows objects that the API server takes and the
+// operator carries out
 func TestPage(t *testing.T) {
 	s := newSite(t)
 	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "portal-kubernetes.md"))

@@ -16,6 +16,8 @@ import (
 
 // TestNameTaken: a namespace of our name that somebody made before is left alone, with
 // what is in it, and nothing runs there.
+//
+// Shows: operator 18
 func TestNameTaken(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)

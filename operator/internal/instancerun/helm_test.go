@@ -116,6 +116,8 @@ func (s *installed) again(kind lifecycle.RunKind) {
 
 // TestHelm is a chart from nothing to its end: by an account that may edit one namespace,
 // failed and tried again, compared and repaired, and never deleted without its account.
+//
+// Shows: operator 22
 func TestHelm(t *testing.T) {
 	s := newInstalled(t)
 	s.goesOn(run.Running)
@@ -211,6 +213,8 @@ func (s *installed) gone(kind string) {
 
 // TestHelmCancelled keeps an attempt from going on, and leaves what is installed to people
 // by a release that is suspended when it goes.
+//
+// Shows: operator 22
 func TestHelmCancelled(t *testing.T) {
 	s := newInstalled(t)
 	s.goesOn(run.Running)
@@ -252,6 +256,8 @@ func TestHelmCancelled(t *testing.T) {
 }
 
 // TestCharts pins what source-controller found of each kind of chart, as attempts take it.
+//
+// Shows: operator 22
 func TestCharts(t *testing.T) {
 	s := newInstalled(t)
 	sum := "sha256:" + strings.Repeat("b", 64)
@@ -296,6 +302,8 @@ func TestCharts(t *testing.T) {
 }
 
 // TestChartsResolve has source-controller look for the chart of a Template.
+//
+// Shows: operator 22
 func TestChartsResolve(t *testing.T) {
 	s := newInstalled(t)
 	c := instancerun.Charts{Helm: &helm.Executor{Client: s.own}, Registry: "registry.test", PlainHTTP: true}

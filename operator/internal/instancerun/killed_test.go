@@ -18,6 +18,8 @@ import (
 
 // TestHelmKilled (G1) kills the operator at each write of a chart's life, before it and
 // after it: the next one installs it once, and leaves nothing.
+//
+// Shows: operator 34
 func TestHelmKilled(t *testing.T) {
 	deaths := 0
 	for _, after := range []bool{false, true} {

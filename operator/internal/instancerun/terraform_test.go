@@ -216,6 +216,8 @@ func (s *site) source(wrong string) {
 }
 
 // TestTerraform is an attempt from nothing to its outputs, and to its end.
+//
+// Shows: operator 41 | what runs of instances get, and what becomes of their states and Secrets
 func TestTerraform(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)
@@ -290,6 +292,8 @@ func TestTerraform(t *testing.T) {
 
 // TestTerraformNamespaceGone: what is left of an instance whose namespace is gone, or going,
 // counts as removed: the right to look there went with it.
+//
+// Shows: operator 28
 func TestTerraformNamespaceGone(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)
@@ -378,6 +382,8 @@ func TestTerraformBroughtBack(t *testing.T) {
 }
 
 // TestTerraformPlans makes a plan that waits, and applies exactly that.
+//
+// Shows: operator 41
 func TestTerraformPlans(t *testing.T) {
 	s := newSite(t)
 	s.a.Kind = lifecycle.RunPlan
@@ -414,6 +420,8 @@ func TestTerraformPlans(t *testing.T) {
 }
 
 // TestCredentialsAgree wants a Secret that does not say so to be left alone.
+//
+// Shows: operator 41
 func TestCredentialsAgree(t *testing.T) {
 	s := newSite(t)
 	s.a.Template.Credentials = []string{"other"}

@@ -69,6 +69,9 @@ func (withWatch) Watch(context.Context, client.ObjectList, ...client.ListOption)
 
 // TestDeaths (G1): an operator that is killed at any write of a kind, of its making or of
 // its end, leaves something that the next one finishes, with nothing twice.
+//
+// Shows: operator 32 | an operator killed at any write of a kind, or of an object: the next one
+// finishes it, and leaves nothing
 func TestDeaths(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)

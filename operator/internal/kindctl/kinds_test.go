@@ -28,6 +28,10 @@ import (
 
 // TestKind is the life of a definition: it becomes a kind that is there with roles, its
 // objects are carried out, and it leaves nothing. An idle one writes nothing.
+//
+// Shows: operator 25 | what is wrong is refused, and nothing is made of it; the schema accepts
+// what the module accepts, and no more
+// Shows: operator 26
 func TestKind(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -91,6 +95,9 @@ func TestKind(t *testing.T) {
 }
 
 // TestVerbs (M7): what the API server does with any kind it does with ours.
+//
+// Shows: operator 24 | objects of a kind are waited for, watched, patched, explained, tried,
+// listed as tables and deleted together
 func TestVerbs(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -166,6 +173,9 @@ func TestVerbs(t *testing.T) {
 }
 
 // TestRefusals has a definition for each reason why there is no kind, or no other.
+//
+// Shows: operator 27 | a definition that cannot become a kind, or not yet, says why: its module,
+// its keys, a tag that was moved, another kind of its name, no tofu-controller
 func TestRefusals(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)

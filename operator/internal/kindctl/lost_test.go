@@ -14,6 +14,8 @@ import (
 // TestStatusLost empties the status of an object, and makes the object anew, after a newer
 // version of its module came that it does not take by itself: it keeps the version that it
 // had, and, where an administrator says so, all that was made for the first one.
+//
+// Shows: operator 29
 func TestStatusLost(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)

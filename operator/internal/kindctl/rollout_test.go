@@ -45,6 +45,10 @@ func (s *site) four(kind string) {
 // TestWave (M11): an upgrade reaches as many objects at a time as the definition says,
 // and no further one after the first that fails. So does another change of the
 // definition; those that wait are carried out as they were.
+//
+// Shows: operator 26 | what changed reaches some objects at a time, and stops at the first
+// that fails; a schema that does not fit the objects is not written; a definition waits for its
+// objects
 func TestWave(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -91,6 +95,8 @@ func TestWave(t *testing.T) {
 
 // TestVersions: what objects take by themselves says the policy; of others they tell, and
 // each may ask for one that the definition allows.
+//
+// Shows: operator 26
 func TestVersions(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -122,6 +128,8 @@ func TestVersions(t *testing.T) {
 
 // TestNarrowed (M11): a schema under which an object would be invalid is not written, and
 // its version is not taken; a wider one is at once.
+//
+// Shows: operator 26
 func TestNarrowed(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -154,6 +162,8 @@ func TestNarrowed(t *testing.T) {
 }
 
 // TestMoved: a version whose tag was moved is not taken again.
+//
+// Shows: operator 27
 func TestMoved(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -181,6 +191,8 @@ func TestMoved(t *testing.T) {
 }
 
 // TestTaken leaves a CRD alone that somebody else made, and goes on when it is gone.
+//
+// Shows: operator 27
 func TestTaken(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
@@ -206,6 +218,8 @@ func TestTaken(t *testing.T) {
 
 // TestExecutorMissing: without tofu-controller there is the kind, and its definition says
 // what is missing until it comes.
+//
+// Shows: operator 27
 func TestExecutorMissing(t *testing.T) {
 	s := newSite(t)
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "terraforms.infra.contrib.fluxcd.io"}}

@@ -68,6 +68,8 @@ func pending(o *unstructured.Unstructured) bool {
 }
 
 // TestApproval: a plan waits for an Approval of exactly it, at this generation.
+//
+// Shows: kinds 1
 func TestApproval(t *testing.T) {
 	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval = v1alpha1.ApprovalManual })
 	o := s.vpc(nil)
@@ -133,6 +135,8 @@ func (s *site) dying(nth int, after bool) (client.Client, func() int) {
 
 // TestKilled kills the operator at each of its writes, and another one goes on: an object
 // runs, and goes, as if nothing had been.
+//
+// Shows: operator 32
 func TestKilled(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		s := newSite(t, nil)

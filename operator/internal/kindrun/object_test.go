@@ -19,6 +19,9 @@ import (
 
 // TestObjectRuns is the life of an object: it runs in a namespace of its own, shows what
 // its definition allows, and leaves nothing when it goes.
+//
+// Shows: operator 23
+// Shows: kinds 2
 func TestObjectRuns(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -94,6 +97,8 @@ func TestObjectRuns(t *testing.T) {
 // TestStateStays: what the state names is not given up with the object: by a failed
 // destroy, by a finalizer that somebody stripped. The next object of the name waits for
 // an administrator.
+//
+// Shows: kinds 9
 func TestStateStays(t *testing.T) {
 	t.Run("object", func(t *testing.T) { stateStays(t, false) })
 	t.Run("namespace", func(t *testing.T) { stateStays(t, true) })
@@ -158,6 +163,9 @@ func stateStays(t *testing.T, byNamespace bool) {
 
 // TestBroughtBack: an object whose state belongs to another one by now is suspended, and
 // its deletion destroys nothing: it goes without a run.
+//
+// Shows: kinds 9
+// Shows: kinds 11
 func TestBroughtBack(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -200,6 +208,8 @@ func (s *site) destroying(o *unstructured.Unstructured) {
 
 // TestAbandon: a destroy that fails again and again waits for a day, or for somebody. An
 // administrator gives up what is outside, and keeps its state.
+//
+// Shows: kinds 4
 func TestDestroyFails(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -256,6 +266,8 @@ func TestDestroyFails(t *testing.T) {
 
 // TestNameTaken: objects of our names that somebody made before are left alone, and
 // nothing runs.
+//
+// Shows: operator 18
 func TestNameTaken(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -289,6 +301,8 @@ func TestNameTaken(t *testing.T) {
 }
 
 // TestSecretsAgree: a Secret reaches a run only if it says so.
+//
+// Shows: kinds 8
 func TestSecretsAgree(t *testing.T) {
 	s := newSite(t, nil)
 	s.copies = []kindrun.Copy{{From: client.ObjectKey{Namespace: s.tenant, Name: "peer"}, Use: "input:vpcs", Name: "vpc-prod-peer", Keys: []string{"key"}}}

@@ -30,6 +30,9 @@ func (s *site) sweep(o *unstructured.Unstructured) (orphan bool, states int) {
 
 // TestSweep: what runs for an object that is gone is suspended, and told; what such an
 // object leaves goes with its Terraform. The state stays, and is counted.
+//
+// Shows: kinds 6 | what objects that are gone left behind is removed, a Terraform of theirs
+// suspended and told, their state counted
 func TestSweep(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -78,6 +81,8 @@ func TestSweep(t *testing.T) {
 
 // TestSweepBeside: beside objects the source of a run goes, and what the run read; not
 // those of an object that is there, nor of somebody else.
+//
+// Shows: kinds 6
 func TestSweepBeside(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -117,6 +122,8 @@ func TestSweepBeside(t *testing.T) {
 
 // TestSweepApprovals: Approvals of objects go after 30 days, whatever became of them;
 // those of Instances and Versions go elsewhere.
+//
+// Shows: kinds 10 | Approvals of objects go after 30 days
 func TestSweepApprovals(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)

@@ -14,6 +14,9 @@ import (
 // TestNameTakenBeside: where objects run beside themselves a tenant can make, before the
 // operator does, whatever a run is made of. It is left alone, nothing runs, and goes on
 // when it is gone.
+//
+// Shows: operator 18 | what somebody made under a name of a run is left alone, and nothing
+// runs: Terraform, source, Secrets, account, namespace
 func TestNameTakenBeside(t *testing.T) {
 	for _, c := range []struct{ kind, version, name string }{
 		{"Secret", "v1", "vpc-prod-okara-run"},

@@ -135,6 +135,8 @@ func (c *choices) value(s map[string]any, depth int) any {
 
 // FuzzSchema wants a kind to accept what the schema of its module accepts, and to refuse
 // what that refuses.
+//
+// Shows: operator 25
 func FuzzSchema(f *testing.F) {
 	f.Add([]byte{8, 2, 4, 0, 1, 1, 7, 1, 1, 2, 3, 0})
 	f.Add([]byte{5, 1, 0, 3, 1, 1})

@@ -94,6 +94,10 @@ func golden[O any](t *testing.T, name string, objects ...O) {
 }
 
 // TestCRD compares the CRD of the example, which has a variable of each type.
+//
+// Shows: operator 23 | a definition and an object become a CRD, roles and objects of Flux,
+// the same each time: group, account, namespace, interval, labels, whether it destroys, names of
+// Secrets
 func TestCRD(t *testing.T) {
 	golden(t, "crd", mustKind(t, "").CRD())
 }
@@ -139,6 +143,8 @@ func object(t testing.TB, change string) *unstructured.Unstructured {
 }
 
 // TestInvalid wants objects to be refused for what their module, or a rule, refuses.
+//
+// Shows: operator 25
 func TestInvalid(t *testing.T) {
 	k := mustKind(t, `{spec: {schema: {immutable: [cidr], validations: [{rule: "isCIDR(self.cidr)", message: "no range of addresses"}]}}}`)
 	for change, want := range map[string]string{
@@ -168,6 +174,8 @@ func TestInvalid(t *testing.T) {
 }
 
 // TestSchema has a row for each way of writing a type.
+//
+// Shows: operator 25
 func TestSchema(t *testing.T) {
 	for inline, want := range map[string]string{
 		`{type: string, minLength: 1, maxLength: 9, pattern: "^a", format: cidr}`:                                 `{maxLength: 9, minLength: 1, pattern: "^a", format: cidr, type: string}`,
@@ -212,6 +220,8 @@ func mustYAML(t *testing.T, v any) string {
 }
 
 // TestSchemaInvalid wants what cannot become a kind to be refused with its path.
+//
+// Shows: operator 25
 func TestSchemaInvalid(t *testing.T) {
 	const top = `
 variable "a" { type = string }
@@ -293,6 +303,8 @@ func TestBomb(t *testing.T) {
 }
 
 // TestRoles compares the roles of the example.
+//
+// Shows: operator 23
 func TestRoles(t *testing.T) {
 	def := vpc(t, "")
 	var all []any

@@ -35,6 +35,8 @@ func mustWant(t testing.TB, def *v1alpha1.ModuleKind, o *unstructured.Unstructur
 
 // TestWanted compares the objects of Flux that the example becomes, and those of a
 // definition that says everything (M1-M6).
+//
+// Shows: operator 23
 func TestWanted(t *testing.T) {
 	where := runaccess.Where{FrontEnd: &url.URL{Scheme: "https", Host: "okara.okara-system.svc"}, Cluster: "prod", CA: true, Pull: true}
 	for name, c := range map[string]struct{ def, object string }{
@@ -79,6 +81,8 @@ run: {suspend: true, drift: Report}`},
 }
 
 // TestWantedInputs has a row for where an input comes from.
+//
+// Shows: operator 23
 func TestWantedInputs(t *testing.T) {
 	def := vpc(t, `{spec: {values: {region: eu, peer_key: fixed}}}`)
 	w := mustWant(t, def, object(t, pinned+"\nspec: {cidr: a, region: b, zones: null, peer_keyFrom: {name: s, key: k}, other_From: {name: s, key: k}}"))
@@ -91,6 +95,8 @@ func TestWantedInputs(t *testing.T) {
 }
 
 // TestWantedVersion: an object runs its own version, a new one that of the definition.
+//
+// Shows: operator 23
 func TestWantedVersion(t *testing.T) {
 	def := vpc(t, "{spec: {module: {address: '', repository: some/where, path: ./a/b/}}}")
 	if _, err := registry.Wanted(def, object(t, "")); err == nil || !strings.Contains(err.Error(), "no version") {
@@ -106,6 +112,8 @@ func TestWantedVersion(t *testing.T) {
 }
 
 // TestOutputsAreListed: without a list the run writes no Secret.
+//
+// Shows: operator 23
 func TestOutputsAreListed(t *testing.T) {
 	def, o := vpc(t, ""), object(t, pinned)
 	def.Spec.Outputs = v1alpha1.KindOutputs{}

@@ -16,8 +16,12 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestAccount is N2 of kubernetes-tests.md: with its own token the portal does all that
+// TestAccount shows the account of the portal: with its own token the portal does all that
 // it does, and nothing else that there is to do in the cluster is allowed.
+//
+// Shows: operator 37 | the portal launches, shows an address, renames, extends, protects,
+// approves, claims and ends with the rights of its account alone; of every verb on every resource
+// it may do nothing else
 func TestAccount(t *testing.T) {
 	var account *rest.Config
 	s := newSite(t, func(namespace string) *rest.Config {

@@ -54,6 +54,9 @@ func may(rights map[string]map[string]string, namespace, resource, name, verb st
 
 // TestAccount has an operator do all that it does with the account that the chart gives
 // it, and nothing else that there is to do in the cluster be allowed.
+//
+// Shows: operator 5 | the account of the operator can do what it does, and of every verb on every
+// resource nothing else; Secrets only where an administrator said so; with runs, too
 func TestAccount(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.account, s.elect = cluster.RegistryAccount(t, s.home), true
@@ -174,6 +177,8 @@ func (s *site) compare(set *kubernetes.Clientset, want bool, a *authorizationv1.
 }
 
 // TestAccountBindsNothingElse has the account try to hand out more than it has.
+//
+// Shows: operator 5
 func TestAccountBindsNothingElse(t *testing.T) {
 	s := newSite(t, nil)
 	set, err := kubernetes.NewForConfig(cluster.RegistryAccount(t, s.home))
@@ -193,6 +198,9 @@ func TestAccountBindsNothingElse(t *testing.T) {
 
 // TestTenantNoMore: where an administrator takes the mark of a tenant away, no Secret is read
 // from then on, and the right to them goes.
+//
+// Shows: operator 31 | where the mark of a tenant is taken away no Secret is read, and the right
+// goes
 func TestTenantNoMore(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.account = cluster.RegistryAccount(t, s.home)

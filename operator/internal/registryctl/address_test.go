@@ -22,6 +22,9 @@ func (s *site) annotate(name, addresses string) {
 
 // TestAddressesOfANamespace has a namespace use its own addresses, and others once an
 // administrator says so.
+//
+// Shows: operator 2 | a namespace has its own addresses, and what its annotation lists; the older
+// object has an address; no inheritance
 func TestAddressesOfANamespace(t *testing.T) {
 	s := newSite(t, nil)
 	s.publish("1.0.0")
@@ -47,6 +50,8 @@ func TestAddressesOfANamespace(t *testing.T) {
 }
 
 // TestTheOlderObjectOwnsAnAddress has two objects of two namespaces want one address.
+//
+// Shows: operator 2
 func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	second := s.namespace(map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
@@ -71,6 +76,8 @@ func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 
 // TestANamespaceMadeAnewDoesNotInherit deletes a namespace and makes another one of
 // its name.
+//
+// Shows: operator 2
 func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 	s := newSite(t, nil)
 	s.publish("1.0.0")

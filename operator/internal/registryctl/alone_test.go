@@ -40,6 +40,9 @@ func (s *site) older(o client.Object) {
 
 // TestVersionWithoutTarget has an object take one version of several: the registry has
 // what the engine puts there without an operator, and the next operator writes nothing.
+//
+// Shows: operator 13 | a Version without a target is taken alone, by the rules of Modules; those of
+// one namespace share an address and take turns with its record
 func TestVersionWithoutTarget(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.publish("1.0.0", "1.1.0")
@@ -88,6 +91,8 @@ func TestVersionWithoutTarget(t *testing.T) {
 }
 
 // TestVersionWithoutTargetIsListed yanks a version by its own object, and takes it back.
+//
+// Shows: operator 13
 func TestVersionWithoutTargetIsListed(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	v := s.alone(s.ns, "v", "1.0.0", func(spec *v1alpha1.VersionSpec) {
@@ -114,6 +119,8 @@ func TestVersionWithoutTargetIsListed(t *testing.T) {
 
 // TestVersionsOfOneAddress has Versions of one namespace share an address, which nobody
 // else gets.
+//
+// Shows: operator 13
 func TestVersionsOfOneAddress(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
 	first := s.alone(s.ns, "first", "1.0.0", nil)
@@ -185,6 +192,8 @@ func TestVersionWithoutTargetIsDeleted(t *testing.T) {
 
 // TestVersionWithoutTargetIsRefused wants the rules of Modules to hold for Versions, and
 // one that the origin does not have to say so.
+//
+// Shows: operator 13
 func TestVersionWithoutTargetIsRefused(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	other := s.namespace(nil)
@@ -221,6 +230,8 @@ func TestVersionWithoutTargetIsRefused(t *testing.T) {
 
 // TestVersionOfAProvider takes one version of a provider from the registry that its
 // address names.
+//
+// Shows: operator 13
 func TestVersionOfAProvider(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "mirror:registry.opentofu.org/hashicorp/null"})
 	f := newForge(t)

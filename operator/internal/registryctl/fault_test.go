@@ -44,6 +44,8 @@ func TestRegistryThatIsDown(t *testing.T) {
 }
 
 // TestOriginAtItsLimit parks an object: no try follows before the pause is over.
+//
+// Shows: operator 6
 func TestOriginAtItsLimit(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	s.out.close(ocitest.Status(http.StatusTooManyRequests, 1800))
@@ -73,6 +75,8 @@ func TestOriginAtItsLimit(t *testing.T) {
 }
 
 // TestSourcesThatAreRefused are not asked, and nobody tries again.
+//
+// Shows: kinds 8
 func TestSourcesThatAreRefused(t *testing.T) {
 	s := newNet(t)
 	for name, source := range map[string]string{
@@ -90,6 +94,10 @@ func TestSourcesThatAreRefused(t *testing.T) {
 
 // TestSecretsHaveToAgree has a Module name Secrets that agree to nothing, or that are
 // no credentials, and one that agrees to be sent to the origin.
+//
+// Shows: kinds 8 | what names a Secret that does not agree gets nothing of it; a source by `http`,
+// `file`, a path, `ext::`, inside the cluster or behind a redirect there, or another's module of
+// our registry, is refused, and nothing is sent
 func TestSecretsHaveToAgree(t *testing.T) {
 	const token = "t0ken-that-nobody-sees"
 	s := newNet(t, "1.0.0")
@@ -150,6 +158,8 @@ func TestSecretsHaveToAgree(t *testing.T) {
 
 // TestASlowOriginHoldsUpNobodyElse has one namespace wait for an origin that does not
 // answer, with more Modules than there are places, and another one go on.
+//
+// Shows: operator 6
 func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
 	s := newSite(t, nil)
 	other := s.namespace(nil)
@@ -189,6 +199,8 @@ func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
 
 // TestSuspendedModulesAreHeld has a Module be suspended, and then get another deletion
 // policy: it is carried out all the same.
+//
+// Shows: operator 8 | a suspended object keeps its deletion policy
 func TestSuspendedModulesAreHeld(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", nil)

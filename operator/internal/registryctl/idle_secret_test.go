@@ -75,6 +75,9 @@ func (s *site) secret(host string, data map[string]string) {
 // TestAnIdleRunAsksItsOriginOnce counts the requests of a run in which nothing is new to
 // origins that anybody may ask, and to those that want a token: they are as many, and none
 // is answered with what is known.
+//
+// Shows: operator 10 | a run in which nothing is new asks an origin once, with a credential as
+// without one
 func TestAnIdleRunAsksItsOriginOnce(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

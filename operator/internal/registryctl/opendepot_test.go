@@ -231,6 +231,8 @@ func (f *forge) json(w http.ResponseWriter, v any) {
 
 // TestOpenDepotSyncs imports manifests in the forms of OpenDepot's examples, gives them
 // to the API server with strict validation, and has the operator run them.
+//
+// Shows: operator 16 | OpenDepot's forms of manifests, imported, sync
 func TestOpenDepotSyncs(t *testing.T) {
 	s := newSite(t, nil)
 	ns := s.ns

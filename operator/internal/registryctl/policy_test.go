@@ -66,6 +66,8 @@ func (s *site) yanked(number string) *evidence.StatusEvent {
 }
 
 // TestDriftIsReported moves a tag of the registry to other content.
+//
+// Shows: operator 9 | drift is told, pins outlive retention, versions wait for approval
 func TestDriftIsReported(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", nil)
@@ -98,6 +100,8 @@ func TestDriftIsReported(t *testing.T) {
 }
 
 // TestPruneKeepsPins has retention remove what is not pinned.
+//
+// Shows: operator 9
 func TestPruneKeepsPins(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
 	m := s.module(s.ns, "m", nil)
@@ -128,6 +132,8 @@ func join(versions []addr.Version) string {
 
 // TestApprovalHoldsVersions has versions wait until a person approves one, and the
 // other is old enough.
+//
+// Shows: operator 9
 func TestApprovalHoldsVersions(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) {
@@ -263,6 +269,8 @@ func (s *site) runsObject(digest string) {
 }
 
 // TestVersionSaysHowItIsListed yanks, deprecates and takes both back by objects.
+//
+// Shows: operator 12 | a Version says how it is listed
 func TestVersionSaysHowItIsListed(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", nil)
@@ -294,6 +302,8 @@ func TestVersionSaysHowItIsListed(t *testing.T) {
 }
 
 // TestDeletionPolicies deletes a Module under each policy.
+//
+// Shows: operator 14 | what deletion does
 func TestDeletionPolicies(t *testing.T) {
 	for policy, want := range map[v1alpha1.DeletionPolicy]struct {
 		versions string
@@ -337,6 +347,8 @@ func TestDeletionPolicies(t *testing.T) {
 }
 
 // TestDepotLetsItsEntriesGo deletes Depots under both policies.
+//
+// Shows: operator 14
 func TestDepotLetsItsEntriesGo(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionDelete, v1alpha1.DeletionKeep} {
@@ -363,6 +375,9 @@ func TestDepotLetsItsEntriesGo(t *testing.T) {
 
 // TestDepotReleases: an entry that a Depot does not have any more, and those of a Depot that
 // is gone, are their tenant's own. An entry that comes back is taken back.
+//
+// Shows: operator 30 | what a Depot has no more is its tenant's, and is taken back when the entry
+// comes back
 func TestDepotReleases(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	entries := []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}}

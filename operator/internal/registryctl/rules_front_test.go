@@ -158,6 +158,10 @@ func (s *site) podToken(namespace string) string {
 // TestRulesCountInTheFrontEnd has a new rule count in an okara serve that has the
 // ConfigMap as a file, as a kubelet mounts it. A broken file keeps the rules from
 // before.
+//
+// Shows: operator 3
+// Shows: operator 4 | pods read with the tokens of their service accounts; the keys of an issuer
+// are a file that changes, breaks and goes, or are fetched with an authority of their own
 func TestRulesCountInTheFrontEnd(t *testing.T) {
 	s := newSite(t, nil)
 	issuer := newIssuer(t)

@@ -52,6 +52,8 @@ func judge(t *testing.T, list []v1alpha1.AccessRule) ([]judged, string) {
 }
 
 // TestRoomForRules has more rules than there is room for: the youngest do not count.
+//
+// Shows: operator 3
 func TestRoomForRules(t *testing.T) {
 	var many, long, all []v1alpha1.AccessRule
 	for i := range maxRules + 2 {
@@ -86,6 +88,8 @@ func TestRoomForRules(t *testing.T) {
 
 // FuzzAccessRule: whatever a rule says, it gives nothing beyond its namespace, and the
 // front-end reads the file.
+//
+// Shows: operator 3
 func FuzzAccessRule(f *testing.F) {
 	f.Add("read:module:a/**", "group", "claim", "*", "vpc/aws", "a/vpc/aws")
 	f.Add("publish:module:a/{claim...}", "", "claim", "", "x/y", "a/x/y")

@@ -52,6 +52,11 @@ func line(ns, name, allow string) string {
 }
 
 // TestAccessRules has rules within what their namespace may use, and beyond it.
+//
+// Shows: operator 3 | rules of a namespace give no more than its addresses, whatever claim fills
+// them; the oldest have the room there is; the front-end counts a new one, and a broken file keeps
+// the old
+// Shows: kinds 12
 func TestAccessRules(t *testing.T) {
 	s := newSite(t, nil)
 	s.issuers = []string{"https://idp.example.com"}
@@ -101,6 +106,8 @@ func TestAccessRules(t *testing.T) {
 
 // TestAccessRulesOfAnAdministrator has the annotation of a namespace open what a rule
 // gives, and close it again.
+//
+// Shows: operator 3
 func TestAccessRulesOfAnAdministrator(t *testing.T) {
 	s := newSite(t, nil)
 	s.start()
@@ -118,6 +125,8 @@ func TestAccessRulesOfAnAdministrator(t *testing.T) {
 
 // TestRulesFileIsKept has somebody else write the ConfigMap, and delete it; and nobody,
 // when an operator that starts anew writes nothing.
+//
+// Shows: operator 3
 func TestRulesFileIsKept(t *testing.T) {
 	s := newSite(t, nil)
 	foreign := s.rulesMap()

@@ -33,6 +33,8 @@ printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s
 
 // TestScans has a version be scanned before it is published, and one be held back by
 // what the scan finds. Without a scanner nothing is published.
+//
+// Shows: operator 7 | a version is scanned before it is published; without a scanner nothing is
 func TestScans(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	if _, err := s.from.PublishModule(t.Context(), depottest.NewModule("# insecure"), depottest.MustModule(t, vpc, "1.1.0"), depot.ModuleOptions{}); err != nil {

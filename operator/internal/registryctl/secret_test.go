@@ -16,6 +16,8 @@ import (
 )
 
 // TestCredentialOfASecret wants a Secret to agree, and to have a credential.
+//
+// Shows: operator 11 | a Secret has to agree, and is never quoted
 func TestCredentialOfASecret(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {

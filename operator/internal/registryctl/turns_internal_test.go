@@ -39,6 +39,9 @@ func (q *queue) fill(namespace, origin string, n int) int {
 }
 
 // TestTurns has a namespace with many entries and another one with few.
+//
+// Shows: operator 6 | namespaces and origins take turns, of which one that is slow holds up no
+// other; what an origin's limit does
 func TestTurns(t *testing.T) {
 	q := newQueue()
 	if got := q.fill("many", "slow.example.com", 50); got != maxOriginRuns {
@@ -75,6 +78,8 @@ func TestTurns(t *testing.T) {
 }
 
 // TestTurnsOfOrigins has the origins of one namespace take turns, and bounds them all.
+//
+// Shows: operator 6
 func TestTurnsOfOrigins(t *testing.T) {
 	q := newQueue()
 	got := 0
@@ -97,6 +102,8 @@ func TestTurnsOfOrigins(t *testing.T) {
 
 // TestStartsPerSecond has as many runs begin at once as a burst has, and then no more
 // than the rate allows.
+//
+// Shows: operator 6
 func TestStartsPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -134,6 +141,8 @@ func TestStartsPerSecond(t *testing.T) {
 
 // TestTurnsOfARecord has one run at a time of those that write one record, which holds up
 // nobody behind them.
+//
+// Shows: operator 13
 func TestTurnsOfARecord(t *testing.T) {
 	q := newQueue()
 	for i, want := range []bool{true, false, false} {
@@ -157,6 +166,8 @@ func TestTurnsOfARecord(t *testing.T) {
 }
 
 // TestLimitOfAnOrigin has nobody ask until the time that an origin names.
+//
+// Shows: operator 6
 func TestLimitOfAnOrigin(t *testing.T) {
 	q, now := newQueue(), time.Unix(1_800_000_000, 0)
 	q.limit("o", now.Add(time.Hour))

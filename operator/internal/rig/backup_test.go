@@ -122,6 +122,10 @@ func (l *lived) goes(o *unstructured.Unstructured) {
 // destroy of an object. What comes back neither plans nor writes, whether its state was
 // deleted or is that of the next object of its name, which nobody knows any more; what
 // was destroyed is not destroyed twice.
+//
+// Shows: kinds 11 | etcd put back to before, during and after the destroy of an object: what comes
+// back neither plans nor writes, is told `StateNotOwned` and suspended, and goes without a run; a
+// state that the next object made stays, and waits for an administrator
 func TestClusterBroughtBack(t *testing.T) {
 	l := newLived(t)
 	first := l.applied("first")

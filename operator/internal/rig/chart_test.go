@@ -62,6 +62,9 @@ data: {text: "{{ .Values.text }}"}
 
 // TestFluxInstallsAChart shows a chart of okara's registry, installed by an account
 // that may edit its namespace, and uninstalled.
+//
+// Shows: rig 2 | helm-controller installs a chart that lies in okara's registry, and uninstalls it
+// while its account is there
 func TestFluxInstallsAChart(t *testing.T) {
 	f := newFlux(t, Manager, Source, Helm)
 	ns := cluster.Namespace(t, nil).Name

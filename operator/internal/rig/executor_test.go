@@ -29,6 +29,12 @@ func (e *executed) object(version, kind string) *unstructured.Unstructured {
 
 // TestExecutor (T1, T7, T13): a run is applied, and destroyed whatever state it is in:
 // without a source, and suspended.
+//
+// Shows: rig 4 | the operator's executor has modules applied, waits for locks, tells of drift and
+// repairs it, destroys step by step or keeps
+// Shows: traps T1
+// Shows: traps T7 | outputs may outlive their Terraform
+// Shows: traps T13
 func TestExecutor(t *testing.T) {
 	e := newExecuted(t)
 	e.spec.Attempt = "1"
@@ -54,6 +60,8 @@ func TestExecutor(t *testing.T) {
 }
 
 // TestExecutorKeeps shows a run that leaves what it made.
+//
+// Shows: rig 4
 func TestExecutorKeeps(t *testing.T) {
 	e := newExecuted(t)
 	e.reaches(fluxexec.Applied)
@@ -65,6 +73,8 @@ func TestExecutorKeeps(t *testing.T) {
 }
 
 // TestExecutorRepairs (T16): a source that was wrong is written anew, and a run follows.
+//
+// Shows: traps T16
 func TestExecutorRepairs(t *testing.T) {
 	e := newExecuted(t)
 	right := e.spec.Module.Digest
@@ -79,6 +89,8 @@ func TestExecutorRepairs(t *testing.T) {
 }
 
 // TestExecutorWaits shows a run that meets the lock of the state, and one that breaks it.
+//
+// Shows: rig 4
 func TestExecutorWaits(t *testing.T) {
 	const id = "0f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
 	e := newExecuted(t)
@@ -103,6 +115,9 @@ func TestExecutorWaits(t *testing.T) {
 }
 
 // TestExecutorReports shows a run that tells of drift and repairs it when it is asked to.
+//
+// Shows: rig 4
+// Shows: traps T18
 func TestExecutorReports(t *testing.T) {
 	e := newExecuted(t)
 	e.spec.Drift = fluxexec.DriftReport
@@ -130,6 +145,8 @@ func TestExecutorReports(t *testing.T) {
 }
 
 // TestExecutorSeals (T15): plans and states are what OpenTofu's encryption makes of them.
+//
+// Shows: traps T15 | plans lie in Secrets, with all variables
 func TestExecutorSeals(t *testing.T) {
 	e := newExecuted(t)
 	secret := e.secret("encryption", "config", `
@@ -157,6 +174,9 @@ plan {
 }
 
 // TestTrapDrift (T18): without a look for drift each run plans, and repairs.
+//
+// Shows: traps T18 | without a look for drift each run repairs; with one, a plan that waits is
+// never made
 func TestTrapDrift(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -172,6 +192,8 @@ func TestTrapDrift(t *testing.T) {
 
 // TestTrapManualDrift (T18): with a look for it, a run whose plans wait tells of drift and
 // has no plan to repair it. The executor's has.
+//
+// Shows: traps T18
 func TestTrapManualDrift(t *testing.T) {
 	e := newExecuted(t)
 	e.reaches(fluxexec.Applied)
@@ -192,6 +214,8 @@ func TestTrapManualDrift(t *testing.T) {
 }
 
 // TestTrapValueFrom (T5): valueFrom of a variable does nothing; varsFrom does.
+//
+// Shows: traps T5 | `valueFrom` of a variable does nothing
 func TestTrapValueFrom(t *testing.T) {
 	e := newExecuted(t)
 	e.source()

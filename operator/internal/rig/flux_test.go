@@ -13,6 +13,10 @@ import (
 
 // TestFluxRunsAModule is a run without the operator: Flux fetches a module of okara's
 // registry by its digest, tofu applies it with its state in okara, and destroys it.
+//
+// Shows: rig 1 | Flux takes a module from okara's registry by its digest; tofu-controller applies
+// it with stock tofu and its state in `okara serve`, and destroys it
+// Shows: traps T6 | an output that is no string has its type beside it
 func TestFluxRunsAModule(t *testing.T) {
 	r := newTrial(t)
 	repository := r.source()
@@ -49,6 +53,8 @@ func TestFluxRunsAModule(t *testing.T) {
 
 // TestGarbageIsCollected shows what kube-controller-manager does here: what is owned
 // goes with its owner, and a namespace with all that is in it.
+//
+// Shows: rig 9 | what is owned goes with its owner, and a namespace with all that is in it
 func TestGarbageIsCollected(t *testing.T) {
 	f := newFlux(t, Manager)
 	ns := cluster.Namespace(t, nil)

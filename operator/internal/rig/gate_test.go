@@ -59,6 +59,10 @@ func (e *executed) ends() {
 
 // TestGateHolds (T4, T7, T8, T17): what was approved is what is applied. When the world
 // changes after a plan was made, its approval is refused and a new plan waits.
+//
+// Shows: traps T4
+// Shows: traps T6
+// Shows: traps T17
 func TestGateHolds(t *testing.T) {
 	e := newExecuted(t)
 	gate := httptest.NewServer(plangate.New(e.WithWatch, func() ([]byte, error) { return []byte("key"), nil }, slog.New(slog.DiscardHandler)))

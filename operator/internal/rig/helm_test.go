@@ -81,6 +81,9 @@ func (r *released) ends() {
 
 // TestExecutorInstalls shows a chart installed, changed and uninstalled, though it was
 // suspended (H3), and never without its account (H2).
+//
+// Shows: rig 3 | the operator's executor has charts installed from a registry, an index and a Git
+// repository whose branch moves; changed, and uninstalled even if suspended, or kept
 func TestExecutorInstalls(t *testing.T) {
 	r := newReleased(t)
 	r.reaches(fluxexec.Applied)
@@ -107,6 +110,8 @@ func TestExecutorInstalls(t *testing.T) {
 }
 
 // TestExecutorKeepsRelease shows what a chart made stay when its release goes.
+//
+// Shows: rig 3
 func TestExecutorKeepsRelease(t *testing.T) {
 	r := newReleased(t)
 	r.reaches(fluxexec.Applied)
@@ -116,6 +121,8 @@ func TestExecutorKeepsRelease(t *testing.T) {
 }
 
 // TestTrapAccount (H2): without its account a release goes, and what it made stays.
+//
+// Shows: rig 2
 func TestTrapAccount(t *testing.T) {
 	r := newReleased(t)
 	r.reaches(fluxexec.Applied)

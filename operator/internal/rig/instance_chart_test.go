@@ -92,9 +92,12 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 	return o
 }
 
-// TestInstanceOfChart is N4 of kubernetes-tests.md: a Template of a chart, an instance that
+// TestInstanceOfChart has a Template of a chart, an instance that
 // helm-controller installed, with a URL, repaired and extended, its end, and nothing that
 // is left.
+//
+// Shows: rig 7 | a Template of a chart becomes an instance with a URL, repaired and extended; at
+// its end nothing is left
 func TestInstanceOfChart(t *testing.T) {
 	p := newPlatform(t, Helm)
 	p.guarded()

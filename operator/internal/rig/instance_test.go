@@ -293,8 +293,12 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 	return b != nil && err == nil && has
 }
 
-// TestInstance is N5 of kubernetes-tests.md: a Template, an instance that tofu made with a
+// TestInstance has a Template, an instance that tofu made with a
 // URL from an output, its end, and nothing that is left.
+//
+// Shows: rig 5 | a Template and an Instance become what tofu made, with an address from an
+// output; when its time is over nothing is left, the state included; one that cannot be destroyed
+// keeps its phase and its state until it can
 func TestInstance(t *testing.T) {
 	p := newPlatform(t, Tofu)
 	t.Cleanup(p.operate(p.Client))
@@ -328,6 +332,9 @@ func (p *platform) expires(o *v1alpha1.Instance) {
 
 // TestInstanceKilled (G1) kills operators all through the life of an instance: tofu
 // applies it once, and nothing is left of it in the end.
+//
+// Shows: rig 6 | operators killed all through the life of an instance: tofu applies it once,
+// and nothing is left in the end
 func TestInstanceKilled(t *testing.T) {
 	p := newPlatform(t, Tofu)
 	p.publish("1.1.0", siteModule)
@@ -348,6 +355,8 @@ func TestInstanceKilled(t *testing.T) {
 
 // TestInstanceStays keeps the phase and the state of one that cannot be destroyed, until
 // it can.
+//
+// Shows: rig 5
 func TestInstanceStays(t *testing.T) {
 	p := newPlatform(t, Tofu)
 	t.Cleanup(p.operate(p.Client))

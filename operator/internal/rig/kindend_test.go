@@ -44,6 +44,11 @@ output "text" {
 
 // TestNamespaceGoes (M12): the namespace of a tenant is deleted while a run goes on. The
 // operator loses all that it may do there, and destroys all the same what was made.
+//
+// Shows: kinds 3 | traps T1, T11, T12, T13, T16 are above. The namespace of a tenant goes in the
+// middle of a run, and with it the operator's rights there: all that was made is destroyed
+// Shows: kinds 7 | state and lock are there while a run is, and go with it; a token that has
+// expired opens nothing, and a plan made before is applied with the next one
 func TestNamespaceGoes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made")
 	s := newKindSite(t, slow(file, "/bin/rm "+file), nil)
@@ -72,6 +77,9 @@ func TestNamespaceGoes(t *testing.T) {
 
 // TestAbandoned (M12): what cannot be destroyed is given up by an administrator. Its state
 // stays, and the next object of the name does not get it.
+//
+// Shows: kinds 4 | a destroy that fails again and again waits for a day or for somebody; what is
+// given up keeps its state
 func TestAbandoned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made")
 	s := newKindSite(t, slow(file, "exit 1"), nil)

@@ -75,6 +75,10 @@ func (s *kindSite) has(yes, no string) {
 // TestNeverPending (M8): no plan of a kind that is applied by itself ever waits for
 // somebody to see, at any event of a watch, though tofu-controller has one pending for a
 // moment (T8).
+//
+// Shows: kinds 1 | by itself: no event of a watch says that a plan waits; by hand: what was read
+// is applied, and no other plan, none of another generation, none that the world (T17) or the
+// object (T4) changed under
 func TestNeverPending(t *testing.T) {
 	s := newKindSite(t, greeting, nil)
 	list := &unstructured.UnstructuredList{}
@@ -112,6 +116,8 @@ func TestNeverPending(t *testing.T) {
 // TestApprovals (M8): what somebody has read is applied, and nothing else: no other plan,
 // none of another generation, none that the world has changed under (T17), and no
 // variables that changed after the Approval (T4).
+//
+// Shows: kinds 1
 func TestApprovals(t *testing.T) {
 	s := newKindSite(t, greeting, manual)
 	o := s.create(t, s.greet("okara"))
@@ -150,6 +156,8 @@ func TestApprovals(t *testing.T) {
 
 // TestTokensOfRuns (M13): a token that has expired opens nothing. The operator makes it
 // anew, and a plan that was made with the one before is applied (T12).
+//
+// Shows: kinds 7
 func TestTokensOfRuns(t *testing.T) {
 	s := newKindSite(t, greeting, manual)
 	o := s.create(t, s.greet("okara"))

@@ -21,6 +21,10 @@ import (
 // TestRoundOfAnObject is the whole round: an object that is wrong is refused, one that is
 // right is applied with its state in okara serve, by a token of its own; its outputs are
 // for one group; and when it is deleted nothing is left.
+//
+// Shows: kinds 2 | an object, whole: refused, applied with its state in `okara serve` by a token
+// of its own, its outputs, a list too, read by one group and no other, changed, destroyed; nothing
+// is left
 func TestRoundOfAnObject(t *testing.T) {
 	s := newKindSite(t, greeting, nil)
 	if err := s.Create(t.Context(), s.greet("NOT SO")); !apierrors.IsInvalid(err) {
@@ -74,6 +78,11 @@ func TestRoundOfAnObject(t *testing.T) {
 // TestObjectMadeAnew (A3): whose finalizers were stripped leaves its state behind, and
 // the next object of its name does not get it. What runs for the first one goes on to
 // own the state, until an administrator gives it to the second.
+//
+// Shows: kinds 6
+// Shows: kinds 9 | the finalizer of an object stripped, and the object made anew: no run, its
+// state kept, until an administrator gives it to the next one; then what runs for the first is
+// turned away
 func TestObjectMadeAnew(t *testing.T) {
 	s := newKindSite(t, greeting, nil)
 	first := s.create(t, s.greet("first"))

@@ -23,6 +23,8 @@ import (
 
 // TestExecutorInstallsFromAnIndex shows a chart of a Helm repository installed, as
 // another version of it once the release asks for that, and uninstalled.
+//
+// Shows: rig 3
 func TestExecutorInstallsFromAnIndex(t *testing.T) {
 	r := newReleased(t)
 	r.spec.Chart = helm.Chart{HTTP: &helm.HTTP{URL: chartIndex(t, "1.0.0", "1.1.0"), Chart: "hello", Version: "1.0.0"}}
@@ -35,6 +37,8 @@ func TestExecutorInstallsFromAnIndex(t *testing.T) {
 
 // TestExecutorInstallsFromGit shows a chart of a Git repository installed, of a branch
 // that moves, then of a commit, and uninstalled.
+//
+// Shows: rig 3
 func TestExecutorInstallsFromGit(t *testing.T) {
 	r := newReleased(t)
 	g := newGit(t)

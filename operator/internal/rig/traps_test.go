@@ -27,6 +27,8 @@ import (
 func name(value string) []any { return []any{map[string]any{"name": "name", "value": value}} }
 
 // TestTrapSource (T1): a Terraform goes only while its source is there.
+//
+// Shows: traps T1 | without its source a Terraform hangs when it is deleted
 func TestTrapSource(t *testing.T) {
 	r := newTrial(t)
 	repository, terraform := r.source(), r.run(nil)
@@ -46,6 +48,8 @@ func TestTrapSource(t *testing.T) {
 }
 
 // TestTrapNamespace (T2): a source of another namespace is refused.
+//
+// Shows: traps T2 | a source elsewhere is refused
 func TestTrapNamespace(t *testing.T) {
 	r := newTrial(t)
 	terraform := r.run(func(spec map[string]any) {
@@ -55,6 +59,8 @@ func TestTrapNamespace(t *testing.T) {
 }
 
 // TestTrapTag (T3): behind a tag a run takes what the tag names by now, without asking.
+//
+// Shows: traps T3 | behind a tag a plan runs what the tag names by then
 func TestTrapTag(t *testing.T) {
 	r := newTrial(t)
 	next := r.publish("1.1.0", greeting+"# more")
@@ -73,6 +79,8 @@ func TestTrapTag(t *testing.T) {
 }
 
 // TestTrapApproval (T4): an approval that is left in place approves what comes next.
+//
+// Shows: traps T4 | an approval left in place approves what comes next
 func TestTrapApproval(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -96,6 +104,8 @@ func TestTrapApproval(t *testing.T) {
 }
 
 // TestTrapPending (T8): a plan is pending for a moment where nobody has to approve it.
+//
+// Shows: traps T8 | a plan is pending where nobody has to approve it
 func TestTrapPending(t *testing.T) {
 	r := newTrial(t)
 	list := &unstructured.UnstructuredList{}
@@ -126,6 +136,9 @@ func TestTrapPending(t *testing.T) {
 
 // TestTrapSettings (T11, T16): the repair of a Secret is seen when somebody asks for a
 // run. A CLI configuration that tofu cannot read stops nothing: it does not count.
+//
+// Shows: traps T11 | a warning of the tool breaks each run
+// Shows: traps T16 | the repair of a Secret or source is not seen
 func TestTrapSettings(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -141,6 +154,8 @@ func TestTrapSettings(t *testing.T) {
 
 // TestTrapEnvironment (T12, T16): what the environment takes of a Secret is read for
 // each run.
+//
+// Shows: traps T12 | a token in the backend's settings is stored in plans
 func TestTrapEnvironment(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -164,6 +179,8 @@ func TestTrapEnvironment(t *testing.T) {
 }
 
 // TestTrapSuspend (T13): a suspended Terraform stays, though it is deleted.
+//
+// Shows: traps T13 | what is suspended is not destroyed
 func TestTrapSuspend(t *testing.T) {
 	r, other := newTrial(t), newTrial(t)
 	r.source()
@@ -187,6 +204,8 @@ func TestTrapSuspend(t *testing.T) {
 }
 
 // TestTrapSize (T14): a module travels in one message of 4 MiB.
+//
+// Shows: traps T14 | a module travels in one message of 4 MiB
 func TestTrapSize(t *testing.T) {
 	r := newTrial(t)
 	b := make([]byte, 5<<20) // nothing packs it smaller
@@ -203,6 +222,8 @@ func TestTrapSize(t *testing.T) {
 
 // TestTrapGate (T17): what is applied was planned anew, and a webhook sees that plan
 // first.
+//
+// Shows: traps T17 | what was approved is planned anew before it is applied
 func TestTrapGate(t *testing.T) {
 	r := newTrial(t)
 	r.source()

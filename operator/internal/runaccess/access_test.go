@@ -173,6 +173,8 @@ func (s *site) apply(serial int, resources string) {
 }
 
 // TestPrepare makes what a run needs, once: a second time writes nothing.
+//
+// Shows: traps T11
 func TestPrepare(t *testing.T) {
 	s := newSite(t)
 	r := s.run("1")
@@ -249,6 +251,8 @@ func TestPrepareElsewhere(t *testing.T) {
 
 // TestNameTaken: what somebody made under a name of ours is left alone, and nothing is
 // written that a run could use.
+//
+// Shows: operator 18
 func TestNameTaken(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"vpc-prod-okara-run", "vpc-prod-okara-cli"} {
@@ -271,6 +275,8 @@ func TestNameTaken(t *testing.T) {
 
 // TestOneOwner: a state is one object's, until that gave it back or an administrator
 // gave it to the next.
+//
+// Shows: kinds 12
 func TestOneOwner(t *testing.T) {
 	s := newSite(t)
 	old, next := s.run("1"), s.run("2")
@@ -312,6 +318,8 @@ func TestOneOwner(t *testing.T) {
 
 // TestRelease deletes a state that is empty. Who brings the object back gets nothing,
 // and a new object of its name begins anew.
+//
+// Shows: kinds 12
 func TestRelease(t *testing.T) {
 	s := newSite(t)
 	r := s.run("1")

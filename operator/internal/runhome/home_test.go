@@ -38,6 +38,8 @@ func newClient(t *testing.T) client.Client {
 
 // TestFurnish makes an account, its right and a policy, twice the same; an account that
 // somebody made before is left alone.
+//
+// Shows: operator 18
 func TestFurnish(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	home := runhome.Home{Name: ns, UID: "1", Annotations: map[string]string{"cloud.example.com/role": "vpc"}, Flux: "flux"}
@@ -83,6 +85,8 @@ func TestFurnish(t *testing.T) {
 
 // TestFurnishCharts: who installs charts may edit the namespace and nothing else, and what
 // he installs is reached.
+//
+// Shows: operator 22
 func TestFurnishCharts(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	home := runhome.Home{Name: ns, UID: "1", Charts: true}

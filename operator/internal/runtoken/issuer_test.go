@@ -137,6 +137,8 @@ func run(namespace, workspace string) runtoken.Run {
 
 // TestTokenOpensItsState: a token may write the state of its object, read its module,
 // and do nothing else.
+//
+// Shows: kinds 12
 func TestTokenOpensItsState(t *testing.T) {
 	s := newSite(t)
 	token := s.token(run("tenant-acme", "vpcs.prod"))
@@ -169,6 +171,10 @@ func TestTokenOpensItsState(t *testing.T) {
 
 // TestTokenRefusesClaims: claims that a rule could take for more than one name are not
 // signed, and give nothing where somebody signs them.
+//
+// Shows: kinds 12 | claims with a `/`, a glob or nothing are not signed; a token opens no other
+// state, not that of a deleted object; keys change under load; rules of tenants give no state, and
+// nothing wider by a claim
 func TestTokenRefusesClaims(t *testing.T) {
 	s := newSite(t)
 	for _, bad := range []string{"", "*", "**", "a/b", "../b", ".", "a b", "A", strings.Repeat("a", 300), "a\nb", "{namespace}"} {
@@ -191,6 +197,8 @@ func TestTokenRefusesClaims(t *testing.T) {
 
 // TestTokenTimes: a token is good a minute back and for a day, and is not fresh when
 // less than half of it is left.
+//
+// Shows: kinds 7
 func TestTokenTimes(t *testing.T) {
 	s := newSite(t)
 	r := run("tenant-acme", "vpcs.prod")
@@ -222,6 +230,8 @@ func TestTokenTimes(t *testing.T) {
 // TestRotationUnderLoad makes tokens all the time for two months, while keys change, the
 // operator restarts, and the front-end has the public keys some minutes later. Each
 // token is good as long as it says.
+//
+// Shows: kinds 12
 func TestRotationUnderLoad(t *testing.T) {
 	s := newSite(t)
 	r := run("tenant-acme", "vpcs.prod")

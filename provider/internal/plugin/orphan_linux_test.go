@@ -15,6 +15,8 @@ import (
 
 // TestOrphan: a provider ends with the tool that started it, or it would keep the
 // lease of a killed run alive. The tool is a shell here, which only starts it.
+//
+// Shows: jobs 6a
 func TestOrphan(t *testing.T) {
 	tool := exec.Command("/bin/sh", "-c", `"$0" & echo $!; read -r end`, programFile())
 	tool.Env = []string{"TF_PLUGIN_MAGIC_COOKIE=d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2", "PLUGIN_PROTOCOL_VERSIONS=6", "HOME=" + t.TempDir()}

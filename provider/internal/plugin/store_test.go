@@ -86,6 +86,8 @@ func TestRun(t *testing.T) {
 }
 
 // TestSecond is a second process while the first one holds the lock.
+//
+// Shows: jobs 6a
 func TestSecond(t *testing.T) {
 	values, _ := registry(t)
 	first, second := start(t, values), start(t, values)
@@ -113,6 +115,8 @@ func TestSecond(t *testing.T) {
 }
 
 // TestKilled leaves a lock behind, which the next process shows and ends.
+//
+// Shows: jobs 6a
 func TestKilled(t *testing.T) {
 	values, store := registry(t)
 	first, second := start(t, values), start(t, values)

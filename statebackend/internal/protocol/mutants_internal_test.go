@@ -112,6 +112,8 @@ func TestExploreSmall(t *testing.T) {
 
 // TestRules shows that each rule of the protocol is needed: without it some order of
 // events breaks a property.
+//
+// Shows: servers 7
 func TestRules(t *testing.T) {
 	for name, r := range rules() {
 		t.Run(name, func(t *testing.T) {

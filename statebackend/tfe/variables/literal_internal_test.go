@@ -8,6 +8,7 @@ import (
 	"testing"
 )
 
+// Shows: cloud 29
 func TestLiteral(t *testing.T) {
 	for text, want := range map[string]string{
 		`"a"`: `"a"`, `"$${a}"`: `"${a}"`, `-1.5`: `-1.5`, `12345678901234567890`: `12345678901234567890`, `null`: `null`, `true`: `true`,

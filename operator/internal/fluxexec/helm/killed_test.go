@@ -20,6 +20,8 @@ import (
 
 // TestKilled (G1) kills the operator at each write of a release's life, before it and
 // after it: who goes on leads the same life, and leaves nothing.
+//
+// Shows: operator 34
 func TestKilled(t *testing.T) {
 	rig.InstallFlux(t, cluster.Admin(t))
 	for _, name := range sources {

@@ -89,6 +89,9 @@ func (l *lookup) pending() {
 }
 
 // TestResolve has each kind of source tell what a chart is now.
+//
+// Shows: operator 22 | a chart of a registry, an index or a Git repository is fixed by its digest,
+// version or commit; its instance is installed, compared, updated, uninstalled or kept
 func TestResolve(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart    helm.Chart

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The page of what the tests show is made of comments above them:
+//
+//	// Shows: SECTION ROW | CELL | CELL
+//	// ... more of the last cell.
+//
+// One test of each row says its cells, the others name section and row alone. Scripts do
+// the same behind "# ". Text around the rows, and the heads of the tables, are in
+// testdata/tests.txt, where a line "<!-- rows of SECTION -->" stands for the rows.
+const (
+	showsPage     = "../../docs/tests.md"
+	showsTemplate = "testdata/tests.txt"
+)
+
+// shown is a row of a table: one promise, and what shows it.
+type shown struct {
+	section, row string
+	cells        []string
+	tests        map[string][]string // names, by folder
+}
+
+// TestShowsPage compares docs/tests.md with the comments that it is made of. With
+// OKARA_UPDATE it is written.
+func TestShowsPage(t *testing.T) {
+	template, err := os.ReadFile(showsTemplate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := renderShows(t, string(template), collectShows(t))
+	if os.Getenv("OKARA_UPDATE") != "" {
+		if err := os.WriteFile(showsPage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(showsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/tests.md is not what the comments \"Shows:\" of the tests say: run make docs")
+	}
+}
+
+// TestShowsMistakes has comments that are wrong.
+func TestShowsMistakes(t *testing.T) {
+	for name, comment := range map[string]string{
+		"no row":        "// Shows: lock | a cell",
+		"no section":    "// Shows: | a cell",
+		"an empty cell": "// Shows: lock 1 | a |",
+	} {
+		if s, err := parseShows(comment, "//"); err == nil {
+			t.Errorf("%s: %v", name, s)
+		}
+	}
+	got, err := parseShows("// TestX does.\n//\n// Shows: lock 1 | a cell\n// that goes on | b\n// Shows: other 4a\n//\n// More.", "//")
+	if err != nil || len(got) != 2 || !slices.Equal(got[0].cells, []string{"a cell that goes on", "b"}) || got[1].section != "other" || got[1].row != "4a" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// collectShows reads the comments of all tests and scripts.
+func collectShows(t *testing.T) map[string]map[string]*shown {
+	t.Helper()
+	rows := map[string]map[string]*shown{}
+	goTest := regexp.MustCompile(`(?m)((?:^//.*\n)+)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	script := regexp.MustCompile(`\A(?:#.*\n)+`)
+	for _, path := range walked(t) {
+		folder := filepath.ToSlash(filepath.Dir(path))
+		switch {
+		case strings.HasSuffix(path, "_test.go") && filepath.Base(path) != "shows_test.go":
+			src := string(read(t, path))
+			for _, m := range goTest.FindAllStringSubmatch(src, -1) {
+				addShows(t, rows, path, m[1], "//", folder, m[2])
+			}
+			if n := strings.Count(src, "\n// Shows: "); n != countShows(goTest, src) {
+				t.Errorf("%s: a comment \"Shows:\" is above no test", path)
+			}
+		case strings.HasSuffix(path, ".txtar"):
+			addShows(t, rows, path, script.FindString(string(read(t, path))), "#", folderOfScript(folder), filepath.Base(path))
+		}
+	}
+	return rows
+}
+
+// folderOfScript is the package that runs the scripts of a folder.
+func folderOfScript(folder string) string {
+	if before, _, ok := strings.Cut(folder, "/testdata"); ok {
+		return before
+	}
+	return folder
+}
+
+func countShows(goTest *regexp.Regexp, src string) int {
+	n := 0
+	for _, m := range goTest.FindAllStringSubmatch(src, -1) {
+		n += strings.Count("\n"+m[1], "\n// Shows: ")
+	}
+	return n
+}
+
+// addShows adds what one comment says of a test, which is in a folder.
+func addShows(t *testing.T, rows map[string]map[string]*shown, path, comment, mark, folder, test string) {
+	t.Helper()
+	list, err := parseShows(comment, mark)
+	if err != nil {
+		t.Errorf("%s: %s: %v", path, test, err)
+	}
+	for _, s := range list {
+		section := rows[s.section]
+		if section == nil {
+			section = map[string]*shown{}
+			rows[s.section] = section
+		}
+		row := section[s.row]
+		if row == nil {
+			row = &shown{section: s.section, row: s.row, tests: map[string][]string{}}
+			section[s.row] = row
+		}
+		if s.cells != nil && row.cells != nil {
+			t.Errorf("%s: %s says anew what %s %s is: %q", path, test, s.section, s.row, s.cells)
+		}
+		if s.cells != nil {
+			row.cells = s.cells
+		}
+		row.tests[folder] = append(row.tests[folder], test)
+	}
+}
+
+// parseShows reads the paragraphs "Shows:" of a comment.
+func parseShows(comment, mark string) ([]shown, error) {
+	var texts []string
+	open := false
+	for line := range strings.Lines(comment) {
+		line = strings.TrimSpace(strings.TrimPrefix(line, mark))
+		switch text, begins := strings.CutPrefix(line, "Shows: "); {
+		case begins:
+			texts, open = append(texts, text), true
+		case line == "":
+			open = false
+		case open:
+			texts[len(texts)-1] += " " + line
+		}
+	}
+	var list []shown
+	for _, text := range texts {
+		parts := strings.Split(text+" ", " | ")
+		key := strings.Fields(parts[0])
+		if len(key) != 2 {
+			return nil, fmt.Errorf("say \"Shows: SECTION ROW | CELL\" in place of %q", text)
+		}
+		s := shown{section: key[0], row: key[1]}
+		for _, cell := range parts[1:] {
+			if cell = strings.TrimSpace(cell); cell == "" || cell == "|" {
+				return nil, fmt.Errorf("an empty cell in %q", text)
+			}
+			s.cells = append(s.cells, cell)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// renderShows puts the rows into the text of the page.
+func renderShows(t *testing.T, template string, rows map[string]map[string]*shown) string {
+	t.Helper()
+	mark := regexp.MustCompile(`^<!-- rows of ([\w-]+) -->$`)
+	columns := 0
+	var b strings.Builder
+	for line := range strings.Lines(template) {
+		text := strings.TrimSuffix(line, "\n")
+		m := mark.FindStringSubmatch(text)
+		if m == nil {
+			if strings.HasPrefix(text, "| ") {
+				columns = strings.Count(text, " | ") + 1
+			}
+			b.WriteString(line)
+			continue
+		}
+		section := rows[m[1]]
+		delete(rows, m[1])
+		if len(section) == 0 {
+			t.Errorf("no test shows anything of %s", m[1])
+		}
+		for _, s := range slices.SortedFunc(maps.Values(section), compareShown) {
+			if len(s.cells)+2 != columns {
+				t.Errorf("%s %s has %d cells in place of %d: one test has to say them", s.section, s.row, len(s.cells), columns-2)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", s.row, strings.Join(s.cells, " | "), s.shownBy())
+		}
+	}
+	for name := range rows {
+		t.Errorf("%s has no table for %s", showsTemplate, name)
+	}
+	return b.String()
+}
+
+// compareShown orders rows by number: 4, 4a, 12, K1.
+func compareShown(a, b *shown) int {
+	parts := regexp.MustCompile(`^(\D*)(\d*)(.*)$`)
+	x, y := parts.FindStringSubmatch(a.row), parts.FindStringSubmatch(b.row)
+	m, _ := strconv.Atoi(x[2])
+	n, _ := strconv.Atoi(y[2])
+	return cmp.Or(cmp.Compare(x[1], y[1]), cmp.Compare(m, n), cmp.Compare(x[3], y[3]))
+}
+
+// shownBy names tests and scripts with their folders.
+func (s *shown) shownBy() string {
+	folders := make([]string, 0, len(s.tests))
+	for _, folder := range slices.Sorted(maps.Keys(s.tests)) {
+		names := slices.Compact(slices.Sorted(slices.Values(s.tests[folder])))
+		folders = append(folders, "`"+strings.Join(names, "`, `")+"` in `"+folder+"`")
+	}
+	return strings.Join(folders, "; ")
+}
