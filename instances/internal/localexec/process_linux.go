@@ -67,14 +67,20 @@ func readProc(pid int) (procInfo, error) {
 }
 
 func readStat(pid int) (procInfo, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if errors.Is(err, syscall.ESRCH) {
-		err = fs.ErrNotExist
+	for {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if errors.Is(err, syscall.ESRCH) {
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			return procInfo{}, err
+		}
+		// No threads: the thread was reaped while its line was written. If another one
+		// has become a new program, this id is its own by now (execve(2)).
+		if p, err := parseStat(b); err != nil || p.threads > 0 {
+			return p, err
+		}
 	}
-	if err != nil {
-		return procInfo{}, err
-	}
-	return parseStat(b)
 }
 
 // dead tells whether nothing of a process runs. The state in its line is that of its
