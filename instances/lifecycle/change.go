@@ -261,7 +261,7 @@ func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.Raw
 		all = map[string]json.RawMessage{}
 	}
 	maps.Copy(all, changed)
-	return all, checkSize("/parameters", rawSize(all), maxParameters)
+	return all, checkSize("/parameters", rawSize(all), MaxParameters)
 }
 
 // union is what either of two lists has, sorted.

@@ -11,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -19,7 +18,6 @@ import (
 const (
 	maxName   = 64      // characters
 	maxClaims = 2 << 10 // bytes of all claims
-	maxOwner  = 512     // bytes of the id of an owner
 )
 
 // create is rows 1 and 8: it gives a member of the pool away, or makes an
@@ -42,7 +40,7 @@ func (w creations) create(e Create) (Answer, error) {
 	if r := w.oldest(e); r != nil {
 		return w.claim(r, e), nil
 	}
-	if p := e.Template.Pool; p != nil && p.WhenEmpty == "refuse" {
+	if p := e.Template.Pool; p != nil && p.WhenEmpty == PoolRefuse {
 		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
 	}
 	if !e.Forced {
@@ -67,38 +65,19 @@ func (w creations) checkCreate(e Create) error {
 	if e.Forced && !w.command.Actor.Admin {
 		return refuse(ErrDenied, "only an admin goes beyond limits")
 	}
-	if !t.admits(o) {
+	if !t.Admits(o) {
 		return &FieldError{Path: "/owner", Text: "the template does not admit this owner"}
 	}
 	if err := checkName(e.Name); err != nil {
 		return err
 	}
-	if err := checkSize("/parameters", rawSize(e.Parameters), maxParameters); err != nil {
+	if err := checkSize("/parameters", rawSize(e.Parameters), MaxParameters); err != nil {
 		return err
 	}
 	if err := checkSize("/claims", claimsSize(e.Claims), maxClaims); err != nil {
 		return err
 	}
 	return w.endings().checkTTL(t, e.TTL)
-}
-
-// admits reports whether instances of a template may belong to an owner.
-func (t *Template) admits(o Owner) bool {
-	if o.ID == "" || len(o.ID) > maxOwner || len(o.Issuer) > maxOwner {
-		return false
-	}
-	if o.Kind == OwnerGroup && !t.AdmitsGroup(o.ID) {
-		return false
-	}
-	kind, _, _ := strings.Cut(t.Owner, ":")
-	return o.Kind == kind
-}
-
-// matches reports whether a list is empty or one of its globs matches.
-func matches(globs []string, s string) bool {
-	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
-		return addr.Match(glob, s)
-	})
 }
 
 func checkName(name string) error {
@@ -257,8 +236,8 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default
 		w.endings().endAfter(r, r.TTL)
-	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(minTTL)) {
-		w.endings().setEnd(r, w.now.Add(minTTL)) // a person looks at it before it goes
+	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(MinTTL)) {
+		w.endings().setEnd(r, w.now.Add(MinTTL)) // a person looks at it before it goes
 	}
 	return Answer{Status: 201, Record: r}, nil
 }

@@ -189,7 +189,7 @@ func (w outcomes) fail(r *Record, result, why string) {
 	r.Phase, r.Reason = Failed, clip(why, maxText)
 	happened(w.work, r, "failed", why)
 	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
-		end := w.now.Add(max(t.Failed, minTTL))
+		end := w.now.Add(max(t.Failed, MinTTL))
 		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
 			w.endings().setEnd(r, end)
 		}
@@ -269,7 +269,7 @@ func (w outcomes) begins(r *Record, t *Template, first bool) {
 		return
 	}
 	if r.TTL == 0 {
-		r.TTL = max(t.TTL.Default, minTTL)
+		r.TTL = max(t.TTL.Default, MinTTL)
 	}
 	w.endings().endAfter(r, r.TTL)
 }

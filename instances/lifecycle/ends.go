@@ -36,7 +36,7 @@ func (w endings) checkTTL(t *Template, ttl time.Duration) error {
 		return nil
 	case t.TTL == nil:
 		return &FieldError{Path: "/ttl", Text: "instances of this template have no end"}
-	case ttl < minTTL:
+	case ttl < MinTTL:
 		return &FieldError{Path: "/ttl", Text: "at least 10m"}
 	case t.TTL.Max > 0 && ttl > t.TTL.Max && !w.command.Actor.Admin:
 		return &FieldError{Path: "/ttl", Text: "at most " + span(t.TTL.Max)}
@@ -52,14 +52,14 @@ func (w endings) ttl(e Create) time.Duration {
 	case e.TTL > 0:
 		return e.TTL
 	}
-	return max(e.Template.TTL.Default, minTTL)
+	return max(e.Template.TTL.Default, MinTTL)
 }
 
 // runTime is how long the attempts of a run may take in all.
 func runTime(t *Template) time.Duration {
 	total := time.Duration(0)
-	for n := range min(t.Retries, maxRetries) + 1 {
-		total += min(t.Timeout, maxTimeout)
+	for n := range min(t.Retries, MaxRetries) + 1 {
+		total += min(t.Timeout, MaxTimeout)
 		if n > 0 {
 			total += retryAfter(n)
 		}
@@ -75,7 +75,7 @@ func (w endings) endAfter(r *Record, d time.Duration) {
 	if t.TTL == nil || r.TTL == 0 {
 		return
 	}
-	end := w.now.Add(max(d, minTTL))
+	end := w.now.Add(max(d, MinTTL))
 	if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {
 		end = sooner(end, r.Since.Add(t.TTL.Max))
 	}
@@ -87,7 +87,7 @@ func (w endings) endAfter(r *Record, d time.Duration) {
 // by it, until it is ready.
 func endAnew(w *work, r *Record, snapshot string) {
 	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
-	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= minTTL && end.After(r.ExpiresAt) {
+	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= MinTTL && end.After(r.ExpiresAt) {
 		w.endings().endAfter(r, left)
 	}
 }
@@ -206,7 +206,7 @@ func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
 	if from.IsZero() {
 		from = r.Since
 	}
-	return end.After(from.Add(max(t.TTL.Default, minTTL)))
+	return end.After(from.Add(max(t.TTL.Default, MinTTL)))
 }
 
 // extended tells the end that an extension gives.

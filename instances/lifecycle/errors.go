@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
-// Errors of [Machine.Step] and of checks. What refuses is wrapped around them.
+// Errors of [Machine.Step] and of checks, beside [ErrInvalid]. What refuses is wrapped
+// around them.
 var (
 	ErrNotFound  = errors.New("no such instance")
-	ErrInvalid   = errors.New("invalid")           // a [*FieldError] tells where
 	ErrPhase     = errors.New("not in this phase") // the instance cannot do this now
 	ErrExtends   = errors.New("cannot be extended further")
 	ErrNoEnd     = errors.New("the instance has no end")
@@ -64,23 +62,4 @@ func (e *QuotaError) Error() string {
 		return text + ": " + strings.Join(ids, ", ")
 	}
 	return text
-}
-
-// FieldError says what is wrong with one value.
-type FieldError struct {
-	Path string // JSON Pointer (RFC 6901), such as /size
-	Text string
-}
-
-func (e *FieldError) Error() string { return e.Path + ": " + e.Text }
-func (e *FieldError) Unwrap() error { return ErrInvalid }
-
-// fieldErrors says where a value does not fit. A value is never repeated: it may
-// be secret.
-func fieldErrors(problems []schema.Problem) error {
-	var all []error
-	for _, p := range problems {
-		all = append(all, &FieldError{pointer(p.Path...), p.Text})
-	}
-	return errors.Join(all...)
 }

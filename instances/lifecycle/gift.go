@@ -30,7 +30,7 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 	switch {
 	case r.Owner.ID == "":
 		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
-	case !t.admits(e.To):
+	case !t.Admits(e.To):
 		return Answer{}, &FieldError{Path: "/to", Text: "the template does not admit this owner"}
 	case !a.Admin && !a.may(r.Owner):
 		return Answer{}, refuse(ErrDenied, "only its owner or an admin gives an instance to somebody else")
@@ -97,7 +97,7 @@ func (w changes) take(e Take) (Answer, error) {
 		return w.unoffered(r, "declined", ""), nil
 	}
 	t, to := w.doc.template(r.Snapshot), r.Offer.To
-	if !t.admits(to) {
+	if !t.Admits(to) {
 		return Answer{}, refuse(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
 	}
 	if err := w.creations().within(t, to, r); err != nil {

@@ -252,7 +252,7 @@ func (d *Document) overfull() []Violation {
 		if !r.Counts() || t == nil || r.Forced || r.Revised {
 			continue
 		}
-		if n := t.most(); n > 0 {
+		if n := t.Limit(); n > 0 {
 			what := scope{template: r.Template}
 			limits[limit{what, n}], have[what] = true, append(have[what], n)
 		}

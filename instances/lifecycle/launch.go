@@ -55,7 +55,7 @@ func (w creations) mayLaunch(e Create, member *Record) error {
 		return refuse(ErrPhase, "instance %s is %s and cannot be claimed", member.ID, member.Phase)
 	case member != nil:
 		return nil
-	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == poolRefuse:
+	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == PoolRefuse:
 		return refuse(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
 	}
 	if err := w.room(e.Template); err != nil {

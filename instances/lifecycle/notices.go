@@ -45,7 +45,7 @@ func (w notices) tell(notices []Notice, of, kind string) []Notice {
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
 		return notices
 	}
-	if len(notices) >= maxUntold+maxNotices {
+	if len(notices) >= maxUntold+MaxNotices {
 		notices = notices[1:]
 	}
 	w.effects = append(w.effects, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})
@@ -128,7 +128,7 @@ func (w notices) armNotices(r *Record) {
 // leads are how long before its end an instance is told of.
 func (d *Document) leads(r *Record) []time.Duration {
 	all := d.template(r.Snapshot).Notices
-	return all[:min(len(all), maxNotices)]
+	return all[:min(len(all), MaxNotices)]
 }
 
 // told reports whether a notice of a kind was made since the end was set.

@@ -79,7 +79,7 @@ func (w poolMembers) refill(e Fill, revision string) {
 	short := t.Pool.Size - len(w.doc.members(t.Name, func(r *Record) bool {
 		return r.revision() == revision && (r.Phase == Available || r.Phase == Provisioning)
 	}))
-	if most := t.most(); most > 0 {
+	if most := t.Limit(); most > 0 {
 		short = min(short, most-w.doc.live(t.Name))
 	}
 	for range short {
@@ -127,7 +127,7 @@ func notFirst(a, b bool) int {
 // stuck reports whether successors of an old member cannot be made, because the
 // template's limit is used up, and nothing goes already.
 func (w poolMembers) stuck(t *Template, available []*Record, revision string) bool {
-	if len(available) == 0 || available[0].revision() == revision || t.most() == 0 || w.doc.live(t.Name) < t.most() {
+	if len(available) == 0 || available[0].revision() == revision || t.Limit() == 0 || w.doc.live(t.Name) < t.Limit() {
 		return false
 	}
 	if p := w.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(w.now)) {

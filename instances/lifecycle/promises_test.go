@@ -400,3 +400,16 @@ func TestBounds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestChartAndModule keeps an instance with what made it, whatever its template says now.
+func TestChartAndModule(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(lifecycle.Ready)
+	chart := with(func(t *lifecycle.Template) { t.Chart = []byte(`{"oci":{}}`) })
+	newer := lifecycle.Source{Chart: "oci://r.example.com/web", Version: "1.0.0", Digest: "sha256:1"}
+	w.refused(anna, lifecycle.Update{ID: id, Source: &newer, Template: chart, Digest: digestOf(chart)}, lifecycle.ErrPhase, "")
+	w.serve(lifecycle.Offer{ID: id, Source: newer, Template: chart, Digest: digestOf(chart)})
+	if r := w.want(id, lifecycle.Ready); len(r.Conditions) > 0 {
+		t.Errorf("it is offered a chart: %+v", r.Conditions)
+	}
+}

@@ -16,8 +16,8 @@ import (
 // returns it. It is for a value that comes alone, as from a link: whether a whole
 // request is good says [Schema.CheckParameters].
 func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error {
-	if len(value) > maxParameters {
-		return &FieldError{pointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), maxParameters)}
+	if len(value) > MaxParameters {
+		return &FieldError{pointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), MaxParameters)}
 	}
 	var document struct {
 		Properties map[string]any `json:"properties"`

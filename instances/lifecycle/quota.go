@@ -61,7 +61,7 @@ func (m *Machine) Quotas(d *Document, t *Template, o Owner, a Actor) []QuotaErro
 		all = append(all, q)
 	}
 	if limit, globs, ok := m.quota(t.Name, o, a); ok {
-		q := d.used(o, func(r *Record) bool { return matches(globs, r.Template) })
+		q := d.used(o, func(r *Record) bool { return Matches(globs, r.Template) })
 		q.Limit, q.What = limit, what
 		all = append(all, q)
 	}
@@ -105,7 +105,7 @@ func (m *Machine) quota(template string, o Owner, a Actor) (limit int, templates
 		if o.Kind == OwnerUser {
 			n = q.User
 		}
-		if n > 0 && q.covers(o, a) && matches(q.Templates, template) && (!ok || n > limit) {
+		if n > 0 && q.covers(o, a) && Matches(q.Templates, template) && (!ok || n > limit) {
 			limit, templates, ok = n, q.Templates, true
 		}
 	}
@@ -137,14 +137,6 @@ func (w creations) within(t *Template, o Owner, except *Record) error {
 	return nil
 }
 
-// most is how many instances of a template there may be: 0 is no limit.
-func (t *Template) most() int {
-	if p := t.Pool; p != nil && p.Max > 0 && (t.Max == 0 || p.Max < t.Max) {
-		return p.Max
-	}
-	return t.Max
-}
-
 // live counts the instances of a template.
 func (d *Document) live(template string) int {
 	n := 0
@@ -158,7 +150,7 @@ func (d *Document) live(template string) int {
 
 // room refuses one more instance of a template beyond its limit.
 func (w creations) room(t *Template) error {
-	limit, n := t.most(), w.doc.live(t.Name)
+	limit, n := t.Limit(), w.doc.live(t.Name)
 	if limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
 	}

@@ -29,26 +29,6 @@ type Clock struct {
 	Notices []Notice `json:"notices,omitempty"` // that it is held; not yet handed over
 }
 
-// Owner is who an instance belongs to. Owners are compared by Kind, Issuer and ID.
-type Owner struct {
-	Kind   string `json:"kind"` // user, group or claim
-	Issuer string `json:"issuer,omitempty"`
-	ID     string `json:"id"`              // subject, name of a group, or value of a claim, as it came
-	Label  string `json:"label,omitempty"` // what a person calls himself; for display only
-}
-
-// Kinds of owners.
-const (
-	OwnerUser  = "user"
-	OwnerGroup = "group"
-	OwnerClaim = "claim"
-)
-
-// Same reports whether both are one owner, whatever they are called.
-func (o Owner) Same(other Owner) bool {
-	return o.Kind == other.Kind && o.Issuer == other.Issuer && o.ID == other.ID
-}
-
 // Actor is who does something: a caller whom the server knows, with the owners
 // he may act for. The zero Actor is the server itself.
 type Actor struct {
@@ -57,19 +37,6 @@ type Actor struct {
 	Label   string   `json:"label,omitempty"`
 	Groups  []string `json:"-"` // of the issuer
 	Admin   bool     `json:"-"` // of instances of this template
-}
-
-// Source is the module that is run, fixed by digest, or the chart.
-type Source struct {
-	Module  string `json:"module"`          // address, namespace/name/system; "": there is a Chart
-	Chart   string `json:"chart,omitempty"` // URL of its repository
-	Version string `json:"version"`
-	Digest  string `json:"digest"`           // of the manifest; of a chart in git sha1: and the commit
-	Archive string `json:"archive"`          // digest of the zip
-	Size    int64  `json:"size,omitempty"`   // of the zip, bytes; 0: it is asked for
-	Path    string `json:"path,omitempty"`   // below the archive; of a chart its name or folder, where the URL alone does not say it
-	Lock    string `json:"lock,omitempty"`   // digest of the dependency lock file; "": none yet
-	Secret  string `json:"secret,omitempty"` // name of that by which a chart is fetched; "": anonymously
 }
 
 // Record is one instance.
@@ -220,13 +187,6 @@ type Counts struct {
 	Change  int `json:"change"`
 	Remove  int `json:"remove"`
 	Replace int `json:"replace,omitempty"` // of Remove, those that are made again
-}
-
-// Connection tells a person how to reach what was made.
-type Connection struct {
-	Type    string `json:"type"` // web or instructions
-	URL     string `json:"url,omitempty"`
-	Message string `json:"message,omitempty"`
 }
 
 // History is one event of an instance.

@@ -8,15 +8,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
+// MaxParameters bounds names and values of the parameters of one request, in bytes.
+const MaxParameters = 8 << 10
+
 const (
 	maxModuleInputs  = 1 << 20 // the JSON Schema of a module, in bytes
 	maxModuleDepth   = 64
-	maxParameters    = 8 << 10 // names and values of one request, in bytes
 	maxFieldProblems = 20
 )
 
@@ -70,8 +71,8 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	for name, value := range values {
 		size += len(name) + len(value)
 	}
-	if size > maxParameters {
-		return nil, &FieldError{Text: fmt.Sprintf("%d bytes of parameters, at most %d", size, maxParameters)}
+	if size > MaxParameters {
+		return nil, &FieldError{Text: fmt.Sprintf("%d bytes of parameters, at most %d", size, MaxParameters)}
 	}
 	out, decoded := map[string]json.RawMessage{}, map[string]any{}
 	var problems []error
@@ -180,14 +181,4 @@ func (s *Schema) decoded(values map[string]json.RawMessage) map[string]any {
 		}
 	}
 	return decoded
-}
-
-// pointer is a JSON Pointer (RFC 6901).
-func pointer(path ...string) string {
-	var b strings.Builder
-	for _, name := range path {
-		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
-	}
-	return b.String()
 }

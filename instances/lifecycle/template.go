@@ -52,6 +52,14 @@ type Template struct {
 	Schedule *timetable.Schedule `json:"schedule,omitempty"` // nil: it is never stopped
 }
 
+// Limit is how many instances of a template there may be: 0 is no limit.
+func (t *Template) Limit() int {
+	if p := t.Pool; p != nil && p.Max > 0 && (t.Max == 0 || p.Max < t.Max) {
+		return p.Max
+	}
+	return t.Max
+}
+
 // Values of a template's attributes.
 const (
 	ExecutorLocal = "local"
@@ -65,7 +73,7 @@ const (
 	expireKeep    = "keep" // the resources are left to people
 
 	poolCreate = "create" // an instance on demand
-	poolRefuse = "refuse"
+	PoolRefuse = "refuse" // who comes is told to come again
 
 	updateManual = "manual"
 	updateAuto   = "auto"
@@ -85,6 +93,19 @@ type ModuleRef struct {
 func (m ModuleRef) Pinned() bool {
 	digest, ok := strings.CutPrefix(m.Version, "sha256:")
 	return ok && len(digest) == 64 && strings.Trim(digest, "0123456789abcdef") == ""
+}
+
+// Source is the module that is run, fixed by digest, or the chart.
+type Source struct {
+	Module  string `json:"module"`          // address, namespace/name/system; "": there is a Chart
+	Chart   string `json:"chart,omitempty"` // URL of its repository
+	Version string `json:"version"`
+	Digest  string `json:"digest"`           // of the manifest; of a chart in git sha1: and the commit
+	Archive string `json:"archive"`          // digest of the zip
+	Size    int64  `json:"size,omitempty"`   // of the zip, bytes; 0: it is asked for
+	Path    string `json:"path,omitempty"`   // below the archive; of a chart its name or folder, where the URL alone does not say it
+	Lock    string `json:"lock,omitempty"`   // digest of the dependency lock file; "": none yet
+	Secret  string `json:"secret,omitempty"` // name of that by which a chart is fetched; "": anonymously
 }
 
 // TTL is the lifetime of an instance.
@@ -132,4 +153,11 @@ type Drift struct {
 type Cost struct {
 	Hourly   float64 `json:"hourly"`
 	Currency string  `json:"currency"`
+}
+
+// Connection tells a person how to reach what was made.
+type Connection struct {
+	Type    string `json:"type"` // web or instructions
+	URL     string `json:"url,omitempty"`
+	Message string `json:"message,omitempty"`
 }

@@ -22,16 +22,20 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
+// Bounds of what a template says, which hold for a template that is stored too.
+const (
+	MinTTL     = 10 * time.Minute
+	MaxTimeout = 24 * time.Hour
+	MaxRetries = 10
+	MaxNotices = 10
+)
+
 // Bounds of what a template says.
 const (
 	maxDuration    = 10 * 365 * 24 * time.Hour
-	minTTL         = 10 * time.Minute
-	maxTimeout     = 24 * time.Hour
-	maxRetries     = 10
 	maxCount       = 10_000 // of instances
 	maxList        = 100    // of names
-	maxNotices     = 10
-	maxTitle       = 100 // characters
+	maxTitle       = 100    // characters
 	maxDescription = 4000
 	maxPattern     = 1000
 	maxWhen        = 10 // parameters that one depends on
@@ -66,12 +70,12 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	r.count(here("max"), "max", t.Max, maxCount)
 	r.oneOf(here("approval"), "approval", t.Approval, ApprovalNone, ApprovalRequest, ApprovalPlan)
 	r.oneOf(here("update"), "update", t.Update, updateManual, updateAuto)
-	r.count(here("retries"), "retries", t.Retries, maxRetries)
-	if t.Timeout < time.Minute || t.Timeout > maxTimeout {
-		r.fail(here("timeout"), "timeout is between 1m and %dh", maxTimeout/time.Hour)
+	r.count(here("retries"), "retries", t.Retries, MaxRetries)
+	if t.Timeout < time.Minute || t.Timeout > MaxTimeout {
+		r.fail(here("timeout"), "timeout is between 1m and %dh", MaxTimeout/time.Hour)
 	}
-	if len(t.Notices) > maxNotices {
-		r.fail(here("notices"), "at most %d notices", maxNotices)
+	if len(t.Notices) > MaxNotices {
+		r.fail(here("notices"), "at most %d notices", MaxNotices)
 	}
 	r.list(here("outputs"), "outputs", t.Outputs, hclsyntax.ValidIdentifier)
 	r.list(here("credentials"), "credentials", t.Credentials, func(s string) bool { return s != "" && simpleName(s, "-_") })
@@ -167,8 +171,8 @@ func (r *templateReader) checkTTL(t *Template, b templateBlock) {
 	r.oneOf(here("on_expire"), "on_expire", t.TTL.OnExpire, expireDestroy, expireKeep)
 	r.count(here("extends"), "extends", t.TTL.Extends, maxCount)
 	switch {
-	case t.TTL.Default > 0 && t.TTL.Default < minTTL:
-		r.fail(here("default"), "ttl: an instance lives at least %dm", minTTL/time.Minute)
+	case t.TTL.Default > 0 && t.TTL.Default < MinTTL:
+		r.fail(here("default"), "ttl: an instance lives at least %dm", MinTTL/time.Minute)
 	case t.TTL.Max > 0 && t.TTL.Default > t.TTL.Max:
 		r.fail(here("max"), "ttl: max %s is less than default %s", t.TTL.Max, t.TTL.Default)
 	case t.TTL.Max > 0 && t.TTL.Extend > t.TTL.Max:
@@ -186,7 +190,7 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 	here := func(name string) hcl.Range { return r.at(b.Pool.Body, name) }
 	r.count(here("size"), "pool: size", p.Size, maxCount)
 	r.count(here("max"), "pool: max", p.Max, maxCount)
-	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, poolCreate, poolRefuse)
+	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, poolCreate, PoolRefuse)
 	switch {
 	case p.Max > 0 && p.Max < p.Size:
 		r.fail(here("max"), "pool: max %d is less than size %d", p.Max, p.Size)
@@ -202,8 +206,8 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 }
 
 func (r *templateReader) checkRest(t *Template, b templateBlock) {
-	if t.Drift != nil && t.Drift.Every > 0 && t.Drift.Every < minTTL {
-		r.fail(r.at(b.Drift.Body, "every"), "drift: at most every %dm", minTTL/time.Minute)
+	if t.Drift != nil && t.Drift.Every > 0 && t.Drift.Every < MinTTL {
+		r.fail(r.at(b.Drift.Body, "every"), "drift: at most every %dm", MinTTL/time.Minute)
 	}
 	if c := t.Cost; c != nil {
 		if c.Hourly < 0 || math.IsNaN(c.Hourly) || math.IsInf(c.Hourly, 0) || c.Hourly > 1e6 {

@@ -290,11 +290,6 @@ func stringsIn(v any) []string {
 	return nil
 }
 
-// AdmitsGroup reports whether a group may own an instance.
-func (t *Template) AdmitsGroup(name string) bool {
-	return t.Owner == OwnerGroup && matches(t.Groups, name)
-}
-
 // plainJSON writes JSON anew: sorted, without white space, doubles or what is not
 // UTF-8.
 func plainJSON(b []byte, depth int) (json.RawMessage, error) {
