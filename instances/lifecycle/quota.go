@@ -99,13 +99,13 @@ func (d *Document) used(o Owner, of func(*Record) bool) QuotaError {
 
 // quota returns the highest limit of the server that is for an owner and a
 // template, and which templates it counts.
-func (m *Machine) quota(template string, o Owner, a Actor) (limit int, templates []string, ok bool) {
+func (m *Machine) quota(name string, o Owner, a Actor) (limit int, templates []string, ok bool) {
 	for _, q := range m.Limits.Quotas {
 		n := q.Group
 		if o.Kind == OwnerUser {
 			n = q.User
 		}
-		if n > 0 && q.covers(o, a) && Matches(q.Templates, template) && (!ok || n > limit) {
+		if n > 0 && q.covers(o, a) && Matches(q.Templates, name) && (!ok || n > limit) {
 			limit, templates, ok = n, q.Templates, true
 		}
 	}

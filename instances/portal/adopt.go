@@ -81,7 +81,7 @@ func ended(ctx context.Context, in records.InstanceRepo, id string) error {
 	return nil
 }
 
-func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, template string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
+func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
 	tag, last, err := in.LastRun(ctx, id)
 	if err != nil {
 		return lifecycle.Adopt{}, err
@@ -101,8 +101,8 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, templat
 	if err != nil {
 		return lifecycle.Adopt{}, err
 	}
-	if template != "" && template != t.Name {
-		return lifecycle.Adopt{}, fmt.Errorf("%w: the result is of template %s, the repository of %s", lifecycle.ErrInvalid, t.Name, template)
+	if name != "" && name != t.Name {
+		return lifecycle.Adopt{}, fmt.Errorf("%w: the result is of template %s, the repository of %s", lifecycle.ErrInvalid, t.Name, name)
 	}
 	if report.Lock != "" {
 		report.Source.Lock = report.Lock

@@ -57,7 +57,7 @@ func TestAdopt(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		w.options.Sealer = newSealer(t)
 		stop := w.run(t)
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Parameters = []lifecycle.Parameter{{Name: "size"}}
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		anna := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"}
@@ -142,7 +142,7 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := records.InstanceRepo{Repo: repo, Sealer: a.Sealer}
-		mine, other := template("sandbox/vpc"), template("sandbox/vpc")
+		mine, other := testTemplate("sandbox/vpc"), testTemplate("sandbox/vpc")
 		other.Credentials = nil
 		other.Outputs = []string{"password"}
 		b, err := other.Canonical()
@@ -174,7 +174,7 @@ func TestNothingInClear(t *testing.T) {
 		bodies := &recorder{base: ocitest.Direct{Handler: handler}}
 		w.counted.base = bodies
 		defer w.run(t)()
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Parameters = []lifecycle.Parameter{{Name: "password"}}
 		rec := w.must(t, lifecycle.Create{
 			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: lifecycle.Owner{Kind: lifecycle.OwnerUser, ID: "anna"},

@@ -29,7 +29,7 @@ func TestOwnActs(t *testing.T) {
 		w.options.Audit = slog.New(slog.NewJSONHandler(&log, nil))
 		stop := w.run(t)
 		synctest.Wait() // it leads, so that the launch is not what it begins with
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		w.until(t, rec.ID, 10*time.Hour, lifecycle.Destroyed)
 		time.Sleep(time.Minute)
 		synctest.Wait()

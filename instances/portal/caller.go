@@ -198,9 +198,9 @@ func (c caller) acts(o lifecycle.Owner) bool {
 // an answer nor a list does as if it were not there.
 func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
 
-func (c caller) unsureOf(o lifecycle.Owner, template string) bool {
+func (c caller) unsureOf(o lifecycle.Owner, name string) bool {
 	return c.stale != nil && o.Kind == lifecycle.OwnerGroup && o.Issuer == c.actor.Issuer &&
-		slices.Contains(c.Former(), o.ID) && c.may(access.Use, template)
+		slices.Contains(c.Former(), o.ID) && c.may(access.Use, name)
 }
 
 // owner is the caller as an owner.

@@ -129,7 +129,7 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 		w.options.Executors["local"] = &reporting{program: w.program, writer: clean, reader: w.client, left: &left{all: map[lifecycle.Ref]bool{}}}
 		w.options.Queue = jobs.New(jobs.Options{Repo: mustRepo(t, w.client, w.layout.QueueRepo())})
 		stop := w.run(t)
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		if ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready); string(ready.Outputs["url"]) != `"https://made.example.com"` || ready.Runs[0].Failures != 0 {
 			t.Errorf("it is ready: %+v", ready)
 		}
@@ -256,7 +256,7 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 			ways = append(ways, s.machine)
 		}
 		stop := s.serve(t, ways...)
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
 		owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"}
 		id := s.asks(t, "create", lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}).ID

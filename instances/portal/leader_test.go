@@ -29,7 +29,7 @@ func TestLeaderDiesBeforeStart(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		w.lose = func(e lifecycle.Effect) bool { return e.Kind == lifecycle.StartRun }
 		stop := w.run(t)
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		synctest.Wait()
 		stop()
 		if kinds := w.program.kinds(rec.ID); len(kinds) > 0 || w.record(rec.ID).Run.Attempt != 1 {
@@ -62,7 +62,7 @@ func TestLeaderChange(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, 10*time.Minute)
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		for range 3 {
 			stop := w.run(t)
 			time.Sleep(time.Minute)
@@ -95,7 +95,7 @@ func TestLeaderStepsDown(t *testing.T) {
 		tries := 0
 		w.program.starts = func(run.Spec) error { tries++; return fmt.Errorf("starting: %w", oci.ErrUnavailable) }
 		stop := w.run(t)
-		w.launch(t, template("sandbox/vpc"), "anna")
+		w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		time.Sleep(time.Minute)
 		stop()
 		w.program.mu.Lock()
@@ -132,7 +132,7 @@ func TestPassingTrouble(t *testing.T) {
 			return &lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "passing", Resources: 0}
 		}
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		phases := map[lifecycle.Phase]bool{}
 		reasons := map[string]bool{}
 		for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
@@ -166,7 +166,7 @@ func TestCannotStart(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		w.source.Archive = "sha256:" + strings.Repeat("0", 64) // nobody has it
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		failed := w.until(t, rec.ID, time.Hour, lifecycle.Failed)
 		if !strings.Contains(failed.Runs[0].Error, "module net/vpc/aws 1.4.0") {
 			t.Errorf("error %q, want that the module is not there", failed.Runs[0].Error)
@@ -194,7 +194,7 @@ func TestTemplateAndModuleGone(t *testing.T) {
 			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true}
 		}
 		stop := w.run(t)
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		stop()
 		w.shelf.remove("sandbox/vpc")
@@ -219,7 +219,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Pool = &lifecycle.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		defer w.run(t)()
@@ -266,7 +266,7 @@ func TestInvalidPool(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Pool = &lifecycle.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Problem: "module net/vpc/aws has no version"})
 		defer w.run(t)()
@@ -303,7 +303,7 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true} // it says done, and is not
 		}
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		w.until(t, rec.ID, 24*time.Hour, lifecycle.DestroyFailed)
 		if n := len(w.program.kinds(rec.ID)); n != 6 {
@@ -337,7 +337,7 @@ func TestStateLocked(t *testing.T) {
 			return run.Status{}, nil
 		}
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		time.Sleep(10 * time.Minute)
 		want := lifecycle.Condition{Type: lifecycle.Waiting, Reason: lifecycle.WaitStateLocked, Message: holder}
 		if got := w.record(rec.ID).Conditions; !slices.Contains(got, want) {
@@ -362,7 +362,7 @@ func TestLateResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Hour)
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		time.Sleep(time.Minute)
 		ref := w.program.specs(rec.ID)[0].Ref
 		before := w.count()
@@ -400,7 +400,7 @@ func TestPassIsOneCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Second)
 		w.options.Places = 100
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		stop := w.run(t)
 		var ids []string
 		for n := range 40 {
@@ -437,7 +437,7 @@ func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Second)
 		w.options.Places = 2000
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.TTL.Default = 48 * time.Hour
 		w.bulk(t, tpl, 1000)
 		defer w.run(t)()
@@ -466,7 +466,7 @@ func TestRequestsOfARun(t *testing.T) {
 		before := w.counted.count()
 		var commits []int // at each start
 		w.program.starts = func(run.Spec) error { commits = append(commits, w.count()); return nil }
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		created := w.counted.count() - before
 		if commits[0] != 2 {

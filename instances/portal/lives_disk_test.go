@@ -235,7 +235,7 @@ func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 // destroys them.
 func (s *site) live(t testing.TB, n int) {
 	t.Helper()
-	tpl := template("sandbox/vpc")
+	tpl := testTemplate("sandbox/vpc")
 	s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
 	s.leader(t)
 	s.each(t, n, func(_ int, owner lifecycle.Owner) lifecycle.Event {

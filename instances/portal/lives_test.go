@@ -29,7 +29,7 @@ import (
 func live(t *testing.T, w *world, n int) {
 	t.Helper()
 	w.options.Places = 50
-	tpl := template("sandbox/vpc")
+	tpl := testTemplate("sandbox/vpc")
 	tpl.TTL.Default = time.Hour
 	stop := w.run(t)
 	defer stop()
@@ -73,7 +73,7 @@ func BenchmarkLives(b *testing.B) {
 		w := newWorld(b, handler, time.Millisecond)
 		w.options.Places, w.options.Observe = 50, 5*time.Millisecond
 		w.machine.Limits = lifecycle.Limits{}
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		shift := newShift(w.memory)
 		stop := w.run(b)
@@ -180,7 +180,7 @@ func TestNoticeThroughQueue(t *testing.T) {
 		defer cancel()
 		w.options.Queue = queue
 		defer w.run(t)()
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Notices = []time.Duration{30 * time.Minute}
 		rec := w.launch(t, tpl, "anna")
 		w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
@@ -202,7 +202,7 @@ func TestApprovedPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		defer w.run(t)()
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Approval = "plan"
 		rec := w.launch(t, tpl, "anna")
 		planned := w.until(t, rec.ID, time.Hour, lifecycle.Planned)
@@ -237,7 +237,7 @@ func TestApprovedPlanLost(t *testing.T) {
 			return &lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: "the lease of its lock is over"}
 		}
 		defer w.run(t)()
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.Approval = "plan"
 		rec := w.launch(t, tpl, "anna")
 		approve := func() {
@@ -274,7 +274,7 @@ func TestAutoUpdate(t *testing.T) {
 				}
 			}
 			defer w.run(t)()
-			tpl := template("sandbox/vpc")
+			tpl := testTemplate("sandbox/vpc")
 			tpl.Update = "auto"
 			rec := w.launch(t, tpl, "anna")
 			w.until(t, rec.ID, time.Hour, lifecycle.Ready)
@@ -303,7 +303,7 @@ func TestDrift(t *testing.T) {
 			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, Counts: &lifecycle.Counts{Change: 2}}
 		}
 		defer w.run(t)()
-		tpl := template("sandbox/vpc")
+		tpl := testTemplate("sandbox/vpc")
 		tpl.TTL.Default = 72 * time.Hour
 		tpl.Drift = &lifecycle.Drift{Every: 24 * time.Hour}
 		rec := w.launch(t, tpl, "anna")

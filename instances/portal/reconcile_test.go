@@ -274,8 +274,8 @@ func (w *world) run(t testing.TB) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait() })
 }
 
-// template is one that launches for eight hours.
-func template(name string) *lifecycle.Template {
+// testTemplate is one that launches for eight hours.
+func testTemplate(name string) *lifecycle.Template {
 	return &lifecycle.Template{
 		Name: name, Enabled: true, Visible: true, Module: lifecycle.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
 		Owner: lifecycle.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Retries: 2, Update: "manual", Protection: true,
@@ -367,7 +367,7 @@ func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		ready := w.until(t, rec.ID, 2*time.Minute, lifecycle.Ready)
 		if string(ready.Outputs["url"]) != `"https://made.example.com"` {
 			t.Errorf("outputs: %s", ready.Outputs)
@@ -436,7 +436,7 @@ func TestEnded(t *testing.T) {
 		w.options.Observe = time.Hour
 		w.options.Executors["local"] = endingProgram{w.program}
 		defer w.run(t)()
-		rec := w.launch(t, template("sandbox/vpc"), "anna")
+		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		w.until(t, rec.ID, time.Minute, lifecycle.Ready)
 		if looks != 2 {
 			t.Errorf("it was looked at %d times, want 2", looks)

@@ -99,7 +99,7 @@ func TestSwitchOfLeaders(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, 10*time.Minute)
-		tpl := template("sandbox/night")
+		tpl := testTemplate("sandbox/night")
 		tpl.TTL.Default, tpl.TTL.Max = 720*time.Hour, 0
 		tpl.Schedule = &timetable.Schedule{
 			Variable: "running", Stopped: json.RawMessage("false"), Started: json.RawMessage("true"), Stop: "0 20 * * *", Start: "0 7 * * *", Timezone: "Europe/Berlin",

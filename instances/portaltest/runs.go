@@ -50,13 +50,13 @@ func (r Runs) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
 // Enqueue asks for a run of a workspace, and returns the id of its record.
 func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
 	t.Helper()
-	template := &lifecycle.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
-	digest, err := template.Digest()
+	tmpl := &lifecycle.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
+	digest, err := tmpl.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	anna := access.Caller{Subject: "anna"}
-	if err := r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: template, Digest: digest, Workspace: workspace}); err != nil {
+	if err := r.Do(t.Context(), anna, lifecycle.OpenWorkspace{Template: tmpl, Digest: digest, Workspace: workspace}); err != nil {
 		t.Fatal(err)
 	}
 	d, err := r.Document(t.Context())
@@ -65,7 +65,7 @@ func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycl
 	}
 	id := d.WorkspaceRecord(organization, workspace).ID
 	source := lifecycle.Source{Digest: "sha256:ab", Archive: "sha256:cd", Size: 1}
-	if err := r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: template, Digest: digest, Source: source, Ask: ask}); err != nil {
+	if err := r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: tmpl, Digest: digest, Source: source, Ask: ask}); err != nil {
 		t.Fatal(err)
 	}
 	return id
