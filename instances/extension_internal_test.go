@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -140,8 +141,8 @@ notify {
 		Role, Advertise, Notify, Secret string
 		Plain, InClear                  bool
 		Config                          map[string]string
-		TTL                             *lifecycle.TTL
-		Connection                      *lifecycle.Connection
+		TTL                             *template.TTL
+		Connection                      *template.Connection
 		Limits                          lifecycle.Limits
 		GroupAge                        time.Duration
 		Rate, Runs                      int
@@ -155,8 +156,8 @@ notify {
 	}
 	want := seen{
 		"all", "http://10.0.0.5:8080", "https://chat.example.com/hook", "sixteen bytes or more", true, false, map[string]string{"domain": "sandbox.example.com"},
-		&lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
-		&lifecycle.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
+		&template.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
+		&template.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
 		lifecycle.Limits{ApprovalSelf: true, Quotas: []lifecycle.Quota{{User: 5, Group: 20}, {Name: "students", Groups: []string{"students"}, Templates: []string{"lab/*"}, User: 1}}},
 		time.Hour, 7, 3, "terraform", "wrap", 1, 1,
 		&prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "large", Hourly: 400_000}}},

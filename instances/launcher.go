@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -190,7 +191,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	}
 	l.templates = portal.NewTemplates(portal.TemplatesOptions{
 		Dir: l.o.Templates, Sources: l.o.Sources, Catalog: modules, Logger: l.log,
-		Defaults: lifecycle.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.known(),
+		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.known(),
 	})
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
@@ -218,8 +219,8 @@ func (l *launcher) peers() (http.RoundTripper, error) {
 }
 
 // known is what templates may name.
-func (l *launcher) known() lifecycle.Known {
-	var k lifecycle.Known
+func (l *launcher) known() template.Known {
+	var k template.Known
 	for _, c := range l.o.Credentials {
 		k.Credentials = append(k.Credentials, c.Name)
 	}
@@ -475,9 +476,9 @@ func (l *launcher) kept() access.Kept {
 		t := e.Template
 		k.Claims = append(k.Claims, t.Claims()...)
 		switch {
-		case t.Owner == lifecycle.OwnerGroup && len(t.Groups) == 0:
+		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
 			k.Groups = append(k.Groups, access.Everything)
-		case t.Owner == lifecycle.OwnerGroup:
+		case t.Owner == template.OwnerGroup:
 			k.Groups = slices.Concat(k.Groups, t.Groups)
 		}
 	}

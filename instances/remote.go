@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -51,8 +52,8 @@ func runID(organization, workspace, record string, n int) string {
 var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
 // template is what the runs of an organization have in common.
-func (r *remoteRuns) template(organization string) (*lifecycle.Template, string, error) {
-	t := &lifecycle.Template{
+func (r *remoteRuns) template(organization string) (*template.Template, string, error) {
+	t := &template.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
 		Timeout: r.l.base.Settings.Cloud.TFE.RunTimeout.Value(), Credentials: r.given[organization],
 	}
@@ -230,7 +231,7 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 		return tfe.Run{}, err
 	}
 	a, err := r.do(ctx, n.By, lifecycle.Enqueue{
-		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: lifecycle.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
+		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: template.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
 	})
 	return answered(a, err)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -98,7 +99,7 @@ func newRunsTest(t *testing.T, isolation string) *runsTest {
 	rt.spec = run.Spec{
 		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1}, Run: "sandbox/vpc abcdefghjk run 1",
 		Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger",
-		Source: lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: run.Limits{Timeout: 10 * time.Minute},
+		Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: run.Limits{Timeout: 10 * time.Minute},
 	}
 	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
@@ -20,7 +21,7 @@ func TestInstanceApproveShows(t *testing.T) {
 	h := newPortalHome(t)
 	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {
 		changed := *e.Template
-		changed.Approval = lifecycle.ApprovalPlan
+		changed.Approval = template.ApprovalPlan
 		e.Template = &changed
 	})
 	id := h.create(t, "use-anna", "lab/vpc")

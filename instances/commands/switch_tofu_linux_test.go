@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -57,13 +58,13 @@ func TestTofuSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt.spec.Source.Archive = blob.Digest.String()
-	list, err := lifecycle.ParseTemplates([]byte(switchedTemplate), "x.hcl", lifecycle.Known{})
+	list, err := template.Parse([]byte(switchedTemplate), "x.hcl", template.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rt.spec.Outputs = list[0].Outputs
 	for _, stopped := range []bool{false, true, false} {
-		if rt.spec.Variables, err = lifecycle.Render(list[0], lifecycle.Scope{Stopped: stopped}); err != nil {
+		if rt.spec.Variables, err = template.Render(list[0], template.Scope{Stopped: stopped}); err != nil {
 			t.Fatal(err)
 		}
 		rt.next(t)

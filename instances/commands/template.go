@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -34,7 +34,7 @@ that a template_source block of the server lets in.`
 }
 
 // readTemplates parses files of templates, and the files of folders.
-func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, error) {
+func readTemplates(paths []string) (map[string][]*template.Template, []string, error) {
 	var files []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -56,7 +56,7 @@ func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, 
 		}
 		files = append(files, found...)
 	}
-	read := map[string][]*lifecycle.Template{}
+	read := map[string][]*template.Template{}
 	var all []error
 	seen := map[string]string{}
 	for _, file := range files {
@@ -64,7 +64,7 @@ func readTemplates(paths []string) (map[string][]*lifecycle.Template, []string, 
 		if err != nil {
 			return nil, nil, err
 		}
-		list, err := lifecycle.ParseTemplates(b, file, lifecycle.Known{})
+		list, err := template.Parse(b, file, template.Known{})
 		if err != nil {
 			all = append(all, err)
 			continue
@@ -101,8 +101,8 @@ func (m *moduleFrom) open(reg *cli.Registries) error {
 
 // check holds a template against its module. Known is false if there is nobody to
 // ask about it; Version is empty for a folder.
-func (m *moduleFrom) check(ctx context.Context, t *lifecycle.Template) (version string, known bool, err error) {
-	var described lifecycle.Module
+func (m *moduleFrom) check(ctx context.Context, t *template.Template) (version string, known bool, err error) {
+	var described template.Module
 	switch {
 	case m.dir != "":
 		if described, err = describeFolder(ctx, m.dir, t.Module); err != nil {
@@ -117,24 +117,24 @@ func (m *moduleFrom) check(ctx context.Context, t *lifecycle.Template) (version 
 	default:
 		return "", false, nil
 	}
-	_, err = lifecycle.NewSchema(t, described)
+	_, err = template.NewSchema(t, described)
 	return version, true, err
 }
 
 // describeFolder is what would be published of a folder as the module.
-func describeFolder(ctx context.Context, dir string, ref lifecycle.ModuleRef) (lifecycle.Module, error) {
+func describeFolder(ctx context.Context, dir string, ref template.ModuleRef) (template.Module, error) {
 	root, err := cli.OpenTree(dir)
 	if err != nil {
-		return lifecycle.Module{}, err
+		return template.Module{}, err
 	}
 	defer root.Close()
 	m, err := addr.ParseModule(ref.Address)
 	if err != nil {
-		return lifecycle.Module{}, err
+		return template.Module{}, err
 	}
 	plan, err := depot.PlanModule(ctx, root.FS(), addr.ModuleVersion{Module: m}, depot.ModuleOptions{AllowInvalid: true})
 	if err != nil {
-		return lifecycle.Module{}, err
+		return template.Module{}, err
 	}
 	return portal.DescribedModule(plan.Description(), ref.Path)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -61,7 +61,7 @@ version exists with another template, 5 denied.`,
 }
 
 // oneTemplate reads a file with one template, or the one of a name.
-func oneTemplate(file, name string) (*lifecycle.Template, error) {
+func oneTemplate(file, name string) (*template.Template, error) {
 	read, files, err := readTemplates([]string{file})
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func oneTemplate(file, name string) (*lifecycle.Template, error) {
 	return nil, cli.WithHint(cli.UsageError("%s has %s, not one", file, cli.Plural(len(list), "template")), "name one with --name NAMESPACE/NAME")
 }
 
-func printTemplate(a *cli.App, t *lifecycle.Template) error {
+func printTemplate(a *cli.App, t *template.Template) error {
 	b, err := t.Canonical()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func printTemplate(a *cli.App, t *lifecycle.Template) error {
 	return a.PrintResult(json.RawMessage(b), string(b))
 }
 
-func publishTemplate(ctx context.Context, reg *cli.Registries, t *lifecycle.Template, v addr.Version) (depot.Published, error) {
+func publishTemplate(ctx context.Context, reg *cli.Registries, t *template.Template, v addr.Version) (depot.Published, error) {
 	client, layout, err := reg.Client()
 	if err != nil {
 		return depot.Published{}, err

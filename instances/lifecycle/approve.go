@@ -11,6 +11,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -41,7 +42,7 @@ func (r *Record) waitsForChange() bool {
 func RequestPlan(r *Record) string {
 	seen, err := json.Marshal(struct {
 		Snapshot   string
-		Source     Source
+		Source     template.Source
 		Parameters map[string]json.RawMessage
 		Owner      [3]string
 		Claims     map[string]string
@@ -136,7 +137,7 @@ func (w approvals) changeApproved(r *Record) {
 	run := w.runQueue().newRun(r, RunApply)
 	run.By, run.Why, run.Confirmed, run.Auto = p.By, p.Why, new(w.person()), p.Update.Auto
 	run.Source, run.Snapshot, run.Parameters = p.Update.Source, p.Update.Snapshot, p.Update.Parameters
-	r.Approved = Owner{}
+	r.Approved = template.Owner{}
 	w.changes().renew(r, run, "an update follows")
 }
 
@@ -161,7 +162,7 @@ func (w approvals) apply(r *Record, run *Run, detail string) (Answer, error) {
 // unapproved reports whether somebody has to approve a run before it is begun. A stop or
 // start needs none.
 func (w approvals) unapproved(r *Record, run *Run) bool {
-	return w.approval(r, run.Snapshot, ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
+	return w.approval(r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
 }
 
 // askRun lets a run wait for approval.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 func sized(text string) map[string]json.RawMessage {
@@ -17,7 +18,7 @@ func sized(text string) map[string]json.RawMessage {
 }
 
 // approved is a ready instance of anna whose launch ben let through.
-func (w *world) approved(t *lifecycle.Template) string {
+func (w *world) approved(t *template.Template) string {
 	w.t.Helper()
 	e := creation(anna, t)
 	e.Parameters = sized(`"small"`)
@@ -45,11 +46,11 @@ func (w *world) nothingRuns(id string) *lifecycle.Record {
 // Shows: platform 9 | somebody else approves every new run and every longer life, and sees all that
 // he approves | `approval`
 func TestApprovalOfEveryRun(t *testing.T) {
-	newer, none := source("1.1.0"), with(func(t *lifecycle.Template) { t.Name = "sandbox/ask" })
-	auto := with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
+	newer, none := source("1.1.0"), with(func(t *template.Template) { t.Name = "sandbox/ask" })
+	auto := with(func(t *template.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
 	unlocked := source("1.0.0")
 	for name, test := range map[string]struct {
-		template *lifecycle.Template
+		template *template.Template
 		actor    lifecycle.Actor
 		event    func(id string) lifecycle.Event
 	}{
@@ -192,9 +193,9 @@ func TestRetryOfUnapproved(t *testing.T) {
 // Shows: platform 9
 func TestFirstWhoAsked(t *testing.T) {
 	w := newWorld(t)
-	team := with(func(t *lifecycle.Template) { t.Approval, t.Owner = "plan", "group" })
+	team := with(func(t *template.Template) { t.Approval, t.Owner = "plan", "group" })
 	e := creation(anna, team)
-	e.Owner = lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
+	e.Owner = template.Owner{Kind: template.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
 	id := w.must(anna, e).Record.ID
 	w.broke(id)
 	w.must(ben, lifecycle.Retry{ID: id})
@@ -253,7 +254,7 @@ func TestApprovalOfExtensions(t *testing.T) {
 // Shows: platform 9
 func TestPendingChange(t *testing.T) {
 	w := newWorld(t)
-	id := w.approved(with(func(t *lifecycle.Template) {
+	id := w.approved(with(func(t *template.Template) {
 		t.Name, t.Approval, t.TTL = "sandbox/ask", "request", nil
 	}))
 	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
@@ -278,7 +279,7 @@ func TestPendingChange(t *testing.T) {
 // Shows: platform 9
 func TestDeclined(t *testing.T) {
 	w := newWorld(t)
-	auto := with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
+	auto := with(func(t *template.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
 	id := w.approved(auto)
 	offer := lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")}
 	w.serve(offer)
@@ -310,7 +311,7 @@ func TestPlanTooLarge(t *testing.T) {
 	if r := w.want(id, lifecycle.Failed); r.Reason != "plan too large to approve: 1.3 MiB, limit 1 MiB" {
 		t.Errorf("failed: %s", r.Reason)
 	}
-	auto := with(func(t *lifecycle.Template) { t.Update = "auto" }) // nobody looks at it
+	auto := with(func(t *template.Template) { t.Update = "auto" }) // nobody looks at it
 	id = w.create(anna, auto)
 	w.run(id, good)
 	w.serve(lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")})

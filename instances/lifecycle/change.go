@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Who protects an instance.
@@ -53,7 +55,7 @@ func (w changes) protect(e Protect) (Answer, error) {
 // approved they may not: it would live on for longer than that.
 func (w changes) ownersProtect(r *Record) bool {
 	t := w.doc.template(r.Snapshot)
-	return t.Protection && t.Approval != ApprovalRequest
+	return t.Protection && t.Approval != template.ApprovalRequest
 }
 
 // rename is row 21.
@@ -80,7 +82,7 @@ func (w changes) orphan(e Orphan) (Answer, error) {
 	case !w.command.Actor.Admin:
 		return Answer{}, refuse(ErrDenied, "only an admin leaves the resources of an instance to people")
 	case e.Reason == "":
-		return Answer{}, &FieldError{Path: "/reason", Text: "a reason is needed"}
+		return Answer{}, &template.FieldError{Path: "/reason", Text: "a reason is needed"}
 	}
 	r = w.edit(r)
 	w.note(r, "orphaned", e.Reason)
@@ -194,7 +196,7 @@ func (w changes) repeat(r *Record, run, last *Run) {
 	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
 		run.First = &last.By
 	}
-	if approvedFor(r) && w.approvals().approval(r, run.Snapshot, ApprovalRequest) {
+	if approvedFor(r) && w.approvals().approval(r, run.Snapshot, template.ApprovalRequest) {
 		run.Confirmed = last.Confirmed
 	}
 }
@@ -247,7 +249,7 @@ func (w changes) update(e Update) (Answer, error) {
 
 // differs reports whether a template is for charts and an instance of a module, or the
 // other way: what made the one knows nothing of the other.
-func (w changes) differs(r *Record, t *Template) bool {
+func (w changes) differs(r *Record, t *template.Template) bool {
 	return t != nil && (t.Chart == nil) != (w.doc.template(r.Snapshot).Chart == nil)
 }
 
@@ -261,7 +263,7 @@ func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.Raw
 		all = map[string]json.RawMessage{}
 	}
 	maps.Copy(all, changed)
-	return all, checkSize("/parameters", rawSize(all), MaxParameters)
+	return all, checkSize("/parameters", rawSize(all), template.MaxParameters)
 }
 
 // union is what either of two lists has, sorted.
@@ -283,7 +285,7 @@ func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 	case !w.command.Actor.Admin:
 		return Answer{}, refuse(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
 	case e.Source == nil || len(e.Parameters) > 0 || w.differs(r, e.Template):
-		return Answer{}, &FieldError{Path: "/version", Text: "a version of the module, and nothing else, is what destroys it"}
+		return Answer{}, &template.FieldError{Path: "/version", Text: "a version of the module, and nothing else, is what destroys it"}
 	}
 	r = w.edit(r)
 	r.Source = *e.Source
@@ -300,7 +302,7 @@ func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 // pause stops new instances of a template, and the filling of its pool.
 func (w changes) pause(e Pause) (Answer, error) {
 	if e.Template == "" {
-		return Answer{}, &FieldError{Path: "/template", Text: "a template is needed"}
+		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
 	}
 	p := w.pool(e.Template)
 	p.By, p.Paused = w.who(), clip(e.Reason, maxText)

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -40,7 +41,7 @@ func (w creations) create(e Create) (Answer, error) {
 	if r := w.oldest(e); r != nil {
 		return w.claim(r, e), nil
 	}
-	if p := e.Template.Pool; p != nil && p.WhenEmpty == PoolRefuse {
+	if p := e.Template.Pool; p != nil && p.WhenEmpty == template.PoolRefuse {
 		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
 	}
 	if !e.Forced {
@@ -57,21 +58,21 @@ func (w creations) create(e Create) (Answer, error) {
 func (w creations) checkCreate(e Create) error {
 	t, o := e.Template, e.Owner
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
-		return &FieldError{Path: "/template", Text: "it has no module to run"}
+		return &template.FieldError{Path: "/template", Text: "it has no module to run"}
 	}
 	if isWorkspaceTemplate(t.Name) {
-		return &FieldError{Path: "/template", Text: "nobody launches it: it is that of the workspaces of an organization"}
+		return &template.FieldError{Path: "/template", Text: "nobody launches it: it is that of the workspaces of an organization"}
 	}
 	if e.Forced && !w.command.Actor.Admin {
 		return refuse(ErrDenied, "only an admin goes beyond limits")
 	}
 	if !t.Admits(o) {
-		return &FieldError{Path: "/owner", Text: "the template does not admit this owner"}
+		return &template.FieldError{Path: "/owner", Text: "the template does not admit this owner"}
 	}
 	if err := checkName(e.Name); err != nil {
 		return err
 	}
-	if err := checkSize("/parameters", rawSize(e.Parameters), MaxParameters); err != nil {
+	if err := checkSize("/parameters", rawSize(e.Parameters), template.MaxParameters); err != nil {
 		return err
 	}
 	if err := checkSize("/claims", claimsSize(e.Claims), maxClaims); err != nil {
@@ -82,14 +83,14 @@ func (w creations) checkCreate(e Create) error {
 
 func checkName(name string) error {
 	if utf8.RuneCountInString(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return &FieldError{Path: "/name", Text: "a name has up to 64 characters, none of them a control character"}
+		return &template.FieldError{Path: "/name", Text: "a name has up to 64 characters, none of them a control character"}
 	}
 	return nil
 }
 
 func checkSize(path string, size, limit int) error {
 	if size > limit {
-		return &FieldError{Path: path, Text: "too large: at most " + text.Size(int64(limit)) + " in all"}
+		return &template.FieldError{Path: path, Text: "too large: at most " + text.Size(int64(limit)) + " in all"}
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (w creations) only(e Create) *Record {
 }
 
 // on refuses a template that is switched off, or that an admin paused.
-func (w creations) on(t *Template) error {
+func (w creations) on(t *template.Template) error {
 	if !t.Enabled {
 		return refuse(ErrPaused, "template %s is switched off", t.Name)
 	}
@@ -191,7 +192,7 @@ func (w creations) makeAs(id string, e Create) Answer {
 	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.endings().ttl(e)
 	w.endings().endAfter(r, r.TTL+runTime(e.Template))
 	w.note(r, "created", e.Template.Name)
-	if e.Template.Approval == ApprovalRequest {
+	if e.Template.Approval == template.ApprovalRequest {
 		r.Phase = Requested
 		r.Pending = &Pending{By: r.CreatedBy, At: w.now, Why: clip(e.Why, maxDetail), Salt: w.newNonce()}
 		w.notices().notice(r, NoticeApproval)
@@ -204,7 +205,7 @@ func (w creations) makeAs(id string, e Create) Answer {
 }
 
 // add puts a record into the document that nobody owns yet.
-func (w creations) add(id string, t *Template, digest string, s Source) *Record {
+func (w creations) add(id string, t *template.Template, digest string, s template.Source) *Record {
 	w.keep(digest, t)
 	return w.put(&Record{
 		ID: id, Template: t.Name, Snapshot: digest, Source: s,
@@ -236,28 +237,28 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default
 		w.endings().endAfter(r, r.TTL)
-	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(MinTTL)) {
-		w.endings().setEnd(r, w.now.Add(MinTTL)) // a person looks at it before it goes
+	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(template.MinTTL)) {
+		w.endings().setEnd(r, w.now.Add(template.MinTTL)) // a person looks at it before it goes
 	}
 	return Answer{Status: 201, Record: r}, nil
 }
 
-func (w creations) checkAdopt(r *Record, t *Template) error {
+func (w creations) checkAdopt(r *Record, t *template.Template) error {
 	switch {
 	case !w.command.Actor.Admin:
 		return refuse(ErrDenied, "only an admin adopts an instance")
 	case !validID(r.ID):
-		return &FieldError{Path: "/record/id", Text: "not the id of an instance"}
+		return &template.FieldError{Path: "/record/id", Text: "not the id of an instance"}
 	case r.isWorkspace() || isWorkspaceTemplate(r.Template):
-		return &FieldError{Path: "/record/template", Text: "only instances are adopted"}
+		return &template.FieldError{Path: "/record/template", Text: "only instances are adopted"}
 	case w.doc.Records[r.ID] != nil:
 		return refuse(ErrPhase, "instance %s is there already", r.ID)
 	case t == nil && w.doc.Templates[r.Snapshot] == nil:
-		return &FieldError{Path: "/record/snapshot", Text: "its template is not known"}
+		return &template.FieldError{Path: "/record/snapshot", Text: "its template is not known"}
 	case r.Phase != Ready && r.Phase != Failed && r.Phase != DestroyFailed:
-		return &FieldError{Path: "/record/phase", Text: "only a ready or failed instance is adopted"}
+		return &template.FieldError{Path: "/record/phase", Text: "only a ready or failed instance is adopted"}
 	case r.Owner.ID == "":
-		return &FieldError{Path: "/record/owner", Text: "it needs an owner"}
+		return &template.FieldError{Path: "/record/owner", Text: "it needs an owner"}
 	}
 	return w.fits()
 }

@@ -5,8 +5,8 @@
 //
 // # Model
 //
-// A [Template] says what may be launched: a module, its parameters, a lifetime,
-// whose the result is. A [Record] is one launch, an instance, with the [Run] that
+// A template, of package template, says what may be launched: a module, its
+// parameters, a lifetime, whose the result is. A [Record] is one launch, an instance, with the [Run] that
 // is due or runs and those that ended. A [Pool] is what is remembered of a template
 // whose instances are made before anybody asks. All of it is one [Document], and
 // [Machine.Step] makes the next one of it and a [Command]: a request of a caller or

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // every are all ids, sorted.
@@ -121,7 +122,7 @@ func TestCheck(t *testing.T) {
 		"identity phase":            {lifecycle.Ready, func(r *lifecycle.Record) { r.Phase = "gone" }},
 		"identity snapshot":         {lifecycle.Ready, func(r *lifecycle.Record) { r.Snapshot = "sha256:x" }},
 		"identity id":               {lifecycle.Ready, func(r *lifecycle.Record) { r.ID = "abcdefghjk" }},
-		"owner nobody's":            {lifecycle.Ready, func(r *lifecycle.Record) { r.Owner = lifecycle.Owner{} }},
+		"owner nobody's":            {lifecycle.Ready, func(r *lifecycle.Record) { r.Owner = template.Owner{} }},
 		"owner available, owned":    {lifecycle.Available, func(r *lifecycle.Record) { r.Owner = user(anna) }},
 		"owner pooled, unclaimed":   {lifecycle.Ready, func(r *lifecycle.Record) { r.Pooled = true }},
 		"owner claimed, unpooled":   {lifecycle.Ready, func(r *lifecycle.Record) { r.ClaimedAt = epoch }},
@@ -143,9 +144,9 @@ func TestCheck(t *testing.T) {
 			r.Run = &lifecycle.Run{N: 99, Kind: lifecycle.RunApply, StartedAt: epoch, Attempt: 1}
 		}},
 		"offer to its owner":      {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(anna)} }},
-		"offer to nobody":         {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: lifecycle.Owner{Issuer: anna.Issuer}} }},
+		"offer to nobody":         {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: template.Owner{Issuer: anna.Issuer}} }},
 		"offer by nobody":         {lifecycle.Available, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
-		"offer to another issuer": {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: lifecycle.Owner{Kind: "user", ID: "ben"}} }},
+		"offer to another issuer": {lifecycle.Ready, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: template.Owner{Kind: "user", ID: "ben"}} }},
 		"offer of the destroyed":  {lifecycle.Destroyed, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
 		"offer of what goes":      {lifecycle.Destroying, func(r *lifecycle.Record) { r.Offer = &lifecycle.Gift{To: user(ben)} }},
 		"attempts other plan":     {lifecycle.Planned, func(r *lifecycle.Record) { r.Run.Approved = "sha256:other" }},
@@ -169,10 +170,10 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	a, b := w.create(anna, with(func(t *lifecycle.Template) { t.Max = 2 })), w.create(ben, with(func(t *lifecycle.Template) { t.Max = 2 }))
-	less := *with(func(t *lifecycle.Template) { t.Max = 1 })
+	a, b := w.create(anna, with(func(t *template.Template) { t.Max = 2 })), w.create(ben, with(func(t *template.Template) { t.Max = 2 }))
+	less := *with(func(t *template.Template) { t.Max = 1 })
 	d := *w.d
-	d.Templates = map[string]*lifecycle.Template{w.record(a).Snapshot: &less}
+	d.Templates = map[string]*template.Template{w.record(a).Snapshot: &less}
 	if v := lifecycle.Check(&d); len(v) != 1 || v[0].Rule != "limits" || w.record(b).Template != less.Name {
 		t.Errorf("limits: found %v", v)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Attempts of a run that destroys, and what else the rows say of repeating.
@@ -160,7 +162,7 @@ func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 func (w outcomes) planAnew(r *Record) {
 	run := r.Run
 	run.Approved, run.Plan, run.Planned = "", "", 0
-	if w.approvals().approval(r, run.Snapshot, ApprovalPlan) {
+	if w.approvals().approval(r, run.Snapshot, template.ApprovalPlan) {
 		run.Confirmed = nil
 	}
 	if w.runQueue().planFirst(r, run) {
@@ -189,7 +191,7 @@ func (w outcomes) fail(r *Record, result, why string) {
 	r.Phase, r.Reason = Failed, clip(why, maxText)
 	happened(w.work, r, "failed", why)
 	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
-		end := w.now.Add(max(t.Failed, MinTTL))
+		end := w.now.Add(max(t.Failed, template.MinTTL))
 		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
 			w.endings().setEnd(r, end)
 		}
@@ -264,12 +266,12 @@ func (w outcomes) setEndless(r *Record) {
 
 // begins lets the lifetime begin when an instance is first ready, or when an
 // update gives it one.
-func (w outcomes) begins(r *Record, t *Template, first bool) {
+func (w outcomes) begins(r *Record, t *template.Template, first bool) {
 	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
 		return
 	}
 	if r.TTL == 0 {
-		r.TTL = max(t.TTL.Default, MinTTL)
+		r.TTL = max(t.TTL.Default, template.MinTTL)
 	}
 	w.endings().endAfter(r, r.TTL)
 }
@@ -289,18 +291,18 @@ func listed(outputs map[string]json.RawMessage, names []string) map[string]json.
 }
 
 // bounded is a connection cut to what a record keeps.
-func bounded(c *Connection) *Connection {
+func bounded(c *template.Connection) *template.Connection {
 	if c == nil || len(c.URL) > maxOutput {
 		return nil
 	}
-	return &Connection{Type: clip(c.Type, 32), URL: c.URL, Message: clip(c.Message, maxOutput)}
+	return &template.Connection{Type: clip(c.Type, 32), URL: c.URL, Message: clip(c.Message, maxOutput)}
 }
 
 // planned is row 3. A plan that the machine asked for by itself is applied if it
 // destroys and replaces nothing.
 func (w outcomes) planned(r *Record, res Result) {
 	run := r.Run
-	approved := !run.Auto || w.approvals().approval(r, run.Snapshot, ApprovalPlan)
+	approved := !run.Auto || w.approvals().approval(r, run.Snapshot, template.ApprovalPlan)
 	if why := tooLarge(res.PlanSize); why != "" && approved {
 		w.fail(r, RunFailed, why) // and so would each other attempt
 		return

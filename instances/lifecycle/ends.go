@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Times of rows that the template says nothing of.
@@ -22,24 +24,24 @@ const (
 
 // template returns a snapshot; one without anything if the document has none, so
 // that a record can end whatever became of it.
-func (d *Document) template(digest string) *Template {
+func (d *Document) template(digest string) *template.Template {
 	if t := d.Templates[digest]; t != nil {
 		return t
 	}
-	return &Template{}
+	return &template.Template{}
 }
 
 // checkTTL refuses a lifetime that the template does not give.
-func (w endings) checkTTL(t *Template, ttl time.Duration) error {
+func (w endings) checkTTL(t *template.Template, ttl time.Duration) error {
 	switch {
 	case ttl == 0:
 		return nil
 	case t.TTL == nil:
-		return &FieldError{Path: "/ttl", Text: "instances of this template have no end"}
-	case ttl < MinTTL:
-		return &FieldError{Path: "/ttl", Text: "at least 10m"}
+		return &template.FieldError{Path: "/ttl", Text: "instances of this template have no end"}
+	case ttl < template.MinTTL:
+		return &template.FieldError{Path: "/ttl", Text: "at least 10m"}
 	case t.TTL.Max > 0 && ttl > t.TTL.Max && !w.command.Actor.Admin:
-		return &FieldError{Path: "/ttl", Text: "at most " + span(t.TTL.Max)}
+		return &template.FieldError{Path: "/ttl", Text: "at most " + span(t.TTL.Max)}
 	}
 	return nil
 }
@@ -52,14 +54,14 @@ func (w endings) ttl(e Create) time.Duration {
 	case e.TTL > 0:
 		return e.TTL
 	}
-	return max(e.Template.TTL.Default, MinTTL)
+	return max(e.Template.TTL.Default, template.MinTTL)
 }
 
 // runTime is how long the attempts of a run may take in all.
-func runTime(t *Template) time.Duration {
+func runTime(t *template.Template) time.Duration {
 	total := time.Duration(0)
-	for n := range min(t.Retries, MaxRetries) + 1 {
-		total += min(t.Timeout, MaxTimeout)
+	for n := range min(t.Retries, template.MaxRetries) + 1 {
+		total += min(t.Timeout, template.MaxTimeout)
 		if n > 0 {
 			total += retryAfter(n)
 		}
@@ -75,7 +77,7 @@ func (w endings) endAfter(r *Record, d time.Duration) {
 	if t.TTL == nil || r.TTL == 0 {
 		return
 	}
-	end := w.now.Add(max(d, MinTTL))
+	end := w.now.Add(max(d, template.MinTTL))
 	if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {
 		end = sooner(end, r.Since.Add(t.TTL.Max))
 	}
@@ -87,7 +89,7 @@ func (w endings) endAfter(r *Record, d time.Duration) {
 // by it, until it is ready.
 func endAnew(w *work, r *Record, snapshot string) {
 	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
-	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= MinTTL && end.After(r.ExpiresAt) {
+	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= template.MinTTL && end.After(r.ExpiresAt) {
 		w.endings().endAfter(r, left)
 	}
 }
@@ -159,7 +161,7 @@ func (w endings) extend(e Extend) (Answer, error) {
 	if r.ExpiresAt.IsZero() {
 		return Answer{}, refuse(ErrNoEnd, "instance %s has no end", r.ID)
 	}
-	ttl := TTL{}
+	ttl := template.TTL{}
 	if t := w.doc.template(r.Snapshot); t.TTL != nil {
 		ttl = *t.TTL
 	}
@@ -188,7 +190,7 @@ func (w endings) endLater(r *Record, end time.Time, by time.Duration) {
 }
 
 // growth is by how much the lifetime of what was never ready may grow.
-func (w endings) growth(r *Record, ttl *TTL) time.Duration {
+func (w endings) growth(r *Record, ttl *template.TTL) time.Duration {
 	if w.command.Actor.Admin || ttl == nil || ttl.Max == 0 {
 		return maxLife
 	}
@@ -199,18 +201,18 @@ func (w endings) growth(r *Record, ttl *TTL) time.Duration {
 // that the template gives by itself, where launches are approved.
 func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
 	t := w.doc.template(r.Snapshot)
-	if t.Approval != ApprovalRequest || t.TTL == nil {
+	if t.Approval != template.ApprovalRequest || t.TTL == nil {
 		return false
 	}
 	from := r.ReadyAt
 	if from.IsZero() {
 		from = r.Since
 	}
-	return end.After(from.Add(max(t.TTL.Default, MinTTL)))
+	return end.After(from.Add(max(t.TTL.Default, template.MinTTL)))
 }
 
 // extended tells the end that an extension gives.
-func (w endings) extended(r *Record, ttl TTL, by time.Duration) (time.Time, error) {
+func (w endings) extended(r *Record, ttl template.TTL, by time.Duration) (time.Time, error) {
 	if by == 0 {
 		by = ttl.Extend
 	}
@@ -219,7 +221,7 @@ func (w endings) extended(r *Record, ttl TTL, by time.Duration) (time.Time, erro
 	case r.Pending != nil && !r.Pending.Until.IsZero():
 		return time.Time{}, refuse(ErrPhase, "an extension of instance %s waits for approval", r.ID)
 	case by < 0 || by == 0 && admin:
-		return time.Time{}, &FieldError{Path: "/by", Text: "more than 0 is needed"}
+		return time.Time{}, &template.FieldError{Path: "/by", Text: "more than 0 is needed"}
 	case by == 0:
 		return time.Time{}, refuse(ErrExtends, "instances of %s cannot be extended", r.Template)
 	case !admin && ttl.Extends > 0 && r.Extends >= ttl.Extends:

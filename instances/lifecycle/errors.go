@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Errors of [Machine.Step] and of checks, beside [ErrInvalid]. What refuses is wrapped
+// Errors of [Machine.Step] and of checks, beside [template.ErrInvalid]. What refuses is wrapped
 // around them.
 var (
 	ErrNotFound  = errors.New("no such instance")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Command is a request of a caller, or an event of the reconciler.
@@ -30,10 +31,10 @@ type (
 	// Create launches a template: it claims a member of a pool, or makes an
 	// instance. With one instance for each owner it returns the one there is.
 	Create struct {
-		Template   *Template
+		Template   *template.Template
 		Digest     string // of Template
-		Source     Source
-		Owner      Owner
+		Source     template.Source
+		Owner      template.Owner
 		Name       string
 		Parameters map[string]json.RawMessage // checked
 		Sensitive  []string                   // names of Parameters that nobody is shown
@@ -46,7 +47,7 @@ type (
 	// Adopt makes a record of what a ledger lost, from its sealed result.
 	Adopt struct {
 		Record   Record
-		Template *Template // snapshot of the record; nil: the document has it
+		Template *template.Template // snapshot of the record; nil: the document has it
 	}
 	Approve struct{ ID, Plan, Why string } // Plan: what was looked at, see [Awaits]; Why: a comment
 	Reject  struct{ ID, Reason string }
@@ -68,7 +69,7 @@ type (
 	// offers it to: that one has to take it.
 	Transfer struct {
 		ID string
-		To Owner
+		To template.Owner
 	}
 	// Take is what somebody says to an offer.
 	Take struct {
@@ -80,8 +81,8 @@ type (
 		ID         string
 		Parameters map[string]json.RawMessage // checked; only those marked update; nil: as they are
 		Sensitive  []string                   // as in Create, of Parameters; nil: as it is
-		Source     *Source                    // nil: as it is
-		Template   *Template                  // of the source; nil: the snapshot stays
+		Source     *template.Source           // nil: as it is
+		Template   *template.Template         // of the source; nil: the snapshot stays
 		Digest     string
 		Why        string
 	}
@@ -104,18 +105,18 @@ type (
 	// Fill keeps a pool at its size: Template nil drains it.
 	Fill struct {
 		Name     string
-		Template *Template
+		Template *template.Template
 		Digest   string
-		Source   Source
+		Source   template.Source
 		Invalid  string // why the template cannot be used; it pauses the pool
 	}
 	// Offer says what is newest of a template whose instances are to be updated
 	// or to show that they could be.
 	Offer struct {
 		ID       string
-		Template *Template
+		Template *template.Template
 		Digest   string
-		Source   Source
+		Source   template.Source
 	}
 	// Schedule starts what fits of the runs that wait, up to Places in all.
 	Schedule struct{ Places int }
@@ -135,7 +136,7 @@ type (
 		Result Result
 		// Connection is that of the template with the outputs in it, of an apply
 		// that is done.
-		Connection *Connection
+		Connection *template.Connection
 	}
 	// Noticed says that a notice was handed to the queue. ID is that of the
 	// effect.

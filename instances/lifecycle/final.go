@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 const maxFinal = 20 // final records of an owner
@@ -94,7 +96,7 @@ func (r *Record) ran() bool {
 }
 
 // trim lets the oldest final records of an owner go, if there are too many.
-func (w endings) trim(o Owner) {
+func (w endings) trim(o template.Owner) {
 	var final []*Record
 	for _, r := range w.doc.Records {
 		if !r.Phase.Live() && !r.Removing && !r.Kept && r.Owner.Same(o) {
@@ -158,7 +160,7 @@ func (r *Record) cut() {
 	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		run.Source, run.Snapshot, run.Parameters = Source{}, "", nil
+		run.Source, run.Snapshot, run.Parameters = template.Source{}, "", nil
 		run.By, run.Before, run.From = Actor{}, "", ""
 		run.Plan, run.Approved, run.Nonce = "", "", ""
 		run.Ask, run.Confirmed, run.Stopped, run.After = nil, nil, nil, nil

@@ -5,14 +5,16 @@ package lifecycle
 import (
 	"slices"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Gift is an offer of an instance to somebody whom its owner does not act for. Until he
 // takes it nothing else of the instance changes, and it counts as its owner's.
 type Gift struct {
-	To Owner     `json:"to"` // of the issuer of the owner
-	By Actor     `json:"by"`
-	At time.Time `json:"at"`
+	To template.Owner `json:"to"` // of the issuer of the owner
+	By Actor          `json:"by"`
+	At time.Time      `json:"at"`
 }
 
 // Until is when nobody can take it any more.
@@ -31,7 +33,7 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 	case r.Owner.ID == "":
 		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
 	case !t.Admits(e.To):
-		return Answer{}, &FieldError{Path: "/to", Text: "the template does not admit this owner"}
+		return Answer{}, &template.FieldError{Path: "/to", Text: "the template does not admit this owner"}
 	case !a.Admin && !a.may(r.Owner):
 		return Answer{}, refuse(ErrDenied, "only its owner or an admin gives an instance to somebody else")
 	case e.To.Same(r.Owner) && r.Offer != nil:
@@ -47,9 +49,9 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 
 // given makes somebody the owner of an instance: an offer of the owner before him is over.
 // What was approved for that one is not for him, and a change that waits is dropped.
-func (w changes) given(r *Record, to Owner, action string) Answer {
+func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	r = w.edit(r)
-	if r.Approved.ID == "" && w.approvals().approval(r, "", ApprovalRequest) {
+	if r.Approved.ID == "" && w.approvals().approval(r, "", template.ApprovalRequest) {
 		r.Approved = r.Owner
 	}
 	if r.Pending != nil && !to.Same(r.Owner) {
@@ -64,7 +66,7 @@ func (w changes) given(r *Record, to Owner, action string) Answer {
 
 // offer lets an instance be taken by somebody else, in place of whom it was offered to
 // before.
-func (w changes) offer(r *Record, to Owner) (Answer, error) {
+func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
 		return Answer{}, refuse(ErrDenied, "only an admin gives an instance to somebody of another issuer")
 	}
@@ -125,8 +127,8 @@ func (w changes) lapsed(r *Record) bool {
 }
 
 // may reports whether an actor acts for an owner.
-func (a Actor) may(o Owner) bool {
-	return a.is(o) || o.Kind == OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
+func (a Actor) may(o template.Owner) bool {
+	return a.is(o) || o.Kind == template.OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
 }
 
 // offering: what is offered belongs to somebody else of the same issuer, and lives on.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // TestInterleavings takes two owners, a pool of two, an end and a crash through
@@ -28,10 +29,10 @@ func TestInterleavings(t *testing.T) {
 }
 
 // tiny has an end after ten minutes, and room for no third.
-func tiny() *lifecycle.Template {
-	return with(func(t *lifecycle.Template) {
-		t.TTL = &lifecycle.TTL{Default: 10 * time.Minute, OnExpire: "destroy"}
-		t.Pool = &lifecycle.PoolSize{Size: 2, Max: 2, WhenEmpty: "refuse"}
+func tiny() *template.Template {
+	return with(func(t *template.Template) {
+		t.TTL = &template.TTL{Default: 10 * time.Minute, OnExpire: "destroy"}
+		t.Pool = &template.PoolSize{Size: 2, Max: 2, WhenEmpty: "refuse"}
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Violation is a rule of the model that a document breaks.
@@ -231,7 +233,7 @@ func attempts(_ *Document, _ string, r *Record) string {
 // scope is what a limit counts: instances of a template, of an owner if there is
 // one.
 type scope struct {
-	owner    Owner
+	owner    template.Owner
 	template string
 }
 
@@ -257,7 +259,7 @@ func (d *Document) overfull() []Violation {
 			limits[limit{what, n}], have[what] = true, append(have[what], n)
 		}
 		if n := t.PerOwner; n > 0 && r.Owner.ID != "" {
-			what := scope{r.Owner.key(), r.Template}
+			what := scope{ownerKey(r.Owner), r.Template}
 			limits[limit{what, n}], have[what] = true, append(have[what], n)
 		}
 	}

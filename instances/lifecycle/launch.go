@@ -2,6 +2,8 @@
 
 package lifecycle
 
+import "github.com/seed-141914ff/okara/instances/template"
+
 // Launch is [Create] where somebody wrote down what he wants before the machine was
 // asked: an instance with an id of its own, or a member of a pool that he made his.
 // So that it can say what came of it, what Create refuses is a record too: of an
@@ -55,7 +57,7 @@ func (w creations) mayLaunch(e Create, member *Record) error {
 		return refuse(ErrPhase, "instance %s is %s and cannot be claimed", member.ID, member.Phase)
 	case member != nil:
 		return nil
-	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == PoolRefuse:
+	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == template.PoolRefuse:
 		return refuse(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
 	}
 	if err := w.room(e.Template); err != nil {

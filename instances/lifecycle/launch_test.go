@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // launch judges what anna wrote down under an id, and returns what became of it.
-func (w *world) launch(id string, t *lifecycle.Template, refused string) *lifecycle.Record {
+func (w *world) launch(id string, t *template.Template, refused string) *lifecycle.Record {
 	w.t.Helper()
 	w.must(anna, lifecycle.Launch{ID: id, Of: t.Name, Refused: refused, Create: lifecycle.Create{
 		Template: t, Digest: digestOf(t), Source: source("1.0.0"), Owner: user(anna), Name: "mine",
@@ -19,7 +20,7 @@ func (w *world) launch(id string, t *lifecycle.Template, refused string) *lifecy
 }
 
 func TestLaunch(t *testing.T) {
-	two := with(func(t *lifecycle.Template) { t.PerOwner = 2 })
+	two := with(func(t *template.Template) { t.PerOwner = 2 })
 	w := newWorld(t)
 	for _, id := range []string{"abcdefghjk", "abcdefghjm"} {
 		if r := w.launch(id, two, ""); r.Phase != lifecycle.Provisioning || !r.Owner.Same(user(anna)) || r.Name != "mine" || r.Run == nil {
@@ -45,8 +46,8 @@ func TestLaunch(t *testing.T) {
 // TestLaunchMember is the claim of one member that somebody chose.
 func TestLaunchMember(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *lifecycle.Template) {
-		t.Name, t.PerOwner, t.Pool = "sandbox/pool", 1, &lifecycle.PoolSize{Size: 3, WhenEmpty: "refuse"}
+	one := with(func(t *template.Template) {
+		t.Name, t.PerOwner, t.Pool = "sandbox/pool", 1, &template.PoolSize{Size: 3, WhenEmpty: "refuse"}
 	})
 	w.fill(one)
 	w.runAll(good)

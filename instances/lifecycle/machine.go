@@ -2,7 +2,11 @@
 
 package lifecycle
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
+)
 
 // Machine is the life of instances as a pure function: no clock, no randomness,
 // no input or output.
@@ -143,7 +147,7 @@ func (w *work) serve() (Answer, error) {
 	case Prune:
 		w.notices().prune()
 	default:
-		return Answer{}, refuse(ErrInvalid, "no such event")
+		return Answer{}, refuse(template.ErrInvalid, "no such event")
 	}
 	return Answer{Status: 200}, nil
 }

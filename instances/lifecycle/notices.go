@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Kinds of notices. That of an end to come is followed by how long before it is:
@@ -45,7 +47,7 @@ func (w notices) tell(notices []Notice, of, kind string) []Notice {
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
 		return notices
 	}
-	if len(notices) >= maxUntold+MaxNotices {
+	if len(notices) >= maxUntold+template.MaxNotices {
 		notices = notices[1:]
 	}
 	w.effects = append(w.effects, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})
@@ -128,7 +130,7 @@ func (w notices) armNotices(r *Record) {
 // leads are how long before its end an instance is told of.
 func (d *Document) leads(r *Record) []time.Duration {
 	all := d.template(r.Snapshot).Notices
-	return all[:min(len(all), MaxNotices)]
+	return all[:min(len(all), template.MaxNotices)]
 }
 
 // told reports whether a notice of a kind was made since the end was set.

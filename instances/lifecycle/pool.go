@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 )
 
 // revisionOf names what a member of a pool is made of.
-func revisionOf(snapshot string, s Source) string { return snapshot + " " + s.Digest }
+func revisionOf(snapshot string, s template.Source) string { return snapshot + " " + s.Digest }
 
 func (r *Record) revision() string { return revisionOf(r.Snapshot, r.Source) }
 
@@ -96,7 +98,7 @@ func (w poolMembers) refill(e Fill, revision string) {
 // drainPool is row 9 without age: of the members that nobody waits for, those
 // beyond the size go, the old revision first. Where the template's limit leaves no
 // room for a successor, one old member goes at a time to make it.
-func (w poolMembers) drainPool(t *Template, revision string) {
+func (w poolMembers) drainPool(t *template.Template, revision string) {
 	if w.doc.Clock.Held != "" {
 		return
 	}
@@ -126,7 +128,7 @@ func notFirst(a, b bool) int {
 
 // stuck reports whether successors of an old member cannot be made, because the
 // template's limit is used up, and nothing goes already.
-func (w poolMembers) stuck(t *Template, available []*Record, revision string) bool {
+func (w poolMembers) stuck(t *template.Template, available []*Record, revision string) bool {
 	if len(available) == 0 || available[0].revision() == revision || t.Limit() == 0 || w.doc.live(t.Name) < t.Limit() {
 		return false
 	}

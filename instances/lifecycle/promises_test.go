@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // person is one of many people.
@@ -198,7 +199,7 @@ func TestTimeNeverRunsBack(t *testing.T) {
 // Notices before an end come once each, and again for another end.
 func TestNoticesBeforeTheEnd(t *testing.T) {
 	w := newWorld(t)
-	id := w.create(anna, with(func(t *lifecycle.Template) {
+	id := w.create(anna, with(func(t *template.Template) {
 		t.Notices = []time.Duration{24 * time.Hour, 2 * time.Hour, 30 * time.Minute}
 	}))
 	w.run(id, good)
@@ -241,7 +242,7 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 // Shows: platform-attacks 14
 func TestSchedule(t *testing.T) {
 	w := newWorld(t)
-	drifting := with(func(t *lifecycle.Template) { t.Name, t.Drift = "sandbox/drift", &lifecycle.Drift{Every: time.Hour} })
+	drifting := with(func(t *template.Template) { t.Name, t.Drift = "sandbox/drift", &template.Drift{Every: time.Hour} })
 	drift := w.create(person(1), drifting)
 	w.run(drift, good)
 	gone := w.create(person(2), plain())
@@ -277,7 +278,7 @@ func TestSchedule(t *testing.T) {
 
 // An auto update is planned first, and stops where it would destroy.
 func TestAutoUpdate(t *testing.T) {
-	auto := with(func(t *lifecycle.Template) { t.Update = "auto" })
+	auto := with(func(t *template.Template) { t.Update = "auto" })
 	offer := func(id, version string) lifecycle.Offer {
 		return lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source(version)}
 	}
@@ -349,7 +350,7 @@ func TestAdopt(t *testing.T) {
 	w := newWorld(t)
 	r := lifecycle.Record{ID: "abcdefghjk", Template: "sandbox/vpc", Snapshot: digestOf(plain()), Source: source("1.0.0"), Owner: user(anna), Phase: lifecycle.Ready, CreatedAt: epoch}
 	w.refused(anna, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrDenied, "")
-	w.refused(admin, lifecycle.Adopt{Record: r}, lifecycle.ErrInvalid, "")
+	w.refused(admin, lifecycle.Adopt{Record: r}, template.ErrInvalid, "")
 	w.must(admin, lifecycle.Adopt{Record: r, Template: plain()})
 	w.refused(admin, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrPhase, "")
 	w.pass(8 * time.Hour)
@@ -368,7 +369,7 @@ func TestBounds(t *testing.T) {
 		name := fmt.Sprintf("o%d", n)
 		names, outputs[name] = append(names, name), json.RawMessage(`"`+strings.Repeat("x", 4000)+`"`)
 	}
-	e := creation(anna, with(func(t *lifecycle.Template) { t.Outputs = names }))
+	e := creation(anna, with(func(t *template.Template) { t.Outputs = names }))
 	e.Parameters = map[string]json.RawMessage{"p": json.RawMessage(`"` + strings.Repeat("y", 8000) + `"`)}
 	id := w.must(anna, e).Record.ID
 	for range 12 {
@@ -380,7 +381,7 @@ func TestBounds(t *testing.T) {
 			t.Fatalf("a record has %d bytes", n)
 		}
 	}
-	large := creation(ben, with(func(t *lifecycle.Template) { t.Outputs = []string{"large", "small"} }))
+	large := creation(ben, with(func(t *template.Template) { t.Outputs = []string{"large", "small"} }))
 	other := w.must(ben, large).Record.ID
 	w.run(other, lifecycle.Result{Outcome: lifecycle.Done, Outputs: map[string]json.RawMessage{
 		"large": json.RawMessage(`"` + strings.Repeat("x", 4<<10) + `"`), "small": json.RawMessage(`1`),
@@ -389,7 +390,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d outputs are kept", len(got))
 	}
 	e.Parameters["q"] = json.RawMessage(`"` + strings.Repeat("y", 400) + `"`)
-	w.refused(anna, e, lifecycle.ErrInvalid, "")
+	w.refused(anna, e, template.ErrInvalid, "")
 
 	d := &lifecycle.Document{Version: 1, Records: map[string]*lifecycle.Record{}}
 	for n := range 5000 {
@@ -405,8 +406,8 @@ func TestBounds(t *testing.T) {
 func TestChartAndModule(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
-	chart := with(func(t *lifecycle.Template) { t.Chart = []byte(`{"oci":{}}`) })
-	newer := lifecycle.Source{Chart: "oci://r.example.com/web", Version: "1.0.0", Digest: "sha256:1"}
+	chart := with(func(t *template.Template) { t.Chart = []byte(`{"oci":{}}`) })
+	newer := template.Source{Chart: "oci://r.example.com/web", Version: "1.0.0", Digest: "sha256:1"}
 	w.refused(anna, lifecycle.Update{ID: id, Source: &newer, Template: chart, Digest: digestOf(chart)}, lifecycle.ErrPhase, "")
 	w.serve(lifecycle.Offer{ID: id, Source: newer, Template: chart, Digest: digestOf(chart)})
 	if r := w.want(id, lifecycle.Ready); len(r.Conditions) > 0 {

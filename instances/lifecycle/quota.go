@@ -2,7 +2,11 @@
 
 package lifecycle
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/seed-141914ff/okara/instances/template"
+)
 
 // Limits of a document: above them it takes no new records, only ends.
 const (
@@ -52,7 +56,7 @@ func countAgain(w *work, r *Record) error {
 
 // Quotas are the limits that a template and the server set an owner, and how
 // much of each is used. The groups of the actor count if he is the owner.
-func (m *Machine) Quotas(d *Document, t *Template, o Owner, a Actor) []QuotaError {
+func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a Actor) []QuotaError {
 	var all []QuotaError
 	what := whose(o, a)
 	if t.PerOwner > 0 {
@@ -61,7 +65,7 @@ func (m *Machine) Quotas(d *Document, t *Template, o Owner, a Actor) []QuotaErro
 		all = append(all, q)
 	}
 	if limit, globs, ok := m.quota(t.Name, o, a); ok {
-		q := d.used(o, func(r *Record) bool { return Matches(globs, r.Template) })
+		q := d.used(o, func(r *Record) bool { return template.Matches(globs, r.Template) })
 		q.Limit, q.What = limit, what
 		all = append(all, q)
 	}
@@ -69,9 +73,9 @@ func (m *Machine) Quotas(d *Document, t *Template, o Owner, a Actor) []QuotaErro
 }
 
 // whose names an owner as the caller reads it.
-func whose(o Owner, a Actor) string {
+func whose(o template.Owner, a Actor) string {
 	switch {
-	case o.Kind != OwnerUser:
+	case o.Kind != template.OwnerUser:
 		return o.Kind + " " + clip(o.ID, 64)
 	case a.is(o):
 		return "you"
@@ -80,12 +84,12 @@ func whose(o Owner, a Actor) string {
 }
 
 // is reports whether an actor is the owner himself.
-func (a Actor) is(o Owner) bool {
-	return o.Kind == OwnerUser && a.Issuer == o.Issuer && a.Subject == o.ID && a.Subject != ""
+func (a Actor) is(o template.Owner) bool {
+	return o.Kind == template.OwnerUser && a.Issuer == o.Issuer && a.Subject == o.ID && a.Subject != ""
 }
 
 // used counts what belongs to an owner.
-func (d *Document) used(o Owner, of func(*Record) bool) QuotaError {
+func (d *Document) used(o template.Owner, of func(*Record) bool) QuotaError {
 	var q QuotaError
 	for _, r := range d.Records {
 		if r.Counts() && r.Owner.Same(o) && of(r) {
@@ -99,13 +103,13 @@ func (d *Document) used(o Owner, of func(*Record) bool) QuotaError {
 
 // quota returns the highest limit of the server that is for an owner and a
 // template, and which templates it counts.
-func (m *Machine) quota(name string, o Owner, a Actor) (limit int, templates []string, ok bool) {
+func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, templates []string, ok bool) {
 	for _, q := range m.Limits.Quotas {
 		n := q.Group
-		if o.Kind == OwnerUser {
+		if o.Kind == template.OwnerUser {
 			n = q.User
 		}
-		if n > 0 && q.covers(o, a) && Matches(q.Templates, name) && (!ok || n > limit) {
+		if n > 0 && q.covers(o, a) && template.Matches(q.Templates, name) && (!ok || n > limit) {
 			limit, templates, ok = n, q.Templates, true
 		}
 	}
@@ -113,11 +117,11 @@ func (m *Machine) quota(name string, o Owner, a Actor) (limit int, templates []s
 }
 
 // covers reports whether a quota is for an owner.
-func (q Quota) covers(o Owner, a Actor) bool {
+func (q Quota) covers(o template.Owner, a Actor) bool {
 	switch {
 	case len(q.Groups) == 0:
 		return true
-	case o.Kind == OwnerGroup:
+	case o.Kind == template.OwnerGroup:
 		return slices.Contains(q.Groups, o.ID)
 	}
 	return a.is(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
@@ -125,7 +129,7 @@ func (q Quota) covers(o Owner, a Actor) bool {
 
 // within refuses one more instance of an owner beyond his limits; except is not
 // counted.
-func (w creations) within(t *Template, o Owner, except *Record) error {
+func (w creations) within(t *template.Template, o template.Owner, except *Record) error {
 	for _, q := range w.Quotas(w.doc, t, o, w.command.Actor) {
 		if except != nil && slices.Contains(q.IDs, except.ID) {
 			q.Used--
@@ -149,7 +153,7 @@ func (d *Document) live(template string) int {
 }
 
 // room refuses one more instance of a template beyond its limit.
-func (w creations) room(t *Template) error {
+func (w creations) room(t *template.Template) error {
 	limit, n := t.Limit(), w.doc.live(t.Name)
 	if limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Two never win one member: 200 claims on 5.
 func TestClaims(t *testing.T) {
 	w := newWorld(t)
-	five := with(func(t *lifecycle.Template) {
-		t.Pool = &lifecycle.PoolSize{Size: 5, WhenEmpty: "refuse"}
+	five := with(func(t *template.Template) {
+		t.Pool = &template.PoolSize{Size: 5, WhenEmpty: "refuse"}
 	})
 	w.fill(five)
 	w.runAll(good)
@@ -51,14 +52,14 @@ func TestClaims(t *testing.T) {
 // records, outputs
 // Shows: instances 10
 func TestQuotas(t *testing.T) {
-	two := with(func(t *lifecycle.Template) { t.PerOwner = 2 })
-	lab := with(func(t *lifecycle.Template) { t.Name = "lab/vm" })
-	six := with(func(t *lifecycle.Template) { t.Max = 6; t.Name = "six/vm" })
+	two := with(func(t *template.Template) { t.PerOwner = 2 })
+	lab := with(func(t *template.Template) { t.Name = "lab/vm" })
+	six := with(func(t *template.Template) { t.Max = 6; t.Name = "six/vm" })
 	w := newWorld(t)
 	w.m.Limits.Quotas = []lifecycle.Quota{
 		{Name: "", User: 5, Group: 20}, {Name: "more", Groups: []string{"team-b"}, User: 7, Templates: []string{"lab/*"}},
 	}
-	count := func(a lifecycle.Actor, tmpl *lifecycle.Template) (n int, text string) {
+	count := func(a lifecycle.Actor, tmpl *template.Template) (n int, text string) {
 		for range 50 {
 			_, err := w.try(a, creation(a, tmpl))
 			if err == nil {
@@ -100,7 +101,7 @@ func TestQuotas(t *testing.T) {
 // A failed one counts no more if it has no resources. It counts when it runs again,
 // which is refused beyond a limit.
 func TestQuotaOfFailed(t *testing.T) {
-	one := with(func(t *lifecycle.Template) { t.Max, t.PerOwner = 1, 1 })
+	one := with(func(t *template.Template) { t.Max, t.PerOwner = 1, 1 })
 	for name, again := range map[string]func(id string) lifecycle.Event{
 		"retry":  func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} },
 		"update": func(id string) lifecycle.Event { return lifecycle.Update{ID: id} },
@@ -130,7 +131,7 @@ func TestQuotaOfFailed(t *testing.T) {
 // A change that waits for approval counts: it may run as soon as somebody approves it.
 func TestQuotaOfPending(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *lifecycle.Template) { t.Approval, t.PerOwner = "request", 2 })
+	one := with(func(t *template.Template) { t.Approval, t.PerOwner = "request", 2 })
 	id := w.create(anna, one)
 	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
 	w.run(id, bare)
@@ -148,7 +149,7 @@ func TestQuotaOfPending(t *testing.T) {
 // destroyed, even if that fails, and needs none for being destroyed once more.
 func TestQuotaOfEnding(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *lifecycle.Template) { t.Max = 1 })
+	one := with(func(t *template.Template) { t.Max = 1 })
 	id := w.create(anna, one)
 	w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Permanent: true, State: true})
 	w.want(id, lifecycle.Failed)
@@ -171,7 +172,7 @@ func TestQuotaOfEnding(t *testing.T) {
 // had left nothing.
 func TestQuotaOfStopped(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *lifecycle.Template) { t.Max = 1 })
+	one := with(func(t *template.Template) { t.Max = 1 })
 	id := w.create(anna, one)
 	w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Permanent: true, State: true})
 	w.must(anna, lifecycle.Retry{ID: id})
@@ -188,7 +189,7 @@ func TestQuotaOfStopped(t *testing.T) {
 // Shows: platform 11
 func TestQuotaIsFreed(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *lifecycle.Template) { t.Max = 1 })
+	one := with(func(t *template.Template) { t.Max = 1 })
 	id := w.create(anna, one)
 	w.broke(id)
 	if _, err := w.try(ben, creation(ben, one)); err == nil {
@@ -205,7 +206,7 @@ func TestQuotaIsFreed(t *testing.T) {
 // 20 first requests at once make one instance, and 20 good answers.
 func TestOneForEachOwner(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *lifecycle.Template) { t.PerOwner = 1 })
+	one := with(func(t *template.Template) { t.PerOwner = 1 })
 	ids := map[string]int{}
 	for n := range 20 {
 		a := w.must(anna, creation(anna, one))
@@ -306,7 +307,7 @@ func TestPoolPauses(t *testing.T) {
 // Shows: instances 10
 func TestPoolWithinMax(t *testing.T) {
 	w := newWorld(t)
-	tight := with(func(t *lifecycle.Template) { t.Pool = &lifecycle.PoolSize{Size: 3, Max: 3, WhenEmpty: "refuse"} })
+	tight := with(func(t *template.Template) { t.Pool = &template.PoolSize{Size: 3, Max: 3, WhenEmpty: "refuse"} })
 	w.fill(tight)
 	w.runAll(good)
 	w.must(anna, creation(anna, tight))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // TestRandomSteps takes random events and looks at the whole document after each:
@@ -90,35 +91,35 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 }
 
 // catalog are the templates of the chaos.
-func catalog() []*lifecycle.Template {
-	return []*lifecycle.Template{
-		with(func(t *lifecycle.Template) {
+func catalog() []*template.Template {
+	return []*template.Template{
+		with(func(t *template.Template) {
 			t.Notices, t.PerOwner, t.Max = []time.Duration{24 * time.Hour, 30 * time.Minute}, 2, 4
-			t.Drift = &lifecycle.Drift{Every: 2 * time.Hour, Remediate: true}
+			t.Drift = &template.Drift{Every: 2 * time.Hour, Remediate: true}
 		}),
-		with(func(t *lifecycle.Template) {
+		with(func(t *template.Template) {
 			t.Name, t.Approval, t.Update, t.PerOwner = "sandbox/plan", "plan", "auto", 1
 			t.TTL.OnExpire = "keep"
 		}),
-		with(func(t *lifecycle.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" }),
+		with(func(t *template.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" }),
 		pooled(),
-		with(func(t *lifecycle.Template) {
+		with(func(t *template.Template) {
 			t.Name, t.Owner = "sandbox/team", "group"
 			t.TTL = nil
-			t.Drift = &lifecycle.Drift{Every: 3 * time.Hour}
+			t.Drift = &template.Drift{Every: 3 * time.Hour}
 			t.Update = "auto"
 		}),
-		with(func(t *lifecycle.Template) {
+		with(func(t *template.Template) {
 			t.Name = "sandbox/pool2"
-			t.Pool = &lifecycle.PoolSize{Size: 1, WhenEmpty: "create"}
+			t.Pool = &template.PoolSize{Size: 1, WhenEmpty: "create"}
 			t.Max = 2
 		}),
-		with(func(t *lifecycle.Template) { t.Name, t.Schedule = "sandbox/night", nightly().Schedule }),
-		with(func(t *lifecycle.Template) {
+		with(func(t *template.Template) { t.Name, t.Schedule = "sandbox/night", nightly().Schedule }),
+		with(func(t *template.Template) {
 			t.Schedule = nightly().Schedule
-			t.Name, t.Pool, t.Update = "sandbox/night-pool", &lifecycle.PoolSize{Size: 1, WhenEmpty: "create"}, "auto"
+			t.Name, t.Pool, t.Update = "sandbox/night-pool", &template.PoolSize{Size: 1, WhenEmpty: "create"}, "auto"
 			t.Schedule = &timetable.Schedule{Variable: "power", Stopped: t.Schedule.Stopped, Started: t.Schedule.Started, Stop: "0 */4 * * *", Start: "0 2-23/4 * * *", Timezone: "UTC"}
-			t.Drift = &lifecycle.Drift{Every: 3 * time.Hour, Remediate: true}
+			t.Drift = &template.Drift{Every: 3 * time.Hour, Remediate: true}
 		}),
 	}
 }
@@ -248,11 +249,11 @@ func (c *chaos) event() lifecycle.Event {
 	return lifecycle.Pass{Events: []lifecycle.Event{lifecycle.Tick{ID: id}, lifecycle.Schedule{Places: 3}, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.Prune{}}}
 }
 
-func (c *chaos) creation(t *lifecycle.Template, s lifecycle.Source) lifecycle.Event {
+func (c *chaos) creation(t *template.Template, s template.Source) lifecycle.Event {
 	a := []lifecycle.Actor{anna, ben}[c.r.IntN(2)]
 	e := lifecycle.Create{Template: t, Digest: digestOf(t), Source: s, Owner: user(a)}
 	if t.Owner == "group" {
-		e.Owner = lifecycle.Owner{Kind: "group", Issuer: a.Issuer, ID: a.Groups[0]}
+		e.Owner = template.Owner{Kind: "group", Issuer: a.Issuer, ID: a.Groups[0]}
 	}
 	return e
 }
@@ -392,7 +393,7 @@ func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.E
 	_, create := e.(lifecycle.Create)
 	_, transfer := e.(lifecycle.Transfer)
 	_, take := e.(lifecycle.Take)
-	acts := func(o lifecycle.Owner) bool { return o.ID == a.Subject || slices.Contains(a.Groups, o.ID) }
+	acts := func(o template.Owner) bool { return o.ID == a.Subject || slices.Contains(a.Groups, o.ID) }
 	g := old.Offer
 	taken := take && g != nil && g.To.Same(r.Owner) && acts(r.Owner) && r.Offer == nil && (c.d.Clock.Held != "" || c.now.Sub(g.At) < 7*24*time.Hour)
 	given := transfer && old.Owner.ID != "" && r.Offer == nil && (a.Admin || acts(old.Owner) && acts(r.Owner))

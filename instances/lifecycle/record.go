@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Document is all that the machine knows: what a ledger keeps. A value is never
 // changed once it is in a document: [Machine.Step] copies what it touches.
 type Document struct {
-	Version   int                  `json:"version"`   // of the format: 1
-	Templates map[string]*Template `json:"templates"` // snapshots that records use, by digest
-	Records   map[string]*Record   `json:"records"`   // by id
-	Pools     map[string]*Pool     `json:"pools"`     // by name of the template; also those that are only paused
-	Requests  map[string]*Request  `json:"requests"`  // what was answered, by [Command.Key]
-	Clock     Clock                `json:"clock"`
+	Version   int                           `json:"version"`   // of the format: 1
+	Templates map[string]*template.Template `json:"templates"` // snapshots that records use, by digest
+	Records   map[string]*Record            `json:"records"`   // by id
+	Pools     map[string]*Pool              `json:"pools"`     // by name of the template; also those that are only paused
+	Requests  map[string]*Request           `json:"requests"`  // what was answered, by [Command.Key]
+	Clock     Clock                         `json:"clock"`
 }
 
 // Clock is what the document knows of time.
@@ -45,8 +46,8 @@ type Record struct {
 	Name       string                     `json:"name,omitempty"`
 	Template   string                     `json:"template"` // namespace/name
 	Snapshot   string                     `json:"snapshot"` // digest, key of Document.Templates
-	Source     Source                     `json:"source"`
-	Owner      Owner                      `json:"owner,omitzero"` // zero: nobody's, in a pool
+	Source     template.Source            `json:"source"`
+	Owner      template.Owner             `json:"owner,omitzero"` // zero: nobody's, in a pool
 	CreatedBy  Actor                      `json:"created_by,omitzero"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Sensitive  []string                   `json:"sensitive,omitempty"` // names of Parameters that nobody is shown
@@ -88,8 +89,8 @@ type Record struct {
 	Pending  *Pending `json:"pending,omitempty"`
 	Declined string   `json:"declined,omitempty"` // what the server wanted by itself and nobody approved: see revisionOf
 
-	Offer    *Gift `json:"offer,omitempty"`   // to whom its owner would give it; nil: to nobody
-	Approved Owner `json:"approved,omitzero"` // whose launch or update was approved; zero: its owner's, or nobody's
+	Offer    *Gift          `json:"offer,omitempty"`   // to whom its owner would give it; nil: to nobody
+	Approved template.Owner `json:"approved,omitzero"` // whose launch or update was approved; zero: its owner's, or nobody's
 
 	// Switch is of what was ready, or available, and whose template has a schedule; else nil.
 	Switch *Switching `json:"switch,omitempty"`
@@ -99,7 +100,7 @@ type Record struct {
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first
 
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"` // listed by the template, not sensitive
-	Connection *Connection                `json:"connection,omitempty"`
+	Connection *template.Connection       `json:"connection,omitempty"`
 	Notices    []Notice                   `json:"notices,omitempty"` // not yet handed over, or already sent before the end
 	Events     []History                  `json:"events,omitempty"`  // the 10 newest, newest first
 	Key        string                     `json:"key,omitempty"`     // of the request that made or claimed it
@@ -119,7 +120,7 @@ type Pending struct {
 
 // PendingUpdate is what the run of an update is made of.
 type PendingUpdate struct {
-	Source     Source                     `json:"source"`
+	Source     template.Source            `json:"source"`
 	Snapshot   string                     `json:"snapshot"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // all of them; nil: as they are
 	Auto       bool                       `json:"auto,omitempty"`       // the server wants it by itself
@@ -148,17 +149,17 @@ type Run struct {
 	Force     bool      `json:"force,omitempty"`     // and at once
 	Approved  string    `json:"approved,omitempty"`  // the plan that somebody let through
 
-	Source   Source       `json:"source"`             // that it runs
-	Snapshot string       `json:"snapshot,omitempty"` // digest of the template that it runs; "": the record's
-	From     Phase        `json:"from,omitempty"`     // of the instance when it was asked for
-	Auto     bool         `json:"auto,omitempty"`     // its plan is applied by itself, unless it destroys or replaces
-	Plan     string       `json:"plan,omitempty"`     // digest of its plan file before sealing
-	Applied  bool         `json:"applied,omitempty"`  // an attempt of it was an apply
-	Planned  int          `json:"planned,omitempty"`  // the attempt whose result has that plan
-	Counts   *Counts      `json:"counts,omitempty"`
-	Cost     *prices.Cost `json:"cost,omitempty"`   // of its plan; nil: it is not known
-	Error    string       `json:"error,omitempty"`  // up to 1 KiB
-	Result   string       `json:"result,omitempty"` // done, failed, lost or cancelled
+	Source   template.Source `json:"source"`             // that it runs
+	Snapshot string          `json:"snapshot,omitempty"` // digest of the template that it runs; "": the record's
+	From     Phase           `json:"from,omitempty"`     // of the instance when it was asked for
+	Auto     bool            `json:"auto,omitempty"`     // its plan is applied by itself, unless it destroys or replaces
+	Plan     string          `json:"plan,omitempty"`     // digest of its plan file before sealing
+	Applied  bool            `json:"applied,omitempty"`  // an attempt of it was an apply
+	Planned  int             `json:"planned,omitempty"`  // the attempt whose result has that plan
+	Counts   *Counts         `json:"counts,omitempty"`
+	Cost     *prices.Cost    `json:"cost,omitempty"`   // of its plan; nil: it is not known
+	Error    string          `json:"error,omitempty"`  // up to 1 KiB
+	Result   string          `json:"result,omitempty"` // done, failed, lost or cancelled
 	// Parameters, if not nil, become those of the instance when it is done.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Off        bool                       `json:"off,omitempty"`    // the variable of a schedule has its value of what is stopped

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // rowsOfBegin are about requests, first runs and pools.
@@ -32,7 +33,7 @@ func rowsOfBegin() map[string]func(*world) {
 			}
 		},
 		"1 switched off": func(w *world) {
-			w.refused(anna, creation(anna, with(func(t *lifecycle.Template) { t.Enabled = false })), lifecycle.ErrPaused, "")
+			w.refused(anna, creation(anna, with(func(t *template.Template) { t.Enabled = false })), lifecycle.ErrPaused, "")
 			w.must(admin, lifecycle.Pause{Template: "sandbox/vpc", Reason: "a new one comes"})
 			w.refused(anna, creation(anna, plain()), lifecycle.ErrPaused, "template sandbox/vpc is paused: a new one comes")
 			w.must(admin, lifecycle.Resume{Template: "sandbox/vpc"})
@@ -40,8 +41,8 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"1 owner of another kind": func(w *world) {
 			e := creation(anna, plain())
-			e.Owner = lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: "https://id", ID: "team-a"}
-			w.refused(anna, e, lifecycle.ErrInvalid, "/owner: the template does not admit this owner")
+			e.Owner = template.Owner{Kind: template.OwnerGroup, Issuer: "https://id", ID: "team-a"}
+			w.refused(anna, e, template.ErrInvalid, "/owner: the template does not admit this owner")
 		},
 		"2 approve": func(w *world) {
 			id := w.reach(lifecycle.Requested)
@@ -92,9 +93,9 @@ func rowsOfBegin() map[string]func(*world) {
 			w.want(id, lifecycle.Ready)
 		},
 		"4 who asked for what a group owns": func(w *world) {
-			team := with(func(t *lifecycle.Template) { t.Approval, t.Owner = "plan", "group" })
+			team := with(func(t *template.Template) { t.Approval, t.Owner = "plan", "group" })
 			e := creation(anna, team)
-			e.Owner = lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
+			e.Owner = template.Owner{Kind: template.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
 			id := w.must(anna, e).Record.ID
 			w.run(id, plan("sha256:p1", lifecycle.Counts{Add: 1}))
 			w.refused(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "somebody else than who asked for it approves it")
@@ -134,7 +135,7 @@ func rowsOfBegin() map[string]func(*world) {
 		"5 done": func(w *world) {
 			id := w.create(anna, plain())
 			w.start()
-			w.serve(lifecycle.Ended{Ref: w.ref(id), Connection: &lifecycle.Connection{Type: "web", URL: "https://x"}, Result: lifecycle.Result{
+			w.serve(lifecycle.Ended{Ref: w.ref(id), Connection: &template.Connection{Type: "web", URL: "https://x"}, Result: lifecycle.Result{
 				Outcome: lifecycle.Done, Resources: 1, State: true, Lock: "sha256:lock",
 				Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"u"`), "secret": json.RawMessage(`"s"`)},
 			}})
@@ -228,7 +229,7 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"8 empty": func(w *world) {
 			w.refused(anna, creation(anna, pooled()), lifecycle.ErrPoolEmpty, "the pool of sandbox/pool is empty")
-			w.must(anna, creation(anna, with(func(t *lifecycle.Template) { t.Pool = &lifecycle.PoolSize{Size: 1, WhenEmpty: "create"} })))
+			w.must(anna, creation(anna, with(func(t *template.Template) { t.Pool = &template.PoolSize{Size: 1, WhenEmpty: "create"} })))
 		},
 		"9 age": func(w *world) {
 			id := w.reach(lifecycle.Available)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // rowsOfEnd are about updates, extending and the end.
@@ -17,7 +18,7 @@ func rowsOfEnd() map[string]func(*world) {
 	return map[string]func(*world){
 		"10, 11 update": func(w *world) {
 			id := w.reach(lifecycle.Ready)
-			newer, template := source("2.0.0"), with(func(t *lifecycle.Template) { t.Title = "newer" })
+			newer, template := source("2.0.0"), with(func(t *template.Template) { t.Title = "newer" })
 			w.must(anna, lifecycle.Update{ID: id, Source: &newer, Template: template, Digest: digestOf(template), Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)}})
 			r := w.want(id, lifecycle.Updating)
 			if r.Source.Version != "1.0.0" || r.Run.Source.Version != "2.0.0" || r.Parameters != nil {
@@ -84,7 +85,7 @@ func rowsOfEnd() map[string]func(*world) {
 		"12 before it is ready": func(w *world) {
 			for most, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {
 				w.now = w.now.Add(time.Minute)
-				id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max = most }))
+				id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = most }))
 				w.must(anna, lifecycle.Extend{ID: id})
 				w.pass(time.Minute)
 				w.run(id, good)
@@ -107,12 +108,12 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 		},
 		"12 no end": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL = nil }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL = nil }))
 			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrNoEnd, "instance "+id+" has no end")
 		},
 		"12 to the max": func(w *world) {
 			w.now = epoch
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max = 9 * time.Hour }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = 9 * time.Hour }))
 			w.run(id, good)
 			w.must(anna, lifecycle.Extend{ID: id})
 			if got := w.record(id).ExpiresAt; !got.Equal(epoch.Add(9 * time.Hour)) {
@@ -139,7 +140,7 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 		},
 		"13 keep": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.OnExpire = "keep"; t.PerOwner = 2 }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL.OnExpire = "keep"; t.PerOwner = 2 }))
 			w.run(id, good)
 			w.pass(8 * time.Hour)
 			w.serve(lifecycle.Tick{ID: id})
@@ -150,7 +151,7 @@ func rowsOfEnd() map[string]func(*world) {
 			w.serve(lifecycle.Archived{ID: id})
 			w.serve(lifecycle.Tick{ID: id})
 			w.want(id, lifecycle.Orphaned)
-			if q := w.m.Quotas(w.d, with(func(t *lifecycle.Template) { t.PerOwner = 2 }), user(anna), anna); q[0].Used != 1 {
+			if q := w.m.Quotas(w.d, with(func(t *template.Template) { t.PerOwner = 2 }), user(anna), anna); q[0].Used != 1 {
 				w.t.Errorf("it does not count: %v", q)
 			}
 			w.must(admin, lifecycle.DestroyNow{ID: id})
@@ -163,7 +164,7 @@ func rowsOfEnd() map[string]func(*world) {
 			}
 		},
 		"13 keep, in an apply": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.OnExpire = "keep" }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL.OnExpire = "keep" }))
 			w.start()
 			w.pass(100 * time.Hour)
 			w.serve(lifecycle.Tick{ID: id})
@@ -200,7 +201,7 @@ func rowsOfEnd() map[string]func(*world) {
 			w.want(id, lifecycle.Destroying)
 		},
 		"14 an owner's protection without max": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max = 0 }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = 0 }))
 			w.run(id, good)
 			w.must(anna, lifecycle.Protect{ID: id, On: true})
 			w.pass(8*time.Hour + 30*24*time.Hour - time.Second)
@@ -257,7 +258,7 @@ func rowsOfRest() map[string]func(*world) {
 			}
 		},
 		"16 trying again lengthens no life": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL.Max, t.TTL.Failed, t.Retries = 0, time.Hour, 0 }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL.Max, t.TTL.Failed, t.Retries = 0, time.Hour, 0 }))
 			given := w.record(id).ExpiresAt
 			for n := range 12 {
 				w.run(id, bare)
@@ -359,7 +360,7 @@ func rowsOfRest() map[string]func(*world) {
 		"20 orphan": func(w *world) {
 			id := w.reach(lifecycle.DestroyFailed)
 			w.refused(anna, lifecycle.Orphan{ID: id, Reason: "x"}, lifecycle.ErrDenied, "")
-			w.refused(admin, lifecycle.Orphan{ID: id}, lifecycle.ErrInvalid, "/reason: a reason is needed")
+			w.refused(admin, lifecycle.Orphan{ID: id}, template.ErrInvalid, "/reason: a reason is needed")
 			w.must(admin, lifecycle.Orphan{ID: id, Reason: "the cloud is gone"})
 			if r := w.want(id, lifecycle.Orphaned); r.Reason != "the cloud is gone" || r.Source.Digest == "" {
 				w.t.Errorf("got %+v", r)
@@ -382,8 +383,8 @@ func rowsOfRest() map[string]func(*world) {
 		},
 		"21 name": func(w *world) {
 			id := w.reach(lifecycle.Ready)
-			w.refused(anna, lifecycle.Rename{ID: id, Name: "a\x1bb"}, lifecycle.ErrInvalid, "")
-			w.refused(anna, lifecycle.Rename{ID: id, Name: strings.Repeat("ä", 65)}, lifecycle.ErrInvalid, "")
+			w.refused(anna, lifecycle.Rename{ID: id, Name: "a\x1bb"}, template.ErrInvalid, "")
+			w.refused(anna, lifecycle.Rename{ID: id, Name: strings.Repeat("ä", 65)}, template.ErrInvalid, "")
 			w.must(anna, lifecycle.Rename{ID: id, Name: strings.Repeat("ä", 64)})
 		},
 		"22 seven days": func(w *world) {
@@ -430,7 +431,7 @@ func rowsOfRest() map[string]func(*world) {
 			}
 		},
 		"23 drift": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.Drift = &lifecycle.Drift{Every: time.Hour} }))
+			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour} }))
 			w.run(id, good)
 			w.pass(time.Hour)
 			w.serve(lifecycle.Tick{ID: id})
@@ -450,7 +451,7 @@ func rowsOfRest() map[string]func(*world) {
 			}
 		},
 		"23 an update comes before it": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.Drift = &lifecycle.Drift{Every: time.Hour, Remediate: true} }))
+			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour, Remediate: true} }))
 			w.run(id, good)
 			w.pass(time.Hour)
 			w.serve(lifecycle.Tick{ID: id})
@@ -466,7 +467,7 @@ func rowsOfRest() map[string]func(*world) {
 			}
 		},
 		"23 remediate": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.Drift = &lifecycle.Drift{Every: time.Hour, Remediate: true} }))
+			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour, Remediate: true} }))
 			w.run(id, good)
 			w.pass(time.Hour)
 			w.serve(lifecycle.Tick{ID: id})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // offered is an instance of anna that she offers to ben.
@@ -71,7 +72,7 @@ func rowsOfGift() map[string]func(*world) {
 			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+noOffer)
 		},
 		"24 a week": func(w *world) {
-			id := w.create(anna, with(func(t *lifecycle.Template) { t.TTL = nil }))
+			id := w.create(anna, with(func(t *template.Template) { t.TTL = nil }))
 			w.run(id, good)
 			w.must(anna, lifecycle.Transfer{ID: id, To: user(ben)})
 			if next := w.record(id).Next; !next.Equal(w.now.Add(7 * 24 * time.Hour)) {
@@ -119,15 +120,15 @@ func rowsOfGift() map[string]func(*world) {
 			w.refused(carla, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+noOffer)
 		},
 		"24 a group": func(w *world) {
-			team := with(func(t *lifecycle.Template) { t.Owner, t.Groups = "group", []string{"team-*"} })
-			group := func(id string) lifecycle.Owner {
-				return lifecycle.Owner{Kind: "group", Issuer: "https://id", ID: id}
+			team := with(func(t *template.Template) { t.Owner, t.Groups = "group", []string{"team-*"} })
+			group := func(id string) template.Owner {
+				return template.Owner{Kind: "group", Issuer: "https://id", ID: id}
 			}
 			e := creation(anna, team)
 			e.Owner = group("team-a")
 			id := w.must(anna, e).Record.ID
-			w.refused(anna, lifecycle.Transfer{ID: id, To: group("friends")}, lifecycle.ErrInvalid, "/to: the template does not admit this owner")
-			w.refused(anna, lifecycle.Transfer{ID: id, To: lifecycle.Owner{Kind: "group", Issuer: "https://other", ID: "team-b"}}, lifecycle.ErrDenied, "")
+			w.refused(anna, lifecycle.Transfer{ID: id, To: group("friends")}, template.ErrInvalid, "/to: the template does not admit this owner")
+			w.refused(anna, lifecycle.Transfer{ID: id, To: template.Owner{Kind: "group", Issuer: "https://other", ID: "team-b"}}, lifecycle.ErrDenied, "")
 			w.must(anna, lifecycle.Transfer{ID: id, To: group("team-b")})
 			w.refused(anna, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")
 			w.must(carla, lifecycle.Take{ID: id})
@@ -138,7 +139,7 @@ func rowsOfGift() map[string]func(*world) {
 		},
 		"24 its template changed": func(w *world) {
 			id := w.offered(lifecycle.Ready)
-			team, newer := with(func(t *lifecycle.Template) { t.Owner = "group" }), source("2.0.0")
+			team, newer := with(func(t *template.Template) { t.Owner = "group" }), source("2.0.0")
 			w.must(anna, lifecycle.Update{ID: id, Source: &newer, Template: team, Digest: digestOf(team)})
 			w.run(id, good)
 			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")

@@ -11,24 +11,25 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
-func planned() *lifecycle.Template {
-	return with(func(t *lifecycle.Template) { t.Name, t.Approval = "sandbox/plan", "plan" })
+func planned() *template.Template {
+	return with(func(t *template.Template) { t.Name, t.Approval = "sandbox/plan", "plan" })
 }
 
-func requested() *lifecycle.Template {
-	return with(func(t *lifecycle.Template) { t.Name, t.Approval = "sandbox/ask", "request" })
+func requested() *template.Template {
+	return with(func(t *template.Template) { t.Name, t.Approval = "sandbox/ask", "request" })
 }
 
-func pooled() *lifecycle.Template {
-	return with(func(t *lifecycle.Template) {
+func pooled() *template.Template {
+	return with(func(t *template.Template) {
 		t.Name = "sandbox/pool"
-		t.Pool = &lifecycle.PoolSize{Size: 2, Max: 6, MaxAge: 24 * time.Hour, WhenEmpty: "refuse"}
+		t.Pool = &template.PoolSize{Size: 2, Max: 6, MaxAge: 24 * time.Hour, WhenEmpty: "refuse"}
 	})
 }
 
-func (w *world) fill(t *lifecycle.Template) {
+func (w *world) fill(t *template.Template) {
 	w.t.Helper()
 	w.serve(lifecycle.Fill{Name: t.Name, Template: t, Digest: digestOf(t), Source: source("1.0.0")})
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // active reports whether an attempt was begun whose end is not known.
@@ -60,7 +62,7 @@ func (w runQueue) queue(r *Record, run *Run) {
 // planFirst reports whether somebody, or the machine itself, looks at a plan
 // before it is applied.
 func (w runQueue) planFirst(r *Record, run *Run) bool {
-	return run.Auto || w.approvals().approval(r, run.Snapshot, ApprovalPlan)
+	return run.Auto || w.approvals().approval(r, run.Snapshot, template.ApprovalPlan)
 }
 
 // await lets the next attempt of a run wait: for a place, and for its time.
@@ -176,7 +178,7 @@ func (w runQueue) begin(r *Record) {
 type queue struct {
 	running int // of all
 	waiting []*Record
-	turns   map[Owner]turn
+	turns   map[template.Owner]turn
 }
 
 // turn is what an owner has of the places.
@@ -186,7 +188,7 @@ type turn struct {
 }
 
 func (d *Document) queue(now time.Time) queue {
-	q := queue{turns: map[Owner]turn{}}
+	q := queue{turns: map[template.Owner]turn{}}
 	for _, r := range d.Records {
 		if r.Run.waits() && !r.Run.NotBefore.After(now) {
 			q.waiting = append(q.waiting, r)
@@ -208,22 +210,24 @@ func (d *Document) queue(now time.Time) queue {
 	return q
 }
 
-func order(a, b *Record, turns map[Owner]turn) int {
+func order(a, b *Record, turns map[template.Owner]turn) int {
 	x, y := turns[a.turnOf()], turns[b.turnOf()]
 	return cmp.Or(
 		cmp.Compare(a.class(), b.class()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
 		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))
 }
 
-// key is an owner without what he is called.
-func (o Owner) key() Owner { return Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID} }
+// ownerKey is an owner without what he is called.
+func ownerKey(o template.Owner) template.Owner {
+	return template.Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID}
+}
 
 // turnOf is with whom a record shares its turns: its owner, or its organization.
-func (r *Record) turnOf() Owner {
+func (r *Record) turnOf() template.Owner {
 	if r.isWorkspace() {
-		return Owner{Kind: "organization", ID: r.Template}
+		return template.Owner{Kind: "organization", ID: r.Template}
 	}
-	return r.Owner.key()
+	return ownerKey(r.Owner)
 }
 
 // served tells when an attempt of a record was begun last.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -22,8 +23,8 @@ var (
 	admin = lifecycle.Actor{Issuer: "https://id", Subject: "root", Label: "Root", Admin: true}
 )
 
-func user(a lifecycle.Actor) lifecycle.Owner {
-	return lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: a.Issuer, ID: a.Subject, Label: a.Label}
+func user(a lifecycle.Actor) template.Owner {
+	return template.Owner{Kind: template.OwnerUser, Issuer: a.Issuer, ID: a.Subject, Label: a.Label}
 }
 
 // world is a machine with its document, clock and checks.
@@ -109,16 +110,16 @@ func (w *world) want(id string, p lifecycle.Phase) *lifecycle.Record {
 	return r
 }
 
-func (w *world) create(a lifecycle.Actor, t *lifecycle.Template) string {
+func (w *world) create(a lifecycle.Actor, t *template.Template) string {
 	w.t.Helper()
 	return w.must(a, creation(a, t)).Record.ID
 }
 
-func creation(a lifecycle.Actor, t *lifecycle.Template) lifecycle.Create {
+func creation(a lifecycle.Actor, t *template.Template) lifecycle.Create {
 	return lifecycle.Create{Template: t, Digest: digestOf(t), Source: source("1.0.0"), Owner: user(a)}
 }
 
-func digestOf(t *lifecycle.Template) string {
+func digestOf(t *template.Template) string {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return err.Error()
@@ -127,8 +128,8 @@ func digestOf(t *lifecycle.Template) string {
 	return "sha256:" + hex.EncodeToString(sum[:8])
 }
 
-func source(version string) lifecycle.Source {
-	return lifecycle.Source{Module: "net/vpc/aws", Version: version, Digest: "sha256:" + version, Archive: "sha256:zip" + version}
+func source(version string) template.Source {
+	return template.Source{Module: "net/vpc/aws", Version: version, Digest: "sha256:" + version, Archive: "sha256:zip" + version}
 }
 
 func mustJSON(t *testing.T, v any) string {
@@ -178,15 +179,15 @@ func plan(digest string, c lifecycle.Counts) lifecycle.Result {
 }
 
 // plain is a template with an end.
-func plain() *lifecycle.Template {
-	return &lifecycle.Template{
+func plain() *template.Template {
+	return &template.Template{
 		Name: "sandbox/vpc", Enabled: true, Visible: true, Owner: "user", Approval: "none", Executor: "local",
-		TTL:     &lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "destroy"},
+		TTL:     &template.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "destroy"},
 		Timeout: 30 * time.Minute, Retries: 2, Protection: true, Update: "manual", Outputs: []string{"url"},
 	}
 }
 
-func with(change func(*lifecycle.Template)) *lifecycle.Template {
+func with(change func(*template.Template)) *template.Template {
 	t := plain()
 	change(t)
 	return t

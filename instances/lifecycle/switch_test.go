@@ -15,11 +15,12 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // nightly is stopped from Monday to Friday at eight in the evening, and started at seven.
-func nightly() *lifecycle.Template {
-	return with(func(t *lifecycle.Template) {
+func nightly() *template.Template {
+	return with(func(t *template.Template) {
 		t.Name = "sandbox/night"
 		t.TTL.Default, t.TTL.Max = 40*24*time.Hour, 0
 		t.Schedule = &timetable.Schedule{
@@ -75,7 +76,7 @@ func (w *world) until(text string, result lifecycle.Result) {
 }
 
 // night is an instance of anna that is ready, on a Thursday before clocks change.
-func (w *world) night(t *lifecycle.Template) string {
+func (w *world) night(t *template.Template) string {
 	w.t.Helper()
 	w.now = w.berlin("2026-03-19 12:00")
 	id := w.create(anna, t)
@@ -227,7 +228,7 @@ func TestByHandOnly(t *testing.T) {
 func TestUpdateOfStopped(t *testing.T) {
 	w := newWorld(t)
 	drifts := nightly()
-	drifts.Drift = &lifecycle.Drift{Every: 3 * time.Hour, Remediate: true}
+	drifts.Drift = &template.Drift{Every: 3 * time.Hour, Remediate: true}
 	id := w.night(drifts)
 	w.until("2026-03-19 21:00", good)
 	size := map[string]json.RawMessage{"size": json.RawMessage(`1`)}
@@ -320,7 +321,7 @@ func TestLatestWord(t *testing.T) {
 func TestStartWhileDriftEnds(t *testing.T) {
 	w := newWorld(t)
 	drifts := nightly()
-	drifts.Drift = &lifecycle.Drift{Every: time.Hour}
+	drifts.Drift = &template.Drift{Every: time.Hour}
 	id := w.night(drifts)
 	w.pass(61 * time.Minute)
 	w.serve(lifecycle.Tick{ID: id})
@@ -537,7 +538,7 @@ func TestSwitchOfPool(t *testing.T) {
 	w := newWorld(t)
 	w.now = w.berlin("2026-03-19 12:00")
 	pool := nightly()
-	pool.Pool = &lifecycle.PoolSize{Size: 1, WhenEmpty: "refuse"}
+	pool.Pool = &template.PoolSize{Size: 1, WhenEmpty: "refuse"}
 	w.fill(pool)
 	w.runAll(good)
 	w.until("2026-03-19 22:00", good)

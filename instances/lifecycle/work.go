@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -123,7 +124,7 @@ func (w *work) pool(name string) *Pool {
 }
 
 // keep takes a template into the document.
-func (w *work) keep(digest string, t *Template) {
+func (w *work) keep(digest string, t *template.Template) {
 	if w.doc.Templates[digest] == nil {
 		owned(&w.change().Templates, &w.own.templates)[digest] = t
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
@@ -46,16 +47,16 @@ type Ask struct {
 type (
 	// OpenWorkspace makes the record of a workspace. One that is there is the answer.
 	OpenWorkspace struct {
-		Template  *Template // of its organization: what its runs have
+		Template  *template.Template // of its organization: what its runs have
 		Digest    string
 		Workspace string
 	}
 	// Enqueue adds a run to a workspace.
 	Enqueue struct {
 		ID       string
-		Template *Template
+		Template *template.Template
 		Digest   string
-		Source   Source // Digest and Archive of the configuration
+		Source   template.Source // Digest and Archive of the configuration
 		Ask      Ask
 	}
 	// Confirm lets exactly one plan of a workspace be applied.
@@ -133,9 +134,9 @@ func (d *Document) WorkspaceRecord(organization, workspace string) *Record {
 func (w workspaceRuns) openWorkspace(e OpenWorkspace) (Answer, error) {
 	switch {
 	case e.Template == nil || e.Digest == "" || !isWorkspaceTemplate(e.Template.Name):
-		return Answer{}, &FieldError{Path: "/template", Text: "not that of an organization"}
+		return Answer{}, &template.FieldError{Path: "/template", Text: "not that of an organization"}
 	case e.Workspace == "" || len(e.Workspace) > maxWorkspace:
-		return Answer{}, &FieldError{Path: "/workspace", Text: "not the name of a workspace"}
+		return Answer{}, &template.FieldError{Path: "/workspace", Text: "not the name of a workspace"}
 	}
 	_, organization, _ := strings.Cut(e.Template.Name, "/")
 	if r := w.doc.WorkspaceRecord(organization, e.Workspace); r != nil {
@@ -144,7 +145,7 @@ func (w workspaceRuns) openWorkspace(e OpenWorkspace) (Answer, error) {
 	if err := w.creations().fits(); err != nil {
 		return Answer{}, err
 	}
-	r := w.creations().add(w.newID(), e.Template, e.Digest, Source{})
+	r := w.creations().add(w.newID(), e.Template, e.Digest, template.Source{})
 	r.Workspace, r.Phase, r.CreatedBy = e.Workspace, Ready, w.person()
 	w.note(r, "created", e.Workspace)
 	return Answer{Status: 201, Record: r}, nil
@@ -211,7 +212,7 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 		return Answer{}, err
 	}
 	if e.Template == nil || e.Digest == "" || e.Template.Name != r.Template || e.Source.Archive == "" {
-		return Answer{}, &FieldError{Path: "/template", Text: "it has no configuration to run"}
+		return Answer{}, &template.FieldError{Path: "/template", Text: "it has no configuration to run"}
 	}
 	e.Ask.Message = clip(e.Ask.Message, 256)
 	if n := r.workspaceRecord().asked(e.Ask.Key, w.now); n > 0 {
@@ -449,7 +450,7 @@ func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	r.Open = slices.DeleteFunc(slices.Clone(r.Open), func(o Run) bool { return o.N == n })
 	run.Result, run.Error, run.EndedAt = result, clip(text, maxText), w.now
 	run.NotBefore, run.Handle, run.Cancel = time.Time{}, "", ""
-	run.Source, run.Snapshot, run.From, run.Approved = Source{}, "", "", ""
+	run.Source, run.Snapshot, run.From, run.Approved = template.Source{}, "", "", ""
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
 	w.sweep = true
 }

@@ -4,6 +4,8 @@ package lifecycle
 
 import (
 	"fmt"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // workspaceRules are what no step leaves behind of a workspace: the rules of instances,
@@ -45,7 +47,7 @@ func (d *Document) twice() []Violation {
 
 // workspaceOwner: nobody owns it or is offered it, no pool made it, and it has no end.
 func workspaceOwner(_ *Document, _ string, r *Record) string {
-	if r.Owner != (Owner{}) || r.Pooled || !r.ClaimedAt.IsZero() || !r.ExpiresAt.IsZero() || r.Kept || r.Applied || r.Offer != nil {
+	if r.Owner != (template.Owner{}) || r.Pooled || !r.ClaimedAt.IsZero() || !r.ExpiresAt.IsZero() || r.Kept || r.Applied || r.Offer != nil {
 		return "a workspace with an owner, a pool, an end, an offer or resources of its own"
 	}
 	return ""

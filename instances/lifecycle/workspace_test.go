@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // organization is the template of the workspaces of acme.
-func organization() *lifecycle.Template {
-	return &lifecycle.Template{Name: lifecycle.WorkspaceTemplate("acme"), Enabled: true, Executor: lifecycle.ExecutorLocal, Timeout: time.Hour}
+func organization() *template.Template {
+	return &template.Template{Name: lifecycle.WorkspaceTemplate("acme"), Enabled: true, Executor: template.ExecutorLocal, Timeout: time.Hour}
 }
 
 func opening(workspace string) lifecycle.OpenWorkspace {
@@ -30,7 +31,7 @@ func (w *world) workspace(name string) string {
 func asking(id string, a lifecycle.Ask) lifecycle.Enqueue {
 	return lifecycle.Enqueue{
 		ID: id, Template: organization(), Digest: digestOf(organization()), Ask: a,
-		Source: lifecycle.Source{Digest: "sha256:cv" + a.Upload, Archive: "sha256:tar" + a.Upload, Size: 1},
+		Source: template.Source{Digest: "sha256:cv" + a.Upload, Archive: "sha256:tar" + a.Upload, Size: 1},
 	}
 }
 
@@ -327,10 +328,10 @@ func TestWorkspaceReserved(t *testing.T) {
 	} {
 		w.refused(admin, e, lifecycle.ErrNotFound, "")
 	}
-	launchable := with(func(t *lifecycle.Template) { t.Name = lifecycle.WorkspaceTemplate("acme") })
+	launchable := with(func(t *template.Template) { t.Name = lifecycle.WorkspaceTemplate("acme") })
 	launch := creation(anna, launchable)
-	w.refused(anna, launch, lifecycle.ErrInvalid, "")
-	w.refused(admin, lifecycle.Adopt{Record: lifecycle.Record{ID: "abcdefghjk", Template: "tfe/acme", Phase: lifecycle.Ready}, Template: organization()}, lifecycle.ErrInvalid, "")
+	w.refused(anna, launch, template.ErrInvalid, "")
+	w.refused(admin, lifecycle.Adopt{Record: lifecycle.Record{ID: "abcdefghjk", Template: "tfe/acme", Phase: lifecycle.Ready}, Template: organization()}, template.ErrInvalid, "")
 	before := w.d
 	w.serve(lifecycle.Offer{ID: id, Template: organization(), Digest: "sha256:new", Source: newer})
 	if w.d != before {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -52,7 +52,7 @@ func among(value json.RawMessage, all []json.RawMessage) bool {
 // never reports whether a parameter cannot count in this form: it depends on one that the
 // form does not ask for, and that is another one.
 func (p parameters) never(name string) bool {
-	unasked, err := lifecycle.Unasked(p.raw, p.have)
+	unasked, err := template.Unasked(p.raw, p.have)
 	for other, values := range p.Properties[name].When {
 		if !slices.Contains(p.Order, other) && (err != nil || unasked[other] || !among(p.have[other], values)) {
 			return true
@@ -68,7 +68,7 @@ func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad 
 		all = map[string]json.RawMessage{}
 	}
 	maps.Copy(all, values)
-	unasked, err := lifecycle.Unasked(p.raw, all)
+	unasked, err := template.Unasked(p.raw, all)
 	if err != nil {
 		return // the API says what is wrong with its own schema
 	}

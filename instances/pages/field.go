@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -326,7 +326,7 @@ func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
 			f.Error = "must be filled in"
 		case value != nil:
 			problems := map[string]string{}
-			gather(problems, "/parameters/"+name, lifecycle.CheckProperty(p.raw, name, value))
+			gather(problems, "/parameters/"+name, template.CheckProperty(p.raw, name, value))
 			blame(fields[i:i+1], problems)
 		}
 	}
@@ -340,7 +340,7 @@ func gather(into map[string]string, below string, err error) {
 		}
 		return
 	}
-	if e, ok := errors.AsType[*lifecycle.FieldError](err); ok {
+	if e, ok := errors.AsType[*template.FieldError](err); ok {
 		into[below+e.Path] = e.Text
 	}
 }
@@ -357,7 +357,7 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 		name := strings.TrimPrefix(f.Name, prefix)
 		one, text := p.Properties[name], query.Get(f.Name)
 		value, err := one.value(text)
-		if !one.Link || one.Sensitive || err != nil || value == nil || lifecycle.CheckProperty(p.raw, name, value) != nil {
+		if !one.Link || one.Sensitive || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
 			left = append(left, f.Label)
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
@@ -254,7 +255,7 @@ func TestEditAgain(t *testing.T) {
 		d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
 			inputs := `{"type":"object","properties":{"size":{"type":"string"},"secret":` + secret + `}}`
 			var err error
-			e.Schema, err = lifecycle.NewSchema(e.Template, lifecycle.Module{Inputs: json.RawMessage(inputs), Outputs: map[string]bool{"url": false, "password": true}})
+			e.Schema, err = template.NewSchema(e.Template, template.Module{Inputs: json.RawMessage(inputs), Outputs: map[string]bool{"url": false, "password": true}})
 			if err != nil {
 				t.Fatal(err)
 			}

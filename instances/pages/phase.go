@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -247,9 +248,9 @@ func ownerName(o *api.Owner) string {
 	switch {
 	case o == nil:
 		return "nobody"
-	case o.Kind == lifecycle.OwnerUser && o.Label != "":
+	case o.Kind == template.OwnerUser && o.Label != "":
 		return text.Block(o.Label)
-	case o.Kind == lifecycle.OwnerUser:
+	case o.Kind == template.OwnerUser:
 		return text.Block(o.ID)
 	}
 	return o.Kind + " " + text.Block(o.ID)

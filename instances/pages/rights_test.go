@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
@@ -228,7 +229,7 @@ func TestApproveChange(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
 		changed := *e.Template
-		changed.Approval = lifecycle.ApprovalRequest
+		changed.Approval = template.ApprovalRequest
 		digest, err := changed.Digest()
 		if err != nil {
 			t.Fatal(err)

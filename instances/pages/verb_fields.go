@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -183,7 +183,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 
 // reasonField is why somebody asks, for who approves it; none where nobody does.
 func reasonField(approval string) []field {
-	if approval == lifecycle.ApprovalNone {
+	if approval == template.ApprovalNone {
 		return nil
 	}
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For the approver; may be empty."}}}

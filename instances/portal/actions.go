@@ -5,6 +5,7 @@ package portal
 import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // action is a verb of an instance.
@@ -98,7 +99,7 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 	return doc
 }
 
-func costDoc(c *lifecycle.Cost) *api.Cost {
+func costDoc(c *template.Cost) *api.Cost {
 	if c == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,26 +31,26 @@ type Adopter struct {
 	// Trusted says that nobody else writes to the registry, so that what is not
 	// sealed can be believed too.
 	Trusted bool
-	Known   lifecycle.Known // what templates may name here
+	Known   template.Known // what templates may name here
 }
 
 // Find reads of what the state in a repository is: its last sealed result, and the
 // source and template that this names. The repository is named with or without
 // its host; the id is needed where instances share it. The owner is who adopts.
-func (a Adopter) Find(ctx context.Context, repository, id string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
+func (a Adopter) Find(ctx context.Context, repository, id string, owner template.Owner) (lifecycle.Adopt, error) {
 	if a.Sealer == nil && !a.Trusted {
-		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so anybody who writes to the registry could have made it", lifecycle.ErrInvalid)
+		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so anybody who writes to the registry could have made it", template.ErrInvalid)
 	}
 	path := strings.TrimPrefix(repository, a.Client.Host()+"/")
 	it, ok := a.Layout.Parse(path)
 	if !ok || it.Kind != addr.KindInstance {
-		return lifecycle.Adopt{}, &lifecycle.FieldError{Path: "/repository", Text: "not the repository of an instance"}
+		return lifecycle.Adopt{}, &template.FieldError{Path: "/repository", Text: "not the repository of an instance"}
 	}
 	if it.Instance != "" {
 		id = it.Instance
 	}
 	if err := addr.CheckInstance(id); err != nil {
-		return lifecycle.Adopt{}, &lifecycle.FieldError{Path: "/id", Text: "instances share this repository: name the id"}
+		return lifecycle.Adopt{}, &template.FieldError{Path: "/id", Text: "instances share this repository: name the id"}
 	}
 	repo, err := a.Client.Repo(path)
 	if err != nil {
@@ -81,7 +82,7 @@ func ended(ctx context.Context, in records.InstanceRepo, id string) error {
 	return nil
 }
 
-func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name string, owner lifecycle.Owner) (lifecycle.Adopt, error) {
+func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name string, owner template.Owner) (lifecycle.Adopt, error) {
 	tag, last, err := in.LastRun(ctx, id)
 	if err != nil {
 		return lifecycle.Adopt{}, err
@@ -102,7 +103,7 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name st
 		return lifecycle.Adopt{}, err
 	}
 	if name != "" && name != t.Name {
-		return lifecycle.Adopt{}, fmt.Errorf("%w: the result is of template %s, the repository of %s", lifecycle.ErrInvalid, t.Name, name)
+		return lifecycle.Adopt{}, fmt.Errorf("%w: the result is of template %s, the repository of %s", template.ErrInvalid, t.Name, name)
 	}
 	if report.Lock != "" {
 		report.Source.Lock = report.Lock
@@ -129,14 +130,14 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name st
 }
 
 // template is the snapshot beside a source, if it is the one that is named.
-func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s records.SourceManifest, want string) (*lifecycle.Template, error) {
+func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s records.SourceManifest, want string) (*template.Template, error) {
 	b, err := in.Template(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	t, err := lifecycle.ParseCanonical(b, a.Known)
+	t, err := template.ParseCanonical(b, a.Known)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the template beside the source: %w", lifecycle.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the template beside the source: %w", template.ErrInvalid, err)
 	}
 	if d, err := t.Digest(); err != nil || d != want {
 		return nil, fmt.Errorf("the template beside the source is not the one of the result: %w", oci.ErrCorrupt)

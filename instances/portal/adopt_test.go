@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -58,9 +59,9 @@ func TestAdopt(t *testing.T) {
 		w.options.Sealer = newSealer(t)
 		stop := w.run(t)
 		tpl := testTemplate("sandbox/vpc")
-		tpl.Parameters = []lifecycle.Parameter{{Name: "size"}}
+		tpl.Parameters = []template.Parameter{{Name: "size"}}
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
-		anna := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"}
+		anna := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "anna"}
 		rec := w.must(t, lifecycle.Create{
 			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: anna,
 			Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"small"`)},
@@ -76,7 +77,7 @@ func TestAdopt(t *testing.T) {
 		sealed := records.InstanceRepo{Repo: repo, Sealer: w.options.Sealer}
 		spec := w.program.specs(rec.ID)[0]
 		a := portal.Adopter{Client: w.client, Layout: w.layout, Sealer: w.options.Sealer}
-		carla := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "carla"}
+		carla := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "carla"}
 		find := func(a portal.Adopter, repository string) (lifecycle.Adopt, error) {
 			return a.Find(t.Context(), repository, "", carla)
 		}
@@ -91,11 +92,11 @@ func TestAdopt(t *testing.T) {
 		}
 		leave(t, sealed, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1, State: true, Ended: before.ReadyAt})
 		for _, bad := range []string{"acme/instances/sandbox/vpc", "acme/modules/net/vpc/aws", "../x", "other.example.com/" + path} {
-			if _, err := find(a, bad); !errors.Is(err, lifecycle.ErrInvalid) {
+			if _, err := find(a, bad); !errors.Is(err, template.ErrInvalid) {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
-		if _, err := find(portal.Adopter{Client: w.client, Layout: w.layout}, path); !errors.Is(err, lifecycle.ErrInvalid) {
+		if _, err := find(portal.Adopter{Client: w.client, Layout: w.layout}, path); !errors.Is(err, template.ErrInvalid) {
 			t.Errorf("without keys: %v", err)
 		}
 		e, err := find(a, "registry.test/"+path)
@@ -155,7 +156,7 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 		}
 		spec := run.Spec{Ref: lifecycle.Ref{ID: id, Kind: lifecycle.RunApply, Nonce: "n"}, Source: w.source, Snapshot: digestOf(mine)}
 		leave(t, in, spec, 1, run.Report{Outcome: lifecycle.Done, Resources: 1})
-		if _, err := a.Find(t.Context(), repo.Name(), "", lifecycle.Owner{ID: "x"}); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := a.Find(t.Context(), repo.Name(), "", template.Owner{ID: "x"}); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%v, want that it is not the template of the result", err)
 		}
 	})
@@ -175,9 +176,9 @@ func TestNothingInClear(t *testing.T) {
 		w.counted.base = bodies
 		defer w.run(t)()
 		tpl := testTemplate("sandbox/vpc")
-		tpl.Parameters = []lifecycle.Parameter{{Name: "password"}}
+		tpl.Parameters = []template.Parameter{{Name: "password"}}
 		rec := w.must(t, lifecycle.Create{
-			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: lifecycle.Owner{Kind: lifecycle.OwnerUser, ID: "anna"},
+			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: template.Owner{Kind: template.OwnerUser, ID: "anna"},
 			Parameters: map[string]json.RawMessage{"password": json.RawMessage(`"planted-parameter"`)}, Sensitive: []string{"password"},
 		}, lifecycle.Actor{Subject: "anna"})
 		w.until(t, rec.ID, time.Hour, lifecycle.Ready)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -114,7 +115,7 @@ func (r driver) drive(ctx context.Context, a *attempt) error {
 
 // start starts an attempt. It goes on trying where something cannot be reached.
 // Without a handle and an error the attempt is over.
-func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
 	told := ""
 	for n := 1; ; n++ {
 		if closed(a.cancelled) {
@@ -150,7 +151,7 @@ func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 	}
 }
 
-func (r driver) startOnce(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+func (r driver) startOnce(ctx context.Context, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
 	if err := r.sources().pin(ctx, rec, t); err != nil {
 		return "", err
 	}
@@ -183,7 +184,7 @@ func passing(err error) bool {
 }
 
 // watch looks at an attempt until it has ended.
-func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *lifecycle.Template, spec run.Spec, x run.Executor, h run.Handle) error {
+func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
 	told, cancelled, killed := lifecycle.Condition{}, a.cancelled, a.killed
 	var ended <-chan struct{} // asked for before the first look, which may be late
 	if e, ok := x.(run.Ender); ok {
@@ -269,15 +270,15 @@ func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ende
 
 // connection is how the instance is reached after an apply. What cannot be
 // rendered is said instead, since the instance itself is there.
-func (r driver) connection(rec *lifecycle.Record, t *lifecycle.Template, res lifecycle.Result) *lifecycle.Connection {
+func (r driver) connection(rec *lifecycle.Record, t *template.Template, res lifecycle.Result) *template.Connection {
 	if rec.Workspace != "" || rec.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
 	}
 	scope := r.sources().scope(rec)
 	scope.Outputs = res.Outputs
-	c, err := lifecycle.RenderConnection(t, scope)
+	c, err := template.RenderConnection(t, scope)
 	if err != nil {
-		return &lifecycle.Connection{Type: "instructions", Message: "the connection of the template cannot be shown: " + err.Error()}
+		return &template.Connection{Type: "instructions", Message: "the connection of the template cannot be shown: " + err.Error()}
 	}
 	return c
 }

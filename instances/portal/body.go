@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -95,10 +95,10 @@ func decode(body []byte, to any) error {
 		return field("/"+strings.Trim(name, `"`), "there is no such member")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: the body is not the JSON that is expected here: %s", lifecycle.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
+		return fmt.Errorf("%w: the body is not the JSON that is expected here: %s", template.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: more than one JSON value", lifecycle.ErrInvalid)
+		return fmt.Errorf("%w: more than one JSON value", template.ErrInvalid)
 	}
 	return nil
 }

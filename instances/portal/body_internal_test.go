@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // FuzzDecode reads bodies: what is refused is said to be invalid, and nothing
@@ -18,10 +18,10 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var body api.Create
-		if err := decode(b, &body); err != nil && !errors.Is(err, lifecycle.ErrInvalid) {
+		if err := decode(b, &body); err != nil && !errors.Is(err, template.ErrInvalid) {
 			t.Errorf("%q: %v", b, err)
 		}
-		if _, err := parseCursor(string(b)); err != nil && !errors.Is(err, lifecycle.ErrInvalid) {
+		if _, err := parseCursor(string(b)); err != nil && !errors.Is(err, template.ErrInvalid) {
 			t.Errorf("%q: %v", b, err)
 		}
 	})

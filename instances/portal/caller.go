@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -170,7 +171,7 @@ func (c caller) rules(template string) role {
 // is reports whether an instance belongs to the caller, or to one of the groups
 // of the caller.
 func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
-	if r.Owner.Kind != lifecycle.OwnerClaim {
+	if r.Owner.Kind != template.OwnerClaim {
 		return c.acts(r.Owner)
 	}
 	t := d.Templates[r.Snapshot]
@@ -183,14 +184,14 @@ func (c caller) is(d *lifecycle.Document, r *lifecycle.Record) bool {
 }
 
 // acts reports whether an owner is the caller, or one of the groups of the caller.
-func (c caller) acts(o lifecycle.Owner) bool {
+func (c caller) acts(o template.Owner) bool {
 	switch {
 	case o.Issuer != c.actor.Issuer:
 		return false
-	case o.Kind == lifecycle.OwnerUser:
+	case o.Kind == template.OwnerUser:
 		return o.ID == c.actor.Subject
 	}
-	return o.Kind == lifecycle.OwnerGroup && slices.Contains(c.actor.Groups, o.ID)
+	return o.Kind == template.OwnerGroup && slices.Contains(c.actor.Groups, o.ID)
 }
 
 // unsure reports whether an instance belongs to a group that the caller was in when
@@ -198,14 +199,14 @@ func (c caller) acts(o lifecycle.Owner) bool {
 // an answer nor a list does as if it were not there.
 func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
 
-func (c caller) unsureOf(o lifecycle.Owner, name string) bool {
-	return c.stale != nil && o.Kind == lifecycle.OwnerGroup && o.Issuer == c.actor.Issuer &&
+func (c caller) unsureOf(o template.Owner, name string) bool {
+	return c.stale != nil && o.Kind == template.OwnerGroup && o.Issuer == c.actor.Issuer &&
 		slices.Contains(c.Former(), o.ID) && c.may(access.Use, name)
 }
 
 // owner is the caller as an owner.
-func (c caller) owner() lifecycle.Owner {
-	return lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
+func (c caller) owner() template.Owner {
+	return template.Owner{Kind: template.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
 }
 
 // missing refuses an instance that is not there, or that the caller may not see.

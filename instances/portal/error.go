@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -29,7 +30,7 @@ func (e *apiError) Error() string { return e.Text }
 
 // field refuses one value of a body.
 func field(path, format string, args ...any) error {
-	return &lifecycle.FieldError{Path: path, Text: fmt.Sprintf(format, args...)}
+	return &template.FieldError{Path: path, Text: fmt.Sprintf(format, args...)}
 }
 
 // answered is an error of the machine or of a store, and how it is answered.
@@ -50,7 +51,7 @@ func answers() []answered {
 		{lifecycle.ErrStalePlan, http.StatusConflict, api.ReasonStalePlan},
 		{lifecycle.ErrProtected, http.StatusConflict, api.ReasonProtected},
 		{lifecycle.ErrPaused, http.StatusConflict, api.ReasonPaused},
-		{lifecycle.ErrInvalid, http.StatusUnprocessableEntity, api.ReasonInvalid},
+		{template.ErrInvalid, http.StatusUnprocessableEntity, api.ReasonInvalid},
 		{lifecycle.ErrKeyReused, http.StatusUnprocessableEntity, api.ReasonKeyReused},
 		{lifecycle.ErrPoolEmpty, http.StatusServiceUnavailable, api.ReasonPoolEmpty},
 		{lifecycle.ErrFull, http.StatusServiceUnavailable, api.ReasonFull},
@@ -119,11 +120,11 @@ func invalid(doc *api.Error, err error) {
 const maxFields = 50
 
 // fieldErrors are the field errors in a tree of errors, in its order.
-func fieldErrors(err error) []*lifecycle.FieldError {
-	if f, ok := err.(*lifecycle.FieldError); ok { //nolint:errorlint // the tree is walked here
-		return []*lifecycle.FieldError{f}
+func fieldErrors(err error) []*template.FieldError {
+	if f, ok := err.(*template.FieldError); ok { //nolint:errorlint // the tree is walked here
+		return []*template.FieldError{f}
 	}
-	var all []*lifecycle.FieldError
+	var all []*template.FieldError
 	switch e := err.(type) { //nolint:errorlint // likewise
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {

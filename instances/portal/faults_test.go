@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -258,7 +259,7 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 		stop := s.serve(t, ways...)
 		tpl := testTemplate("sandbox/vpc")
 		s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
-		owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"}
+		owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "anna"}
 		id := s.asks(t, "create", lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}).ID
 		s.sees(t, id, lifecycle.Ready)
 		s.asks(t, "destroy", lifecycle.DestroyNow{ID: id})

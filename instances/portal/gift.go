@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // transfer gives an instance to another owner: an owner between himself and those
@@ -31,8 +32,8 @@ func (s verbs) decline(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "decline", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID, No: true}, nil })
 }
 
-func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.Owner, error) {
-	own := []lifecycle.Owner{r.owner()}
+func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (template.Owner, error) {
+	own := []template.Owner{r.owner()}
 	if t := r.view.Document.Templates[r.at.Snapshot]; t != nil && r.stale == nil {
 		own = append(own, r.groups(t)...)
 	}
@@ -42,7 +43,7 @@ func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.O
 		}
 	}
 	kind, id, _ := strings.Cut(b.To, ":")
-	to := lifecycle.Owner{Kind: kind, Issuer: b.Issuer, ID: id, Label: b.Label}
+	to := template.Owner{Kind: kind, Issuer: b.Issuer, ID: id, Label: b.Label}
 	if to.Issuer == "" {
 		to.Issuer = r.actor.Issuer
 	}
@@ -50,7 +51,7 @@ func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (lifecycle.O
 		to.Label = id
 	}
 	switch {
-	case kind != lifecycle.OwnerUser && kind != lifecycle.OwnerGroup || id == "" || strings.ContainsFunc(id+to.Label, unicode.IsControl):
+	case kind != template.OwnerUser && kind != template.OwnerGroup || id == "" || strings.ContainsFunc(id+to.Label, unicode.IsControl):
 		return to, field("/to", "want user:SUBJECT or group:NAME")
 	case to.Issuer != r.actor.Issuer && !r.actor.Admin:
 		return to, field("/issuer", "only an admin gives it to somebody of another issuer")

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -90,11 +91,11 @@ func masked(r *lifecycle.Record) map[string]json.RawMessage {
 // hidden is a value that nobody is shown.
 func hidden() json.RawMessage { return json.RawMessage(`"` + api.Masked + `"`) }
 
-func sourceDoc(s lifecycle.Source) api.Source {
+func sourceDoc(s template.Source) api.Source {
 	return api.Source{Module: cmp.Or(s.Module, s.Chart), Version: s.Version, Digest: s.Digest, Path: s.Path}
 }
 
-func ownerDoc(o lifecycle.Owner) *api.Owner {
+func ownerDoc(o template.Owner) *api.Owner {
 	if o.Kind == "" {
 		return nil
 	}
@@ -108,7 +109,7 @@ func personDoc(a lifecycle.Actor) *api.Person {
 	return &api.Person{Issuer: a.Issuer, Subject: a.Subject, Label: a.Label}
 }
 
-func connectionDoc(c *lifecycle.Connection) *api.Connection {
+func connectionDoc(c *template.Connection) *api.Connection {
 	if c == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -100,7 +101,7 @@ func below(path string, err error) error {
 	}
 	moved := make([]error, len(fields))
 	for i, f := range fields {
-		moved[i] = &lifecycle.FieldError{Path: path + f.Path, Text: f.Text}
+		moved[i] = &template.FieldError{Path: path + f.Path, Text: f.Text}
 	}
 	return joined(moved)
 }
@@ -112,7 +113,7 @@ func (j joined) Error() string { return fmt.Sprint([]error(j)) }
 func (j joined) Unwrap() []error { return j }
 
 // claimsFor are the claims of the caller that a template names.
-func (c caller) claimsFor(t *lifecycle.Template) (map[string]string, error) {
+func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	var claims map[string]string
 	for _, name := range t.Claims() {
 		value, ok := c.Claims[name]
@@ -129,10 +130,10 @@ func (c caller) claimsFor(t *lifecycle.Template) (map[string]string, error) {
 
 // ownerFor is whose instance it will be: what the caller names, or the only one
 // that fits.
-func (c caller) ownerFor(t *lifecycle.Template, named string) (lifecycle.Owner, error) {
+func (c caller) ownerFor(t *template.Template, named string) (template.Owner, error) {
 	own, err := c.owners(t)
 	if err != nil {
-		return lifecycle.Owner{}, err
+		return template.Owner{}, err
 	}
 	if named == "" && len(own) == 1 {
 		return own[0], nil
@@ -146,13 +147,13 @@ func (c caller) ownerFor(t *lifecycle.Template, named string) (lifecycle.Owner, 
 		}
 	}
 	if named == "" {
-		return lifecycle.Owner{}, field("/owner", "say which of these it is for: %s", strings.Join(texts, ", "))
+		return template.Owner{}, field("/owner", "say which of these it is for: %s", strings.Join(texts, ", "))
 	}
-	return lifecycle.Owner{}, field("/owner", "want one of %s", strings.Join(texts, ", "))
+	return template.Owner{}, field("/owner", "want one of %s", strings.Join(texts, ", "))
 }
 
 // owners are those for whom the caller may launch a template.
-func (c caller) owners(t *lifecycle.Template) ([]lifecycle.Owner, error) {
+func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	claim, ok := strings.CutPrefix(t.Owner, "claim:")
 	switch {
 	case ok:
@@ -160,9 +161,9 @@ func (c caller) owners(t *lifecycle.Template) ([]lifecycle.Owner, error) {
 		if value == "" {
 			return nil, &service.Error{Status: http.StatusForbidden, Text: fmt.Sprintf("instances of %s belong to the claim %q, which your token does not have", t.Name, claim)}
 		}
-		return []lifecycle.Owner{{Kind: lifecycle.OwnerClaim, Issuer: c.actor.Issuer, ID: value, Label: value}}, nil
-	case t.Owner != lifecycle.OwnerGroup:
-		return []lifecycle.Owner{c.owner()}, nil
+		return []template.Owner{{Kind: template.OwnerClaim, Issuer: c.actor.Issuer, ID: value, Label: value}}, nil
+	case t.Owner != template.OwnerGroup:
+		return []template.Owner{c.owner()}, nil
 	case c.stale != nil:
 		return nil, c.stale
 	}
@@ -174,15 +175,15 @@ func (c caller) owners(t *lifecycle.Template) ([]lifecycle.Owner, error) {
 }
 
 // groups are the caller's that a template admits.
-func (c caller) groups(t *lifecycle.Template) []lifecycle.Owner {
-	var own []lifecycle.Owner
+func (c caller) groups(t *template.Template) []template.Owner {
+	var own []template.Owner
 	for _, g := range c.actor.Groups {
 		if t.AdmitsGroup(g) {
-			own = append(own, lifecycle.Owner{Kind: lifecycle.OwnerGroup, Issuer: c.actor.Issuer, ID: g, Label: g})
+			own = append(own, template.Owner{Kind: template.OwnerGroup, Issuer: c.actor.Issuer, ID: g, Label: g})
 		}
 	}
 	return own
 }
 
 // ownerText is how bodies and queries name an owner.
-func ownerText(o lifecycle.Owner) string { return o.Kind + ":" + o.ID }
+func ownerText(o template.Owner) string { return o.Kind + ":" + o.ID }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -220,7 +221,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		tpl := testTemplate("sandbox/vpc")
-		tpl.Pool = &lifecycle.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
+		tpl.Pool = &template.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		defer w.run(t)()
 		time.Sleep(5 * time.Minute)
@@ -267,7 +268,7 @@ func TestInvalidPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		tpl := testTemplate("sandbox/vpc")
-		tpl.Pool = &lifecycle.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
+		tpl.Pool = &template.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
 		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Problem: "module net/vpc/aws has no version"})
 		defer w.run(t)()
 		time.Sleep(time.Hour)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
 )
@@ -190,7 +191,7 @@ func known(phase string) bool {
 }
 
 // anyTemplate asks for the limits that the server sets beside those of templates.
-func anyTemplate() *lifecycle.Template { return &lifecycle.Template{Name: "-/-"} }
+func anyTemplate() *template.Template { return &template.Template{Name: "-/-"} }
 
 // userLimit is the limit of the caller's own live instances of all templates; 0:
 // there is none.

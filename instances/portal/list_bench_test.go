@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // BenchmarkList is a page of a list of 1,000 instances on the leader, for who owns
@@ -24,7 +25,7 @@ func BenchmarkList(b *testing.B) {
 		now := time.Date(2026, 5, 1, 12, 0, n, 0, time.UTC)
 		rec := lifecycle.Record{
 			ID: instanceID(n), Template: e.Template.Name, Snapshot: e.Digest, Source: e.Source, Phase: lifecycle.Ready,
-			Owner:     lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: s.Issuer.URL, ID: fmt.Sprint("person ", n)},
+			Owner:     template.Owner{Kind: template.OwnerUser, Issuer: s.Issuer.URL, ID: fmt.Sprint("person ", n)},
 			CreatedAt: now, ReadyAt: now, Since: now, TTL: e.Template.TTL.Default, ExpiresAt: now.Add(e.Template.TTL.Default),
 		}
 		c := lifecycle.Command{Event: lifecycle.Adopt{Record: rec, Template: e.Template}, Actor: lifecycle.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -164,12 +165,12 @@ func (s *site) do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, e
 }
 
 // each sends a command of each of n people, fifty at once.
-func (s *site) each(t testing.TB, n int, event func(i int, owner lifecycle.Owner) lifecycle.Event) {
+func (s *site) each(t testing.TB, n int, event func(i int, owner template.Owner) lifecycle.Event) {
 	t.Helper()
 	var group errgroup.Group
 	group.SetLimit(50)
 	for i := range n {
-		owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
+		owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
 		e := event(i, owner)
 		group.Go(func() error {
 			c := s.command(e, lifecycle.Actor{Issuer: owner.Issuer, Subject: owner.ID})
@@ -238,14 +239,14 @@ func (s *site) live(t testing.TB, n int) {
 	tpl := testTemplate("sandbox/vpc")
 	s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
 	s.leader(t)
-	s.each(t, n, func(_ int, owner lifecycle.Owner) lifecycle.Event {
+	s.each(t, n, func(_ int, owner template.Owner) lifecycle.Event {
 		return lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}
 	})
 	ids := map[string]string{}
 	for id, rec := range s.until(t, lifecycle.Ready, n).Records {
 		ids[rec.Owner.ID] = id
 	}
-	s.each(t, n, func(_ int, owner lifecycle.Owner) lifecycle.Event { return lifecycle.Extend{ID: ids[owner.ID]} })
+	s.each(t, n, func(_ int, owner template.Owner) lifecycle.Event { return lifecycle.Extend{ID: ids[owner.ID]} })
 	s.machine.sleep(24 * time.Hour)
 	for id, rec := range s.until(t, lifecycle.Destroyed, n).Records {
 		kinds := s.program.kinds(id)

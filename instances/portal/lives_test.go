@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -78,7 +79,7 @@ func BenchmarkLives(b *testing.B) {
 		shift := newShift(w.memory)
 		stop := w.run(b)
 		for i := range n {
-			owner := lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
+			owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
 			e := lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: owner}
 			if _, err := w.Do(b.Context(), w.command(e, lifecycle.Actor{Issuer: owner.Issuer, Subject: owner.ID})); err != nil {
 				b.Fatal(err)
@@ -305,7 +306,7 @@ func TestDrift(t *testing.T) {
 		defer w.run(t)()
 		tpl := testTemplate("sandbox/vpc")
 		tpl.TTL.Default = 72 * time.Hour
-		tpl.Drift = &lifecycle.Drift{Every: 24 * time.Hour}
+		tpl.Drift = &template.Drift{Every: 24 * time.Hour}
 		rec := w.launch(t, tpl, "anna")
 		time.Sleep(25 * time.Hour)
 		now := w.record(rec.ID)

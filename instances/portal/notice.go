@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
@@ -90,10 +91,10 @@ type NoticeBody struct {
 	// The rest is as of now, and absent of an instance that is not recorded any more.
 	Name      string            `json:"name,omitempty"`
 	Phase     lifecycle.Phase   `json:"phase,omitempty"`
-	Owner     *lifecycle.Owner  `json:"owner,omitempty"`
+	Owner     *template.Owner   `json:"owner,omitempty"`
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
 	Counts    *lifecycle.Counts `json:"counts,omitempty"` // of the plan that waits for approval, or that shows drift
-	OfferedTo *lifecycle.Owner  `json:"offered_to,omitempty"`
+	OfferedTo *template.Owner   `json:"offered_to,omitempty"`
 }
 
 // noticeJob is the job that tells of n.
@@ -154,7 +155,7 @@ func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
 		return b, nil
 	}
 	b.Name, b.Phase, b.ExpiresAt = rec.Name, rec.Phase, rec.ExpiresAt
-	if rec.Owner != (lifecycle.Owner{}) {
+	if rec.Owner != (template.Owner{}) {
 		b.Owner = &rec.Owner
 	}
 	if rec.Offer != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/jobs"
 )
 
@@ -83,12 +84,12 @@ func TestNoticeSigned(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 5, 0, time.UTC)
 	doc := &lifecycle.Document{Records: map[string]*lifecycle.Record{"a234567890": {
 		ID: "a234567890", Name: "mine", Template: "sandbox/vpc", Phase: lifecycle.Ready, ExpiresAt: now.Add(time.Hour),
-		Owner:      lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "u1", Label: "anna"},
+		Owner:      template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "u1", Label: "anna"},
 		Parameters: map[string]json.RawMessage{"key": json.RawMessage(`"planted-parameter"`)},
 		Outputs:    map[string]json.RawMessage{"url": json.RawMessage(`"planted-output"`)},
-		Connection: &lifecycle.Connection{Type: "web", URL: "https://planted-connection"},
+		Connection: &template.Connection{Type: "web", URL: "https://planted-connection"},
 		Reason:     "planted-reason",
-		Offer:      &lifecycle.Gift{To: lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "u2"}, By: lifecycle.Actor{Subject: "u1"}},
+		Offer:      &lifecycle.Gift{To: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "u2"}, By: lifecycle.Actor{Subject: "u1"}},
 		Run:        &lifecycle.Run{Error: "planted-error", Counts: &lifecycle.Counts{Add: 2}},
 	}}}
 	var c receiver

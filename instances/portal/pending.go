@@ -12,12 +12,13 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
 // target is what an instance would be, once what waits is approved.
 type target struct {
-	source     lifecycle.Source
+	source     template.Source
 	snapshot   string
 	parameters map[string]json.RawMessage
 }
@@ -66,7 +67,7 @@ func fill(doc *api.Pending, r *lifecycle.Record) {
 	doc.Values = valueChanges(before, to.parameters, r.Sensitive)
 }
 
-func (t *target) take(s lifecycle.Source, snapshot string, parameters map[string]json.RawMessage) {
+func (t *target) take(s template.Source, snapshot string, parameters map[string]json.RawMessage) {
 	t.source, t.snapshot = s, cmp.Or(snapshot, t.snapshot)
 	if parameters != nil {
 		t.parameters = parameters

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci"
@@ -45,7 +46,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 	}
 	pinned := *e
 	pinned.Source, pinned.Problem, pinned.Cause, pinned.Behind = source, "", "", ""
-	if pinned.Schema, err = lifecycle.NewSchema(e.Template, module); err != nil {
+	if pinned.Schema, err = template.NewSchema(e.Template, module); err != nil {
 		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
 	}
 	return &pinned, nil
@@ -83,7 +84,7 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 }
 
 // takes reports whether a template lets a caller choose a version.
-func takes(ref lifecycle.ModuleRef, v addr.Version) bool {
+func takes(ref template.ModuleRef, v addr.Version) bool {
 	if ref.Pinned() {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -295,7 +296,7 @@ func (r *Reconciler) fills(d *lifecycle.Document) []lifecycle.Event {
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		rec := d.Records[id]
-		if rec.Pooled && rec.Owner == (lifecycle.Owner{}) && rec.Phase.Live() && !pooled[rec.Template] {
+		if rec.Pooled && rec.Owner == (template.Owner{}) && rec.Phase.Live() && !pooled[rec.Template] {
 			pooled[rec.Template] = true
 			events = append(events, lifecycle.Fill{Name: rec.Template})
 		}
@@ -310,7 +311,7 @@ func (r *Reconciler) offers(d *lifecycle.Document) []lifecycle.Event {
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		rec := d.Records[id]
 		e, ok := r.o.Templates.Current(rec.Template)
-		if !ok || e.Problem != "" || !rec.Phase.Live() || rec.Owner == (lifecycle.Owner{}) {
+		if !ok || e.Problem != "" || !rec.Phase.Live() || rec.Owner == (template.Owner{}) {
 			continue
 		}
 		shown := slices.ContainsFunc(rec.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.UpdateAvailable })

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -207,7 +208,7 @@ type world struct {
 	shelf   *shelf
 	client  *oci.Client
 	layout  addr.Layout
-	source  lifecycle.Source
+	source  template.Source
 	counted *counter
 	options portal.ReconcilerOptions
 }
@@ -252,7 +253,7 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 			t.Fatal(err)
 		}
 	}
-	w.source = lifecycle.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
+	w.source = template.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 	w.options = portal.ReconcilerOptions{
 		Store: w, Machine: w.machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": w.program},
 		Templates: w.shelf, Client: client, Layout: w.layout, Ledger: func() string { return "acme/ledger" },
@@ -275,25 +276,25 @@ func (w *world) run(t testing.TB) (stop func()) {
 }
 
 // testTemplate is one that launches for eight hours.
-func testTemplate(name string) *lifecycle.Template {
-	return &lifecycle.Template{
-		Name: name, Enabled: true, Visible: true, Module: lifecycle.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
-		Owner: lifecycle.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Retries: 2, Update: "manual", Protection: true,
-		TTL:     &lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "destroy"},
+func testTemplate(name string) *template.Template {
+	return &template.Template{
+		Name: name, Enabled: true, Visible: true, Module: template.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
+		Owner: template.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Retries: 2, Update: "manual", Protection: true,
+		TTL:     &template.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "destroy"},
 		Outputs: []string{"url"},
 	}
 }
 
-func (w *world) launch(t *testing.T, tpl *lifecycle.Template, who string) *lifecycle.Record {
+func (w *world) launch(t *testing.T, tpl *template.Template, who string) *lifecycle.Record {
 	t.Helper()
 	w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 	return w.must(t, lifecycle.Create{
 		Template: tpl, Digest: digestOf(tpl), Source: w.source,
-		Owner: lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: who},
+		Owner: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: who},
 	}, lifecycle.Actor{Issuer: "https://idp", Subject: who})
 }
 
-func digestOf(t *lifecycle.Template) string {
+func digestOf(t *template.Template) string {
 	d, err := t.Digest()
 	if err != nil {
 		panic(err)
@@ -302,13 +303,13 @@ func digestOf(t *lifecycle.Template) string {
 }
 
 // bulk makes ready instances, without a run of each.
-func (w *world) bulk(t testing.TB, tpl *lifecycle.Template, n int) {
+func (w *world) bulk(t testing.TB, tpl *template.Template, n int) {
 	t.Helper()
 	w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 	for i := range n {
 		rec := lifecycle.Record{
 			ID: instanceID(i), Template: tpl.Name, Snapshot: digestOf(tpl), Source: w.source, Phase: lifecycle.Ready,
-			Owner:     lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: strconv.Itoa(i)},
+			Owner:     template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: strconv.Itoa(i)},
 			CreatedAt: w.now(), ReadyAt: w.now(), Since: w.now(), TTL: tpl.TTL.Default, ExpiresAt: w.now().Add(tpl.TTL.Default),
 		}
 		_, err := w.Do(t.Context(), w.command(lifecycle.Adopt{Record: rec, Template: tpl}, lifecycle.Actor{Subject: "admin", Admin: true}))

@@ -42,7 +42,7 @@ type Catalog interface {
 	All() []Entry
 	// Pin is the template with a version of its module that a caller names; ""
 	// is [Catalog.Current] for now. An error is [lifecycle.ErrNotFound] where there
-	// is no template, and [lifecycle.ErrInvalid] where it does not take the version.
+	// is no template, and [template.ErrInvalid] where it does not take the version.
 	Pin(ctx context.Context, name, version string) (*Entry, error)
 	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
 	// people are offered them.

@@ -18,13 +18,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // snapshot is the template that the run of a record executes.
-func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*lifecycle.Template, error) {
+func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*template.Template, error) {
 	key := rec.Snapshot
 	if rec.Run != nil && rec.Run.Snapshot != "" {
 		key = rec.Run.Snapshot
@@ -36,8 +37,8 @@ func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*lifecycle.Template
 }
 
 // scope is what the expressions of a record's template name.
-func (r sources) scope(rec *lifecycle.Record) lifecycle.Scope {
-	s := lifecycle.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
+func (r sources) scope(rec *lifecycle.Record) template.Scope {
+	s := template.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
 	if rec.Run != nil {
 		s.Stopped = rec.Run.Off
 	}
@@ -62,7 +63,7 @@ func (r sources) repo(template, id string) (records.InstanceRepo, string, error)
 }
 
 // spec is the attempt that a record names.
-func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *lifecycle.Template, error) {
+func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *template.Template, error) {
 	t, err := snapshot(d, rec)
 	if err != nil {
 		return run.Spec{}, nil, err
@@ -71,7 +72,7 @@ func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *
 	if err != nil {
 		return run.Spec{}, nil, err
 	}
-	variables, err := lifecycle.Render(t, r.scope(rec))
+	variables, err := template.Render(t, r.scope(rec))
 	if err != nil {
 		return run.Spec{}, nil, fmt.Errorf("variables of template %s: %w", rec.Template, err)
 	}
@@ -99,7 +100,7 @@ func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *
 
 // sensitive names the variables that no log may show. Where the schema has gone
 // with its template, all that a sensitive parameter may be in are.
-func (r sources) sensitive(rec *lifecycle.Record, t *lifecycle.Template, variables map[string]json.RawMessage) []string {
+func (r sources) sensitive(rec *lifecycle.Record, t *template.Template, variables map[string]json.RawMessage) []string {
 	names := slices.Clone(rec.Sensitive)
 	e, ok := r.o.Templates.Current(rec.Template)
 	switch {
@@ -107,7 +108,7 @@ func (r sources) sensitive(rec *lifecycle.Record, t *lifecycle.Template, variabl
 		names = append(names, e.Schema.SensitiveVariables()...)
 	case len(rec.Sensitive) > 0:
 		for _, name := range slices.Sorted(maps.Keys(variables)) {
-			if !slices.ContainsFunc(t.Parameters, func(p lifecycle.Parameter) bool { return p.Name == name }) {
+			if !slices.ContainsFunc(t.Parameters, func(p template.Parameter) bool { return p.Name == name }) {
 				names = append(names, name)
 			}
 		}
@@ -141,7 +142,7 @@ func pinned(rec *lifecycle.Record) bool {
 // pin keeps what a run executes under a tag of the instance, so that destroying
 // needs nobody's retention; and before the first one it says in the queue where
 // the state will be.
-func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Template) error {
+func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *template.Template) error {
 	if rec.Workspace != "" { // its source is an upload, which lies there
 		if err := r.forget(ctx, rec); err != nil && !passing(err) {
 			return err
@@ -191,7 +192,7 @@ func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *lifecycle.Te
 
 // zip is the archive of a module, in the repository of the instance or in that of
 // the module, from which it is mounted.
-func (r sources) zip(ctx context.Context, own *oci.Repo, s lifecycle.Source, first bool) (oci.Blob, error) {
+func (r sources) zip(ctx context.Context, own *oci.Repo, s template.Source, first bool) (oci.Blob, error) {
 	d := digest.Digest(s.Archive)
 	if !first {
 		if desc, err := own.Stat(ctx, d); err == nil {
@@ -216,12 +217,12 @@ func (r sources) zip(ctx context.Context, own *oci.Repo, s lifecycle.Source, fir
 	return blobOf(ctx, from, desc, s), nil
 }
 
-func moduleError(s lifecycle.Source, err error) error {
+func moduleError(s template.Source, err error) error {
 	return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
 }
 
 // blobOf is the archive of a module that lies in a repository.
-func blobOf(ctx context.Context, from *oci.Repo, d oci.Descriptor, s lifecycle.Source) oci.Blob {
+func blobOf(ctx context.Context, from *oci.Repo, d oci.Descriptor, s template.Source) oci.Blob {
 	return oci.Blob{Descriptor: d, From: from, Open: func() (io.ReadCloser, error) {
 		r, err := from.Open(ctx, d)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -176,7 +177,7 @@ func paused(d *lifecycle.Document, template string) string {
 }
 
 // own is what is left of the caller's limits, and as whom he may launch it.
-func (s templates) own(c caller, d *lifecycle.Document, t *lifecycle.Template, doc *api.Template) {
+func (s templates) own(c caller, d *lifecycle.Document, t *template.Template, doc *api.Template) {
 	owners, err := c.owners(t)
 	if err != nil {
 		doc.Closed = err.Error()
@@ -202,7 +203,7 @@ func (s templates) own(c caller, d *lifecycle.Document, t *lifecycle.Template, d
 
 // full says which limit of the caller is used up; "": one of the owners that he can name
 // may have more.
-func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *lifecycle.Template, owners []lifecycle.Owner) (why string) {
+func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *template.Template, owners []template.Owner) (why string) {
 	for _, o := range owners {
 		quotas := m.Quotas(d, t, o, c.actor)
 		i := slices.IndexFunc(quotas, func(q lifecycle.QuotaError) bool { return q.Used >= q.Limit })
@@ -215,7 +216,7 @@ func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *lifecycle.Te
 }
 
 // poolDoc counts the instances of a pool: available, claimed, all that live.
-func poolDoc(d *lifecycle.Document, t *lifecycle.Template) *api.Pool {
+func poolDoc(d *lifecycle.Document, t *template.Template) *api.Pool {
 	if t.Pool == nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci"
@@ -19,7 +19,7 @@ import (
 
 // templateArtifact is what was read last of a template in the registry.
 type templateArtifact struct {
-	template *lifecycle.Template
+	template *template.Template
 	from     string
 }
 
@@ -109,8 +109,8 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Templa
 	if before := t.artifacts[name]; before.from == from {
 		return before, nil
 	}
-	known := lifecycle.Known{Credentials: append([]string{}, source.Credentials...), Config: t.o.Known.Config}
-	tmpl, err := lifecycle.ParseCanonical(body, known)
+	known := template.Known{Credentials: append([]string{}, source.Credentials...), Config: t.o.Known.Config}
+	tmpl, err := template.ParseCanonical(body, known)
 	if err != nil {
 		return templateArtifact{}, err
 	}
@@ -124,7 +124,7 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Templa
 }
 
 // admits refuses a template that is another one, or takes what is not lent to it.
-func (s TemplateSource) admits(name string, t *lifecycle.Template) error {
+func (s TemplateSource) admits(name string, t *template.Template) error {
 	modules := s.Modules
 	if len(modules) == 0 {
 		namespace, _, _ := strings.Cut(name, "/")
@@ -133,7 +133,7 @@ func (s TemplateSource) admits(name string, t *lifecycle.Template) error {
 	switch {
 	case t.Name != name:
 		return fmt.Errorf("it is the template %s", t.Name)
-	case t.Executor != lifecycle.ExecutorLocal:
+	case t.Executor != template.ExecutorLocal:
 		return fmt.Errorf("template_source %q does not let it use the executor %s", s.Templates, t.Executor)
 	case !slices.ContainsFunc(modules, func(glob string) bool { return addr.Match(glob, t.Module.Address) }):
 		return fmt.Errorf("template_source %q does not let it use the module %s", s.Templates, t.Module.Address)

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // maxTemplateFiles bounds a folder of templates.
@@ -22,8 +22,8 @@ const maxTemplateFiles = 1000
 type templateFile struct {
 	read      bool // text is that of the file; else it could not be read
 	text      string
-	templates []*lifecycle.Template // of the last text without a mistake
-	problem   string                // with the file or its text; "": none
+	templates []*template.Template // of the last text without a mistake
+	problem   string               // with the file or its text; "": none
 }
 
 // readFiles adds the templates of the folder, file by file in the order of their
@@ -94,7 +94,7 @@ func (t *Templates) readFile(name string) templateFile {
 	if before.read && before.text == string(b) {
 		return before
 	}
-	list, err := lifecycle.ParseTemplates(b, name, t.o.Known)
+	list, err := template.Parse(b, name, t.o.Known)
 	if err != nil {
 		return templateFile{true, string(b), before.templates, err.Error()}
 	}
@@ -116,5 +116,5 @@ func ReadTemplateFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, lifecycle.MaxTemplateFile+1))
+	return io.ReadAll(io.LimitReader(f, template.MaxFile+1))
 }

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci"
@@ -32,9 +32,9 @@ type TemplatesOptions struct {
 	Dir      string           // of files *.hcl; "": none
 	Sources  []TemplateSource // the first whose glob fits counts
 	Catalog  *catalog.Catalog // of modules, and of templates that are artifacts
-	Defaults lifecycle.Defaults
-	Known    lifecycle.Known // what templates may name
-	Logger   *slog.Logger    // nil: none
+	Defaults template.Defaults
+	Known    template.Known // what templates may name
+	Logger   *slog.Logger   // nil: none
 }
 
 // TemplateSource lets templates come from the registry, and says what they may
@@ -63,11 +63,11 @@ type Templates struct {
 
 // Entry is one template, and the module version that it means now.
 type Entry struct {
-	Template *lifecycle.Template
-	Digest   string            // of Template
-	Source   lifecycle.Source  // zero while there is a Problem
-	Schema   *lifecycle.Schema // nil while there is a Problem
-	From     string            // FILE, or REPOSITORY:TAG@DIGEST
+	Template *template.Template
+	Digest   string           // of Template
+	Source   template.Source  // zero while there is a Problem
+	Schema   *template.Schema // nil while there is a Problem
+	From     string           // FILE, or REPOSITORY:TAG@DIGEST
 	// Problem is why no instance can be made of it now: the module is not to be
 	// had or does not fit. "": it can. A pool pauses with it, and whoever may launch
 	// it is told.
@@ -192,7 +192,7 @@ func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
 	case known && before.Source == source:
 		return before
 	}
-	out.Schema, err = lifecycle.NewSchema(out.Template, description)
+	out.Schema, err = template.NewSchema(out.Template, description)
 	if err != nil {
 		e, passes := older(ctx, t.o.Catalog, &out, source.Version, err)
 		if passes && known {
@@ -232,7 +232,7 @@ func older(ctx context.Context, c *catalog.Catalog, e *Entry, newest string, why
 		if err != nil {
 			continue
 		}
-		if schema, err := lifecycle.NewSchema(e.Template, described); err == nil {
+		if schema, err := template.NewSchema(e.Template, described); err == nil {
 			e.Source, e.Schema, e.Problem = source, schema, ""
 			e.Behind = fmt.Sprintf("it stays at version %s of the module, since version %s does not fit: %v", v, newest, why)
 			return e, false
@@ -248,32 +248,32 @@ func temporary(err error) bool {
 
 // ResolveModule returns the version of a module that a template means now, by its
 // digests, and what the module says of itself.
-func ResolveModule(ctx context.Context, c *catalog.Catalog, ref lifecycle.ModuleRef) (lifecycle.Source, lifecycle.Module, error) {
+func ResolveModule(ctx context.Context, c *catalog.Catalog, ref template.ModuleRef) (template.Source, template.Module, error) {
 	m, err := addr.ParseModule(ref.Address)
 	if err != nil {
-		return lifecycle.Source{}, lifecycle.Module{}, err
+		return template.Source{}, template.Module{}, err
 	}
 	v, err := chooseVersion(ctx, c, m, ref)
 	if errors.Is(err, oci.ErrNotFound) && !errors.Is(err, errNoVersion) { // its text names the repository, on a built-in registry nothing that anybody knows
-		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s: no version of it is published: %w", m, oci.ErrNotFound)
+		return template.Source{}, template.Module{}, fmt.Errorf("module %s: no version of it is published: %w", m, oci.ErrNotFound)
 	}
 	if errors.Is(err, errNoVersion) {
-		return lifecycle.Source{}, lifecycle.Module{}, fmt.Errorf("module %s: %w", m, err)
+		return template.Source{}, template.Module{}, fmt.Errorf("module %s: %w", m, err)
 	}
 	if err != nil {
-		return lifecycle.Source{}, lifecycle.Module{}, &unreadError{fmt.Sprintf("module %s", m), err}
+		return template.Source{}, template.Module{}, &unreadError{fmt.Sprintf("module %s", m), err}
 	}
 	mv, err := c.ModuleVersion(ctx, m, v)
 	if err != nil {
-		return lifecycle.Source{}, lifecycle.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
+		return template.Source{}, template.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
 	}
-	source := lifecycle.Source{Module: m.String(), Version: v.String(), Digest: mv.Manifest.Digest.String(), Archive: mv.Zip.Digest.String(), Size: mv.Zip.Size, Path: ref.Path}
+	source := template.Source{Module: m.String(), Version: v.String(), Digest: mv.Manifest.Digest.String(), Archive: mv.Zip.Digest.String(), Size: mv.Zip.Size, Path: ref.Path}
 	if ref.Pinned() && source.Digest != ref.Version {
-		return source, lifecycle.Module{}, fmt.Errorf("module %s %s has the digest %s now, not %s", m, v, source.Digest, ref.Version)
+		return source, template.Module{}, fmt.Errorf("module %s %s has the digest %s now, not %s", m, v, source.Digest, ref.Version)
 	}
 	d, err := c.Description(ctx, mv)
 	if err != nil {
-		return source, lifecycle.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
+		return source, template.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
 	}
 	described, err := DescribedModule(d, ref.Path)
 	if err != nil {
@@ -296,7 +296,7 @@ func (e *unreadError) Unwrap() error { return e.err }
 var errNoVersion = errors.New("no version fits")
 
 // chooseVersion is the highest version that fits, or the one of a digest.
-func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref lifecycle.ModuleRef) (addr.Version, error) {
+func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref template.ModuleRef) (addr.Version, error) {
 	versions, err := c.Module(ctx, m)
 	if err != nil {
 		return addr.Version{}, err
@@ -325,12 +325,12 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref l
 }
 
 // DescribedModule is what a description says of a module, or of one below it.
-func DescribedModule(d artifact.ModuleDescription, path string) (lifecycle.Module, error) {
+func DescribedModule(d artifact.ModuleDescription, path string) (template.Module, error) {
 	module, err := described(d, path)
 	if err != nil {
-		return lifecycle.Module{}, err
+		return template.Module{}, err
 	}
-	out := lifecycle.Module{Inputs: module.Inputs, Outputs: map[string]bool{}}
+	out := template.Module{Inputs: module.Inputs, Outputs: map[string]bool{}}
 	for _, o := range module.Outputs {
 		out.Outputs[o.Name] = o.Sensitive
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -89,7 +90,7 @@ func templateText(name, module, body string) string {
 
 func (s *fixture) publish(name, version, text string) {
 	s.t.Helper()
-	list := mustBe(lifecycle.ParseTemplates([]byte(text), "a.hcl", lifecycle.Known{}))
+	list := mustBe(template.Parse([]byte(text), "a.hcl", template.Known{}))
 	if _, err := s.depot.PublishTemplate(s.t.Context(), name, mustBe(addr.ParseVersion(version)), mustBe(list[0].Canonical())); err != nil {
 		s.t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestVersions(t *testing.T) {
 		if e.Problem == "" && (e.Source.Digest != digests[e.Source.Version] || !strings.HasPrefix(e.Source.Archive, "sha256:") || e.Schema == nil || e.Digest == "") {
 			t.Errorf("%s: %+v", e.Template.Name, e)
 		}
-		if (e.Problem != "") != (e.Source == lifecycle.Source{}) {
+		if (e.Problem != "") != (e.Source == template.Source{}) {
 			t.Errorf("%s: problem %q and source %+v", e.Template.Name, e.Problem, e.Source)
 		}
 	}
@@ -341,7 +342,7 @@ func TestServerDefaults(t *testing.T) {
 	s.o.Known.Config = []string{}
 	plain := portal.NewTemplates(s.o)
 	s.load(plain)
-	s.o.Defaults = lifecycle.Defaults{TTL: &lifecycle.TTL{Default: time.Hour, OnExpire: "destroy"}, Connection: &lifecycle.Connection{Type: "instructions", Message: "see ${outputs.url}"}}
+	s.o.Defaults = template.Defaults{TTL: &template.TTL{Default: time.Hour, OnExpire: "destroy"}, Connection: &template.Connection{Type: "instructions", Message: "see ${outputs.url}"}}
 	all := portal.NewTemplates(s.o)
 	s.load(all)
 	before, _ := plain.Current("a/one")

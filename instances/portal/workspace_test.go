@@ -15,17 +15,18 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
 // organization is the template of the workspaces of acme.
-func organization() *lifecycle.Template {
-	return &lifecycle.Template{Name: lifecycle.WorkspaceTemplate("acme"), Enabled: true, Executor: "local", Timeout: time.Hour, Credentials: []string{"aws"}}
+func organization() *template.Template {
+	return &template.Template{Name: lifecycle.WorkspaceTemplate("acme"), Enabled: true, Executor: "local", Timeout: time.Hour, Credentials: []string{"aws"}}
 }
 
 func enqueue(id string, a lifecycle.Ask) lifecycle.Enqueue {
 	return lifecycle.Enqueue{
-		ID: id, Template: organization(), Digest: digestOf(organization()), Ask: a, Source: lifecycle.Source{Digest: "sha256:m", Archive: "sha256:a", Size: 1},
+		ID: id, Template: organization(), Digest: digestOf(organization()), Ask: a, Source: template.Source{Digest: "sha256:m", Archive: "sha256:a", Size: 1},
 	}
 }
 

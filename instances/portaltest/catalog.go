@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -113,13 +114,13 @@ type Catalog struct {
 // NewCatalog reads templates.
 func NewCatalog(t testing.TB, text string) *Catalog {
 	t.Helper()
-	list, err := lifecycle.ParseTemplates([]byte(text), "templates.hcl", lifecycle.Known{})
+	list, err := template.Parse([]byte(text), "templates.hcl", template.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &Catalog{}
 	for _, one := range list {
-		schema, err := lifecycle.NewSchema(one, lifecycle.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}})
+		schema, err := template.NewSchema(one, template.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,7 @@ func NewCatalog(t testing.TB, text string) *Catalog {
 		}
 		c.entries = append(c.entries, portal.Entry{
 			Template: one, Digest: digest, Schema: schema, From: "templates.hcl:1",
-			Source: lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:a1"},
+			Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:a1"},
 		})
 	}
 	slices.SortFunc(c.entries, func(a, b portal.Entry) int { return cmp.Compare(a.Template.Name, b.Template.Name) })
@@ -167,7 +168,7 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, e
 	case "1.1.0":
 		e.Source.Version, e.Source.Digest, e.Source.Archive = version, "sha256:2", "sha256:a2"
 	default:
-		return nil, fmt.Errorf("version %.20q: %w", version, lifecycle.ErrInvalid)
+		return nil, fmt.Errorf("version %.20q: %w", version, template.ErrInvalid)
 	}
 	return e, nil
 }

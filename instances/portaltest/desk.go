@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -163,7 +164,7 @@ func (d *Desk) Ready(t *testing.T, id string) {
 		ref = d.Store.Start(t, id)
 	}
 	d.Store.Serve(t, lifecycle.Ended{
-		Ref: ref, Connection: &lifecycle.Connection{Type: lifecycle.ConnectionWeb, URL: "https://vpc.example.com", Message: "ssh admin@vpc"},
+		Ref: ref, Connection: &template.Connection{Type: template.ConnectionWeb, URL: "https://vpc.example.com", Message: "ssh admin@vpc"},
 		Result: lifecycle.Result{
 			Outcome: lifecycle.Done, Resources: 2, State: true, Counts: &lifecycle.Counts{Add: 2},
 			Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"https://vpc.example.com"`)},

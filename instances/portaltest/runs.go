@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -50,7 +51,7 @@ func (r Runs) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
 // Enqueue asks for a run of a workspace, and returns the id of its record.
 func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
 	t.Helper()
-	tmpl := &lifecycle.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
+	tmpl := &template.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}
 	digest, err := tmpl.Digest()
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycl
 		t.Fatal(err)
 	}
 	id := d.WorkspaceRecord(organization, workspace).ID
-	source := lifecycle.Source{Digest: "sha256:ab", Archive: "sha256:cd", Size: 1}
+	source := template.Source{Digest: "sha256:ab", Archive: "sha256:cd", Size: 1}
 	if err := r.Do(t.Context(), anna, lifecycle.Enqueue{ID: id, Template: tmpl, Digest: digest, Source: source, Ask: ask}); err != nil {
 		t.Fatal(err)
 	}

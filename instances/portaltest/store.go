@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Store is a store of instances in memory. What is kept is what the machine says.
@@ -29,7 +30,7 @@ type Store struct {
 func NewStore(l lifecycle.Limits) *Store {
 	return &Store{
 		Machine: &lifecycle.Machine{Limits: l}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
-		doc: &lifecycle.Document{Version: 1, Templates: map[string]*lifecycle.Template{}, Records: map[string]*lifecycle.Record{}, Pools: map[string]*lifecycle.Pool{}, Requests: map[string]*lifecycle.Request{}},
+		doc: &lifecycle.Document{Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: map[string]*lifecycle.Pool{}, Requests: map[string]*lifecycle.Request{}},
 	}
 }
 

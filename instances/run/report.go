@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -22,7 +23,7 @@ type Report struct {
 	Nonce    string            `json:"nonce"`
 	Kind     lifecycle.RunKind `json:"kind"`
 	Run      string            `json:"run"` // for people
-	Source   lifecycle.Source  `json:"source"`
+	Source   template.Source   `json:"source"`
 	Snapshot string            `json:"snapshot,omitempty"` // digest of the template
 	Outcome  string            `json:"outcome"`
 	// Variables are those of the plan: who adopts an instance that the ledger lost

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Spec is one attempt: all that an executor needs, and nothing secret.
@@ -19,11 +20,11 @@ type Spec struct {
 	Ref lifecycle.Ref `json:"ref"`
 	Run string        `json:"run"` // for people: TEMPLATE ID run N
 
-	Repository string           `json:"repository"` // of the instance: state, source, results; with host
-	Workspace  string           `json:"workspace"`  // of its state there
-	Ledger     string           `json:"ledger"`     // repository of the ledger, which must name this attempt
-	Source     lifecycle.Source `json:"source"`
-	Snapshot   string           `json:"snapshot,omitempty"` // digest of the template, for the report
+	Repository string          `json:"repository"` // of the instance: state, source, results; with host
+	Workspace  string          `json:"workspace"`  // of its state there
+	Ledger     string          `json:"ledger"`     // repository of the ledger, which must name this attempt
+	Source     template.Source `json:"source"`
+	Snapshot   string          `json:"snapshot,omitempty"` // digest of the template, for the report
 
 	Variables   map[string]json.RawMessage `json:"variables,omitempty"` // for plan, as a JSON file
 	Sensitive   []string                   `json:"sensitive,omitempty"` // names of Variables whose values are masked

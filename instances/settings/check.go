@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -45,8 +46,8 @@ type Options struct {
 	Templates    string // folder; "": none
 	Sources      []portal.TemplateSource
 	Config       map[string]string
-	TTL          *lifecycle.TTL        // nil: templates that say nothing have no end
-	Connection   *lifecycle.Connection // nil: none
+	TTL          *template.TTL        // nil: templates that say nothing have no end
+	Connection   *template.Connection // nil: none
 	Limits       lifecycle.Limits
 	GroupAge     time.Duration
 	Rate, Runs   int
@@ -212,7 +213,7 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 		}
 	}
 	if c := in.Connection; c != nil {
-		o.Connection = &lifecycle.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
+		o.Connection = &template.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
 		switch {
 		case c.Type == "web" && c.URL == "":
 			return syntax.WrongAt(c.Range, errors.New("a connection of type web needs a url"))
@@ -231,7 +232,7 @@ const (
 )
 
 // read returns the lifetime, nil for none.
-func (t *TTL) read() (*lifecycle.TTL, error) {
+func (t *TTL) read() (*template.TTL, error) {
 	var errs []error
 	for _, d := range []struct {
 		name  string
@@ -246,7 +247,7 @@ func (t *TTL) read() (*lifecycle.TTL, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	out := &lifecycle.TTL{
+	out := &template.TTL{
 		Default: syntax.Duration(t.Default).Value(), Max: t.Max.Value(), Extend: t.Extend.Value(), Extends: t.Extends,
 		Failed: t.Failed.Value(), OnExpire: cmp.Or(t.OnExpire, "destroy"),
 	}

@@ -39,7 +39,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/verdict
 	operator/internal/explain
 operator/internal/preview: what controllers would make, without a cluster
-	instances/lifecycle
+	instances/template
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/kindrun
@@ -70,6 +70,7 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/catalog
 	internal/files
 	instances/lifecycle
+	instances/template
 	internal/netaddr
 	instances/pages
 	instances/portal
@@ -116,6 +117,7 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	oci
 	internal/addr
 	instances/lifecycle
+	instances/template
 	instances/portal
 	instances/api
 	internal/text
@@ -131,6 +133,7 @@ operator/internal/instancerun: attempts of instances by Flux, with their states 
 	internal/addr
 	internal/catalog
 	instances/lifecycle
+	instances/template
 	instances/portal
 	instances/run
 	operator/api/v1alpha1
@@ -187,7 +190,7 @@ operator/internal/runtoken: an issuer of tokens, and its keys
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
 operator/internal/chart: a test package: what helm makes of the chart, and what its rights allow
-	instances/lifecycle
+	instances/template
 	internal/ocitest
 	operator/api/v1alpha1
 	operator/internal/fluxexec

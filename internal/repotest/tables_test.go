@@ -12,6 +12,7 @@ cmd/okara: it mounts the platform; tests of both as one program
 	instances/settings
 internal/web: tests of all pages
 	instances/lifecycle
+	instances/template
 	instances/pages
 	instances/portal
 	instances/portaltest
@@ -34,6 +35,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/internal/prices
 	!instances/internal/sandbox
 	!instances/internal/schema
+	!instances/template
 	!internal/cache
 	!statebackend/s3facade
 	!statebackend/httpbackend
@@ -390,10 +392,16 @@ internal/images: it builds programs and packs them; what they do is their affair
 	internal/depot
 	internal/embedded
 	internal/files
-instances/lifecycle: the life of instances is a pure machine, without input or output
-	instances/internal/prices
+instances/template: what may be launched, read, checked and rendered by pure functions; where it comes from is its loader's
 	instances/internal/schema
 	instances/internal/timetable
+	internal/addr
+	internal/syntax
+	internal/text
+instances/lifecycle: the life of instances is a pure machine, without input or output
+	instances/internal/prices
+	instances/internal/timetable
+	instances/template
 	internal/addr
 	internal/syntax
 	internal/text
@@ -418,6 +426,7 @@ instances/internal/localexec: one run of the tool on this machine; whether its a
 	internal/plugincache
 	internal/upstream
 	instances/lifecycle
+	instances/template
 	instances/run
 	internal/text
 	internal/states
@@ -426,6 +435,7 @@ instances/run: what an executor is, and what an attempt leaves in the registry
 	instances/internal/prices
 	instances/internal/records
 	instances/lifecycle
+	instances/template
 	oci
 	oci/artifact
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
@@ -450,6 +460,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 	instances/internal/ledger
 	instances/internal/localexec
 	instances/lifecycle
+	instances/template
 	instances/pages
 	instances/portal
 	instances/run
@@ -459,6 +470,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 instances/settings: the blocks of a file that are about instances, and what they mean
 	instances/internal/prices
 	instances/lifecycle
+	instances/template
 	instances/portal
 	internal/addr
 	internal/files
@@ -471,6 +483,7 @@ instances/internal/ledger: the document of the machine under the lock of a state
 	statebackend
 	internal/files
 	instances/lifecycle
+	instances/template
 instances/internal/records: what an instance leaves in the registry, never what it means
 	oci
 	oci/artifact
@@ -489,6 +502,7 @@ instances/portal: the API of instances over a store that is passed in
 	internal/catalog
 	internal/httpserve
 	instances/lifecycle
+	instances/template
 	internal/jobs
 	internal/netaddr
 	instances/api
@@ -499,6 +513,7 @@ instances/portal: the API of instances over a store that is passed in
 instances/pages: pages of templates and instances, which show what the API answers to who asks
 	instances/api
 	instances/lifecycle
+	instances/template
 	internal/access
 	internal/addr
 	internal/service
@@ -517,7 +532,7 @@ instances/commands: commands of instances and templates; what they share with ok
 	instances/internal/portalclient
 	instances/internal/ledger
 	instances/internal/localexec
-	instances/lifecycle
+	instances/template
 	instances/portal
 	instances/internal/sandbox
 	internal/addr

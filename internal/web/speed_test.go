@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -200,7 +201,7 @@ func many(b testing.TB, d *portaltest.Desk) {
 		}
 		rec := lifecycle.Record{
 			ID: string(id), Template: e.Template.Name, Snapshot: e.Digest, Source: e.Source, Phase: lifecycle.Ready,
-			Owner:     lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: d.Issuer.URL, ID: fmt.Sprint("person ", n%50)},
+			Owner:     template.Owner{Kind: template.OwnerUser, Issuer: d.Issuer.URL, ID: fmt.Sprint("person ", n%50)},
 			CreatedAt: now, ReadyAt: now, Since: now, TTL: e.Template.TTL.Default, ExpiresAt: now.Add(e.Template.TTL.Default),
 		}
 		c := lifecycle.Command{Event: lifecycle.Adopt{Record: rec, Template: e.Template}, Actor: lifecycle.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}

@@ -12,11 +12,12 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
 // leading is a leader over a registry on loopback, with that many members of a pool.
-func leading(b *testing.B, members int) (*replica, *lifecycle.Template) {
+func leading(b *testing.B, members int) (*replica, *template.Template) {
 	b.Helper()
 	r := start(b, toHost{ocitest.New(b, ocitest.Quirks{})}, ledger.Options{Limits: ledger.Limits{Roll: 1 << 30}})
 	b.Cleanup(r.end)

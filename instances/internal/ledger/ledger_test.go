@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -68,22 +69,22 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // plain is a template without limits.
-func plain() *lifecycle.Template {
-	return &lifecycle.Template{
+func plain() *template.Template {
+	return &template.Template{
 		Name: "sandbox/vpc", Enabled: true, Visible: true, Owner: "user", Approval: "none", Executor: "local",
-		TTL:     &lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, OnExpire: "destroy"},
+		TTL:     &template.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, OnExpire: "destroy"},
 		Timeout: 30 * time.Minute, Retries: 2, Update: "manual",
 	}
 }
 
-var source = lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:2"}
+var source = template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:2"}
 
-func user(name string) lifecycle.Owner {
-	return lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://id", ID: name}
+func user(name string) template.Owner {
+	return template.Owner{Kind: template.OwnerUser, Issuer: "https://id", ID: name}
 }
 
 // launch is the request of an owner for an instance of a template, under a key.
-func launch(t *lifecycle.Template, owner, name, key string) lifecycle.Command {
+func launch(t *template.Template, owner, name, key string) lifecycle.Command {
 	return lifecycle.Command{
 		Event: lifecycle.Create{Template: t, Digest: "sha256:" + t.Name, Source: source, Owner: user(owner), Name: name},
 		Actor: lifecycle.Actor{Issuer: "https://id", Subject: owner}, Key: key, Caller: owner, Seed: sha256.Sum256([]byte("seed of " + key)),

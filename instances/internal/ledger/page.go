@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -44,9 +45,9 @@ type moved struct {
 
 // aside is a record that is kept and not looked at.
 type aside struct {
-	Why      string              `json:"why"`
-	Record   *lifecycle.Record   `json:"record"`
-	Template *lifecycle.Template `json:"template,omitempty"` // its snapshot
+	Why      string             `json:"why"`
+	Record   *lifecycle.Record  `json:"record"`
+	Template *template.Template `json:"template,omitempty"` // its snapshot
 }
 
 func digestOf(b []byte) string {
@@ -111,7 +112,7 @@ func (p *page) sift() {
 		d.Records[id] = a.Record
 		if a.Template != nil && d.Templates[a.Record.Snapshot] == nil {
 			if d.Templates == nil {
-				d.Templates = map[string]*lifecycle.Template{}
+				d.Templates = map[string]*template.Template{}
 			}
 			d.Templates[a.Record.Snapshot] = a.Template
 		}

@@ -12,13 +12,14 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
 // pooled is a template with that many members, and none beyond.
-func pooled(size int) *lifecycle.Template {
+func pooled(size int) *template.Template {
 	t := plain()
-	t.Pool = &lifecycle.PoolSize{Size: size, WhenEmpty: "refuse"}
+	t.Pool = &template.PoolSize{Size: size, WhenEmpty: "refuse"}
 	t.Max = size
 	return t
 }
@@ -38,7 +39,7 @@ func serve(t testing.TB, r *replica, e lifecycle.Event) *lifecycle.Document {
 }
 
 // fill makes the members of a pool available.
-func fill(t testing.TB, r *replica, tpl *lifecycle.Template) {
+func fill(t testing.TB, r *replica, tpl *template.Template) {
 	t.Helper()
 	f := lifecycle.Fill{Name: tpl.Name, Template: tpl, Digest: "sha256:" + tpl.Name, Source: source}
 	serve(t, r, f)

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -53,7 +54,7 @@ func (tr *trial) uploaded(files map[string]string) {
 	if _, err := tr.repo.Repo.EnsureBlob(tr.t.Context(), blob); err != nil {
 		tr.t.Fatal(err)
 	}
-	tr.order.Spec.Source = lifecycle.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
+	tr.order.Spec.Source = template.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
 }
 
 // newRemote is a trial of a workspace.

@@ -21,7 +21,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/files"
@@ -207,7 +207,7 @@ func (c scratch) withArchive(ctx context.Context, unpack func(f *os.File, size i
 
 // archive describes that of a source. Its size is asked for only where the ledger
 // does not have it: what is read is checked against both.
-func (c scratch) archive(ctx context.Context, s lifecycle.Source) (d oci.Descriptor, err error) {
+func (c scratch) archive(ctx context.Context, s template.Source) (d oci.Descriptor, err error) {
 	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
 		return d, fmt.Errorf("%q is no digest of its archive", s.Archive)

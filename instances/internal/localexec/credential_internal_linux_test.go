@@ -13,10 +13,11 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 func credentialSpec() run.Spec {
-	return run.Spec{Ref: lifecycle.Ref{ID: "abc", N: 1, Attempt: 2}, Credentials: []string{"x"}, Source: lifecycle.Source{Module: "net/vpc/aws"}}
+	return run.Spec{Ref: lifecycle.Ref{ID: "abc", N: 1, Attempt: 2}, Credentials: []string{"x"}, Source: template.Source{Module: "net/vpc/aws"}}
 }
 
 func TestCredentials(t *testing.T) {

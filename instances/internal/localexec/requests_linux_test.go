@@ -27,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/embedded"
@@ -80,9 +81,9 @@ func (r requests) String() string {
 type counted struct {
 	*ledger.Ledger
 	registry http.Handler
-	template *lifecycle.Template
+	template *template.Template
 	digest   string
-	source   lifecycle.Source
+	source   template.Source
 
 	mu      sync.Mutex // guards the fields below
 	seen    requests
@@ -150,9 +151,9 @@ func newCounted(t *testing.T) *counted {
 	sealer := must(envelope.New(envelope.Options{Keys: []string{countedKeys}}))(t)
 	layout := addr.Layout{Prefix: "okara"}
 	w.publish(t, must(client.Repo(layout.Module(addr.Module{Namespace: "net", Name: "vpc", System: "aws"})))(t))
-	w.template = &lifecycle.Template{
-		Name: "sandbox/vpc", Enabled: true, Visible: true, Module: lifecycle.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
-		Description: noise(48 << 10), Inputs: json.RawMessage(`{"stub":{"Real":true}}`), Owner: lifecycle.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Update: "manual",
+	w.template = &template.Template{
+		Name: "sandbox/vpc", Enabled: true, Visible: true, Module: template.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
+		Description: noise(48 << 10), Inputs: json.RawMessage(`{"stub":{"Real":true}}`), Owner: template.OwnerUser, Approval: "none", Timeout: 30 * time.Minute, Update: "manual",
 	}
 	w.digest = must(w.template.Digest())(t)
 
@@ -196,7 +197,7 @@ func (w *counted) publish(t *testing.T, repo *oci.Repo) {
 			t.Fatal(err)
 		}
 	}
-	w.source = lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
+	w.source = template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 }
 
 // noise is text that nothing compresses: what is small is read with its manifest,
@@ -266,7 +267,7 @@ func (w *counted) create(t *testing.T, name string) (requests, int) {
 	answer, err := w.Do(t.Context(), lifecycle.Command{
 		Event: lifecycle.Create{
 			Template: w.template, Digest: w.digest, Source: w.source, Name: name,
-			Owner: lifecycle.Owner{Kind: lifecycle.OwnerUser, Issuer: "https://idp", ID: "anna"},
+			Owner: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "anna"},
 		},
 		Actor: lifecycle.Actor{Issuer: "https://idp", Subject: "anna"}, Key: name, Caller: "anna", Seed: sha256.Sum256([]byte(name)),
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -52,7 +53,7 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 		Spec: run.Spec{
 			Ref: lifecycle.Ref{ID: "abc", Kind: lifecycle.RunApply, N: 1}, Run: "sandbox/vpc abc run 1",
 			Repository: name, Workspace: "default", Ledger: host + "/okara/ledger",
-			Source: lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0"},
+			Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0"},
 		},
 		Program: self, Okara: self, Isolation: Isolation{Mode: NoIsolation}, Registry: Registry{Prefix: host + "/okara"}, StateKeys: testStateKeys,
 	}

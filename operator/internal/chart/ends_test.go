@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
@@ -38,14 +38,14 @@ const moduleDigest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a
 // modules is a registry with one module.
 type modules struct{}
 
-func (modules) Resolve(context.Context, lifecycle.ModuleRef) (lifecycle.Source, lifecycle.Module, error) {
-	source := lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: moduleDigest, Archive: moduleDigest, Size: 100}
-	return source, lifecycle.Module{Inputs: []byte(`{"properties":{}}`), Outputs: map[string]bool{"url": false}}, nil
+func (modules) Resolve(context.Context, template.ModuleRef) (template.Source, template.Module, error) {
+	source := template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: moduleDigest, Archive: moduleDigest, Size: 100}
+	return source, template.Module{Inputs: []byte(`{"properties":{}}`), Outputs: map[string]bool{"url": false}}, nil
 }
 
-func (m modules) Versions(ctx context.Context, ref lifecycle.ModuleRef, _ int) ([]lifecycle.Source, error) {
+func (m modules) Versions(ctx context.Context, ref template.ModuleRef, _ int) ([]template.Source, error) {
 	s, _, err := m.Resolve(ctx, ref)
-	return []lifecycle.Source{s}, err
+	return []template.Source{s}, err
 }
 
 // runs is an operator of Instances in a cluster with the chart: it has the rights of the

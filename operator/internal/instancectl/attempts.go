@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 )
@@ -115,7 +116,7 @@ func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
-		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &lifecycle.Template{},
+		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &template.Template{},
 	}
 	snapshot := r.Snapshot
 	if n.Snapshot != "" {
@@ -127,15 +128,15 @@ func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	}
 	a.Template = t
 	var err error
-	if a.Variables, err = lifecycle.Render(t, p.scope(r)); err != nil {
+	if a.Variables, err = template.Render(t, p.scope(r)); err != nil {
 		return a, fmt.Errorf("variables of template %s: %w", r.Template, err)
 	}
 	return a, nil
 }
 
 // scope is what the expressions of a record's template name.
-func (p runAttempts) scope(r *lifecycle.Record) lifecycle.Scope {
-	s := lifecycle.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
+func (p runAttempts) scope(r *lifecycle.Record) template.Scope {
+	s := template.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
 	if r.Run != nil && r.Run.Parameters != nil {
 		s.Parameters = r.Run.Parameters
 	}
@@ -144,15 +145,15 @@ func (p runAttempts) scope(r *lifecycle.Record) lifecycle.Scope {
 
 // connection is how the instance is reached after an apply. What cannot be rendered is
 // said instead, since the instance itself is there.
-func (p runAttempts) connection(t *lifecycle.Template, r *lifecycle.Record, res lifecycle.Result) *lifecycle.Connection {
+func (p runAttempts) connection(t *template.Template, r *lifecycle.Record, res lifecycle.Result) *template.Connection {
 	if r.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
 	}
 	scope := p.scope(r)
 	scope.Outputs = res.Outputs
-	c, err := lifecycle.RenderConnection(t, scope)
+	c, err := template.RenderConnection(t, scope)
 	if err != nil {
-		return &lifecycle.Connection{Type: lifecycle.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
+		return &template.Connection{Type: template.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
 	}
 	return c
 }

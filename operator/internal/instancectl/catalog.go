@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -24,7 +25,7 @@ import (
 // portal share.
 type Settings struct {
 	Namespace string // of Templates, Instances and Approvals
-	Defaults  lifecycle.Defaults
+	Defaults  template.Defaults
 	Config    map[string]string // free values for templates
 	Limits    lifecycle.Limits
 	Users     Users
@@ -32,8 +33,8 @@ type Settings struct {
 
 func (s Settings) machine() *lifecycle.Machine { return &lifecycle.Machine{Limits: s.Limits} }
 
-func (s Settings) known() lifecycle.Known {
-	return lifecycle.Known{Config: slices.Sorted(maps.Keys(s.Config))}
+func (s Settings) known() template.Known {
+	return template.Known{Config: slices.Sorted(maps.Keys(s.Config))}
 }
 
 // Catalog is the templates that the objects of a namespace are. What a module is comes
@@ -109,7 +110,7 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, e
 	}
 	source, ok := sourceOf(&o, version)
 	if !ok {
-		return nil, &lifecycle.FieldError{Path: "/version", Text: "the template does not take this version now"}
+		return nil, &template.FieldError{Path: "/version", Text: "the template does not take this version now"}
 	}
 	pinned := *e
 	pinned.Source = source
@@ -134,8 +135,8 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 }
 
 // sourceOf is a version of the module or the chart as the status of a Template has it.
-func sourceOf(o *v1alpha1.Template, version string) (lifecycle.Source, bool) {
-	var s lifecycle.Source
+func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
+	var s template.Source
 	switch {
 	case o.Spec.Module != nil:
 		s.Module, s.Path = o.Spec.Module.Address, o.Spec.Module.Path
@@ -148,7 +149,7 @@ func sourceOf(o *v1alpha1.Template, version string) (lifecycle.Source, bool) {
 			return s, s.Module != s.Chart
 		}
 	}
-	return lifecycle.Source{}, false
+	return template.Source{}, false
 }
 
 // entry is what an object is, made once of each of its versions.
@@ -169,7 +170,7 @@ const problemUnseen = "the operator has not looked at it yet"
 // entry makes a template of an object and its status. One that cannot be launched has a
 // Problem.
 func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
-	e := &portal.Entry{Template: &lifecycle.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
+	e := &portal.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
 	t, err := readTemplate(o, s.known())
 	if err == nil {
 		t = t.WithDefaults(s.Defaults)
@@ -209,8 +210,8 @@ func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
 
 // schemaOf is what the parameters of a template may be. What nobody may see cannot be
 // one: objects of the cluster have it in clear.
-func schemaOf(t *lifecycle.Template, inputs json.RawMessage, outputs map[string]bool) (*lifecycle.Schema, error) {
-	s, err := lifecycle.NewSchema(t, lifecycle.Module{Inputs: inputs, Outputs: outputs})
+func schemaOf(t *template.Template, inputs json.RawMessage, outputs map[string]bool) (*template.Schema, error) {
+	s, err := template.NewSchema(t, template.Module{Inputs: inputs, Outputs: outputs})
 	if err != nil {
 		return nil, err
 	}

@@ -9,14 +9,14 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // ChartSource is where a chart is; which one of it is not said.
-func ChartSource(c *v1alpha1.Chart) lifecycle.Source {
-	var s lifecycle.Source
+func ChartSource(c *v1alpha1.Chart) template.Source {
+	var s template.Source
 	switch {
 	case c.OCI != nil:
 		s.Chart = c.OCI.URL
@@ -32,7 +32,7 @@ func ChartSource(c *v1alpha1.Chart) lifecycle.Source {
 }
 
 // resolveChart fills the status of a Template with a chart.
-func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *lifecycle.Template) error {
+func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *template.Template) error {
 	s := &o.Status
 	s.Source = ChartSource(o.Spec.Chart).Chart
 	inputs, err := valuesSchema(t)
@@ -60,7 +60,7 @@ func isMissing(err error) bool {
 // valuesSchema is what a template itself says of the values of its chart: nobody looks
 // into that. A parameter is what its default is, a number where it has a bound, else text;
 // one with a list of values is one of these.
-func valuesSchema(t *lifecycle.Template) (json.RawMessage, error) {
+func valuesSchema(t *template.Template) (json.RawMessage, error) {
 	properties := map[string]any{}
 	var inputs map[string]any
 	if len(t.Inputs) > 0 {
@@ -82,7 +82,7 @@ func valuesSchema(t *lifecycle.Template) (json.RawMessage, error) {
 }
 
 // typeOf is the type of a parameter in JSON Schema; "": any.
-func typeOf(p *lifecycle.Parameter) string {
+func typeOf(p *template.Parameter) string {
 	switch {
 	case p.Enum != nil:
 		return ""

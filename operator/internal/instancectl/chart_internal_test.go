@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -20,7 +20,7 @@ type FoundChart struct {
 }
 
 // Resolve tells it of each.
-func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (lifecycle.Source, error) {
+func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (template.Source, error) {
 	s := ChartSource(o.Spec.Chart)
 	s.Version, s.Digest = f.Version, f.Digest
 	return s, f.Err

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -195,7 +196,7 @@ func TestChartDocs(t *testing.T) {
 	if !meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("%+v", o.Status.Conditions)
 	}
-	if _, _, err := s.settings.Preview(o, &v1alpha1.Instance{}, lifecycle.Source{}, lifecycle.Module{}); err == nil || !strings.Contains(err.Error(), "installs a chart") {
+	if _, _, err := s.settings.Preview(o, &v1alpha1.Instance{}, template.Source{}, template.Module{}); err == nil || !strings.Contains(err.Error(), "installs a chart") {
 		t.Errorf("it is rendered: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // Attempt is one execution for an instance: all that an executor needs.
@@ -19,8 +20,8 @@ type Attempt struct {
 	UID       types.UID // of the Instance
 	Started   time.Time
 	Namespace string // of what the instance makes in the cluster; it is there
-	Template  *lifecycle.Template
-	Source    lifecycle.Source
+	Template  *template.Template
+	Source    template.Source
 	Variables map[string]json.RawMessage
 	Approved  string // the plan that somebody let through; "": none
 }

@@ -9,24 +9,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // registry has one module, net/vpc/aws.
 type registry struct{}
 
-func sourceAt(version string) lifecycle.Source {
-	return lifecycle.Source{Module: "net/vpc/aws", Version: version, Digest: "sha256:" + version, Archive: "sha256:zip" + version, Size: 100}
+func sourceAt(version string) template.Source {
+	return template.Source{Module: "net/vpc/aws", Version: version, Digest: "sha256:" + version, Archive: "sha256:zip" + version, Size: 100}
 }
 
-func (registry) Resolve(context.Context, lifecycle.ModuleRef) (lifecycle.Source, lifecycle.Module, error) {
+func (registry) Resolve(context.Context, template.ModuleRef) (template.Source, template.Module, error) {
 	inputs := `{"properties":{"size":{"type":"string","default":"small"},"name":{"type":"string","default":""},"key":{"type":"string","writeOnly":true,"default":""},"cidr":{"type":"string","default":""},"region":{"type":"string","default":""}}}`
-	return sourceAt("1.1.0"), lifecycle.Module{Inputs: []byte(inputs), Outputs: map[string]bool{"url": false, "vpc_id": false}}, nil
+	return sourceAt("1.1.0"), template.Module{Inputs: []byte(inputs), Outputs: map[string]bool{"url": false, "vpc_id": false}}, nil
 }
 
-func (registry) Versions(context.Context, lifecycle.ModuleRef, int) ([]lifecycle.Source, error) {
-	return []lifecycle.Source{sourceAt("1.1.0"), sourceAt("1.0.0")}, nil
+func (registry) Versions(context.Context, template.ModuleRef, int) ([]template.Source, error) {
+	return []template.Source{sourceAt("1.1.0"), sourceAt("1.0.0")}, nil
 }
 
 // Resolved has the controller of Templates look at one.

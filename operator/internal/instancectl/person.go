@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -59,12 +60,12 @@ func (u Users) actor(name string) lifecycle.Actor {
 func actorName(a lifecycle.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
 
 // owner is whose an Instance is, zero if nobody's.
-func (u Users) owner(o *v1alpha1.Instance) lifecycle.Owner {
+func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	w := o.Spec.Owner
 	if w == nil {
-		return lifecycle.Owner{}
+		return template.Owner{}
 	}
-	is := lifecycle.Owner{Kind: w.Kind, Issuer: w.Issuer, ID: w.ID, Label: w.Label}
+	is := template.Owner{Kind: w.Kind, Issuer: w.Issuer, ID: w.ID, Label: w.Label}
 	if is.Issuer == "" {
 		is.Issuer = issuerCluster
 	}

@@ -6,19 +6,20 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // Preview is the first attempt that an Instance of a Template is given with a version of
 // its module, and the labels of the namespace in which it runs. It is pure. The error is
 // for who wrote one of them.
-func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, version lifecycle.Source, m lifecycle.Module) (a Attempt, labels map[string]string, err error) {
-	t, err := readTemplate(template, s.known())
+func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a Attempt, labels map[string]string, err error) {
+	t, err := readTemplate(tmpl, s.known())
 	if err != nil {
 		return a, nil, err
 	}
 	if t.Chart != nil {
-		return a, nil, fmt.Errorf("Template %s installs a chart: only instances of modules are rendered", template.Name)
+		return a, nil, fmt.Errorf("Template %s installs a chart: only instances of modules are rendered", tmpl.Name)
 	}
 	t = t.WithDefaults(s.Defaults)
 	if err := t.CheckExpressions(s.known()); err != nil {
@@ -39,9 +40,9 @@ func (s Settings) Preview(template *v1alpha1.Template, o *v1alpha1.Instance, ver
 	a = Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "00000000"}, UID: o.UID, Namespace: workspaceName(r), Template: t, Source: version,
 	}
-	if t.Approval == lifecycle.ApprovalPlan {
+	if t.Approval == template.ApprovalPlan {
 		a.Kind = lifecycle.RunPlan
 	}
-	a.Variables, err = lifecycle.Render(t, lifecycle.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: s.Config})
+	a.Variables, err = template.Render(t, template.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: s.Config})
 	return a, workspaceLabels(r), err
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
@@ -25,7 +26,7 @@ const maxStored = 256 << 10
 
 // record returns what an Instance has of itself, and the templates that it needs, by
 // digest; nil: the operator has not seen it yet.
-func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*lifecycle.Template, error) {
+func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Template, error) {
 	if o.Status.Record == nil {
 		return nil, nil, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
@@ -38,15 +38,15 @@ const (
 type Modules interface {
 	// Resolve is the version of a module that a template means now, and what that says
 	// of itself.
-	Resolve(ctx context.Context, ref lifecycle.ModuleRef) (lifecycle.Source, lifecycle.Module, error)
+	Resolve(ctx context.Context, ref template.ModuleRef) (template.Source, template.Module, error)
 	// Versions are those that a template takes, the highest first, at most n.
-	Versions(ctx context.Context, ref lifecycle.ModuleRef, n int) ([]lifecycle.Source, error)
+	Versions(ctx context.Context, ref template.ModuleRef, n int) ([]template.Source, error)
 }
 
 // Charts is what Flux knows of charts.
 type Charts interface {
 	// Resolve is what the chart of a Template means now. [ErrPending]: nobody knows yet.
-	Resolve(ctx context.Context, o *v1alpha1.Template) (lifecycle.Source, error)
+	Resolve(ctx context.Context, o *v1alpha1.Template) (template.Source, error)
 }
 
 // ErrPending says that a chart is being looked for.
@@ -123,7 +123,7 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	s.Version, s.Digest, s.Versions = source.Version, source.Digest, nil
 	s.Inputs, s.Outputs = &apiextensions.JSON{Raw: module.Inputs}, module.Outputs
 	current := false
-	for _, v := range append([]lifecycle.Source{}, versions...) {
+	for _, v := range append([]template.Source{}, versions...) {
 		current = current || v.Version == source.Version
 		s.Versions = append(s.Versions, versionOf(v))
 	}
@@ -134,12 +134,12 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 }
 
 // digest writes by what instances know a template.
-func (r *resolver) digest(o *v1alpha1.Template, t *lifecycle.Template) (err error) {
+func (r *resolver) digest(o *v1alpha1.Template, t *template.Template) (err error) {
 	o.Status.Template, err = t.WithDefaults(r.Defaults).Digest()
 	return err
 }
 
-func versionOf(s lifecycle.Source) v1alpha1.TemplateVersion {
+func versionOf(s template.Source) v1alpha1.TemplateVersion {
 	return v1alpha1.TemplateVersion{Version: s.Version, Digest: s.Digest, Archive: s.Archive, Size: s.Size}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -215,14 +216,14 @@ func (s *site) is(id string, p v1alpha1.InstancePhase) func() bool {
 }
 
 // create has a portal launch a template for somebody.
-func (s *site) create(p *instancectl.Store, who, template, key string) (lifecycle.Answer, error) {
-	e, err := instancectl.CatalogOf(p).Pin(s.t.Context(), template, "")
+func (s *site) create(p *instancectl.Store, who, tmpl, key string) (lifecycle.Answer, error) {
+	e, err := instancectl.CatalogOf(p).Pin(s.t.Context(), tmpl, "")
 	if err != nil {
 		return lifecycle.Answer{}, err
 	}
 	return p.Do(s.t.Context(), lifecycle.Command{
 		Event: lifecycle.Create{
-			Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: lifecycle.Owner{Kind: "user", Issuer: "https://idp", ID: who, Label: who},
+			Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: template.Owner{Kind: "user", Issuer: "https://idp", ID: who, Label: who},
 		},
 		Actor: lifecycle.Actor{Issuer: "https://idp", Subject: who}, Key: key, Caller: who, Digest: "body",
 	})

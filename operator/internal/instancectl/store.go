@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -221,7 +222,7 @@ func failed(id string, err error) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: the cluster refuses it: %w", lifecycle.ErrDenied, err)
 	case apierrors.IsInvalid(err):
-		return fmt.Errorf("%w: the cluster refuses it: %w", lifecycle.ErrInvalid, err)
+		return fmt.Errorf("%w: the cluster refuses it: %w", template.ErrInvalid, err)
 	}
 	return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 }

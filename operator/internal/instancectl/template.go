@@ -9,7 +9,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -37,13 +37,13 @@ func (b body) number(name string, n int32) {
 
 // readTemplate makes a template of an object, and checks it as a file of templates is
 // checked. The error names the field.
-func readTemplate(o *v1alpha1.Template, known lifecycle.Known) (*lifecycle.Template, error) {
+func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Template, error) {
 	known.Executors = []string{v1alpha1.ExecutorTerraform, v1alpha1.ExecutorHelm}
 	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): templateBody(&o.Spec)}})
 	if err != nil {
 		return nil, err
 	}
-	t, err := lifecycle.ParseCanonical(src, known)
+	t, err := template.ParseCanonical(src, known)
 	if err != nil {
 		return nil, fmt.Errorf("%s", strings.NewReplacer("template.tf.json:1: ", "", "template.tf.json:1,", "").Replace(err.Error()))
 	}

@@ -9,7 +9,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -21,7 +21,7 @@ func TestTemplateWhen(t *testing.T) {
 	o := &v1alpha1.Template{Spec: v1alpha1.TemplateSpec{Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, Executor: v1alpha1.ExecutorTerraform}}
 	o.Name = "sandbox.vpc"
 	o.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "size"}, {Name: "nodes", When: when("size", `"large"`)}}
-	got, err := readTemplate(o, lifecycle.Known{})
+	got, err := readTemplate(o, template.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestTemplateWhen(t *testing.T) {
 		t.Errorf("what does not count: %v", err)
 	}
 	o.Spec.Parameters[1].When = when("sizes", `"large"`)
-	if _, err := readTemplate(o, lifecycle.Known{}); err == nil || !strings.Contains(err.Error(), `parameter nodes: when: there is no parameter "sizes" before it`) {
+	if _, err := readTemplate(o, template.Known{}); err == nil || !strings.Contains(err.Error(), `parameter nodes: when: there is no parameter "sizes" before it`) {
 		t.Errorf("a wrong name: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -54,7 +55,7 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 			changed.Spec.Version = e.Source.Version
 		}
 		if inputsDigest(changed) == inputsDigest(o) {
-			return fmt.Errorf("%w: neither parameters nor version change", lifecycle.ErrInvalid)
+			return fmt.Errorf("%w: neither parameters nor version change", template.ErrInvalid)
 		}
 	case lifecycle.Protect:
 		changed.Spec.Protected = e.On

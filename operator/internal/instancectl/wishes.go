@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -296,7 +297,7 @@ func (k *desk) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled
 // out, and returned.
 func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
 	d := &lifecycle.Document{
-		Version: 1, Templates: map[string]*lifecycle.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),
+		Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),
 		Requests: map[string]*lifecycle.Request{}, Clock: clock,
 	}
 	if d.Pools == nil {

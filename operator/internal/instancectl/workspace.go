@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -28,7 +29,7 @@ func workspaceName(r *lifecycle.Record) string {
 }
 
 // ownerLabel is an owner as a label can say it.
-func ownerLabel(o lifecycle.Owner) string {
+func ownerLabel(o template.Owner) string {
 	if o.ID == "" {
 		return ""
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/runhome"
@@ -218,7 +219,7 @@ func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.R
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
 	}
 	if a.Template == nil {
-		a.Template = &lifecycle.Template{Name: r.Template}
+		a.Template = &template.Template{Name: r.Template}
 	}
 	if done, err := p.c.Executor.Release(ctx, a); err != nil || !done {
 		return false, err

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -25,7 +25,7 @@ type Charts struct {
 }
 
 // Resolve is what the chart of a Template means now, fixed by digest, version or commit.
-func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (lifecycle.Source, error) {
+func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Source, error) {
 	source := instancectl.ChartSource(o.Spec.Chart)
 	chart := chartOf(o.Spec.Chart)
 	fetchedBy(chart, source.Secret)
@@ -33,12 +33,12 @@ func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (lifecycle.So
 	s := helm.Spec{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: map[string]string{v1alpha1.LabelTemplate: o.Name}, Chart: chart}
 	if o.Status.ObservedGeneration != o.Generation {
 		if err := c.Helm.Unlook(ctx, s); err != nil {
-			return lifecycle.Source{}, err
+			return template.Source{}, err
 		}
 	}
 	found, err := c.Helm.Resolve(ctx, s, *metav1.NewControllerRef(o, v1alpha1.GroupVersion().WithKind("Template")))
 	if _, pending := errors.AsType[*helm.PendingError](err); pending {
-		return lifecycle.Source{}, fmt.Errorf("%w: %w", instancectl.ErrPending, err)
+		return template.Source{}, fmt.Errorf("%w: %w", instancectl.ErrPending, err)
 	}
 	source.Version, source.Digest = found.Version, found.Digest
 	return source, err
@@ -63,7 +63,7 @@ const (
 )
 
 // pinned is the chart of a source, exactly that one.
-func pinned(s lifecycle.Source) helm.Chart {
+func pinned(s template.Source) helm.Chart {
 	if repository, ok := strings.CutPrefix(s.Chart, ociScheme); ok {
 		return helm.Chart{OCI: &helm.OCI{Repository: repository, Digest: s.Digest}}
 	}

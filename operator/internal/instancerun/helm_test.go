@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -50,8 +51,8 @@ func newInstalled(t *testing.T) *installed {
 		t.Fatal(err)
 	}
 	s.exec = s.by(s.own)
-	s.a.Template = &lifecycle.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
-	s.a.Source = lifecycle.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
+	s.a.Template = &template.Template{Name: "lab/web", Credentials: []string{"web"}, Timeout: time.Hour}
+	s.a.Source = template.Source{Chart: "oci://registry.test/charts/web", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)}
 	s.a.Variables = map[string]json.RawMessage{"replicas": json.RawMessage(`2`)}
 	return s
 }
@@ -264,16 +265,16 @@ func TestCharts(t *testing.T) {
 	commit := strings.Repeat("c", 40)
 	for name, c := range map[string]struct {
 		chart v1alpha1.Chart
-		found lifecycle.Source
+		found template.Source
 		kind  string
 		want  string
 	}{
-		"oci": {v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/web", Version: "1.x"}}, lifecycle.Source{Version: "1.2.0", Digest: sum}, "OCIRepository", sum},
+		"oci": {v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/web", Version: "1.x"}}, template.Source{Version: "1.2.0", Digest: sum}, "OCIRepository", sum},
 		"helm": {
-			v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://charts.test", Name: "web", Version: "1.x"}}, lifecycle.Source{Version: "1.2.0", Digest: sum}, "HelmRepository", "charts.test",
+			v1alpha1.Chart{Helm: &v1alpha1.ChartHelm{URL: "https://charts.test", Name: "web", Version: "1.x"}}, template.Source{Version: "1.2.0", Digest: sum}, "HelmRepository", "charts.test",
 		},
 		"git": {
-			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://git.test/web", Path: "charts/web", Branch: "main"}}, lifecycle.Source{Version: "main", Digest: "sha1:" + commit}, "GitRepository", commit,
+			v1alpha1.Chart{Git: &v1alpha1.ChartGit{URL: "https://git.test/web", Path: "charts/web", Branch: "main"}}, template.Source{Version: "main", Digest: "sha1:" + commit}, "GitRepository", commit,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +334,7 @@ func TestChartsResolve(t *testing.T) {
 	if err := s.Status().Update(t.Context(), lookup); err != nil {
 		t.Fatal(err)
 	}
-	want := lifecycle.Source{Chart: "oci://registry.test/charts/web", Version: "1.2.0", Digest: sum}
+	want := template.Source{Chart: "oci://registry.test/charts/web", Version: "1.2.0", Digest: sum}
 	if got, err := c.Resolve(t.Context(), o); err != nil || got != want {
 		t.Errorf("%+v %v", got, err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
@@ -115,8 +116,8 @@ func newSite(t *testing.T) *site {
 	}
 	s.a = instancectl.Attempt{
 		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"}, UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b",
-		Namespace: cluster.Namespace(t, nil).Name, Template: &lifecycle.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
-		Source:    lifecycle.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)},
+		Namespace: cluster.Namespace(t, nil).Name, Template: &template.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
+		Source:    template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64)},
 		Variables: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)},
 	}
 	return s

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -188,9 +189,9 @@ func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 		t := e.Template
 		k.Claims = append(k.Claims, t.Claims()...)
 		switch {
-		case t.Owner == lifecycle.OwnerGroup && len(t.Groups) == 0:
+		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
 			k.Groups = append(k.Groups, access.Everything)
-		case t.Owner == lifecycle.OwnerGroup:
+		case t.Owner == template.OwnerGroup:
 			k.Groups = append(k.Groups, t.Groups...)
 		}
 	}

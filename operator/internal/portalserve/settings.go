@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/settings"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -102,7 +103,7 @@ func Parse(src []byte, file string) (*Settings, error) {
 
 // Instance is what the file says of all templates.
 type Instance struct {
-	Defaults lifecycle.Defaults
+	Defaults template.Defaults
 	Config   map[string]string
 	Limits   lifecycle.Limits
 	GroupAge time.Duration
@@ -123,6 +124,6 @@ func (s *Settings) Instance() (Instance, error) {
 		return Instance{}, err
 	}
 	return Instance{
-		Defaults: lifecycle.Defaults{TTL: o.TTL, Connection: o.Connection}, Config: o.Config, Limits: o.Limits, GroupAge: o.GroupAge, Rate: o.Rate,
+		Defaults: template.Defaults{TTL: o.TTL, Connection: o.Connection}, Config: o.Config, Limits: o.Limits, GroupAge: o.GroupAge, Rate: o.Rate,
 	}, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
@@ -25,7 +25,7 @@ func (s Site) Instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v
 		o.UID = UnknownUID
 	}
 	settings := instancectl.Settings{Namespace: o.Namespace}
-	a, labels, err := settings.Preview(t, o, lifecycle.Source{Version: version.Version, Digest: version.Digest}, lifecycle.Module(m))
+	a, labels, err := settings.Preview(t, o, template.Source{Version: version.Version, Digest: version.Digest}, template.Module(m))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle_test
+package template_test
 
 import (
 	"encoding/json"
@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // scope has in every place what would do harm if it were read as anything but text.
-func scope(evil string) lifecycle.Scope {
+func scope(evil string) template.Scope {
 	raw, _ := json.Marshal(evil)
-	return lifecycle.Scope{
-		ID: "k7m2p9x4tq", Owner: lifecycle.Owner{Kind: "user", ID: evil, Label: evil},
+	return template.Scope{
+		ID: "k7m2p9x4tq", Owner: template.Owner{Kind: "user", ID: evil, Label: evil},
 		Parameters: map[string]json.RawMessage{"p": raw}, Claims: map[string]string{"c": evil},
 		Config: map[string]string{"domain": "example.com", "scheme": "https"}, Outputs: map[string]json.RawMessage{"o": raw},
 	}
@@ -42,7 +42,7 @@ func TestLiteral(t *testing.T) {
 	for _, evil := range []string{
 		`"`, `'`, "a\nb", "a\r\nb: c", "${file(\"/etc/passwd\")}", "%{for x in y}", "$${x}", "\\\"", "}", "<<EOT\nx\nEOT", "\u2028", "\x00", "{{.}}", "$(id)", "`id`", "</script>",
 	} {
-		got, err := lifecycle.Render(tmpl, scope(evil))
+		got, err := template.Render(tmpl, scope(evil))
 		if err != nil {
 			t.Fatalf("%q: %v", evil, err)
 		}
@@ -74,7 +74,7 @@ func TestFunctions(t *testing.T) {
 		`jsonencode({ a = [1, "b"] })`: `"{\"a\":[1,\"b\"]}"`, `urlencode("a b/ü")`: `"a+b%2F%C3%BC"`,
 		`1 + 2 * 3`: "7", `!true`: "false", `-(1)`: "-1", `parameters.p == "x" ? [1] : "no"`: "[1]", `template`: `"a/b"`, `owner.kind`: `"user"`, `claims.c`: `"x"`, `config.domain`: `"example.com"`, `config["domain"]`: `"example.com"`,
 	} {
-		got, err := lifecycle.Render(open(t, "parameter \"p\" {\n}\ninputs = {\n x = "+expression+"\n}"), scope("x"))
+		got, err := template.Render(open(t, "parameter \"p\" {\n}\ninputs = {\n x = "+expression+"\n}"), scope("x"))
 		if err != nil || string(got["x"]) != want {
 			t.Errorf("%s: got %s, %v, want %s", expression, got["x"], err, want)
 		}
@@ -98,7 +98,7 @@ func TestGrowth(t *testing.T) {
 		"numbers":            `"${1e300` + strings.Repeat("*1e300", 90) + `}"`,
 		"result":             `parameters.p`,
 	} {
-		got, err := lifecycle.Render(open(t, "parameter \"p\" {\n}\ninputs = {\n x = "+expression+"\n}"), scope(big))
+		got, err := template.Render(open(t, "parameter \"p\" {\n}\ninputs = {\n x = "+expression+"\n}"), scope(big))
 		if err == nil || !strings.HasPrefix(err.Error(), "template a/b: inputs.x: ") {
 			t.Errorf("%s: got %d bytes, %v", name, len(got["x"]), err)
 		}
@@ -123,21 +123,21 @@ func TestRenderErrors(t *testing.T) {
 	} {
 		s := scope("x")
 		s.Parameters = map[string]json.RawMessage{"n": json.RawMessage("null"), "l": json.RawMessage("[1]")}
-		_, err := lifecycle.Render(open(t, "parameter \"n\" {\n}\nparameter \"l\" {\n}\nparameter \"gone\" {\n}\ninputs = {\n x = "+expression+"\n}"), s)
+		_, err := template.Render(open(t, "parameter \"n\" {\n}\nparameter \"l\" {\n}\nparameter \"gone\" {\n}\ninputs = {\n x = "+expression+"\n}"), s)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", expression, err, want)
 		}
 	}
 	s := scope("x")
 	s.Parameters = map[string]json.RawMessage{"n": json.RawMessage("1e999999999")}
-	if _, err := lifecycle.Render(open(t, "parameter \"n\" {\n}\ninputs = { x = parameters.n }"), s); err == nil {
+	if _, err := template.Render(open(t, "parameter \"n\" {\n}\ninputs = { x = parameters.n }"), s); err == nil {
 		t.Error("a number of a gigabyte was computed with")
 	}
 }
 
-func connection(t *testing.T, body string, s lifecycle.Scope) (*lifecycle.Connection, error) {
+func connection(t *testing.T, body string, s template.Scope) (*template.Connection, error) {
 	t.Helper()
-	return lifecycle.RenderConnection(open(t, "parameter \"p\" {\n}\noutputs = [\"o\", \"url\"]\nconnection {\n"+body+"\n}"), s)
+	return template.RenderConnection(open(t, "parameter \"p\" {\n}\noutputs = [\"o\", \"url\"]\nconnection {\n"+body+"\n}"), s)
 }
 
 // Shows: platform 8 | a link or instructions; which of several counts | `connection` of the
@@ -148,7 +148,7 @@ func TestConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	const encoded = "a%20b%2F..%2F%3F%23%26%25%1B%5B2J%22%3C%C3%BC"
-	want := &lifecycle.Connection{
+	want := &template.Connection{
 		Type:    "web",
 		URL:     "https://k7m2p9x4tq.example.com/u/" + encoded + "?q=" + encoded + "&r=" + strings.ReplaceAll(encoded, "%20", "+") + "#" + strings.ReplaceAll(encoded, "a", "A")[:1] + "%20B%2F..%2F%3F%23%26%25%1B%5B2J%22%3C%C3%9C",
 		Message: "ssh a b/../?#&%\ufffd[2J\"<ü@a b/../?#&%\ufffd[2J\"<ü",
@@ -171,17 +171,17 @@ func TestConnectionOfOutput(t *testing.T) {
 	s := scope("x")
 	s.Outputs["url"] = json.RawMessage(`"https://a.example/"`)
 	listed, unlisted := open(t, `outputs = ["url"]`), open(t, "")
-	if got, err := lifecycle.RenderConnection(listed, s); err != nil || got == nil || *got != (lifecycle.Connection{Type: "web", URL: "https://a.example/"}) {
+	if got, err := template.RenderConnection(listed, s); err != nil || got == nil || *got != (template.Connection{Type: "web", URL: "https://a.example/"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := lifecycle.RenderConnection(unlisted, s); err != nil || got != nil {
+	if got, err := template.RenderConnection(unlisted, s); err != nil || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if got, err := connection(t, `message = "m"`, s); err != nil || got.URL != "" || got.Type != "instructions" {
 		t.Errorf("got %v, %v", got, err)
 	}
 	s.Outputs["url"] = json.RawMessage(`5`)
-	if got, err := lifecycle.RenderConnection(listed, s); err != nil || got != nil {
+	if got, err := template.RenderConnection(listed, s); err != nil || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -199,8 +199,8 @@ func TestConnectionRefuses(t *testing.T) {
 	}
 	// What a person says is a host only if an output leaves the place for one.
 	for _, evil := range []string{"https:", "https:/", "https://", "//", "https://a.example?//"} {
-		got, err := connection(t, `url = "${outputs.o}//${owner.label}"`, lifecycle.Scope{
-			Owner: lifecycle.Owner{Label: "evil.example"}, Outputs: map[string]json.RawMessage{"o": json.RawMessage(`"` + evil + `"`)},
+		got, err := connection(t, `url = "${outputs.o}//${owner.label}"`, template.Scope{
+			Owner: template.Owner{Label: "evil.example"}, Outputs: map[string]json.RawMessage{"o": json.RawMessage(`"` + evil + `"`)},
 		})
 		if err == nil && !strings.HasPrefix(got.URL, "https://a.example") {
 			t.Errorf("%q: got %s", evil, got.URL)
@@ -213,14 +213,14 @@ func TestConnectionRefuses(t *testing.T) {
 func FuzzURL(f *testing.F) {
 	f.Add("a", "b")
 	f.Add("@evil.example/", "\\")
-	list, err := lifecycle.ParseTemplates([]byte("template \"a/b\" {\n module {\n address = \"a/b/c\"\n }\n parameter \"p\" {\n }\n connection {\n url = \"https://${id}.${config.domain}/${owner.label}?x=${parameters.p}\"\n }\n}\n"), "a.hcl", lifecycle.Known{})
+	list, err := template.Parse([]byte("template \"a/b\" {\n module {\n address = \"a/b/c\"\n }\n parameter \"p\" {\n }\n connection {\n url = \"https://${id}.${config.domain}/${owner.label}?x=${parameters.p}\"\n }\n}\n"), "a.hcl", template.Known{})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, label, parameter string) {
 		s := scope(label)
 		s.Parameters["p"], _ = json.Marshal(parameter)
-		got, err := lifecycle.RenderConnection(list[0], s)
+		got, err := template.RenderConnection(list[0], s)
 		if err != nil {
 			return // too long
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle_test
+package template_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // whole has every attribute but those that exclude each other.
@@ -93,9 +93,9 @@ const whole = `template "sandbox/vpc" {
 }
 `
 
-func mustParse(t *testing.T, src string) *lifecycle.Template {
+func mustParse(t *testing.T, src string) *template.Template {
 	t.Helper()
-	list, err := lifecycle.ParseTemplates([]byte(src), "a.hcl", lifecycle.Known{})
+	list, err := template.Parse([]byte(src), "a.hcl", template.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,12 +110,12 @@ func mustParse(t *testing.T, src string) *lifecycle.Template {
 func TestParseWhole(t *testing.T) {
 	got := mustParse(t, whole)
 	one, two := 1.0, 2.5
-	want := &lifecycle.Template{
+	want := &template.Template{
 		Name: "sandbox/vpc", Title: "VPC sandbox", Description: "A network.\nOf your own.", Icon: "network", Category: "aws/network",
-		Module:   lifecycle.ModuleRef{Address: "net/vpc/aws", Version: "~> 1.4", Path: "modules/small"},
+		Module:   template.ModuleRef{Address: "net/vpc/aws", Version: "~> 1.4", Path: "modules/small"},
 		Executor: "local", Owner: "group", Groups: []string{"team-*"}, PerOwner: 1, Max: 50, Approval: "plan",
-		TTL: &lifecycle.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
-		Parameters: []lifecycle.Parameter{
+		TTL: &template.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
+		Parameters: []template.Parameter{
 			{Name: "cidr", Title: "Range", Help: "Which.", Default: json.RawMessage(`"10.0.0.0/16"`), Pattern: "^10[.]", Link: true},
 			{Name: "size", Default: json.RawMessage("null"), Enum: []json.RawMessage{json.RawMessage(`"small"`), json.RawMessage(`"large"`)}, Update: true},
 			{Name: "count", Minimum: &one, Maximum: &two, Update: true, Link: true, When: map[string][]json.RawMessage{
@@ -125,10 +125,10 @@ func TestParseWhole(t *testing.T) {
 		Inputs: json.RawMessage(`{"mail":"${owner.label}","name":"sandbox-${id}","off":null,"pick":"${parameters.size == \"large\" ? \"l\" : \"s\"}","plain":5,` +
 			`"tags":{"all":["$${x} \"q\"","${upper(parameters.size)}"],"team":"${claims.team}"},"zone":"${config.zone}"}`),
 		Outputs:     []string{"url", "host"},
-		Connection:  &lifecycle.Connection{Type: "web", URL: "https://${id}.${config.domain}/${owner.label}?a=${parameters.cidr}", Message: "ssh admin@${outputs.host}\n100%%{\n"},
+		Connection:  &template.Connection{Type: "web", URL: "https://${id}.${config.domain}/${owner.label}?a=${parameters.cidr}", Message: "ssh admin@${outputs.host}\n100%%{\n"},
 		Credentials: []string{"aws-sandbox"}, Timeout: 30 * time.Minute, Protection: true,
-		Drift: &lifecycle.Drift{Every: 24 * time.Hour, Remediate: true}, Update: "auto",
-		Notices: []time.Duration{24 * time.Hour, 30 * time.Minute}, Cost: &lifecycle.Cost{Hourly: 0.42, Currency: "EUR"},
+		Drift: &template.Drift{Every: 24 * time.Hour, Remediate: true}, Update: "auto",
+		Notices: []time.Duration{24 * time.Hour, 30 * time.Minute}, Cost: &template.Cost{Hourly: 0.42, Currency: "EUR"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -146,8 +146,8 @@ func TestParseWhole(t *testing.T) {
 // TestParseDefaults says what the shortest template means.
 func TestParseDefaults(t *testing.T) {
 	got := mustParse(t, "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n}\n")
-	want := &lifecycle.Template{
-		Name: "a/b", Enabled: true, Visible: true, Module: lifecycle.ModuleRef{Address: "net/vpc/aws"},
+	want := &template.Template{
+		Name: "a/b", Enabled: true, Visible: true, Module: template.ModuleRef{Address: "net/vpc/aws"},
 		Executor: "local", Owner: "user", Approval: "none", Timeout: time.Hour, Retries: 2, Update: "manual",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -179,7 +179,7 @@ func TestCanonical(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := lifecycle.ParseCanonical(b, lifecycle.Known{})
+		second, err := template.ParseCanonical(b, template.Known{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b)
 		}
@@ -306,7 +306,7 @@ func TestParseRefuses(t *testing.T) {
 				module = ""
 			}
 			src := "template \"a/b\" {\n" + module + "\n" + tt.body + "\n}\n"
-			_, err := lifecycle.ParseTemplates([]byte(src), "a.hcl", lifecycle.Known{})
+			_, err := template.Parse([]byte(src), "a.hcl", template.Known{})
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
@@ -320,13 +320,13 @@ func TestParseRefuses(t *testing.T) {
 func TestParseRefusesNames(t *testing.T) {
 	for _, name := range []string{"tfe/x", "a", "a/b/c", "A/b", "a_b/c", "a--b/c", "-a/b", "a/" + strings.Repeat("b", 41)} {
 		src := "template \"" + name + "\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n}\n"
-		if _, err := lifecycle.ParseTemplates([]byte(src), "a.hcl", lifecycle.Known{}); err == nil || !strings.HasPrefix(err.Error(), "template "+name+": a.hcl:") {
+		if _, err := template.Parse([]byte(src), "a.hcl", template.Known{}); err == nil || !strings.HasPrefix(err.Error(), "template "+name+": a.hcl:") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	for _, module := range []string{`address = "vpc"`, "address = \"net/vpc/aws\"\nversion = \"newest\"", "address = \"net/vpc/aws\"\npath = \"../x\"", "address = \"net/vpc/aws\"\npath = \"/etc\""} {
 		src := "template \"a/b\" {\n  module {\n" + module + "\n  }\n}\n"
-		if _, err := lifecycle.ParseTemplates([]byte(src), "a.hcl", lifecycle.Known{}); err == nil {
+		if _, err := template.Parse([]byte(src), "a.hcl", template.Known{}); err == nil {
 			t.Errorf("%s was accepted", module)
 		}
 	}
@@ -335,31 +335,31 @@ func TestParseRefusesNames(t *testing.T) {
 // TestKnown holds a template against what its server has.
 func TestKnown(t *testing.T) {
 	src := "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  credentials = [\"aws\"]\n  inputs = { a = config.zone }\n}\n"
-	known := lifecycle.Known{Credentials: []string{"aws"}, Config: []string{"zone"}}
-	if _, err := lifecycle.ParseTemplates([]byte(src), "a.hcl", known); err != nil {
+	known := template.Known{Credentials: []string{"aws"}, Config: []string{"zone"}}
+	if _, err := template.Parse([]byte(src), "a.hcl", known); err != nil {
 		t.Error(err)
 	}
-	for want, known := range map[string]lifecycle.Known{
+	for want, known := range map[string]template.Known{
 		`a.hcl:5: there is no credential "aws"`:                            {Credentials: []string{}, Config: []string{"zone"}},
 		"a.hcl:6: unknown name config.zone: config of the server has none": {Credentials: []string{"aws"}, Config: []string{"none"}},
 	} {
-		if _, err := lifecycle.ParseTemplates([]byte(src), "a.hcl", known); err == nil || err.Error() != "template a/b: "+want {
+		if _, err := template.Parse([]byte(src), "a.hcl", known); err == nil || err.Error() != "template a/b: "+want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
 
 func TestDefaults(t *testing.T) {
-	d := lifecycle.Defaults{TTL: &lifecycle.TTL{Default: time.Hour}, Connection: &lifecycle.Connection{Type: "instructions", Message: "see ${config.wiki}"}}
+	d := template.Defaults{TTL: &template.TTL{Default: time.Hour}, Connection: &template.Connection{Type: "instructions", Message: "see ${config.wiki}"}}
 	short := mustParse(t, "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n}\n")
 	got := short.WithDefaults(d)
 	if got.TTL.Default != time.Hour || got.Connection.Message != "see ${config.wiki}" || short.TTL != nil {
 		t.Errorf("got %+v", got)
 	}
-	if err := got.CheckExpressions(lifecycle.Known{Config: []string{"wiki"}}); err != nil {
+	if err := got.CheckExpressions(template.Known{Config: []string{"wiki"}}); err != nil {
 		t.Error(err)
 	}
-	if err := got.CheckExpressions(lifecycle.Known{Config: []string{}}); err == nil || !strings.Contains(err.Error(), "config.wiki") {
+	if err := got.CheckExpressions(template.Known{Config: []string{}}); err == nil || !strings.Contains(err.Error(), "config.wiki") {
 		t.Errorf("got %v", err)
 	}
 	if kept := mustParse(t, whole).WithDefaults(d); kept.TTL.Default != 8*time.Hour || kept.Connection.Type != "web" {
@@ -382,7 +382,7 @@ func FuzzTemplate(f *testing.F) {
 		if isJSON {
 			file += ".json"
 		}
-		list, err := lifecycle.ParseTemplates([]byte(src), file, lifecycle.Known{})
+		list, err := template.Parse([]byte(src), file, template.Known{})
 		if err != nil {
 			return
 		}
@@ -391,15 +391,15 @@ func FuzzTemplate(f *testing.F) {
 			if err != nil {
 				continue // too large
 			}
-			second, err := lifecycle.ParseCanonical(b, lifecycle.Known{})
+			second, err := template.ParseCanonical(b, template.Known{})
 			if err != nil {
 				t.Fatalf("%v\n%s", err, b)
 			}
 			if again, err := second.Canonical(); err != nil || string(again) != string(b) {
 				t.Fatalf("%v\n%s\n%s", err, b, again)
 			}
-			_, _ = lifecycle.Render(first, lifecycle.Scope{})
-			_, _ = lifecycle.RenderConnection(first, lifecycle.Scope{})
+			_, _ = template.Render(first, template.Scope{})
+			_, _ = template.RenderConnection(first, template.Scope{})
 		}
 	})
 }

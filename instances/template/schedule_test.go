@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle_test
+package template_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 const night = `schedule {
@@ -23,8 +23,8 @@ const night = `schedule {
   }
 `
 
-func switchable() lifecycle.Module {
-	return lifecycle.Module{Inputs: json.RawMessage(`{"type":"object","required":["running"],"properties":{
+func switchable() template.Module {
+	return template.Module{Inputs: json.RawMessage(`{"type":"object","required":["running"],"properties":{
 		"running":{"type":"boolean"},"power":{"type":["string","null"],"enum":["on","off"]},"size":{"type":"string","default":"small"}}}`)}
 }
 
@@ -40,14 +40,14 @@ func TestScheduleBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := lifecycle.ParseCanonical(b, lifecycle.Known{})
+	again, err := template.ParseCanonical(b, template.Known{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Error(diff)
 	}
-	s, err := lifecycle.NewSchema(got, switchable())
+	s, err := template.NewSchema(got, switchable())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestScheduleBlock(t *testing.T) {
 		t.Errorf("a launcher sets the variable: %v", err)
 	}
 	for _, stopped := range []bool{true, false} {
-		variables, err := lifecycle.Render(got, lifecycle.Scope{Stopped: stopped, Parameters: values("running", `"mine"`)})
+		variables, err := template.Render(got, template.Scope{Stopped: stopped, Parameters: values("running", `"mine"`)})
 		if err != nil || string(variables["running"]) != string(want.Value(stopped)) {
 			t.Errorf("stopped %v: got %s, %v", stopped, variables["running"], err)
 		}
@@ -87,13 +87,13 @@ func TestScheduleRefuses(t *testing.T) {
 		{"too often", change("0 7 * * 1-5", "10 20 * * 1-5"), "less than 30 minutes after another switch"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := lifecycle.ParseTemplates([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  "+tt.body+"\n}\n"), "x.hcl", lifecycle.Known{})
+			_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  "+tt.body+"\n}\n"), "x.hcl", template.Known{})
 			if err == nil || !strings.HasPrefix(err.Error(), "template a/b: x.hcl:") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}
-	_, err := lifecycle.ParseTemplates([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  executor = \"flux-terraform\"\n  "+night+"\n}\n"), "x.hcl", lifecycle.Known{Executors: []string{"flux-terraform"}})
+	_, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  executor = \"flux-terraform\"\n  "+night+"\n}\n"), "x.hcl", template.Known{Executors: []string{"flux-terraform"}})
 	if err == nil || !strings.Contains(err.Error(), "executor flux-terraform does not stop and start") {
 		t.Errorf("an executor of a cluster: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestScheduleRefuses(t *testing.T) {
 		{"another value", "inputs = { running = true }\nschedule {\n variable = \"power\"\n stopped = \"off\"\n started = \"up\"\n}", `template a/b: schedule: power is never "up"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := lifecycle.NewSchema(open(t, tt.body), switchable()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := template.NewSchema(open(t, tt.body), switchable()); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle
+package template
 
 import (
 	"crypto/sha256"
@@ -48,7 +48,7 @@ func ParseCanonical(b []byte, known Known) (*Template, error) {
 	if len(b) > maxTemplate {
 		return nil, fmt.Errorf("a template of %d bytes as JSON, at most %d", len(b), maxTemplate)
 	}
-	list, err := ParseTemplates(b, canonicalName, known)
+	list, err := Parse(b, canonicalName, known)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (t *Template) WithDefaults(d Defaults) *Template {
 }
 
 // CheckExpressions finds names in inputs and connection that there are not. What
-// ParseTemplates returns has none; defaults of a server may.
+// Parse returns has none; defaults of a server may.
 func (t *Template) CheckExpressions(known Known) error {
 	n := names{config: known.Config, anonymous: t.Pool != nil}
 	for _, p := range t.Parameters {
@@ -254,7 +254,7 @@ func (t *Template) Claims() []string {
 	if name, ok := strings.CutPrefix(t.Owner, OwnerClaim+":"); ok {
 		found[name] = true
 	}
-	inputs, _ := t.inputs() // ParseTemplates wrote them
+	inputs, _ := t.inputs() // Parse wrote them
 	all := stringsIn(inputs)
 	if t.Connection != nil {
 		all = append(all, t.Connection.URL, t.Connection.Message)

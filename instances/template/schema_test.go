@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle_test
+package template_test
 
 import (
 	"encoding/json"
@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // module is what a module with all kinds of inputs says of itself.
-func module() lifecycle.Module {
-	return lifecycle.Module{
+func module() template.Module {
+	return template.Module{
 		Inputs: json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","additionalProperties":false,"required":["name"],"properties":{
 			"name":{"type":"string","description":"What it is called.","x-okara-type":"string"},
 			"size":{"type":["string","null"],"default":"small"},
@@ -31,14 +31,14 @@ func module() lifecycle.Module {
 }
 
 // open is a template that opens inputs of module by the text of their blocks.
-func open(t *testing.T, body string) *lifecycle.Template {
+func open(t *testing.T, body string) *template.Template {
 	t.Helper()
 	return mustParse(t, "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+body+"\n}\n")
 }
 
-func mustSchema(t *testing.T, body string) *lifecycle.Schema {
+func mustSchema(t *testing.T, body string) *template.Schema {
 	t.Helper()
-	s, err := lifecycle.NewSchema(open(t, body), module())
+	s, err := template.NewSchema(open(t, body), module())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestCheckParameters(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the value is shown: %v", err)
 			}
-			if !errors.Is(err, lifecycle.ErrInvalid) {
+			if !errors.Is(err, template.ErrInvalid) {
 				t.Errorf("%v is not ErrInvalid", err)
 			}
 		})
@@ -172,7 +172,7 @@ func fields(t *testing.T, err error) map[string]string {
 		}
 		return out
 	}
-	if f, ok := errors.AsType[*lifecycle.FieldError](err); ok {
+	if f, ok := errors.AsType[*template.FieldError](err); ok {
 		out[f.Path] = f.Text
 	}
 	return out
@@ -251,7 +251,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := lifecycle.NewSchema(open(t, tt.body), module())
+			_, err := template.NewSchema(open(t, tt.body), module())
 			if err == nil || !strings.HasPrefix(err.Error(), "template a/b: ") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -266,12 +266,12 @@ func TestForeignSchema(t *testing.T) {
 		`{"$ref":"file:///etc/passwd"}`, `{"$ref":"#"}`, `{"items":{"$ref":"https://example.com/"}}`, `{"allOf":[{"$dynamicRef":"#x"}]}`, `{"$id":"https://example.com/"}`,
 		`{"type":"colour"}`, `{"pattern":"("}`, `{"minimum":1e999999999}`, `[]`, strings.Repeat(`{"items":`, 100) + "{}" + strings.Repeat("}", 100),
 	} {
-		m := lifecycle.Module{Inputs: json.RawMessage(`{"properties":{"p":` + property + `}}`)}
-		if _, err := lifecycle.NewSchema(open(t, "parameter \"p\" {\n default = 1\n}"), m); err == nil {
+		m := template.Module{Inputs: json.RawMessage(`{"properties":{"p":` + property + `}}`)}
+		if _, err := template.NewSchema(open(t, "parameter \"p\" {\n default = 1\n}"), m); err == nil {
 			t.Errorf("%.60s was accepted", property)
 		}
 	}
-	if _, err := lifecycle.NewSchema(open(t, ""), lifecycle.Module{}); err == nil || !strings.Contains(err.Error(), "no description") {
+	if _, err := template.NewSchema(open(t, ""), template.Module{}); err == nil || !strings.Contains(err.Error(), "no description") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -280,8 +280,8 @@ func TestForeignSchema(t *testing.T) {
 //
 // Shows: platform 12
 func TestNarrowed(t *testing.T) {
-	m := lifecycle.Module{Inputs: json.RawMessage(`{"properties":{"p":{"type":"string","pattern":"^a","minLength":2}}}`)}
-	s, err := lifecycle.NewSchema(open(t, "parameter \"p\" {\n pattern = \"z$\"\n}"), m)
+	m := template.Module{Inputs: json.RawMessage(`{"properties":{"p":{"type":"string","pattern":"^a","minLength":2}}}`)}
+	s, err := template.NewSchema(open(t, "parameter \"p\" {\n pattern = \"z$\"\n}"), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ parameter "zones" {
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
-		unasked, err := lifecycle.Unasked(s.JSON(), tt.given)
+		unasked, err := template.Unasked(s.JSON(), tt.given)
 		if want := name != "asked" && name != "asked by a default"; unasked["zones"] != want || err != nil {
 			t.Errorf("%s: a form does not ask for zones: %t, %v", name, unasked["zones"], err)
 		}
@@ -341,7 +341,7 @@ parameter "zones" {
 		{values("size", `"large"`, "count", "4", "zones", `["a"]`), "/zones", "only when"},
 	} {
 		_, err := s.CheckParameters(tt.given)
-		f, ok := errors.AsType[*lifecycle.FieldError](err)
+		f, ok := errors.AsType[*template.FieldError](err)
 		if !ok || f.Path != tt.at || !strings.Contains(f.Text, tt.want) {
 			t.Errorf("%s: %v, want %s %s", tt.given, err, tt.at, tt.want)
 		}
@@ -367,18 +367,18 @@ func FuzzParameters(f *testing.F) {
 	f.Add("name", `"abc"`)
 	f.Add("any", `[1e5,{"a":"\u0000"}]`)
 	f.Add("tags", `{"a":"b","a":"c"}`)
-	list, err := lifecycle.ParseTemplates([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+opened+"\n}\n"), "a.hcl", lifecycle.Known{})
+	list, err := template.Parse([]byte("template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+opened+"\n}\n"), "a.hcl", template.Known{})
 	if err != nil {
 		f.Fatal(err)
 	}
-	s, err := lifecycle.NewSchema(list[0], module())
+	s, err := template.NewSchema(list[0], module())
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, name, value string) {
 		got, err := s.CheckParameters(values("name", `"abc"`, name, value))
 		if err != nil {
-			if !errors.Is(err, lifecycle.ErrInvalid) {
+			if !errors.Is(err, template.ErrInvalid) {
 				t.Fatalf("%v is not ErrInvalid", err)
 			}
 			return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle_test
+package template_test
 
 import (
 	"encoding/json"
@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // onCluster is what an operator takes.
-var onCluster = lifecycle.Known{Executors: []string{"flux-terraform", lifecycle.ExecutorHelm}}
+var onCluster = template.Known{Executors: []string{"flux-terraform", template.ExecutorHelm}}
 
 const webChart = `"chart":{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}`
 
@@ -24,18 +24,18 @@ func chartTemplate(more string) string {
 // TestChart reads the template of a chart, whose words are kept as they are, and writes
 // it again.
 func TestChart(t *testing.T) {
-	first, err := lifecycle.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster)
+	first, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(first.Chart); got != `{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}` || first.Module != (lifecycle.ModuleRef{}) {
+	if got := string(first.Chart); got != `{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}` || first.Module != (template.ModuleRef{}) {
 		t.Errorf("chart %s, module %+v", got, first.Module)
 	}
 	b, err := first.Canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := lifecycle.ParseCanonical(b, onCluster)
+	second, err := template.ParseCanonical(b, onCluster)
 	if err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
@@ -54,19 +54,19 @@ func TestChartRefuses(t *testing.T) {
 		{webChart + `,"approval":"plan"`, "approval: a chart has no plan"},
 		{webChart + `,"update":"auto"`, "update: a chart has no plan"},
 	} {
-		if _, err := lifecycle.ParseCanonical([]byte(chartTemplate(c.body)), onCluster); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := template.ParseCanonical([]byte(chartTemplate(c.body)), onCluster); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.body, err)
 		}
 	}
 	here := `{"template":{"lab/web":{"executor":"flux-terraform",` + webChart + `}}}`
-	if _, err := lifecycle.ParseCanonical([]byte(here), onCluster); err == nil || !strings.Contains(err.Error(), "executor flux-terraform runs a module") {
+	if _, err := template.ParseCanonical([]byte(here), onCluster); err == nil || !strings.Contains(err.Error(), "executor flux-terraform runs a module") {
 		t.Error(err)
 	}
 }
 
 // TestChartValues puts a parameter where inputs name it, and there alone.
 func TestChartValues(t *testing.T) {
-	tmpl, err := lifecycle.ParseCanonical([]byte(chartTemplate(webChart+`,
+	tmpl, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,
 		"inputs":{"service":{"type":"${parameters.type}","host":"${id}.${config.domain}"}},
 		"parameter":[{"type":{}},{"replicas":{"default":1}}]`)), onCluster)
 	if err != nil {
@@ -74,12 +74,12 @@ func TestChartValues(t *testing.T) {
 	}
 	s := scope("x")
 	s.Parameters = map[string]json.RawMessage{"type": []byte(`"NodePort"`), "replicas": []byte(`2`)}
-	got, err := lifecycle.Render(tmpl, s)
+	got, err := template.Render(tmpl, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"replicas":2,"service":{"host":"k7m2p9x4tq.example.com","type":"NodePort"}}`
-	if b := mustJSON(t, got); b != want {
-		t.Errorf("values %s, want %s", b, want)
+	if b, err := json.Marshal(got); err != nil || string(b) != want {
+		t.Errorf("values %s, %v, want %s", b, err, want)
 	}
 }

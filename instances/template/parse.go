@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lifecycle
+package template
 
 import (
 	"encoding/json"
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// MaxTemplateFile bounds a file of templates, in bytes.
-	MaxTemplateFile = 256 << 10
-	maxTemplates    = 200 // of a file
+	// MaxFile bounds a file of templates, in bytes.
+	MaxFile      = 256 << 10
+	maxTemplates = 200 // of a file
 )
 
 // Known is what a server has that templates may name. A nil list leaves it open,
@@ -30,11 +30,11 @@ type Known struct {
 	Executors   []string // nil: the local one only
 }
 
-// ParseTemplates reads a file in HCL, or in JSON if its name ends in .json. Each
+// Parse reads a file in HCL, or in JSON if its name ends in .json. Each
 // mistake is an error "template NAME: FILE:LINE: …"; several are joined.
-func ParseTemplates(src []byte, file string, known Known) ([]*Template, error) {
-	if len(src) > MaxTemplateFile {
-		return nil, fmt.Errorf("%s:1: %d bytes, a file of templates has at most %d", file, len(src), MaxTemplateFile)
+func Parse(src []byte, file string, known Known) ([]*Template, error) {
+	if len(src) > MaxFile {
+		return nil, fmt.Errorf("%s:1: %d bytes, a file of templates has at most %d", file, len(src), MaxFile)
 	}
 	parsed, diags := syntax.Parse(src, file)
 	if diags.HasErrors() {
