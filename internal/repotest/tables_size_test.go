@@ -17,6 +17,6 @@ internal/catalog names 105: parts to be moved to where they are used
 internal/depot names 96: what publishes is used by commands and services alike
 internal/supply names 99: parts to be moved to where they are used
 oci/artifact names 105: parts to be moved to where they are used
-operator/api/v1alpha1 names 224: the kinds of the cluster
+operator/api/v1alpha1 names 222: the kinds of the cluster
 statebackend names 112: the library
 `

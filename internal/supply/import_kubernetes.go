@@ -215,7 +215,7 @@ func (im *kubeImport) depot(d openDepot, o *kubeObject) any {
 func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModule, bool) {
 	versions, pin := d.exact()
 	e := m.entry(d.Metadata.Namespace)
-	spec := kubeModule{Address: e.Address, Source: e.Source, Versions: cmp.Or(versions, m.Constraints), Pin: pin, Policy: e.Policy, Keep: keepOf(m.History, o)}
+	spec := kubeModule{Address: e.Address, Source: e.Source, Versions: cmp.Or(versions, m.Constraints), Pin: pin, Policy: text.Camel(e.Policy), Keep: keepOf(m.History, o)}
 	if m.GitHub.Authenticated {
 		if path, ok := strings.CutPrefix(e.Source, "git::https://github.com/"); ok {
 			spec.Source = "github.com/" + strings.TrimSuffix(path, ".git")
@@ -234,7 +234,7 @@ func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModu
 		o.note("readmeConfigMapRef: the README of the module is shown")
 	}
 	_, err := ModuleSpec{
-		Address: spec.Address, Source: spec.Source, Policy: spec.Policy, EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
+		Address: spec.Address, Source: spec.Source, Policy: e.Policy, EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
 	}.Entry("")
 	return spec, o.takes("module "+spec.Address, err)
 }

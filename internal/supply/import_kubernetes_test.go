@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -70,15 +71,15 @@ type supplySpec struct {
 	Keep                                       int
 }
 
-func decode(t *testing.T, text string) (all []object) {
+func decode(t *testing.T, source string) (all []object) {
 	t.Helper()
-	dec := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	dec := yaml.NewDecoder(bytes.NewReader([]byte(source)))
 	for {
 		var o object
 		if err := dec.Decode(&o); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
+			t.Fatalf("%v in\n%s", err, source)
 		}
 		all = append(all, o)
 	}
@@ -88,7 +89,7 @@ func decode(t *testing.T, text string) (all []object) {
 func check(t *testing.T, o object) {
 	t.Helper()
 	module := func(s supplySpec) {
-		if _, err := (supply.ModuleSpec{Address: s.Address, Source: s.Source, Policy: s.Policy, EntrySpec: supply.EntrySpec{Versions: s.Versions, Pin: s.Pin, Keep: s.Keep}}).Entry("x"); err != nil {
+		if _, err := (supply.ModuleSpec{Address: s.Address, Source: s.Source, Policy: text.Kebab(s.Policy), EntrySpec: supply.EntrySpec{Versions: s.Versions, Pin: s.Pin, Keep: s.Keep}}).Entry("x"); err != nil {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

@@ -49,7 +49,7 @@ type DepotDefaults struct {
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
-	// immutable or editions, of modules.
+	// Immutable or Editions, of modules.
 	// +optional
 	Policy Policy `json:"policy,omitempty"`
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Policy says what becomes of an upstream version whose content changed.
-// +kubebuilder:validation:Enum=immutable;editions
+// +kubebuilder:validation:Enum=Immutable;Editions
 type Policy string
 
 // DeletionPolicy says what becomes of published versions when an object is deleted.
@@ -63,7 +63,7 @@ type EntrySpec struct {
 // ScanPolicy says what a scan does. Which scanner it is says the operator.
 type ScanPolicy struct {
 	// Lowest level of a finding that holds a version back. Empty: none does.
-	// +kubebuilder:validation:Enum=low;medium;high;critical
+	// +kubebuilder:validation:Enum=Low;Medium;High;Critical
 	// +optional
 	Block string `json:"block,omitempty"`
 
@@ -92,11 +92,18 @@ type SecretRef struct {
 	Name string `json:"name"`
 }
 
+// What waits for the approval of a person, where not nothing does. A Template has Request
+// besides.
+const (
+	ApprovalVersion = "Version" // each new version that no rule lets pass
+	ApprovalPlan    = "Plan"    // each plan, before it is applied
+)
+
 // ApprovalPolicy says which new versions wait. Of the rules one has to hold for a version to pass.
 type ApprovalPolicy struct {
-	// Whether new versions wait at all.
-	// +optional
-	Required bool `json:"required,omitempty"`
+	// What waits for an Approval: Version, each new version that no rule lets pass, or None.
+	// +kubebuilder:validation:Enum=None;Version
+	Mode string `json:"mode"`
 
 	// Releases pass that change only the patch number of one that is there.
 	// +optional
@@ -114,7 +121,11 @@ type ApprovalPolicy struct {
 	OlderThan *Duration `json:"olderThan,omitempty"`
 }
 
-// Duration is a length of time such as 90s, 30m or 72h. It is kept as it was written.
+// Duration is a length of time such as 90s, 30m or 72h. It is kept as it was written, and
+// so no [metav1.Duration]: who reads an object into that and writes it back, as every
+// client in Go does, makes 1h0m0s of 60m. Tools of GitOps would show that as a change, and
+// the rule that the ttl of an Instance is set once would refuse each later write of the
+// portal. Of what that type takes beside, such as -1h and 1.5h, nothing is a length here.
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=16
 // +kubebuilder:validation:Pattern=`^(0s|([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?)$`

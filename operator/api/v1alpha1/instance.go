@@ -75,8 +75,8 @@ type ClaimValue string
 
 // Owner is who an instance belongs to: kind, issuer and id together.
 type Owner struct {
-	// user, group or claim.
-	// +kubebuilder:validation:Enum=user;group;claim
+	// User, Group, or Claim: whose token has the value in a claim.
+	// +kubebuilder:validation:Enum=User;Group;Claim
 	Kind string `json:"kind"`
 
 	// Who says so. Empty: the cluster.
@@ -95,7 +95,8 @@ type Owner struct {
 	Label string `json:"label,omitempty"`
 }
 
-// InstancePhase is where an instance is in its life.
+// InstancePhase is where an instance is in its life: its conditions in a word. Ready and
+// Available are only while the condition Ready is true, Failed only while Stalled is.
 // +kubebuilder:validation:Enum=Requested;Planned;Provisioning;Updating;Available;Ready;Failed;Destroying;DestroyFailed;Destroyed;Orphaned;Rejected
 type InstancePhase string
 
@@ -105,7 +106,7 @@ type InstanceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Where it is in its life.
+	// Where it is in its life: the conditions in a word. Ready and Available only while Ready is true, Failed only while Stalled is.
 	// +optional
 	Phase InstancePhase `json:"phase,omitempty"`
 

@@ -31,16 +31,16 @@ func wholeTemplate(name string) *v1alpha1.Template {
 	o.Spec = v1alpha1.TemplateSpec{
 		Title: "VPC sandbox", Description: "A network\nfor tests.", Icon: "network", Category: "aws/network", Enabled: new(false), Visible: new(false),
 		Module:   &v1alpha1.TemplateModule{Address: "net/vpc/aws", Version: "~> 1.4", Path: "modules/small"},
-		Executor: v1alpha1.ExecutorTerraform, Owner: "group", Groups: []string{"team-*"}, PerOwner: 1, Max: 50, Approval: "plan",
-		TTL: &v1alpha1.TemplateTTL{Default: "8h", Max: "72h", Extend: "2h", Extends: 5, Failed: "4h", OnExpire: "keep"},
+		Executor: v1alpha1.ExecutorTerraform, Owner: v1alpha1.TemplateOwner{Kind: "Group"}, Groups: []string{"team-*"}, PerOwner: 1, Max: 50, Approval: v1alpha1.TemplateApproval{Mode: v1alpha1.ApprovalPlan},
+		TTL: &v1alpha1.TemplateTTL{Default: "8h", Max: "72h", Extend: "2h", Extends: 5, Failed: "4h", OnExpire: "Keep"},
 		Parameters: []v1alpha1.TemplateParameter{
 			{Name: "cidr", Title: "Range", Help: "of the network", Default: value(`"10.0.0.0/16"`), Pattern: "^10[.]", Update: true, Link: new(true)},
 			{Name: "size", Enum: []apiextensions.JSON{*value(`1`), *value(`2`)}, Minimum: "1", Maximum: "2.5", Update: true, When: map[string][]apiextensions.JSON{"cidr": {*value(`"10.0.0.0/16"`), *value("true")}}},
 		},
 		Inputs: map[string]apiextensions.JSON{"name": *value(`"sandbox-${id}"`), "tags": *value(`{"a":["b"]}`)}, Outputs: []string{"url"},
-		Connection:  &v1alpha1.TemplateConnection{Type: "web", URL: "https://${id}.example.com", Message: "ssh admin@${outputs.url}"},
+		Connection:  &v1alpha1.TemplateConnection{Type: "Web", URL: "https://${id}.example.com", Message: "ssh admin@${outputs.url}"},
 		Credentials: []string{"aws-sandbox"}, Timeout: "30m", Retries: new(int32(0)), Protection: true,
-		Drift: &v1alpha1.TemplateDrift{Every: "24h", Remediate: true}, Update: "auto", Notices: []v1alpha1.Duration{"24h", "30m"},
+		Drift: &v1alpha1.TemplateDrift{Every: "24h", Remediate: true}, Update: "Auto", Notices: []v1alpha1.Duration{"24h", "30m"},
 		Cost: &v1alpha1.TemplateCost{Hourly: "0.42", Currency: "EUR"},
 	}
 	return o
@@ -49,7 +49,7 @@ func wholeTemplate(name string) *v1alpha1.Template {
 // instanceOf is an instance of somebody.
 func instanceOf(name string) *v1alpha1.Instance {
 	return &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.InstanceSpec{
-		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", Issuer: "https://idp.example.com", ID: "anna"}, CreatedBy: "anna",
+		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", Issuer: "https://idp.example.com", ID: "anna"}, CreatedBy: "anna",
 	}}
 }
 
@@ -70,7 +70,7 @@ func TestInstanceKinds(t *testing.T) {
 	helm := smallTemplate("sandbox.app")
 	helm.Spec.Executor, helm.Spec.Module = v1alpha1.ExecutorHelm, nil
 	helm.Spec.Chart = &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.example.com/charts/app", Version: "1.x"}}
-	helm.Spec.TTL = &v1alpha1.TemplateTTL{Default: "none"}
+	helm.Spec.TTL = &v1alpha1.TemplateTTL{Default: "None"}
 	reject := approvalOf("two")
 	reject.Spec.Plan, reject.Spec.Decision, reject.Spec.Reason = v1alpha1.PlanRequest, v1alpha1.DecisionReject, "too large"
 	small := smallTemplate("sandbox.vpc")
@@ -82,7 +82,7 @@ func TestInstanceKinds(t *testing.T) {
 		}
 	}
 	s := small.Spec
-	if !*s.Enabled || !*s.Visible || s.Executor != v1alpha1.ExecutorTerraform || s.Owner != "user" || s.Approval != "none" || s.Timeout != "1h" || *s.Retries != 2 || s.Update != "manual" {
+	if !*s.Enabled || !*s.Visible || s.Executor != v1alpha1.ExecutorTerraform || s.Owner.Kind != "User" || s.Approval.Mode != "None" || s.Timeout != "1h" || *s.Retries != 2 || s.Update != "Manual" {
 		t.Errorf("defaults: %+v", s)
 	}
 	whole.Status = v1alpha1.InstanceStatus{
@@ -112,21 +112,26 @@ func TestInstanceKindsRefused(t *testing.T) {
 		return o
 	}
 	for want, o := range map[string]client.Object{
-		"a Template is called":          smallTemplate("vpc"),
-		"tfe is taken":                  smallTemplate("tfe.vpc"),
-		"flux-terraform runs a module":  template(func(s *v1alpha1.TemplateSpec) { s.Executor = v1alpha1.ExecutorHelm }),
-		"a pool excludes":               template(func(s *v1alpha1.TemplateSpec) { s.Pool, s.Approval = &v1alpha1.TemplatePool{Size: 1}, "plan" }),
-		"there is no end":               template(func(s *v1alpha1.TemplateSpec) { s.TTL = &v1alpha1.TemplateTTL{Default: "none", Max: "1h"} }),
-		"1m to 24h":                     template(func(s *v1alpha1.TemplateSpec) { s.Timeout = "25h" }),
-		"10m and more":                  template(func(s *v1alpha1.TemplateSpec) { s.Drift = &v1alpha1.TemplateDrift{Every: "9m"} }),
-		"spec.owner":                    template(func(s *v1alpha1.TemplateSpec) { s.Owner = "claim:" }),
-		"spec.retries":                  template(func(s *v1alpha1.TemplateSpec) { s.Retries = new(int32(11)) }),
-		"spec.cost.currency":            template(func(s *v1alpha1.TemplateSpec) { s.Cost = &v1alpha1.TemplateCost{Hourly: "1", Currency: "eur"} }),
-		"exactly one of oci, helm":      template(func(s *v1alpha1.TemplateSpec) { s.Executor, s.Module, s.Chart = "flux-helm", nil, &v1alpha1.Chart{} }),
-		"name of an Instance is its id": instanceOf("mine"),
-		"set together":                  instance(func(s *v1alpha1.InstanceSpec) { s.Owner = nil }),
-		"spec.template":                 instance(func(s *v1alpha1.InstanceSpec) { s.Template = "vpc" }),
-		"spec.owner.kind":               instance(func(s *v1alpha1.InstanceSpec) { s.Owner.Kind = "team" }),
+		"a Template is called":        smallTemplate("vpc"),
+		"tfe is taken":                smallTemplate("tfe.vpc"),
+		"FluxTerraform runs a module": template(func(s *v1alpha1.TemplateSpec) { s.Executor = v1alpha1.ExecutorHelm }),
+		"a pool excludes":             template(func(s *v1alpha1.TemplateSpec) { s.Pool, s.Approval.Mode = &v1alpha1.TemplatePool{Size: 1}, "Plan" }),
+		"there is no end":             template(func(s *v1alpha1.TemplateSpec) { s.TTL = &v1alpha1.TemplateTTL{Default: "None", Max: "1h"} }),
+		"1m to 24h":                   template(func(s *v1alpha1.TemplateSpec) { s.Timeout = "25h" }),
+		"10m and more":                template(func(s *v1alpha1.TemplateSpec) { s.Drift = &v1alpha1.TemplateDrift{Every: "9m"} }),
+		"has the name of a claim":     template(func(s *v1alpha1.TemplateSpec) { s.Owner.Kind = "Claim" }),
+		"others have none":            template(func(s *v1alpha1.TemplateSpec) { s.Owner = v1alpha1.TemplateOwner{Kind: "Group", Claim: "team"} }),
+		"spec.retries":                template(func(s *v1alpha1.TemplateSpec) { s.Retries = new(int32(11)) }),
+		"spec.cost.currency":          template(func(s *v1alpha1.TemplateSpec) { s.Cost = &v1alpha1.TemplateCost{Hourly: "1", Currency: "eur"} }),
+		"exactly one of oci, helm": template(func(s *v1alpha1.TemplateSpec) {
+			s.Executor, s.Module, s.Chart = v1alpha1.ExecutorHelm, nil, &v1alpha1.Chart{}
+		}),
+		"name of an Instance is its id":               instanceOf("mine"),
+		"set together":                                instance(func(s *v1alpha1.InstanceSpec) { s.Owner = nil }),
+		"spec.template":                               instance(func(s *v1alpha1.InstanceSpec) { s.Template = "vpc" }),
+		`supported values: "User", "Group", "Claim"`:  instance(func(s *v1alpha1.InstanceSpec) { s.Owner.Kind = "user" }),
+		`supported values: "None", "Request", "Plan"`: template(func(s *v1alpha1.TemplateSpec) { s.Approval.Mode = "request" }),
+		"spec.owner.kind":                             instance(func(s *v1alpha1.InstanceSpec) { s.Owner.Kind = "team" }),
 	} {
 		o.SetNamespace(ns)
 		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
@@ -171,7 +176,7 @@ func TestInstanceKindsNeverChange(t *testing.T) {
 	if err := c.Update(t.Context(), member); err != nil {
 		t.Errorf("claim: %v", err)
 	}
-	stale.Spec.Owner, stale.Spec.CreatedBy = &v1alpha1.Owner{Kind: "user", ID: "ben"}, "ben"
+	stale.Spec.Owner, stale.Spec.CreatedBy = &v1alpha1.Owner{Kind: "User", ID: "ben"}, "ben"
 	if err := c.Update(t.Context(), stale); !apierrors.IsConflict(err) {
 		t.Errorf("a second claim: %v", err)
 	}
@@ -197,7 +202,7 @@ func TestTemplateScales(t *testing.T) {
 	if err := c.SubResource("scale").Update(t.Context(), o, client.WithSubResourceBody(scale)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || o.Spec.Pool.Size != 3 || o.Spec.Pool.WhenEmpty != "create" {
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || o.Spec.Pool.Size != 3 || o.Spec.Pool.WhenEmpty != "Create" {
 		t.Errorf("%v %+v", err, o.Spec.Pool)
 	}
 }

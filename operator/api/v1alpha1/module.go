@@ -32,7 +32,7 @@ type ModuleEntry struct {
 	// +optional
 	Releases bool `json:"releases,omitempty"`
 
-	// immutable, the default, or editions: what becomes of an upstream version whose content changed.
+	// Immutable, the default, or Editions: what becomes of an upstream version whose content changed.
 	// +optional
 	Policy Policy `json:"policy,omitempty"`
 

@@ -187,11 +187,8 @@ type KindDeletion struct {
 // +kubebuilder:validation:Enum=Refuse;Keep
 type OrphanPolicy string
 
-// What becomes of objects whose definition goes.
-const (
-	OrphanRefuse OrphanPolicy = "Refuse"
-	OrphanKeep   OrphanPolicy = "Keep"
-)
+// OrphanKeep removes objects, and leaves what they made.
+const OrphanKeep OrphanPolicy = "Keep"
 
 // KindOutputs says which outputs users get.
 type KindOutputs struct {
@@ -265,12 +262,11 @@ type KindUpgrade struct {
 // +kubebuilder:validation:Enum=Manual;Patch;Minor;Any
 type UpgradePolicy string
 
-// Which newer versions are taken.
+// Which newer versions are taken, where any are.
 const (
-	UpgradeManual UpgradePolicy = "Manual"
-	UpgradePatch  UpgradePolicy = "Patch"
-	UpgradeMinor  UpgradePolicy = "Minor"
-	UpgradeAny    UpgradePolicy = "Any"
+	UpgradePatch UpgradePolicy = "Patch"
+	UpgradeMinor UpgradePolicy = "Minor"
+	UpgradeAny   UpgradePolicy = "Any"
 )
 
 // KindDashboard is a card of the portal.

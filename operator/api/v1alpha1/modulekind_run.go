@@ -24,10 +24,10 @@ type KindRun struct {
 	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
-	// Auto: each plan is applied. Manual: each waits for an Approval.
-	// +kubebuilder:default=Auto
+	// What of a run waits for an Approval.
+	// +kubebuilder:default={}
 	// +optional
-	Approval RunApproval `json:"approval,omitempty"`
+	Approval RunApproval `json:"approval,omitzero"`
 
 	// Service account of the runner. Default okara-runner.
 	// +kubebuilder:validation:MaxLength=63
@@ -57,7 +57,7 @@ type KindRun struct {
 	// +optional
 	VarsFrom []InputsFrom `json:"varsFrom,omitempty"`
 
-	// What becomes of resources that somebody changed: Repair changes them back, Report says so, Off does not look.
+	// What becomes of resources that somebody changed: Repair changes them back, Report says so, Ignore does not look.
 	// +kubebuilder:default=Repair
 	// +optional
 	Drift RunDrift `json:"drift,omitempty"`
@@ -88,32 +88,21 @@ type KindRun struct {
 // +kubebuilder:validation:Enum=Dedicated;Object
 type RunNamespace string
 
-// In which namespace an object runs.
-const (
-	NamespaceDedicated RunNamespace = "Dedicated"
-	NamespaceObject    RunNamespace = "Object"
-)
+// NamespaceObject has an object run in its own namespace.
+const NamespaceObject RunNamespace = "Object"
 
 // RunApproval says whether plans wait.
-// +kubebuilder:validation:Enum=Auto;Manual
-type RunApproval string
-
-// Whether plans wait.
-const (
-	ApprovalAuto   RunApproval = "Auto"
-	ApprovalManual RunApproval = "Manual"
-)
+type RunApproval struct {
+	// What waits for an Approval: None, or each Plan.
+	// +kubebuilder:default=None
+	// +kubebuilder:validation:Enum=None;Plan
+	// +optional
+	Mode string `json:"mode,omitempty"`
+}
 
 // RunDrift says what becomes of resources that somebody changed.
-// +kubebuilder:validation:Enum=Repair;Report;Off
+// +kubebuilder:validation:Enum=Repair;Report;Ignore
 type RunDrift string
-
-// What becomes of resources that somebody changed.
-const (
-	DriftRepair RunDrift = "Repair"
-	DriftReport RunDrift = "Report"
-	DriftOff    RunDrift = "Off"
-)
 
 // Runner is the pod in which a module runs.
 type Runner struct {

@@ -35,14 +35,14 @@ func wholeModuleKind(plural string) *v1alpha1.ModuleKind {
 		},
 		Values: map[string]apiextensions.JSON{"zones": {Raw: []byte(`["a",{"b":1}]`)}, "count": {Raw: []byte(`3`)}},
 		Run: v1alpha1.KindRun{
-			Prefix: "vpc-", Namespace: v1alpha1.NamespaceObject, Interval: new(v1alpha1.Duration("1h")), Approval: v1alpha1.ApprovalManual, ServiceAccountName: "aws-tofu-runner",
+			Prefix: "vpc-", Namespace: v1alpha1.NamespaceObject, Interval: new(v1alpha1.Duration("1h")), Approval: v1alpha1.RunApproval{Mode: v1alpha1.ApprovalPlan}, ServiceAccountName: "aws-tofu-runner",
 			AccountAnnotations: map[string]string{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/net"}, Labels: map[string]string{"sharding.fluxcd.io/key": "tenants"},
 			Runner: &v1alpha1.Runner{
 				Image: "registry.example.com/runner:1", NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}},
 				Resources: &corev1.ResourceRequirements{}, Env: []v1alpha1.EnvVar{{Name: "AWS_REGION", Value: "eu-central-1"}},
 			},
 			VarsFrom: []v1alpha1.InputsFrom{{SecretRef: v1alpha1.SecretRef{Name: "net"}, Keys: map[string]v1alpha1.SecretKey{"token": "token"}}},
-			Drift:    v1alpha1.DriftReport, Encryption: &v1alpha1.RunEncryption{SecretRef: v1alpha1.SecretRef{Name: "encryption"}}, LockTimeout: new(v1alpha1.Duration("5m")), Retries: 3,
+			Drift:    "Report", Encryption: &v1alpha1.RunEncryption{SecretRef: v1alpha1.SecretRef{Name: "encryption"}}, LockTimeout: new(v1alpha1.Duration("5m")), Retries: 3,
 			HealthChecks: []v1alpha1.HealthCheck{{Name: "up", URL: "https://{{.host}}/"}, {Name: "port", Address: "{{.host}}:443", Timeout: new(v1alpha1.Duration("5s"))}},
 		},
 		Deletion: v1alpha1.KindDeletion{Destroy: new(false), Orphan: v1alpha1.OrphanKeep},
@@ -66,8 +66,8 @@ func TestModuleKinds(t *testing.T) {
 		}
 	}
 	s := small.Spec
-	if s.Run.Namespace != v1alpha1.NamespaceDedicated || *s.Run.Interval != "10m" || s.Run.Approval != v1alpha1.ApprovalAuto || s.Run.Drift != v1alpha1.DriftRepair ||
-		!*s.Deletion.Destroy || s.Deletion.Orphan != v1alpha1.OrphanRefuse || s.Upgrade.Policy != v1alpha1.UpgradeManual || s.Upgrade.MaxConcurrent != 5 {
+	if s.Run.Namespace != "Dedicated" || *s.Run.Interval != "10m" || s.Run.Approval.Mode != "None" || s.Run.Drift != "Repair" ||
+		!*s.Deletion.Destroy || s.Deletion.Orphan != "Refuse" || s.Upgrade.Policy != "Manual" || s.Upgrade.MaxConcurrent != 5 {
 		t.Errorf("defaults: %+v", s)
 	}
 	if got := string(whole.Spec.Values["zones"].Raw); got != `["a",{"b":1}]` {

@@ -79,12 +79,12 @@ func objects() []client.Object {
 	entry := v1alpha1.EntrySpec{
 		Versions: "~> 1.0", Limit: new(int32(3)), Keep: new(int32(2)), Pin: []string{"1.0.0"},
 		Auth:     &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}},
-		Scan:     &v1alpha1.ScanPolicy{Block: "high", MaxAge: new(v1alpha1.Duration("168h"))},
-		Approval: &v1alpha1.ApprovalPolicy{Required: true, Patch: true, SignedBy: []string{"0123456789ABCDEF"}, OlderThan: new(v1alpha1.Duration("72h"))},
+		Scan:     &v1alpha1.ScanPolicy{Block: "High", MaxAge: new(v1alpha1.Duration("168h"))},
+		Approval: &v1alpha1.ApprovalPolicy{Mode: v1alpha1.ApprovalVersion, Patch: true, SignedBy: []string{"0123456789ABCDEF"}, OlderThan: new(v1alpha1.Duration("72h"))},
 	}
 	run := v1alpha1.RunSpec{Interval: new(v1alpha1.Duration("1h30m")), Suspend: true, DeletionPolicy: v1alpha1.DeletionDelete, VersionObjects: new(int32(0))}
 	module := v1alpha1.ModuleEntry{
-		Address: "net/vpc/aws", Source: "github.com/acme/vpc", Subdir: "modules/vpc", TagPrefix: "vpc-", Releases: true, Policy: "editions", Ignore: []string{"*.md"},
+		Address: "net/vpc/aws", Source: "github.com/acme/vpc", Subdir: "modules/vpc", TagPrefix: "vpc-", Releases: true, Policy: "Editions", Ignore: []string{"*.md"},
 		EntrySpec: entry,
 	}
 	provider := v1alpha1.ProviderEntry{
@@ -93,7 +93,7 @@ func objects() []client.Object {
 	depot := v1alpha1.DepotSpec{
 		Interval: new(v1alpha1.Duration("0s")), Suspend: true, DeletionPolicy: v1alpha1.DeletionDelete,
 		Defaults: v1alpha1.DepotDefaults{
-			Auth: entry.Auth, Policy: "immutable", Limit: entry.Limit, Keep: entry.Keep, Platforms: provider.Platforms, Ignore: module.Ignore, Scan: entry.Scan, Approval: entry.Approval,
+			Auth: entry.Auth, Policy: "Immutable", Limit: entry.Limit, Keep: entry.Keep, Platforms: provider.Platforms, Ignore: module.Ignore, Scan: entry.Scan, Approval: entry.Approval,
 		},
 		Modules: []v1alpha1.ModuleEntry{module, {Address: "net/dns/aws", Source: "net/dns/aws"}}, Providers: []v1alpha1.ProviderEntry{provider},
 	}
@@ -162,7 +162,9 @@ func TestObjectsRefused(t *testing.T) {
 	platforms := version(func(s *v1alpha1.VersionSpec) {
 		*s = v1alpha1.VersionSpec{Address: "net/vpc/aws", Source: "github.com/acme/vpc", Platforms: []string{"linux_amd64"}, Version: "1.0.0"}
 	})
+	old := module(func(s *v1alpha1.ModuleSpec) { s.Policy = "editions" })
 	for o, want := range map[client.Object]string{
+		old:  `spec.policy: Unsupported value: "editions": supported values: "Immutable", "Editions"`,
 		both: "exactly one of", neither: "exactly one of", sourced: "a target has its own", kept: "a target has its own",
 		folder: "are for a module", platforms: "are for a provider",
 	} {
@@ -173,17 +175,18 @@ func TestObjectsRefused(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]client.Object{
-		"spec":             rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups = nil }),
-		"spec.allow":       rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = []v1alpha1.Right{} }),
-		"spec.allow[0]":    rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow[0] = "admin:module:net/**" }),
-		"spec.allow[1]":    rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = append(s.Allow, "read:state:net") }),
-		"spec.claims":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Claims = map[string]v1alpha1.ClaimGlob{"": "x"} }),
-		"spec.groups[0]":   rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups[0] = "" }),
-		"spec.interval":    module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
-		"spec.scan.block":  module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{Block: "all"} }),
-		"spec.scan.maxAge": module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{MaxAge: new(v1alpha1.Duration("59m"))} }),
-		"spec.limit":       module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
-		"spec.keep":        module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),
+		"spec":               rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups = nil }),
+		"spec.allow":         rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = []v1alpha1.Right{} }),
+		"spec.allow[0]":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow[0] = "admin:module:net/**" }),
+		"spec.allow[1]":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = append(s.Allow, "read:state:net") }),
+		"spec.claims":        rule(func(s *v1alpha1.AccessRuleSpec) { s.Claims = map[string]v1alpha1.ClaimGlob{"": "x"} }),
+		"spec.groups[0]":     rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups[0] = "" }),
+		"spec.interval":      module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
+		"spec.scan.block":    module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{Block: "all"} }),
+		"spec.approval.mode": module(func(s *v1alpha1.ModuleSpec) { s.Approval = &v1alpha1.ApprovalPolicy{Patch: true} }),
+		"spec.scan.maxAge":   module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{MaxAge: new(v1alpha1.Duration("59m"))} }),
+		"spec.limit":         module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
+		"spec.keep":          module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),
 		"spec.auth.secretRef.name": version(func(s *v1alpha1.VersionSpec) {
 			*s = v1alpha1.VersionSpec{Address: "hashicorp/aws", Auth: &v1alpha1.Auth{}, Version: "1.0.0"}
 		}),

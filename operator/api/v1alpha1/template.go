@@ -9,14 +9,14 @@ import (
 
 // What runs the instances of a template.
 const (
-	ExecutorTerraform = "flux-terraform"
-	ExecutorHelm      = "flux-helm"
+	ExecutorTerraform = "FluxTerraform"
+	ExecutorHelm      = "FluxHelm"
 )
 
 // TemplateSpec is the template block of okara serve, field for field, and the chart of
-// flux-helm. Texts of inputs and connection are expressions, as there.
-// +kubebuilder:validation:XValidation:rule="has(self.module) == (self.executor == 'flux-terraform') && has(self.chart) == (self.executor == 'flux-helm')",message="flux-terraform runs a module, flux-helm a chart: name that one"
-// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.parameters) && self.approval == 'none'",message="a pool excludes parameters and approval: its members are made before anybody chooses"
+// FluxHelm. Texts of inputs and connection are expressions, as there.
+// +kubebuilder:validation:XValidation:rule="has(self.module) == (self.executor == 'FluxTerraform') && has(self.chart) == (self.executor == 'FluxHelm')",message="FluxTerraform runs a module, FluxHelm a chart: name that one"
+// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.parameters) && self.approval.mode == 'None'",message="a pool excludes parameters and approval: its members are made before anybody chooses"
 type TemplateSpec struct {
 	// What people see in place of the name.
 	// +kubebuilder:validation:MaxLength=100
@@ -48,26 +48,24 @@ type TemplateSpec struct {
 	// +optional
 	Visible *bool `json:"visible,omitempty"`
 
-	// The module that flux-terraform runs.
+	// The module that FluxTerraform runs.
 	// +optional
 	Module *TemplateModule `json:"module,omitempty"`
 
-	// The chart that flux-helm installs.
+	// The chart that FluxHelm installs.
 	// +optional
 	Chart *Chart `json:"chart,omitempty"`
 
-	// What runs it: flux-terraform, with tofu-controller, or flux-helm, with helm-controller.
-	// +kubebuilder:default=flux-terraform
-	// +kubebuilder:validation:Enum=flux-terraform;flux-helm
+	// What runs it: FluxTerraform, with tofu-controller, or FluxHelm, with helm-controller.
+	// +kubebuilder:default=FluxTerraform
+	// +kubebuilder:validation:Enum=FluxTerraform;FluxHelm
 	// +optional
 	Executor string `json:"executor,omitempty"`
 
-	// Whose an instance is: user, group, or claim:NAME of the caller's token.
-	// +kubebuilder:default=user
-	// +kubebuilder:validation:MaxLength=110
-	// +kubebuilder:validation:Pattern=`^(user|group|claim:.+)$`
+	// Whose an instance is.
+	// +kubebuilder:default={kind: User}
 	// +optional
-	Owner string `json:"owner,omitempty"`
+	Owner TemplateOwner `json:"owner,omitzero"`
 
 	// Globs over the names of groups that may own. None: every group.
 	// +kubebuilder:validation:MaxItems=100
@@ -88,11 +86,10 @@ type TemplateSpec struct {
 	// +optional
 	Max int32 `json:"max,omitempty"`
 
-	// What somebody else than who asked approves: none, each request, or each plan.
-	// +kubebuilder:default=none
-	// +kubebuilder:validation:Enum=none;request;plan
+	// What waits for the approval of somebody else than who asked.
+	// +kubebuilder:default={}
 	// +optional
-	Approval string `json:"approval,omitempty"`
+	Approval TemplateApproval `json:"approval,omitzero"`
 
 	// How long an instance lives. None: as the operator's settings say.
 	// +optional
@@ -152,9 +149,9 @@ type TemplateSpec struct {
 	// +optional
 	Drift *TemplateDrift `json:"drift,omitempty"`
 
-	// manual, or auto: instances take newer versions by themselves.
-	// +kubebuilder:default=manual
-	// +kubebuilder:validation:Enum=manual;auto
+	// Manual, or Auto: instances take newer versions by themselves.
+	// +kubebuilder:default=Manual
+	// +kubebuilder:validation:Enum=Manual;Auto
 	// +optional
 	Update string `json:"update,omitempty"`
 
@@ -167,6 +164,31 @@ type TemplateSpec struct {
 	// What an instance costs, for display.
 	// +optional
 	Cost *TemplateCost `json:"cost,omitempty"`
+}
+
+// TemplateOwner says whose an instance is.
+// +kubebuilder:validation:XValidation:rule="has(self.claim) == (self.kind == 'Claim')",message="kind Claim has the name of a claim, others have none"
+type TemplateOwner struct {
+	// The User who asks, a Group of his, or whose tokens have the same value in a Claim.
+	// +kubebuilder:default=User
+	// +kubebuilder:validation:Enum=User;Group;Claim
+	// +optional
+	Kind string `json:"kind,omitempty"`
+
+	// Name of that claim.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	// +optional
+	Claim string `json:"claim,omitempty"`
+}
+
+// TemplateApproval says what of an instance waits.
+type TemplateApproval struct {
+	// What waits for an Approval: None, each Request before anything is planned, or each Plan.
+	// +kubebuilder:default=None
+	// +kubebuilder:validation:Enum=None;Request;Plan
+	// +optional
+	Mode string `json:"mode,omitempty"`
 }
 
 // TemplateModule is the module of a template.
@@ -187,15 +209,15 @@ type TemplateModule struct {
 	Path string `json:"path,omitempty"`
 }
 
-// Lifetime is a duration, or none: no end.
+// Lifetime is a duration, or None: no end.
 // +kubebuilder:validation:MaxLength=16
-// +kubebuilder:validation:Pattern=`^(none|([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?)$`
+// +kubebuilder:validation:Pattern=`^(None|([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?)$`
 type Lifetime string
 
 // TemplateTTL is the lifetime of instances.
-// +kubebuilder:validation:XValidation:rule="self.default != 'none' || !has(self.max) && !has(self.extend) && !has(self.extends) && !has(self.failed)",message="with default none there is no end, and nothing else to say of it"
+// +kubebuilder:validation:XValidation:rule="self.default != 'None' || !has(self.max) && !has(self.extend) && !has(self.extends) && !has(self.failed)",message="with default None there is no end, and nothing else to say of it"
 type TemplateTTL struct {
-	// From when it is ready or claimed. none: no end.
+	// From when it is ready or claimed. None: no end.
 	Default Lifetime `json:"default"`
 
 	// Longest, from creation or claim. Empty: no bound.
@@ -216,9 +238,9 @@ type TemplateTTL struct {
 	// +optional
 	Failed Duration `json:"failed,omitempty"`
 
-	// What the end does: destroy, or keep the resources for people.
-	// +kubebuilder:default=destroy
-	// +kubebuilder:validation:Enum=destroy;keep
+	// What the end does: Destroy, or Keep the resources for people.
+	// +kubebuilder:default=Destroy
+	// +kubebuilder:validation:Enum=Destroy;Keep
 	// +optional
 	OnExpire string `json:"onExpire,omitempty"`
 }
@@ -240,9 +262,9 @@ type TemplatePool struct {
 	// +optional
 	MaxAge Duration `json:"maxAge,omitempty"`
 
-	// What who finds none gets: create makes one on demand, refuse none.
-	// +kubebuilder:default=create
-	// +kubebuilder:validation:Enum=create;refuse
+	// What who finds none gets: Create makes one on demand, Refuse none.
+	// +kubebuilder:default=Create
+	// +kubebuilder:validation:Enum=Create;Refuse
 	// +optional
 	WhenEmpty string `json:"whenEmpty,omitempty"`
 }
@@ -307,9 +329,9 @@ type TemplateParameter struct {
 
 // TemplateConnection tells a person how to reach what was made.
 type TemplateConnection struct {
-	// web, with a URL, or instructions, with a message.
-	// +kubebuilder:default=web
-	// +kubebuilder:validation:Enum=web;instructions
+	// Web, with a URL, or Instructions, with a message.
+	// +kubebuilder:default=Web
+	// +kubebuilder:validation:Enum=Web;Instructions
 	// +optional
 	Type string `json:"type,omitempty"`
 

@@ -168,7 +168,8 @@ type Scan struct {
 
 // Finding is one thing that a scanner found, in the words of its report.
 type Finding struct {
-	// critical, high, medium or low.
+	// How bad it is.
+	// +kubebuilder:validation:Enum=Low;Medium;High;Critical
 	Level string `json:"level"`
 
 	// Name of the rule, or of a vulnerability.

@@ -107,7 +107,7 @@ func (s *site) instance(by string, changes ...func(client.Object)) *v1alpha1.Ins
 	i := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Name: string(name), Namespace: instances}}
 	i.Spec.Template, i.Spec.CreatedBy = "sandbox/vpc", by
 	if by != "" {
-		i.Spec.Owner = &v1alpha1.Owner{Kind: "user", ID: by}
+		i.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: by}
 	}
 	for _, change := range changes {
 		change(i)
@@ -176,18 +176,18 @@ func (s *site) launches() {
 	for what, change := range map[string]func(*v1alpha1.InstanceSpec){
 		"owner":              func(o *v1alpha1.InstanceSpec) { o.Owner.ID = "alice" },
 		"owner of an issuer": func(o *v1alpha1.InstanceSpec) { o.Owner.Issuer = "https://idp.example.com" },
-		"group":              func(o *v1alpha1.InstanceSpec) { o.Owner.Kind, o.Owner.ID = "group", "net" },
-		"owner by a claim":   func(o *v1alpha1.InstanceSpec) { o.Owner.Kind, o.Owner.ID = "claim", "net" },
+		"group":              func(o *v1alpha1.InstanceSpec) { o.Owner.Kind, o.Owner.ID = "Group", "net" },
+		"owner by a claim":   func(o *v1alpha1.InstanceSpec) { o.Owner.Kind, o.Owner.ID = "Claim", "net" },
 		"claim":              func(o *v1alpha1.InstanceSpec) { o.Claims = map[string]v1alpha1.ClaimValue{"team": "net"} },
 		"owner by such claim": func(o *v1alpha1.InstanceSpec) {
-			o.Owner.Kind, o.Owner.ID, o.Claims = "claim", "net", map[string]v1alpha1.ClaimValue{"team": "net"}
+			o.Owner.Kind, o.Owner.ID, o.Claims = "Claim", "net", map[string]v1alpha1.ClaimValue{"team": "net"}
 		},
 	} {
 		s.refuses("okara-approver", "another's "+what, s.tenant.Create(ctx, s.instance(s.anna(), func(o client.Object) { change(&o.(*v1alpha1.Instance).Spec) })))
 	}
 	s.allows("that of a group of one's own", s.tenant.Create(ctx, s.instance(s.anna(), func(o client.Object) {
 		w := o.(*v1alpha1.Instance).Spec.Owner
-		w.Kind, w.ID = "group", "system:serviceaccounts:"+s.tenants
+		w.Kind, w.ID = "Group", "system:serviceaccounts:"+s.tenants
 	})))
 	s.allows("what a backup brings back", s.admin.Create(ctx, s.instance(user)))
 	s.allows("a member that a backup brings back", s.admin.Create(ctx, s.instance("", managed)))
@@ -197,7 +197,7 @@ func (s *site) launches() {
 func (s *site) pools() {
 	ctx := s.t.Context()
 	claim := func(by string) string {
-		return `{"spec":{"owner":{"kind":"user","id":"x"},"createdBy":"` + by + `"}}`
+		return `{"spec":{"owner":{"kind":"User","id":"x"},"createdBy":"` + by + `"}}`
 	}
 	member := s.instance("", managed)
 	s.must(s.operator.Create(ctx, member))

@@ -167,7 +167,7 @@ func (s *storm) refill(ctx context.Context) error {
 	for range chaosEach - count["Instance"] {
 		s.names++
 		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(s.names)}}
-		o.Spec.Template, o.Spec.CreatedBy, o.Spec.Owner = "sandbox/vpc", s.who, &v1alpha1.Owner{Kind: "user", ID: fmt.Sprintf("user-%d", s.names)}
+		o.Spec.Template, o.Spec.CreatedBy, o.Spec.Owner = "sandbox/vpc", s.who, &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", s.names)}
 		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
 		if err := s.client.Create(ctx, o); err != nil {
 			return err

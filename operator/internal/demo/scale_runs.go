@@ -157,7 +157,7 @@ func (f *fleet) launch(ctx context.Context) error {
 	if err := each(ctx, f.instances, func(ctx context.Context, n int) error {
 		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(n)}}
 		o.Spec.Template, o.Spec.CreatedBy = "sandbox/vpc", who.Status.UserInfo.Username
-		o.Spec.Owner = &v1alpha1.Owner{Kind: "user", ID: fmt.Sprintf("user-%d", n)}
+		o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", n)}
 		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
 		return f.client.Create(ctx, o)
 	}); err != nil {

@@ -44,7 +44,7 @@ func helpOf(reason string) []string {
 func helpOfRuns(reason string) []string {
 	switch reason {
 	case v1alpha1.ReasonSuspended:
-		return []string{"set spec.suspend to false, or run.suspend of an object of a kind"}
+		return []string{"set spec.suspend to false, or spec.runOptions.suspend of an object of a kind"}
 	case v1alpha1.ReasonDrift, v1alpha1.ReasonDigestMismatch:
 		return []string{"somebody moved a tag: okara depot status says which; put it back, or publish another version", again}
 	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, "Requested":

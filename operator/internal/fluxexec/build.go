@@ -137,7 +137,7 @@ func (s *Spec) approval(spec *terraformSpec) {
 	default:
 		spec.ApprovePlan = approveAuto
 	}
-	if s.Drift == DriftOff {
+	if s.Drift == DriftIgnore {
 		spec.DisableDriftDetection, spec.Interval.Duration = true, rarely
 	}
 }

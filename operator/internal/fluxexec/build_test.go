@@ -92,7 +92,7 @@ func TestBuildRefuses(t *testing.T) {
 		{"cliConfigSecret", "cliConfigSecret: A"},
 		{"outputs", "outputs: [a]"},
 		{"drift", "drift: Never"},
-		{"drift", "{approval: None, drift: 'Off'}"},
+		{"drift", "{approval: None, drift: Ignore}"},
 		{"approval", "approval: Always"},
 		{"gate", "gate: okara-operator"},
 		{"gate", "gate: 'https://a@b/plan'"},

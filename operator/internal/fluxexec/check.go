@@ -57,13 +57,13 @@ func (s *Spec) checkTimes() error {
 
 // checkWays looks at what is one of a few.
 func (s *Spec) checkWays() error {
-	if !slices.Contains([]Drift{"", DriftRepair, DriftReport, DriftOff}, s.Drift) {
-		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, DriftRepair, DriftReport, DriftOff)
+	if !slices.Contains([]Drift{"", DriftRepair, DriftReport, DriftIgnore}, s.Drift) {
+		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, DriftRepair, DriftReport, DriftIgnore)
 	}
 	if !slices.Contains([]Approval{"", ApprovalAuto, ApprovalManual, ApprovalNone}, s.Approval) {
 		return fieldf("approval", "%q is none of %s, %s and %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
 	}
-	if s.Approval == ApprovalNone && s.Drift == DriftOff {
+	if s.Approval == ApprovalNone && s.Drift == DriftIgnore {
 		return fieldf("drift", "a run that applies nothing compares, or it would do nothing at all")
 	}
 	if len(s.Outputs) > 0 && s.OutputsSecret == "" {

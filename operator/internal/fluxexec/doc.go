@@ -46,7 +46,7 @@
 //   - T17: an approved plan is made anew, and only its id compared [TestTrapGate]. The
 //     plan gate compares what it would change: [Gated], [Executor.Approve].
 //   - T18: without a look for drift each run plans, and repairs [TestTrapDrift];
-//     [DriftOff] has no second run therefore. With it, a run whose plans wait tells of
+//     [DriftIgnore] has no second run therefore. With it, a run whose plans wait tells of
 //     drift and never plans the repair [TestTrapManualDrift]: it has none, but for
 //     [DriftReport].
 //

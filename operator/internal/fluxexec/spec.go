@@ -25,7 +25,7 @@ type Drift string
 const (
 	DriftRepair Drift = "Repair" // the next run changes them back, or has a plan for it that waits; what "" is
 	DriftReport Drift = "Report" // the run tells and changes nothing
-	DriftOff    Drift = "Off"    // nobody looks: a run is made when something of the Spec changes
+	DriftIgnore Drift = "Ignore" // nobody looks: a run is made when something of the Spec changes
 )
 
 // Approval says who lets a plan be applied.

@@ -26,7 +26,7 @@ type asked struct {
 func (s *asked) ask(user string) {
 	s.t.Helper()
 	o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{
-		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", ID: user}, CreatedBy: user,
+		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: user}, CreatedBy: user,
 	}}
 	o.Namespace, o.Name = s.settings.Namespace, s.id
 	if err := s.client.Create(s.t.Context(), o); err != nil {
@@ -87,7 +87,7 @@ func TestApprovalDoors(t *testing.T) {
 	if s.settings.Users, err = instancectl.ParseUsers([]string{"oidc:=https://idp"}); err != nil {
 		t.Fatal(err)
 	}
-	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval = "request" })
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
 	leader := s.leader()
 
 	s.ask("oidc:anna")
@@ -134,7 +134,7 @@ func TestApprovalDoors(t *testing.T) {
 // operator which users of the cluster are whom at the portal.
 func TestApprovalUnknown(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppc"}
-	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval = "request" })
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
 	leader := s.leader()
 	s.ask("anna@example.com")
 	s.run(leader, "it waits", s.is(s.id, "Requested"))

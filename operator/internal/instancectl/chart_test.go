@@ -125,8 +125,8 @@ func TestChart(t *testing.T) {
 // Shows: operator 22
 func TestChartRefused(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.TemplateSpec){
-		"approval: a chart has no plan": func(o *v1alpha1.TemplateSpec) { o.Approval = "plan" },
-		"update: a chart has no plan":   func(o *v1alpha1.TemplateSpec) { o.Update = "auto" },
+		"approval: a chart has no plan": func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Plan" },
+		"update: a chart has no plan":   func(o *v1alpha1.TemplateSpec) { o.Update = "Auto" },
 		"outputs: a chart has none":     func(o *v1alpha1.TemplateSpec) { o.Outputs = []string{"url"} },
 		"parameter replicas":            func(o *v1alpha1.TemplateSpec) { o.Parameters[0].Maximum, o.Parameters[0].Minimum = "", "2" },
 	} {
@@ -149,7 +149,7 @@ func TestChartRefused(t *testing.T) {
 // Shows: operator 22
 func TestChartKept(t *testing.T) {
 	s := newSite(t)
-	o := s.chartTemplate(func(o *v1alpha1.TemplateSpec) { o.TTL.OnExpire = "keep" })
+	o := s.chartTemplate(func(o *v1alpha1.TemplateSpec) { o.TTL.OnExpire = "Keep" })
 	instancectl.ResolvedChart(t, s.client, o, foundOne)
 	leader := s.leader()
 	a, err := s.create(s.portal(), "anna", "lab/web", "")

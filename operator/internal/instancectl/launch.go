@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -73,7 +74,7 @@ func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Crea
 
 // assign says whose an Instance is, and which request made it so.
 func (s *Store) assign(o *v1alpha1.Instance, c lifecycle.Command, e lifecycle.Create) {
-	o.Spec.Owner = &v1alpha1.Owner{Kind: e.Owner.Kind, Issuer: e.Owner.Issuer, ID: e.Owner.ID, Label: e.Owner.Label}
+	o.Spec.Owner = &v1alpha1.Owner{Kind: text.Camel(e.Owner.Kind), Issuer: e.Owner.Issuer, ID: e.Owner.ID, Label: e.Owner.Label}
 	o.Spec.CreatedBy = actorName(c.Actor)
 	for name, value := range e.Claims {
 		if o.Spec.Claims == nil {
@@ -160,17 +161,17 @@ func duration(d time.Duration) v1alpha1.Duration {
 		return ""
 	}
 	d = d.Round(time.Second)
-	text := ""
+	length := ""
 	if h := d / time.Hour; h > 0 {
-		text += fmt.Sprintf("%dh", h)
+		length += fmt.Sprintf("%dh", h)
 	}
 	if m := d % time.Hour / time.Minute; m > 0 {
-		text += fmt.Sprintf("%dm", m)
+		length += fmt.Sprintf("%dm", m)
 	}
-	if s := d % time.Minute / time.Second; s > 0 || text == "" {
-		text += fmt.Sprintf("%ds", max(s, 1))
+	if s := d % time.Minute / time.Second; s > 0 || length == "" {
+		length += fmt.Sprintf("%ds", max(s, 1))
 	}
-	return v1alpha1.Duration(text)
+	return v1alpha1.Duration(length)
 }
 
 // keyID is the id of what a request makes on a day of UTC: a repetition meets it.

@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 func TestMembers(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
-		o.Parameters, o.Pool = nil, &v1alpha1.TemplatePool{Size: 5, WhenEmpty: "refuse"}
+		o.Parameters, o.Pool = nil, &v1alpha1.TemplatePool{Size: 5, WhenEmpty: "Refuse"}
 	})
 	leader := s.leader()
 	s.run(leader, "the pool is full", func() bool { return s.phases()["Available"] == 5 })
@@ -124,7 +124,7 @@ func TestQuota(t *testing.T) {
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.PerOwner = 5 })
 	for i := range 20 {
 		o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{
-			Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", ID: "anna"}, CreatedBy: "anna",
+			Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: "anna"}, CreatedBy: "anna",
 		}}
 		o.Namespace = s.settings.Namespace
 		o.Name = "qqqqqqqqq" + string("abcdefghjkmnpqrstvwxyz"[i])

@@ -167,7 +167,7 @@ func TestRecordOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: id}, Spec: v1alpha1.InstanceSpec{
-		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", ID: "eve"}, CreatedBy: "eve",
+		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", ID: "eve"}, CreatedBy: "eve",
 	}}
 	if err := s.client.Create(t.Context(), other); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -27,11 +28,11 @@ type userIssuer struct{ prefix, issuer string }
 // ParseUsers reads PREFIX=ISSUER, each.
 func ParseUsers(list []string) (Users, error) {
 	var all Users
-	for _, text := range list {
-		prefix, issuer, ok := strings.Cut(text, "=")
+	for _, one := range list {
+		prefix, issuer, ok := strings.Cut(one, "=")
 		u, err := url.Parse(issuer)
 		if !ok || err != nil || u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("%q is no PREFIX=ISSUER: write oidc:=https://idp.example.com, say", text)
+			return nil, fmt.Errorf("%q is no PREFIX=ISSUER: write oidc:=https://idp.example.com, say", one)
 		}
 		all = append(all, userIssuer{prefix, issuer})
 	}
@@ -65,11 +66,11 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	if w == nil {
 		return template.Owner{}
 	}
-	is := template.Owner{Kind: w.Kind, Issuer: w.Issuer, ID: w.ID, Label: w.Label}
+	is := template.Owner{Kind: text.Kebab(w.Kind), Issuer: w.Issuer, ID: w.ID, Label: w.Label}
 	if is.Issuer == "" {
 		is.Issuer = issuerCluster
 	}
-	if is.Kind == "user" && is.Issuer == issuerCluster {
+	if is.Kind == template.OwnerUser && is.Issuer == issuerCluster {
 		a := u.actor(w.ID)
 		is.Issuer, is.ID = a.Issuer, a.Subject
 	}

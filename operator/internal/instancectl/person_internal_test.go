@@ -32,11 +32,11 @@ func TestUsers(t *testing.T) {
 	if got := users.actor(actorName(anna)); got.Issuer != anna.Issuer || got.Subject != anna.Subject {
 		t.Errorf("%+v", got)
 	}
-	made := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{Owner: &v1alpha1.Owner{Kind: "user", ID: "oidc:anna"}}}
+	made := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{Owner: &v1alpha1.Owner{Kind: "User", ID: "oidc:anna"}}}
 	if got := users.owner(made); got.Issuer != anna.Issuer || got.ID != "anna" {
 		t.Errorf("%+v", got)
 	}
-	made.Spec.Owner.Kind = "group"
+	made.Spec.Owner.Kind = "Group"
 	if got := users.owner(made); got.Issuer != issuerCluster || got.ID != "oidc:anna" {
 		t.Errorf("a group is nobody's name: %+v", got)
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -79,7 +78,7 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 
 // show writes what people read of a record.
 func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
-	s.Phase, s.Reason = phaseOf(r.Phase), text.Clip(r.Reason, 4096)
+	s.Reason = text.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
 	s.ExpiresAt, s.URL, s.Message = timeOf(r.ExpiresAt), "", ""
 	if c := r.Connection; c != nil {
@@ -132,13 +131,12 @@ func waiting(r *lifecycle.Record) *lifecycle.Condition {
 
 // phaseOf is a phase as objects say it.
 func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
-	var b strings.Builder
-	for part := range strings.SplitSeq(string(p), "_") {
-		if part != "" {
-			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
-		}
-	}
-	return v1alpha1.InstancePhase(b.String())
+	return v1alpha1.InstancePhase(text.Camel(string(p)))
+}
+
+// phaseSaid is a phase as the conditions have it.
+func phaseSaid(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePhase {
+	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
 
 // conditions are the machine's own.

@@ -10,6 +10,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -38,7 +39,7 @@ func (b body) number(name string, n int32) {
 // readTemplate makes a template of an object, and checks it as a file of templates is
 // checked. The error names the field.
 func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Template, error) {
-	known.Executors = []string{v1alpha1.ExecutorTerraform, v1alpha1.ExecutorHelm}
+	known.Executors = []string{text.Kebab(v1alpha1.ExecutorTerraform), text.Kebab(v1alpha1.ExecutorHelm)}
 	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): templateBody(&o.Spec)}})
 	if err != nil {
 		return nil, err
@@ -53,8 +54,8 @@ func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Templat
 func templateBody(s *v1alpha1.TemplateSpec) body {
 	b := body{"protection": s.Protection}
 	for name, value := range map[string]string{
-		"title": s.Title, "description": s.Description, "icon": s.Icon, "category": s.Category, "executor": s.Executor, "owner": s.Owner,
-		"approval": s.Approval, "timeout": string(s.Timeout), "update": s.Update,
+		"title": s.Title, "description": s.Description, "icon": s.Icon, "category": s.Category, "executor": text.Kebab(s.Executor),
+		"owner": ownerOf(s.Owner), "approval": text.Kebab(s.Approval.Mode), "timeout": string(s.Timeout), "update": text.Kebab(s.Update),
 	} {
 		b.text(name, value)
 	}
@@ -92,15 +93,23 @@ func templateBody(s *v1alpha1.TemplateSpec) body {
 	return b
 }
 
+// ownerOf is what a block of a template says of owners: user, group or claim:NAME.
+func ownerOf(o v1alpha1.TemplateOwner) string {
+	if o.Claim != "" {
+		return text.Kebab(o.Kind) + ":" + o.Claim
+	}
+	return text.Kebab(o.Kind)
+}
+
 func templateBlocks(b body, s *v1alpha1.TemplateSpec) {
 	if l := s.TTL; l != nil {
-		ttl := body{"default": l.Default}
+		ttl := body{"default": text.Kebab(string(l.Default))}
 		ttl.text("max", string(l.Max))
 		ttl.text("extend", string(l.Extend))
 		ttl.text("failed", string(l.Failed))
 		ttl.number("extends", l.Extends)
-		if l.Default != "none" {
-			ttl.text("on_expire", l.OnExpire)
+		if l.Default != "None" {
+			ttl.text("on_expire", text.Kebab(l.OnExpire))
 		}
 		b["ttl"] = ttl
 	}
@@ -108,12 +117,12 @@ func templateBlocks(b body, s *v1alpha1.TemplateSpec) {
 		pool := body{"size": p.Size}
 		pool.number("max", p.Max)
 		pool.text("max_age", string(p.MaxAge))
-		pool.text("when_empty", p.WhenEmpty)
+		pool.text("when_empty", text.Kebab(p.WhenEmpty))
 		b["pool"] = pool
 	}
 	if c := s.Connection; c != nil {
 		connection := body{}
-		connection.text("type", c.Type)
+		connection.text("type", text.Kebab(c.Type))
 		connection.text("url", c.URL)
 		connection.text("message", c.Message)
 		b["connection"] = connection

@@ -153,6 +153,7 @@ func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Reco
 	}
 	v := verdictOf(next, next.Status.Handled, r)
 	v.Set(&next.Status.Conditions, o.Generation)
+	next.Status.Phase = phaseSaid(phaseOf(r.Phase), v)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.recalled[o.Name] {
 		return false, nil
 	}
@@ -206,6 +207,7 @@ func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verd
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	why.Say(p.c.events, o, &next.Status.Conditions)
+	next.Status.Phase = phaseSaid(o.Status.Phase, why)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (x *Terraform) spec(a instancectl.Attempt) (fluxexec.Spec, error) {
 			PlainHTTP: x.o.PlainHTTP,
 		},
 		ServiceAccountName: runhome.Account, Variables: a.Variables, Interval: metav1.Duration{Duration: never},
-		Drift: fluxexec.DriftOff, Retries: 1, Outputs: a.Template.Outputs,
+		Drift: fluxexec.DriftIgnore, Retries: 1, Outputs: a.Template.Outputs,
 	}
 	if len(s.Outputs) > 0 {
 		s.OutputsSecret = a.ID + "-okara-raw"

@@ -20,7 +20,7 @@
 // is kept in a ConfigMap beside the operator, so that one that waits for its turn goes on
 // as it was, with fresh tokens. A change, of either, reaches spec.upgrade.maxConcurrent
 // objects at a time, and no further one once one of them is Stalled. A new object has what
-// is current at once, and so has one whose run.version asks for a version.
+// is current at once, and so has one whose spec.runOptions.version asks for a version.
 //
 // # Removal
 //

@@ -176,7 +176,7 @@ func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	if next.definition == "" {
 		next.definition = now
 	}
-	asks := field(o, "run", "version")
+	asks := kindspec.VersionAsked(o)
 	if asks == "" || asks == next.module.Version {
 		return next, nil
 	}

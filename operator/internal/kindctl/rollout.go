@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
 
 // wave is how far a change has come.
@@ -111,7 +112,7 @@ type newer struct {
 // newer looks for newer versions than an object has.
 func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
 	is, err := addr.ParseVersion(changeOf(o).module.Version)
-	if err != nil || field(o, "run", "version") != "" {
+	if err != nil || kindspec.VersionAsked(o) != "" {
 		return newer{}, nil
 	}
 	current, err := addr.ParseVersion(def.Status.Module.Version)
@@ -175,7 +176,7 @@ func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available
 		return err
 	} else {
 		list = append(list, map[string]any{
-			"type": v1alpha1.ConditionUpdateAvailable, "status": string(metav1.ConditionTrue), "reason": "NewerVersion", "message": "run.version: " + available + " asks for it",
+			"type": v1alpha1.ConditionUpdateAvailable, "status": string(metav1.ConditionTrue), "reason": "NewerVersion", "message": "spec." + kindspec.RunField + ".version: " + available + " asks for it",
 			"observedGeneration": o.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format("2006-01-02T15:04:05Z"),
 		})
 	}

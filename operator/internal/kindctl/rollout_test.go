@@ -119,9 +119,9 @@ func TestVersions(t *testing.T) {
 	is("1.0.1", "")
 	s.publish("2.0.0", network(""))
 	is("1.0.1", "2.0.0")
-	change(s, o, func(o *unstructured.Unstructured) { o.Object["run"] = map[string]any{"version": "2.0.0"} })
+	change(s, o, func(o *unstructured.Unstructured) { ask(o, "2.0.0") })
 	is("2.0.0", "")
-	change(s, o, func(o *unstructured.Unstructured) { o.Object["run"] = map[string]any{"version": "1.0.0"} })
+	change(s, o, func(o *unstructured.Unstructured) { ask(o, "1.0.0") })
 	is("1.0.0", "")
 	s.remove(def)
 }

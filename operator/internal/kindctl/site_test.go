@@ -178,6 +178,12 @@ func change[O client.Object](s *site, o O, how func(O)) {
 	}
 }
 
+// ask is an object that asks for a version.
+func ask(o *unstructured.Unstructured, version string) {
+	spec, _ := o.Object["spec"].(map[string]any)
+	spec["runOptions"] = map[string]any{"version": version}
+}
+
 func (s *site) read(o client.Object) {
 	s.t.Helper()
 	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {

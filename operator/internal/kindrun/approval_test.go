@@ -71,7 +71,7 @@ func pending(o *unstructured.Unstructured) bool {
 //
 // Shows: kinds 1
 func TestApproval(t *testing.T) {
-	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval = v1alpha1.ApprovalManual })
+	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan })
 	o := s.vpc(nil)
 	s.step(o)
 	if pending(o) {
@@ -187,7 +187,7 @@ func TestKilled(t *testing.T) {
 
 // TestPlanIsMadeAgain: a plan that has waited for a day is asked for once more.
 func TestPlanIsMadeAgain(t *testing.T) {
-	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval = v1alpha1.ApprovalManual })
+	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan })
 	o := s.vpc(nil)
 	s.step(o)
 	s.planned(o, "9c41d07b55e2")

@@ -127,7 +127,7 @@ func TestSaysThatItTries(t *testing.T) {
 	}
 	s.there(o, o.GetNamespace(), o.GetName())
 	s.says(o, false, v1alpha1.ReasonFailed)
-	if c := s.ready(o); !strings.Contains(c.Message, away.Error()) || s.condition(o, v1alpha1.ConditionReconciling) != "True" || text(o, "status", "phase") != "Ready" {
+	if c := s.ready(o); !strings.Contains(c.Message, away.Error()) || s.condition(o, v1alpha1.ConditionReconciling) != "True" || text(o, "status", "phase") != "Updating" {
 		t.Errorf("the status is %+v", o.Object["status"])
 	}
 	if e := s.told(); !strings.HasPrefix(e, "Warning Failed ") {

@@ -116,7 +116,7 @@ func (s *site) install() {
 		Group: "apps.okara.dev", Scope: apiextensions.NamespaceScoped, Names: apiextensions.CustomResourceDefinitionNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc", ListKind: "VPCList"},
 		Versions: []apiextensions.CustomResourceDefinitionVersion{{
 			Name: "v1alpha1", Served: true, Storage: true, Subresources: &apiextensions.CustomResourceSubresources{Status: &apiextensions.CustomResourceSubresourceStatus{}},
-			Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"spec": open, "run": open, "status": open}}},
+			Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"spec": open, "status": open}}},
 		}},
 	}}
 	if err := s.Create(s.t.Context(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -150,7 +150,9 @@ func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kin
 	w.Run.Module = fluxexec.Module{Repository: "registry.example.com/modules/net/vpc/aws", Digest: digest, Version: "1.4.0"}
 	w.Run.Variables = map[string]json.RawMessage{}
 	w.Run.Labels = map[string]string{v1alpha1.LabelKind: o.GetKind(), v1alpha1.LabelObject: o.GetName()}
-	w.Run.Approval = fluxexec.Approval(def.Spec.Run.Approval)
+	if def.Spec.Run.Approval.Mode == v1alpha1.ApprovalPlan {
+		w.Run.Approval = fluxexec.ApprovalManual
+	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 	for name, value := range spec {
 		b, err := json.Marshal(value)

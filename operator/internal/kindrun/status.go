@@ -109,17 +109,16 @@ func (s *status) set(kind string, is bool, generation int64, reason, message str
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: now, ObservedGeneration: generation, Reason: reason, Message: text.Clip(message, maxMessage)})
 }
 
-// say sets the conditions of kstatus.
+// say sets the conditions of kstatus, and makes the phase what they say.
 func (s *status) say(state verdict.State, generation int64, reason, message string) {
 	s.ObservedGeneration, s.Said = generation, verdict.Verdict{State: state, Reason: reason, Message: message}
 	s.Said.Set(&s.Conditions, generation)
+	s.Phase = s.Said.Phase(s.Phase, s.under())
 }
 
 // fails is what is tried again.
 func (s *status) fails(err error, generation int64) {
-	if s.Phase == "" {
-		s.Phase = phaseProvisioning
-	}
+	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
 	s.say(verdict.Failing, generation, v1alpha1.ReasonFailed, err.Error())
 }
 
@@ -129,13 +128,9 @@ func (s *status) refuse(p *problem, generation int64) {
 	if p.retry {
 		state = verdict.Failing
 	}
+	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
 	s.say(state, generation, p.reason, p.message)
 	s.PendingApproval, s.Plan = false, nil
-	switch s.Phase {
-	case phaseDestroying, phaseDestroyFailed:
-	case "":
-		s.Phase = phaseFailed
-	}
 }
 
 // under is the phase of something that is not done yet.

@@ -70,7 +70,7 @@ func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 		Type: "object", Description: shorten(k.Definition.Spec.Dashboard.Description, maxDescription),
 		Properties: map[string]apiextensions.JSONSchemaProps{
 			"apiVersion": {Type: "string"}, "kind": {Type: "string"}, "metadata": {Type: "object"},
-			"spec": spec, "run": runSchema(), "status": statusSchema(),
+			"spec": spec, "status": statusSchema(),
 		},
 		XValidations: apiextensions.ValidationRules{{
 			Rule:    fmt.Sprintf("size(self.metadata.name) <= %d && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", long),
@@ -83,14 +83,18 @@ func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 	return top, nil
 }
 
-// runSchema is apart from spec so that no input can have the name of one of its fields.
+// RunField is the field of spec of an object that is no input. No input that users see has a capital
+// letter in its name.
+const RunField = "runOptions"
+
+// runSchema is what an object says of its own run.
 func runSchema() apiextensions.JSONSchemaProps {
-	return object("How this object runs.", map[string]apiextensions.JSONSchemaProps{
+	return object("How this object runs. It is no input.", map[string]apiextensions.JSONSchemaProps{
 		"version": text(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
 		"suspend": {Type: "boolean", Description: "Stops runs, but not deletion."},
 		"drift": {
 			Type: "string", Description: "In place of what the definition says.",
-			Enum: []apiextensions.JSON{{Raw: []byte(`"Repair"`)}, {Raw: []byte(`"Report"`)}, {Raw: []byte(`"Off"`)}},
+			Enum: []apiextensions.JSON{{Raw: []byte(`"Repair"`)}, {Raw: []byte(`"Report"`)}, {Raw: []byte(`"Ignore"`)}},
 		},
 	})
 }
@@ -108,7 +112,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status is about."},
 		"lastHandledRequest": text(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
 		"conditions":         conditions,
-		"phase":              text(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected."),
+		"phase":              text(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: the conditions in a word. Ready only while Ready is true, Failed only while Stalled is."),
 		"module": object("The version that runs.", map[string]apiextensions.JSONSchemaProps{
 			"version": text(128, ""), "digest": text(128, ""),
 		}),

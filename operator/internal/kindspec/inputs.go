@@ -66,7 +66,7 @@ func (f *filler) ofObject() error {
 	for _, field := range slices.Sorted(maps.Keys(spec)) {
 		input, secret := strings.CutSuffix(field, "From") // no input that users see has a capital letter
 		switch {
-		case spec[field] == nil:
+		case spec[field] == nil, field == RunField:
 		case !secret:
 			if f.Run.Variables[field], err = json.Marshal(spec[field]); err != nil {
 				return fieldf("spec."+field, "%v", err)

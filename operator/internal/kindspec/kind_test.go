@@ -164,7 +164,7 @@ func TestInvalid(t *testing.T) {
 		"metadata: {name: a.b}":                                                            "a name begins with a letter",
 		"metadata: {name: 1a}":                                                             "a name begins with a letter",
 		"metadata: {name: " + strings.Repeat("a", 50) + "}":                                "at most 49 characters",
-		"run: {drift: Never}":                                                              "run.drift",
+		"spec: {cidr: 10.0.0.0/8, region: x, runOptions: {drift: Never}}":                  "spec.runOptions.drift",
 	} {
 		got := fmt.Sprint(k.Invalid(object(t, change)).ToAggregate())
 		if want == "" && got != "<nil>" || !strings.Contains(got, want) {

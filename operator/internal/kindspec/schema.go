@@ -280,7 +280,7 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 
 // spec is the schema of spec.
 func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
-	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module.", Properties: map[string]apiextensions.JSONSchemaProps{}}
+	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module, and how it runs.", Properties: map[string]apiextensions.JSONSchemaProps{RunField: runSchema()}}
 	for _, name := range slices.Sorted(maps.Keys(k.seen)) {
 		in := k.seen[name]
 		props.Properties[in.field] = in.props

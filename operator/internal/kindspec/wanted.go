@@ -62,8 +62,8 @@ func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured)
 	if err := (&filler{&w, def, o, r.Namespace}).fill(); err != nil {
 		return w, err
 	}
-	if asks := stringOf(o.Object["run"], "version"); asks != "" && asks != version.Version {
-		return w, fieldf("run.version", "version %s is not published, or the definition does not allow it: it allows %q", asks, def.Spec.Module.Version)
+	if asks := VersionAsked(o); asks != "" && asks != version.Version {
+		return w, fieldf("spec."+RunField+".version", "version %s is not published, or the definition does not allow it: it allows %q", asks, def.Spec.Module.Version)
 	}
 	return w, own(&w.Run, o)
 }
@@ -78,11 +78,17 @@ func Running(o *unstructured.Unstructured) *v1alpha1.ResolvedModule {
 	return &v1alpha1.ResolvedModule{Version: version, Digest: digest}
 }
 
+// VersionAsked is the version that an object asks for, "" for none.
+func VersionAsked(o *unstructured.Unstructured) string {
+	version, _, _ := unstructured.NestedString(o.Object, "spec", RunField, "version")
+	return version
+}
+
 // runOf is what the definition says of all runs.
 func runOf(def *v1alpha1.ModuleKind) fluxexec.Spec {
 	run := def.Spec.Run
 	s := fluxexec.Spec{
-		ServiceAccountName: run.ServiceAccountName, Approval: fluxexec.Approval(run.Approval), Drift: fluxexec.Drift(run.Drift),
+		ServiceAccountName: run.ServiceAccountName, Approval: approvalOf(run.Approval), Drift: fluxexec.Drift(run.Drift),
 		Interval: length(run.Interval), LockTimeout: length(run.LockTimeout), Retries: int(run.Retries),
 		Keep: def.Spec.Deletion.Destroy != nil && !*def.Spec.Deletion.Destroy,
 	}
@@ -105,6 +111,13 @@ func runOf(def *v1alpha1.ModuleKind) fluxexec.Spec {
 	return s
 }
 
+func approvalOf(a v1alpha1.RunApproval) fluxexec.Approval {
+	if a.Mode == v1alpha1.ApprovalPlan {
+		return fluxexec.ApprovalManual
+	}
+	return fluxexec.ApprovalAuto
+}
+
 func length(d *v1alpha1.Duration) metav1.Duration { return metav1.Duration{Duration: d.Length()} }
 
 // runLabels are those of the objects of a run, but for the two that tell whose they are.
@@ -122,9 +135,9 @@ func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[strin
 
 // own is what an object says of its own run.
 func own(s *fluxexec.Spec, o *unstructured.Unstructured) error {
-	run, _, err := unstructured.NestedMap(o.Object, "run")
+	run, _, err := unstructured.NestedMap(o.Object, "spec", RunField)
 	if err != nil {
-		return fieldf("run", "%v", err)
+		return fieldf("spec."+RunField, "%v", err)
 	}
 	s.Suspend = run["suspend"] == true
 	if drift := stringOf(run, "drift"); drift != "" {

@@ -47,7 +47,7 @@ spec:
     namespace: Dedicated
     serviceAccountName: ""
     interval: 1h
-    approval: Manual
+    approval: {mode: Plan}
     drift: Repair
     lockTimeout: 90s
     retries: 3
@@ -60,8 +60,7 @@ spec:
   deletion: {destroy: false}
 `, `
 metadata: {name: prod, namespace: tenant-acme, uid: 0a1b, labels: {env: prod, app.kubernetes.io/part-of: shop}}
-spec: {cidr: 10.10.0.0/16, region: null, zones: [of the user], ports: [1, x], peer_keyFrom: {name: mine, key: k}}
-run: {suspend: true, drift: Report}`},
+spec: {cidr: 10.10.0.0/16, region: null, zones: [of the user], ports: [1, x], peer_keyFrom: {name: mine, key: k}, runOptions: {suspend: true, drift: Report}}`},
 	} {
 		def, o := vpc(t, c.def), object(t, pinned+"\n"+c.object)
 		w := mustWant(t, def, o)

@@ -28,7 +28,7 @@ func TestAccount(t *testing.T) {
 		account = cluster.PortalAccount(t, namespace)
 		return account
 	})
-	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval = "request"; t.Protection = true })
+	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval.Mode = "Request"; t.Protection = true })
 	s.template("sandbox.kept", func(t *v1alpha1.TemplateSpec) { t.Protection = true })
 	s.template("sandbox.ready", func(t *v1alpha1.TemplateSpec) { t.Pool, t.Parameters = &v1alpha1.TemplatePool{Size: 1}, nil })
 	s.life()

@@ -195,7 +195,7 @@ func (s *site) ask(who, method, path, body string, want int) map[string]any {
 // TestPortal launches by the API of okara serve, over objects.
 func TestPortal(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
-	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval = "request" })
+	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval.Mode = "Request" })
 	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc","name":"mine","parameters":{"size":"large"}}`, 202)
 	id, _ := made["id"].(string)
 	if made["phase"] != "requested" {

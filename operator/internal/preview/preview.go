@@ -82,12 +82,13 @@ func (s Site) Object(k *kindspec.Kind, given *unstructured.Unstructured) ([]any,
 func unknown(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.ErrorList) {
 	after := given.DeepCopy()
 	_ = k.Admit(after) // what is wrong beside is said of the object itself
-	for _, part := range []string{"spec", "run"} {
-		before, _, _ := unstructured.NestedMap(given.Object, part) // another form is an error of its own
-		known, _, _ := unstructured.NestedMap(after.Object, part)
+	for _, part := range [][]string{nil, {"spec"}, {"spec", kindspec.RunField}} {
+		before, _, _ := unstructured.NestedMap(given.Object, part...) // another form is an error of its own
+		known, _, _ := unstructured.NestedMap(after.Object, part...)
 		for _, name := range slices.Sorted(maps.Keys(before)) {
 			if _, is := known[name]; !is && before[name] != nil {
-				errs = append(errs, field.Invalid(field.NewPath(part, name), field.OmitValueType{}, "unknown field"))
+				path := append(slices.Clone(part), name)
+				errs = append(errs, field.Invalid(field.NewPath(path[0], path[1:]...), field.OmitValueType{}, "unknown field"))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -82,7 +83,7 @@ func entryOfVersion(o *v1alpha1.Version) *entry {
 func (e *entry) module(s v1alpha1.ModuleEntry) {
 	m, err := supply.ModuleSpec{
 		EntrySpec: e.common(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
-		Releases: s.Releases, Policy: string(s.Policy), Ignore: s.Ignore,
+		Releases: s.Releases, Policy: text.Kebab(string(s.Policy)), Ignore: s.Ignore,
 	}.Entry(e.where())
 	e.item, e.key, e.err = m.Address.Item(), m.Key(), err
 	e.set.Modules = []supply.ModuleEntry{m}
@@ -114,10 +115,10 @@ func (e *entry) speaksOf(version string) bool {
 func (e *entry) common() supply.EntrySpec {
 	s := supply.EntrySpec{Versions: e.spec.Versions, Limit: number(e.spec.Limit), Keep: number(e.spec.Keep), Pin: e.spec.Pin}
 	if a := e.spec.Approval; a != nil {
-		s.Approval = supply.ApprovalPolicy{Required: a.Required, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: a.OlderThan.Length()}
+		s.Approval = supply.ApprovalPolicy{Required: a.Mode == v1alpha1.ApprovalVersion, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: a.OlderThan.Length()}
 	}
 	if p := e.spec.Scan; p != nil {
-		s.Scan = supply.ScanPolicy{Block: p.Block, MaxAge: p.MaxAge.Length(), SourceRepository: p.SourceRepository}
+		s.Scan = supply.ScanPolicy{Block: text.Kebab(p.Block), MaxAge: p.MaxAge.Length(), SourceRepository: p.SourceRepository}
 	}
 	return s
 }

@@ -137,7 +137,7 @@ func join(versions []addr.Version) string {
 func TestApprovalHoldsVersions(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) {
-		m.Spec.Approval = &v1alpha1.ApprovalPolicy{Required: true, OlderThan: new(v1alpha1.Duration("72h"))}
+		m.Spec.Approval = &v1alpha1.ApprovalPolicy{Mode: v1alpha1.ApprovalVersion, OlderThan: new(v1alpha1.Duration("72h"))}
 	})
 	s.says(m, true, v1alpha1.ReasonSynced)
 	if states(m) != "1.1.0 Waiting, 1.0.0 Waiting" || m.Status.Published != 0 || m.Status.Latest != "" {
@@ -161,7 +161,7 @@ func TestApprovalHoldsVersions(t *testing.T) {
 // TestApprovalPublishes has an Approval publish exactly the content that it names.
 func TestApprovalPublishes(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
-	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Approval = &v1alpha1.ApprovalPolicy{Required: true} })
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Approval = &v1alpha1.ApprovalPolicy{Mode: v1alpha1.ApprovalVersion} })
 	s.says(m, true, v1alpha1.ReasonSynced)
 	v := s.version("1.0.0")
 	s.says(v, false, v1alpha1.ReasonHeld)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -112,7 +113,7 @@ func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, r
 }
 
 func findingOf(f scan.Finding) v1alpha1.Finding {
-	out := v1alpha1.Finding{Level: f.Level, Rule: cut(f.Rule), Title: cut(f.Title), File: cut(f.File), Package: cut(f.Package), Fixed: cut(f.Fixed)}
+	out := v1alpha1.Finding{Level: text.Camel(f.Level), Rule: cut(f.Rule), Title: cut(f.Title), File: cut(f.File), Package: cut(f.Package), Fixed: cut(f.Fixed)}
 	if f.Line > 0 {
 		out.File = fmt.Sprintf("%s:%d", out.File, f.Line)
 	}

@@ -40,7 +40,7 @@ func TestScans(t *testing.T) {
 	if _, err := s.from.PublishModule(t.Context(), depottest.NewModule("# insecure"), depottest.MustModule(t, vpc, "1.1.0"), depot.ModuleOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Scan = &v1alpha1.ScanPolicy{Block: "high"} })
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Scan = &v1alpha1.ScanPolicy{Block: "High"} })
 	if message := s.says(m, false, v1alpha1.ReasonScannerMissing); !stalled(m) || !strings.Contains(message, "--scanner") {
 		t.Errorf("%q, stalled %t", message, stalled(m))
 	}
@@ -110,7 +110,7 @@ func TestScanOfTheSourceRepository(t *testing.T) {
 	if len(v.Status.Scans) == 2 && len(v.Status.Scans[0].Findings) != 1 {
 		t.Errorf("findings %+v", v.Status.Scans[0].Findings)
 	}
-	s.change(p, func() { p.Spec.Scan.Block, p.Spec.Versions = "high", "1.2.0" })
+	s.change(p, func() { p.Spec.Scan.Block, p.Spec.Versions = "High", "1.2.0" })
 	s.until("blocked", func() (bool, any) {
 		s.read(p)
 		return len(p.Status.Versions) > 0 && p.Status.Versions[0] == (v1alpha1.VersionSummary{

@@ -78,7 +78,7 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 		p.t.Fatal(err)
 	}
 	o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "bcdefghjkm"}, Spec: v1alpha1.InstanceSpec{
-		Template: "lab/hello", Owner: &v1alpha1.Owner{Kind: "user", ID: "anna"}, CreatedBy: "anna",
+		Template: "lab/hello", Owner: &v1alpha1.Owner{Kind: "User", ID: "anna"}, CreatedBy: "anna",
 		Parameters: map[string]apiextensions.JSON{"motto": {Raw: []byte(`"hello"`)}},
 	}}
 	until(p.t, "the chart is found", func() (bool, any) {

@@ -265,7 +265,7 @@ func (p *platform) launch(name string) *v1alpha1.Instance {
 		p.t.Fatal(err)
 	}
 	o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "abcdefghjk"}, Spec: v1alpha1.InstanceSpec{
-		Template: "sandbox/greeting", Owner: &v1alpha1.Owner{Kind: "user", ID: "anna"}, CreatedBy: "anna",
+		Template: "sandbox/greeting", Owner: &v1alpha1.Owner{Kind: "User", ID: "anna"}, CreatedBy: "anna",
 		Parameters: map[string]apiextensions.JSON{"name": {Raw: []byte(`"` + name + `"`)}},
 	}}
 	if err := p.Create(p.t.Context(), o); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 )
 
-func manual(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval = v1alpha1.ApprovalManual }
+func manual(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan }
 
 // waits carries an object out until a plan waits for an Approval that is none of some.
 func (s *kindSite) waits(o *unstructured.Unstructured, not ...string) (plan string) {

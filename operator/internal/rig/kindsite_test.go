@@ -231,7 +231,9 @@ func (s *kindSite) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) 
 	w := kindrun.Wanted{Address: "acme/greeting/any"}
 	w.Run.Module = fluxexec.Module{Repository: s.module.Repository, Digest: s.module.Digest, Version: "1.0.0", PlainHTTP: true}
 	w.Run.Labels = map[string]string{v1alpha1.LabelKind: o.GetKind(), v1alpha1.LabelObject: o.GetName()}
-	w.Run.Approval = fluxexec.Approval(def.Spec.Run.Approval)
+	if def.Spec.Run.Approval.Mode == v1alpha1.ApprovalPlan {
+		w.Run.Approval = fluxexec.ApprovalManual
+	}
 	w.Run.RetryInterval = metav1.Duration{Duration: 2 * time.Second}
 	name, err := json.Marshal(text(s.t, o, "spec", "name"))
 	w.Run.Variables = map[string]json.RawMessage{"name": name}

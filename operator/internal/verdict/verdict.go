@@ -46,6 +46,26 @@ func (v Verdict) Of(o metav1.Object) Verdict {
 	return Verdict{UnderWay, v1alpha1.ReasonDestroying, "it is being deleted"}
 }
 
+// Phase is a phase as the conditions have it: Ready and Available are for what is Ready, and
+// what is Stalled is nothing that goes on. under is the phase of something that is not done.
+func (v Verdict) Phase(is, under string) string {
+	well, ended := is == "Ready" || is == "Available", is == "Failed"
+	switch {
+	case v.State == Ready:
+		return is
+	case well && v.Reason == v1alpha1.ReasonDestroying:
+		return "Destroying"
+	case v.State == Stalled:
+		if slices.Contains([]string{"Rejected", "Destroying", "DestroyFailed"}, is) {
+			return is
+		}
+		return "Failed"
+	case well, ended:
+		return under
+	}
+	return is
+}
+
 // Set writes the conditions of kstatus. Others stay as they are.
 func (v Verdict) Set(list *[]metav1.Condition, generation int64) {
 	v.set(list, v1alpha1.ConditionReady, v.State == Ready, generation)

@@ -83,3 +83,28 @@ func TestDecide(t *testing.T) {
 		}
 	}
 }
+
+// TestPhase has a row for each phase: what it is called while the object is Ready, under way,
+// fails and is tried again, is Stalled, and was stopped. Only what is Ready is called so.
+func TestPhase(t *testing.T) {
+	for phase, want := range map[string][5]string{
+		"":              {"", "", "", "Failed", ""},
+		"Provisioning":  {"Provisioning", "Provisioning", "Provisioning", "Failed", "Provisioning"},
+		"Planned":       {"Planned", "Planned", "Planned", "Failed", "Planned"},
+		"Ready":         {"Ready", "Under", "Under", "Failed", "Under"},
+		"Available":     {"Available", "Under", "Under", "Failed", "Under"},
+		"Failed":        {"Failed", "Under", "Under", "Failed", "Under"},
+		"Rejected":      {"Rejected", "Rejected", "Rejected", "Rejected", "Rejected"},
+		"Destroying":    {"Destroying", "Destroying", "Destroying", "Destroying", "Destroying"},
+		"DestroyFailed": {"DestroyFailed", "DestroyFailed", "DestroyFailed", "DestroyFailed", "DestroyFailed"},
+	} {
+		for i, state := range []verdict.State{verdict.Ready, verdict.UnderWay, verdict.Failing, verdict.Stalled, verdict.Held} {
+			if got := (verdict.Verdict{State: state}).Phase(phase, "Under"); got != want[i] {
+				t.Errorf("%q in state %d: %q, want %q", phase, state, got, want[i])
+			}
+		}
+	}
+	if got := (verdict.Verdict{Reason: v1alpha1.ReasonDestroying}).Phase("Ready", "Under"); got != "Destroying" {
+		t.Errorf("a deleted object is %q", got)
+	}
+}

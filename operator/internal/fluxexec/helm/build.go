@@ -146,7 +146,7 @@ func mode(d fluxexec.Drift) string {
 	switch d {
 	case fluxexec.DriftReport:
 		return "warn"
-	case fluxexec.DriftOff:
+	case fluxexec.DriftIgnore:
 		return "disabled"
 	}
 	return "enabled"

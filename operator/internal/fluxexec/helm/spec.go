@@ -137,8 +137,8 @@ func (s *Spec) check() error {
 	if s.Interval.Duration < 0 || s.Timeout.Duration < 0 {
 		return fieldf("interval, timeout", "they cannot be negative")
 	}
-	if !slices.Contains([]fluxexec.Drift{"", fluxexec.DriftRepair, fluxexec.DriftReport, fluxexec.DriftOff}, s.Drift) {
-		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, fluxexec.DriftRepair, fluxexec.DriftReport, fluxexec.DriftOff)
+	if !slices.Contains([]fluxexec.Drift{"", fluxexec.DriftRepair, fluxexec.DriftReport, fluxexec.DriftIgnore}, s.Drift) {
+		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, fluxexec.DriftRepair, fluxexec.DriftReport, fluxexec.DriftIgnore)
 	}
 	var values map[string]json.RawMessage
 	if len(s.Values) > 0 && json.Unmarshal(s.Values, &values) != nil {

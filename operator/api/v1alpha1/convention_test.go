@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestConventions holds the CRDs of the chart to the conventions of Kubernetes: words of a
+// list are in CamelCase, and YAML reads none of them as something else; there is one spec,
+// and a status that says which generation it is about; approval has one shape.
+func TestConventions(t *testing.T) {
+	files, err := filepath.Glob("../../../charts/okara/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v: there are no CRDs", err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensions.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(b, &crd); err != nil {
+			t.Fatal(err)
+		}
+		c := conventions{t, crd.Spec.Names.Kind}
+		top := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
+		if got := strings.Join(slices.Sorted(maps.Keys(top)), " "); got != "apiVersion kind metadata spec status" {
+			t.Errorf("%s has %s at its top", c.kind, got)
+		}
+		status := top["status"].Properties
+		for _, name := range []string{"observedGeneration", "conditions"} {
+			if _, ok := status[name]; !ok {
+				t.Errorf("%s: its status has no %s", c.kind, name)
+			}
+		}
+		for name, p := range top {
+			c.field(name, &p)
+		}
+	}
+}
+
+type conventions struct {
+	t    *testing.T
+	kind string
+}
+
+func (c conventions) field(path string, p *apiextensions.JSONSchemaProps) {
+	word := regexp.MustCompile(`^"[A-Z][A-Za-z]*"$`)
+	for _, v := range p.Enum {
+		var plain any
+		if err := yaml.Unmarshal([]byte(strings.Trim(string(v.Raw), `"`)), &plain); err != nil {
+			c.t.Error(err)
+		}
+		if _, text := plain.(string); !text || !word.Match(v.Raw) {
+			c.t.Errorf("%s: %s has the value %s, which is not in CamelCase or no text without quotes", c.kind, path, v.Raw)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
+		child, at := p.Properties[name], path+"."+name
+		if name == "spec" {
+			c.t.Errorf("%s: %s is a second spec", c.kind, at)
+		}
+		if mode := child.Properties["mode"]; name == "approval" && len(mode.Enum) == 0 {
+			c.t.Errorf("%s: %s has no mode of a list", c.kind, at)
+		}
+		if at != "status.conditions" { // whose words are those of Kubernetes
+			c.field(at, &child)
+		}
+	}
+	if p.Items != nil && p.Items.Schema != nil {
+		c.field(path+"[]", p.Items.Schema)
+	}
+	if p.AdditionalProperties != nil && p.AdditionalProperties.Schema != nil {
+		c.field(path+"{}", p.AdditionalProperties.Schema)
+	}
+}
