@@ -33,13 +33,15 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // Labels and annotations.
 const (
-	LabelManaged = "okara.dev/managed" // on what the operator made
-	LabelUID     = "okara.dev/uid"     // UID of the object that it was made for
-	LabelKind    = "okara.dev/kind"    // of that object, where it is of a generated kind
-	LabelObject  = "okara.dev/object"  // its name
-	LabelRecord  = "okara.dev/record"  // of a record of the operator: the UID by which an object is known
-	LabelDepot   = "okara.dev/depot"   // name of the Depot that a Module or Provider was made for
-	LabelTenant  = "okara.dev/tenant"  // of a Namespace: the operator may read the Secrets that objects name
+	LabelManaged  = "okara.dev/managed"  // on what the operator made
+	LabelUID      = "okara.dev/uid"      // UID of the object that it was made for
+	LabelKind     = "okara.dev/kind"     // of that object, where it is of a generated kind
+	LabelObject   = "okara.dev/object"   // its name
+	LabelRecord   = "okara.dev/record"   // of a record of the operator: the UID by which an object is known
+	LabelDepot    = "okara.dev/depot"    // name of the Depot that a Module or Provider was made for
+	LabelModule   = "okara.dev/module"   // of a Version that the operator made: name of its Module
+	LabelProvider = "okara.dev/provider" // or of its Provider
+	LabelTenant   = "okara.dev/tenant"   // of a Namespace: the operator may read the Secrets that objects name
 
 	// Labels of the namespace of what an instance made, for people and policies.
 	LabelRuns     = "okara.dev/runs"     // runs are there: it is not deleted before them

@@ -103,9 +103,12 @@ func TestDepotSyncs(t *testing.T) {
 		t.Errorf("Versions %v", versions)
 	}
 	for _, v := range versions {
-		it := "p/modules/" + vpc
+		it, label := "p/modules/"+vpc, v1alpha1.LabelModule
 		if v.Spec.Target.Kind == "Provider" {
-			it = "p/mirror/" + dns
+			it, label = "p/mirror/"+dns, v1alpha1.LabelProvider
+		}
+		if v.Labels[label] != v.Spec.Target.Name {
+			t.Errorf("Version %s of %+v has the labels %v", v.Name, v.Spec.Target, v.Labels)
 		}
 		if v.Status.State != v1alpha1.StatePublished || v.Status.Digest != got[it+":"+v.Spec.Version] || v.Status.SizeBytes == 0 {
 			t.Errorf("Version %s is %+v", v.Name, v.Status)

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -91,7 +93,13 @@ func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, ha
 	var stay []*v1alpha1.Version
 	for _, v := range have {
 		wanted := slices.ContainsFunc(newest, func(s v1alpha1.VersionSummary) bool { return s.Version == v.Spec.Version })
-		if wanted || v.Spec.State != "" || !made(v) || v.Labels[v1alpha1.LabelUID] != string(e.GetUID()) {
+		own := made(v) && v.Labels[v1alpha1.LabelUID] == string(e.GetUID())
+		if own && wanted {
+			if err := r.label(ctx, e, v); err != nil {
+				return nil, err
+			}
+		}
+		if wanted || v.Spec.State != "" || !own {
 			stay = append(stay, v)
 		} else if err := r.Delete(ctx, v, client.Preconditions{UID: &v.UID}); client.IgnoreNotFound(err) != nil {
 			return nil, err
@@ -117,7 +125,7 @@ func (r versionObjects) makeVersion(ctx context.Context, e *entry, version strin
 	v := &v1alpha1.Version{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.GetNamespace(), Name: objectName(strings.ToLower(e.kind), e.GetName(), version),
-			Labels: map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())},
+			Labels: e.labels(),
 		},
 		Spec: v1alpha1.VersionSpec{Target: &v1alpha1.Target{Kind: e.kind, Name: e.GetName()}, Version: version},
 	}
@@ -137,6 +145,30 @@ func (r versionObjects) makeVersion(ctx context.Context, e *entry, version strin
 	}
 	r.tell(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
 	return nil, nil
+}
+
+// labels are those of the Versions of an entry. The name of the entry is one, by which
+// people select them, unless it is too long for a label.
+func (e *entry) labels() map[string]string {
+	all := map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())}
+	name := v1alpha1.LabelModule
+	if e.kind == kindProvider {
+		name = v1alpha1.LabelProvider
+	}
+	if len(e.GetName()) <= validation.LabelValueMaxLength {
+		all[name] = e.GetName()
+	}
+	return all
+}
+
+// label gives a Version the labels that one made now would have.
+func (r versionObjects) label(ctx context.Context, e *entry, v *v1alpha1.Version) error {
+	before := v.DeepCopy()
+	maps.Copy(v.Labels, e.labels())
+	if maps.Equal(v.Labels, before.Labels) || !v.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Patch(ctx, v, client.MergeFrom(before)))
 }
 
 // objectName joins parts to the name of an object. What is too long, or not allowed in
