@@ -66,7 +66,7 @@ func TestScans(t *testing.T) {
 	if len(good.Status.Scans) != 1 || good.Status.Scans[0].High != 0 || good.Status.Scans[0].Tool != "scanner" || len(good.Status.Scans[0].Findings) != 0 {
 		t.Errorf("the good one: %+v", good.Status)
 	}
-	if len(bad.Status.Scans) != 1 || bad.Status.Scans[0].High != 1 || len(bad.Status.Scans[0].Findings) != 1 || bad.Status.Scans[0].Findings[0].Rule != "X" || bad.Status.Truncated {
+	if len(bad.Status.Scans) != 1 || bad.Status.Scans[0].High != 1 || len(bad.Status.Scans[0].Findings) != 1 || bad.Status.Scans[0].Findings[0].Rule != "X" || bad.Status.Scans[0].Findings[0].Level != "High" || bad.Status.Truncated {
 		t.Errorf("the bad one: %+v", bad.Status)
 	}
 	writes, before := s.in.writes.Load(), s.revisions()
