@@ -11,8 +11,8 @@ import (
 
 // mutants take one guard each from the machine.
 var mutants = []struct{ name, file, old, mutant string }{
-	{"expiry first", "meet.go", "case w.endings().expired(r):", "case false:"},
-	{"phase of a verb", "meet.go", "case !admits(v, r.Phase) && !r.admits(v, w.now):", "case false:"},
+	{"expiry first", "phase.go", "case w.endings().expired(r):", "case false:"},
+	{"phase of a verb", "phase.go", "case !admits(v, r.Phase) && !r.admits(v, w.now):", "case false:"},
 	{"an attempt in full", "runs.go", "|| r.ref() != ref ||", "||"},
 	{"of the attempt that runs", "runs.go", "!r.Run.active() || r.ref()", "r.ref()"},
 	{"one run at a time", "runs.go", "if r.Run.active() {\n\t\tr.Then = next", "if false {\n\t\tr.Then = next"},
@@ -41,10 +41,10 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"tried again within limits", "change.go", "if err := countAgain(w.work, r); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tr = w.edit(r)\n\tw.note", "r = w.edit(r)\n\tw.note"},
 	{"changed within limits", "change.go", "if err := countAgain(w.work, r); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tr = w.edit(r)\n\trun", "r = w.edit(r)\n\trun"},
 	{"an error that stays", "ended.go", " || res.Permanent {", " {"},
-	{"now instead of later", "meet.go", "return r.Run.waits() && r.Run.NotBefore.After(now)", "return false"},
-	{"only between attempts", "meet.go", "return r.Run.waits() && r.Run.NotBefore.After(now)", "return r.Run != nil"},
-	{"only after an attempt", "meet.go", "r.Run.waits() && r.Run.Failures > 0", "r.Run.waits()"},
-	{"not while it destroys", "meet.go", "r.Run.waits() && r.Run.Failures > 0", "r.Run != nil && r.Run.Failures > 0"},
+	{"now instead of later", "phase.go", "return r.Run.waits() && r.Run.NotBefore.After(now)", "return false"},
+	{"only between attempts", "phase.go", "return r.Run.waits() && r.Run.NotBefore.After(now)", "return r.Run != nil"},
+	{"only after an attempt", "phase.go", "r.Run.waits() && r.Run.Failures > 0", "r.Run.waits()"},
+	{"not while it destroys", "phase.go", "r.Run.waits() && r.Run.Failures > 0", "r.Run != nil && r.Run.Failures > 0"},
 	{"highest quota", "quota.go", "(!ok || n > limit)", "!ok"},
 	{"whose quota", "quota.go", "&& q.covers(o, a) &&", "&&"},
 	{"limit of a template", "quota.go", "if limit > 0 && n >= limit {", "if false {"},
@@ -142,7 +142,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"time runs on", "machine.go", "now = later(now.UTC().Round(0), d.Clock.At)", "now = now.UTC().Round(0)"},
 	{"notices once", "due.go", "if !r.told(expires(lead)) {", "if true {"},
 	{"only what is listed", "ended.go", "if v, ok := outputs[name]; ok && len(v) <= maxOutput && json.Valid(v) {", "if v, ok := outputs[name]; ok && json.Valid(v) {"},
-	{"size of a record", "size.go", "if 2*r.weight() <= limit || r.size() <= limit {", "if true {"},
+	{"size of a record", "document.go", "if 2*r.weight() <= limit || r.size() <= limit {", "if true {"},
 	{"exactly the plan of a workspace", "workspace.go", "case e.Plan != run.Plan:", "case false:"},
 	{"only what waits is confirmed", "workspace.go", "case run.Result != \"\" || !run.planWaiting():", "case false:"},
 	{"only what was not begun is discarded", "workspace.go", "case run.Result != \"\" || run.active() || run.Approved != \"\":", "case run.Result != \"\":"},
@@ -151,7 +151,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"a plan to look at is never applied", "workspace.go", "case !res.Changes || run.Ask.Speculative:", "case !res.Changes:"},
 	{"runs that wait are few", "workspace.go", "if pending >= maxPending || len(r.Open) >= maxOpen {", "if false {"},
 	{"a workspace with runs is not closed", "workspace.go", "if r.Run != nil || len(r.Open) > 0 {", "if false {"},
-	{"events of instances", "meet.go", "case r == nil || r.isWorkspace():", "case r == nil:"},
+	{"events of instances", "phase.go", "case r == nil || r.isWorkspace():", "case r == nil:"},
 	{"nobody launches a workspace", "create.go", "if isWorkspaceTemplate(t.Name) {", "if false {"},
 	{"copies", "work.go", "return w.put(r.clone())", "return w.put(r)"},
 	{"what is cancelled is repeated", "runs.go", "if r.Cancel != \"\" {\n\t\tall", "if false {\n\t\tall"},
@@ -162,7 +162,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 // Shows: instances 1
 func TestMutants(t *testing.T) {
 	tests := []string{"-short", "-skip", "TestMutants|Fuzz", "."}
-	mutant.Guard{File: "meet.go"}.Whole(t, tests...)
+	mutant.Guard{File: "phase.go"}.Whole(t, tests...)
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			mutant.Guard{File: m.file, Old: m.old, New: m.mutant}.Check(t, tests...)
