@@ -3,12 +3,19 @@
 package portal
 
 import (
+	"context"
+	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // runOf is one run of an instance.
@@ -117,4 +124,166 @@ func (s runRoutes) plan(w http.ResponseWriter, r call[runOf]) error {
 // notHere refuses what this store of instances has not.
 func notHere(what string) error {
 	return &service.Error{Status: http.StatusNotImplemented, Text: what + " are not kept here"}
+}
+
+// maxLog bounds what is sent of one log: as much as one may be kept.
+const maxLog = 64 << 20
+
+// log answers the log of a run: as text what there is, as events also what comes.
+func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
+	if s.o.Results == nil {
+		return notHere("logs")
+	}
+	if !wantsEvents(r.Request) {
+		return s.logText(w, r)
+	}
+	at, err := lastPlace(r.Request)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query() // what the page says of which the stream is a part
+	tail := &tail{s: s.server, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
+	again := func(ctx context.Context) error {
+		_, _, err := tail.run(ctx, true)
+		return err
+	}
+	return s.streams.Answer(w, r.Request, r.caller.key, again, tail.next)
+}
+
+// lastPlace is how far a stream that broke had come; zero for one that begins.
+func lastPlace(r *http.Request) (api.LogPlace, error) {
+	text := r.Header.Get(service.LastEventID)
+	if text == "" {
+		return api.LogPlace{}, nil
+	}
+	at, err := api.ParseLogPlace(text)
+	if err != nil {
+		return at, service.NotSent(err)
+	}
+	if at.Offset > maxLog {
+		return at, service.NotSent(errors.New("no log is so long"))
+	}
+	return at, nil
+}
+
+// wantsEvents reports whether a client asks for server-sent events.
+func wantsEvents(r *http.Request) bool {
+	for one := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if mediaType, _, err := mime.ParseMediaType(one); err == nil && mediaType == "text/event-stream" {
+			return true
+		}
+	}
+	return false
+}
+
+// logText sends what there is of a log.
+func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
+	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
+	if err != nil {
+		return absent(err, "log")
+	}
+	defer from.Close()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	// The status is sent; who reads a log that was cut sees that it ends early.
+	_, _ = io.Copy(service.NewPaced(w, service.StreamStall), io.LimitReader(from, maxLog))
+	return nil
+}
+
+// tail follows the log of a run.
+type tail struct {
+	s     *server
+	r     call[runOf]
+	at    api.LogPlace // of attempt 0: nothing was sent yet
+	waits waiting
+	known string          // why it waits, as the reader was told elsewhere
+	phase lifecycle.Phase // of the instance; "": the reader knows of none
+}
+
+// waiting is why a run does not go on.
+type waiting struct {
+	Reason  string `json:"reason"`          // of the condition Waiting
+	Place   int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message string `json:"message,omitempty"`
+}
+
+// waits is why the run of an instance does not go on; zero: it does, or it is not
+// the one that is due.
+func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
+	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
+	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
+		return waiting{}
+	}
+	c := of.record.Conditions[i]
+	return waiting{c.Reason, d.Place(of.record.ID), c.Message}
+}
+
+// run returns the run as it is now, or an error if the caller may not see its log
+// any more.
+func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error) {
+	v, err := t.s.o.Store.View(ctx)
+	if err != nil {
+		return runOf{}, v, err
+	}
+	c := t.r.caller
+	if ask {
+		if c, err = t.s.callers().caller(t.r.Request); err != nil {
+			return runOf{}, v, err
+		}
+	}
+	of, _, err := t.s.runRoutes().runIn(readsLogs)(t.r.Request, c, v)
+	return of, v, err
+}
+
+// next sends what is new, and says why the run waits, when its instance comes into
+// another phase, and when it is over.
+func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
+	of, v, err := t.run(ctx, false)
+	if err != nil {
+		return true, err
+	}
+	if now := t.s.runRoutes().waits(v.Document, of); now != t.waits {
+		t.waits = now
+		if now.Reason != t.known || now.Reason == "" {
+			out.Send("", "wait", now)
+		}
+		t.known = ""
+	}
+	if before := t.phase; before != of.record.Phase {
+		t.phase = of.record.Phase
+		if before != "" && !over(of.run) {
+			out.Send("", "phase", map[string]lifecycle.Phase{"phase": t.phase})
+		}
+	}
+	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
+		t.at = api.LogPlace{Attempt: of.run.Attempt}
+		if before != 0 {
+			out.Send(t.at.String(), "attempt", t.at.Attempt)
+		}
+	}
+	err = t.copy(ctx, out, of)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return true, err
+	}
+	if over(of.run) {
+		out.Send("", "end", map[string]string{"result": of.run.Result})
+		return true, nil
+	}
+	return false, nil
+}
+
+// over reports whether nothing more comes of a run.
+func over(u *lifecycle.Run) bool { return u.Result != "" }
+
+// copy sends what there is from the offset on.
+func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
+	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.at.Offset)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	t.at.Offset, err = out.Text(from, t.at.Offset, maxLog, over(of.run), func(offset int64) string {
+		return api.LogPlace{Attempt: t.at.Attempt, Offset: offset}.String()
+	})
+	return err
 }

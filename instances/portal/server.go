@@ -226,3 +226,13 @@ func unknown(http.ResponseWriter, *http.Request) error {
 
 // wrap makes an http.Handler of h.
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
+
+// Store is where records live.
+type Store interface {
+	// View returns the document as it was committed last.
+	View(ctx context.Context) (lifecycle.View, error)
+	// Do returns when the command is kept, or refused: errors of
+	// [lifecycle.Machine.Step], and lifecycle.ErrNoLeader where it is not known
+	// whether it was kept; then it may be sent again under its key.
+	Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error)
+}

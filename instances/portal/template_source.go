@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// maxTemplateFiles bounds a folder of templates.
+const maxTemplateFiles = 1000
+
+// templateFile is what was read last of a file.
+type templateFile struct {
+	read      bool // text is that of the file; else it could not be read
+	text      string
+	templates []*template.Template // of the last text without a mistake
+	problem   string               // with the file or its text; "": none
+}
+
+// readFiles adds the templates of the folder, file by file in the order of their
+// names. The first of two templates of one name counts.
+func (t *Templates) readFiles(found map[string]*Entry) []TemplateProblem {
+	if t.o.Dir == "" {
+		return nil
+	}
+	var problems []TemplateProblem
+	names, err := TemplateFiles(t.o.Dir)
+	if err != nil {
+		problems = append(problems, TemplateProblem{t.o.Dir, err.Error()})
+		for name := range t.files {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+	}
+	now := map[string]templateFile{}
+	for _, name := range names {
+		f := t.files[name]
+		if err == nil {
+			f = t.readFile(name)
+		}
+		now[name] = f
+		if f.problem != "" {
+			problems = append(problems, TemplateProblem{name, f.problem})
+		}
+		for _, tmpl := range f.templates {
+			if first, ok := found[tmpl.Name]; ok {
+				problems = append(problems, TemplateProblem{name, fmt.Sprintf("template %s: %s:1: it is also in %s, which counts", tmpl.Name, name, first.From)})
+				continue
+			}
+			found[tmpl.Name] = &Entry{Template: tmpl, From: name}
+		}
+	}
+	t.files = now
+	return problems
+}
+
+// TemplateFiles names the files of templates in a folder.
+func TemplateFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if path.Ext(e.Name()) == ".hcl" && !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
+			names = append(names, path.Join(dir, e.Name()))
+		}
+	}
+	if len(names) > maxTemplateFiles {
+		return nil, fmt.Errorf("%s has %d files of templates, at most %d", dir, len(names), maxTemplateFiles)
+	}
+	return names, nil
+}
+
+// readFile parses a file that is another one now, and else keeps what it was.
+func (t *Templates) readFile(name string) templateFile {
+	before := t.files[name]
+	b, err := ReadTemplateFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return templateFile{} // it went between the list and now
+	}
+	if err != nil {
+		return templateFile{templates: before.templates, problem: err.Error()}
+	}
+	if before.read && before.text == string(b) {
+		return before
+	}
+	list, err := template.Parse(b, name, t.o.Known)
+	if err != nil {
+		return templateFile{true, string(b), before.templates, err.Error()}
+	}
+	return templateFile{true, string(b), list, ""}
+}
+
+// ReadTemplateFile reads a regular file, and little more than a file of templates
+// may have.
+func ReadTemplateFile(name string) ([]byte, error) {
+	info, err := os.Stat(name) // before it is opened: a pipe would wait
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, template.MaxFile+1))
+}
+
+// templateArtifact is what was read last of a template in the registry.
+type templateArtifact struct {
+	template *template.Template
+	from     string
+}
+
+// readArtifacts adds what the registry has and a source lets in. A file of the
+// same name wins.
+func (t *Templates) readArtifacts(ctx context.Context, found map[string]*Entry) []TemplateProblem {
+	if len(t.o.Sources) == 0 {
+		return nil
+	}
+	var problems []TemplateProblem
+	names, err := t.published(ctx)
+	if err != nil {
+		problems = append(problems, TemplateProblem{"catalog", fmt.Sprintf("templates cannot be listed: %v", err)})
+		names = slices.Sorted(maps.Keys(t.artifacts))
+	}
+	now := map[string]templateArtifact{}
+	for _, name := range names {
+		source, ok := t.source(name)
+		if _, file := found[name]; file || !ok {
+			continue
+		}
+		a, err := t.readArtifact(ctx, name, source)
+		if err != nil {
+			problems = append(problems, TemplateProblem{name, fmt.Sprintf("template %s: %v", name, strings.TrimPrefix(err.Error(), "template "+name+": "))})
+			if a, ok = t.artifacts[name]; !ok || withdrawn(err) {
+				continue
+			}
+		}
+		now[name] = a
+		found[name] = &Entry{Template: a.template, From: a.from}
+	}
+	t.artifacts = now
+	return problems
+}
+
+// withdrawn reports whether a version is served to nobody any more.
+func withdrawn(err error) bool {
+	_, refused := errors.AsType[*catalog.RefusedError](err)
+	return refused || errors.Is(err, oci.ErrNotFound)
+}
+
+// source is the first one that lets a template in.
+func (t *Templates) source(name string) (TemplateSource, bool) {
+	i := slices.IndexFunc(t.o.Sources, func(s TemplateSource) bool { return addr.Match(s.Templates, name) })
+	if i < 0 {
+		return TemplateSource{}, false
+	}
+	return t.o.Sources[i], true
+}
+
+// published names the templates of the catalog, and those that a source names
+// without a star.
+func (t *Templates) published(ctx context.Context) ([]string, error) {
+	index, err := t.o.Catalog.Published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, e := range index.Entries {
+		if _, _, err := addr.ParseTemplate(e.Address); e.Kind == addr.KindTemplate && err == nil {
+			found[e.Address] = true
+		}
+	}
+	for _, s := range t.o.Sources {
+		if !strings.Contains(s.Templates, "*") {
+			found[s.Templates] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+func (t *Templates) readArtifact(ctx context.Context, name string, source TemplateSource) (templateArtifact, error) {
+	it := addr.Item{Kind: addr.KindTemplate, Template: name}
+	versions, err := t.o.Catalog.Versions(ctx, it)
+	if err != nil {
+		return templateArtifact{}, err
+	}
+	v, ok := versions.Highest(source.Versions.Allows)
+	if !ok {
+		return templateArtifact{}, fmt.Errorf("no version fits %q: %w", source.Versions, oci.ErrNotFound)
+	}
+	m, body, err := t.o.Catalog.TemplateVersion(ctx, name, v)
+	if err != nil {
+		return templateArtifact{}, err
+	}
+	from := fmt.Sprintf("%s:%s@%s", versions.Repository, v.Tag(), m.Manifest.Digest)
+	if before := t.artifacts[name]; before.from == from {
+		return before, nil
+	}
+	known := template.Known{Credentials: append([]string{}, source.Credentials...), Config: t.o.Known.Config}
+	tmpl, err := template.ParseCanonical(body, known)
+	if err != nil {
+		return templateArtifact{}, err
+	}
+	if err := source.admits(name, tmpl); err != nil {
+		return templateArtifact{}, err
+	}
+	if source.Max > 0 {
+		tmpl.Max = min(cmp.Or(tmpl.Max, source.Max), source.Max)
+	}
+	return templateArtifact{tmpl, from}, nil
+}
+
+// admits refuses a template that is another one, or takes what is not lent to it.
+func (s TemplateSource) admits(name string, t *template.Template) error {
+	modules := s.Modules
+	if len(modules) == 0 {
+		namespace, _, _ := strings.Cut(name, "/")
+		modules = []string{namespace + "/*/*"}
+	}
+	switch {
+	case t.Name != name:
+		return fmt.Errorf("it is the template %s", t.Name)
+	case t.Executor != template.ExecutorLocal:
+		return fmt.Errorf("template_source %q does not let it use the executor %s", s.Templates, t.Executor)
+	case !slices.ContainsFunc(modules, func(glob string) bool { return addr.Match(glob, t.Module.Address) }):
+		return fmt.Errorf("template_source %q does not let it use the module %s", s.Templates, t.Module.Address)
+	}
+	for _, credential := range t.Credentials {
+		if !slices.Contains(s.Credentials, credential) {
+			return fmt.Errorf("template_source %q does not lend it the credential %s", s.Templates, credential)
+		}
+	}
+	return nil
+}
+
+// Pin returns a template with the version of its module that a caller names: one
+// that the template takes. "" is [Templates.Current]. Without such a template it
+// is lifecycle.ErrNotFound.
+func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, error) {
+	e, ok := t.Current(name)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
+	case version == "" || version == e.Source.Version:
+		return e, nil
+	}
+	v, err := addr.ParseVersion(version)
+	if err != nil {
+		return nil, field("/version", "want a version such as 1.2.3")
+	}
+	ref := e.Template.Module
+	if !takes(ref, v) {
+		return nil, field("/version", "the template takes %s", ref.Version)
+	}
+	ref.Version = v.String()
+	source, module, err := ResolveModule(ctx, t.o.Catalog, ref)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, field("/version", "the module has no version %s", v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pinned := *e
+	pinned.Source, pinned.Problem, pinned.Cause, pinned.Behind = source, "", "", ""
+	if pinned.Schema, err = template.NewSchema(e.Template, module); err != nil {
+		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
+	}
+	return &pinned, nil
+}
+
+// maxVersions bounds how many versions of a module are offered.
+const maxVersions = 50
+
+// Versions are those of its module that a template takes, the highest first; none
+// where that is not for who launches it to say: it names a digest, or has a pool.
+func (t *Templates) Versions(ctx context.Context, name string) ([]string, error) {
+	e, ok := t.Current(name)
+	if !ok {
+		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
+	}
+	ref := e.Template.Module
+	if ref.Pinned() || e.Template.Pool != nil {
+		return nil, nil
+	}
+	m, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.o.Catalog.Module(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", m, err)
+	}
+	fits := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !takes(ref, v) })
+	slices.SortFunc(fits, func(a, b addr.Version) int { return b.Compare(a) })
+	var versions []string
+	for _, v := range fits[:min(len(fits), maxVersions)] {
+		versions = append(versions, v.String())
+	}
+	return versions, nil
+}
+
+// takes reports whether a template lets a caller choose a version.
+func takes(ref template.ModuleRef, v addr.Version) bool {
+	if ref.Pinned() {
+		return false
+	}
+	fits, err := addr.ParseConstraint(ref.Version)
+	return err == nil && fits.Allows(v)
+}
+
+// Compare reads what two versions of a module say of themselves.
+func (t *Templates) Compare(ctx context.Context, was, is api.Source) ([]description.Difference, error) {
+	var sides [2]artifact.DescribedModule
+	for i, source := range []api.Source{was, is} {
+		m, err := addr.ParseModule(source.Module)
+		if err != nil {
+			return nil, err
+		}
+		v, err := addr.ParseVersion(source.Version)
+		if err != nil {
+			return nil, err
+		}
+		mv, err := t.o.Catalog.ModuleVersion(ctx, m, v)
+		if err != nil {
+			return nil, err
+		}
+		if have := mv.Manifest.Digest.String(); have != source.Digest {
+			return nil, fmt.Errorf("module %s %s has the digest %s now, not %s", m, v, have, source.Digest)
+		}
+		d, err := t.o.Catalog.Description(ctx, mv)
+		if err != nil {
+			return nil, err
+		}
+		if sides[i], err = described(d, source.Path); err != nil {
+			return nil, fmt.Errorf("module %s %s: %w", m, v, err)
+		}
+	}
+	return description.Compare(sides[0], sides[1]), nil
+}
