@@ -7,10 +7,7 @@ package repotest_test
 const larger = `
 cmd/okara files 74: a command a file
 instances/api names 88: parts to be moved to where they are used
-instances/lifecycle files 28: small files to be joined with their neighbours, or parts to be moved out
 instances/lifecycle names 152: events are its language
-instances/portal files 36: small files to be joined with their neighbours, or parts to be moved out
-instances/internal/localexec files 27: small files to be joined with their neighbours, or parts to be moved out
 internal/access names 121: parts to be moved to where they are used
 internal/addr names 85: every name there is
 internal/catalog names 105: parts to be moved to where they are used

@@ -3,9 +3,11 @@
 package localexec
 
 import (
+	"cmp"
 	"io"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
@@ -142,3 +144,15 @@ const (
 	Wrapped     = "wrap"    // a command of the operator
 	NoIsolation = "none"    // the tool can do what the server can
 )
+
+// defaultScratch bounds the scratch folder where a spec says nothing.
+const defaultScratch = 2 << 30
+
+// scratchTime is how often the size of the folder of a tool is looked at while it
+// runs, where the kernel does not bound it.
+const scratchTime = 2 * time.Second
+
+func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
+
+// checkScratch refuses to go on where the tool wrote as much as it may.
+func (o *Order) checkScratch() error { return o.dir.Check(o.maxScratch()) }
