@@ -400,14 +400,55 @@ func TestReleaseCutOff(t *testing.T) {
 			t.Fatal(name, got)
 		}
 	}
-	if got := s.ask("LOCK", "", held("release", r.Subject(), 10*time.Minute)); got != http.StatusOK {
-		t.Fatal(got)
+	for _, operation := range []string{"owner", "release"} {
+		s := newSite(t)
+		r := s.run("1")
+		s.prepare(r)
+		s.apply(1, "")
+		if got := s.ask("LOCK", "", held(operation, r.Subject(), 10*time.Minute)); got != http.StatusOK {
+			t.Fatal(got)
+		}
+		if err := s.Release(t.Context(), r, true); err != nil {
+			t.Error(err)
+		}
+		if held, err := s.store("prod.acme").Held(t.Context(), "vpcs.prod"); held != nil || err != nil {
+			t.Errorf("after %s it is locked: %+v, %v", operation, held, err)
+		}
 	}
-	if err := s.Release(t.Context(), r, true); err != nil {
-		t.Error(err)
-	}
-	if held, err := s.store("prod.acme").Held(t.Context(), "vpcs.prod"); held != nil || err != nil {
-		t.Errorf("it is locked: %+v, %v", held, err)
+}
+
+// TestOwnerCutOff has an operator killed while it made an object the owner of its state: the
+// next one goes on after five minutes, not before, and not past the lock of anybody else.
+func TestOwnerCutOff(t *testing.T) {
+	s := newSite(t)
+	r := s.run("1")
+	store := s.store("prod.acme")
+	for _, c := range []struct {
+		operation, of string
+		age           time.Duration
+		ends          bool
+	}{
+		{"owner", r.Subject(), time.Minute, false},
+		{"owner", "another", time.Hour, false},
+		{"apply", r.Subject(), time.Hour, false},
+		{"owner", r.Subject(), 10 * time.Minute, true},
+	} {
+		l, err := store.Lock(t.Context(), r.Workspace, statebackend.LockInfo{
+			Operation: c.operation, Who: s.issuer.Name(), Info: "state of " + c.of, Created: time.Now().Add(-c.age),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Prepare(t.Context(), r)
+		if _, locked := errors.AsType[*statebackend.LockedError](err); locked == c.ends || c.ends && err != nil {
+			t.Errorf("a lock of %s that is %v old: %v", c.operation, c.age, err)
+		}
+		if c.ends {
+			return
+		}
+		if err := l.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

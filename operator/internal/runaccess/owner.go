@@ -4,8 +4,10 @@ package runaccess
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -93,17 +95,35 @@ func (a *Access) own(ctx context.Context, r Run, before bool) error {
 			return &StateExistsError{a.StateName(r.Namespace), r.Workspace}
 		}
 	}
-	info := statebackend.LockInfo{Operation: "owner", Who: a.by(), Info: "state of " + r.Subject()}
-	if err := s.Hold(ctx, r.Workspace, info, func(*statebackend.Lock) error {
-		_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
-			w.Owner, w.By = r.Subject(), a.by()
-			return nil
-		})
-		return err
-	}); err != nil {
+	if err := a.writeOwner(ctx, s, r); err != nil {
 		return fmt.Errorf("making the object the owner of workspace %s: %w", r.Workspace, err)
 	}
 	return a.Check(ctx, r) // of two that write at once one wins
+}
+
+// writeOwner writes the record under the lock of the workspace, which it also takes from an
+// operator that was killed.
+func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) error {
+	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
+	defer cancel()
+	write := func() error {
+		return s.Hold(ctx, r.Workspace, a.newLock(lockOwner, r), func(*statebackend.Lock) error {
+			_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
+				w.Owner, w.By = r.Subject(), a.by()
+				return nil
+			})
+			return err
+		})
+	}
+	err := write()
+	e, locked := errors.AsType[*statebackend.LockedError](err)
+	if !locked || !a.abandoned(e.Held, r) {
+		return err
+	}
+	if err := s.ForceUnlock(ctx, r.Workspace, e.Held.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	return write()
 }
 
 // by is who writes records and takes locks.

@@ -97,18 +97,36 @@ func (a *Access) empty(r Run, state []byte, destroyed bool) error {
 	return nil
 }
 
-// Of a release: releaseTimeout bounds what is done under its lock, and a lock older than
-// abandonedAfter is that of an operator which was killed, clocks that differ included.
+// Operations of the locks that an operator takes on the state of a run.
 const (
-	releaseTimeout = 2 * time.Minute
+	lockOwner   = "owner"
+	lockRelease = "release"
+)
+
+// What is done under such a lock takes lockedTimeout at most. One that is older than
+// abandonedAfter is that of an operator which was killed, clocks that differ included: what
+// it had begun may be repeated.
+const (
+	lockedTimeout  = 2 * time.Minute
 	abandonedAfter = 5 * time.Minute
 )
 
+func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
+	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
+}
+
+// abandoned tells whether a lock is one that an operator which was killed took for this run.
+func (a *Access) abandoned(held statebackend.LockInfo, r Run) bool {
+	ours := a.newLock(held.Operation, r)
+	operation := held.Operation == lockOwner || held.Operation == lockRelease
+	return operation && held.Who == ours.Who && held.Info == ours.Info && ours.Created.Sub(held.Created) >= abandonedAfter
+}
+
 // underLock does something under the lock of the workspace.
 func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error) error {
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
 	defer cancel()
-	lock := statebackend.LockInfo{ID: uuid.NewString(), Operation: "release", Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
+	lock := a.newLock(lockRelease, r)
 	if err := a.lock(ctx, r, lock); err != nil {
 		return err
 	}
@@ -121,16 +139,11 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 	return err
 }
 
-// lock takes the lock, also from an operator that was killed while it released the same
-// state: what it had begun may be repeated.
+// lock takes the lock, also from an operator that was killed.
 func (a *Access) lock(ctx context.Context, r Run, lock statebackend.LockInfo) error {
 	err := a.tell(ctx, r, methodLock, lock)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
-	if !locked {
-		return err
-	}
-	same := e.Held.Operation == lock.Operation && e.Held.Who == lock.Who && e.Held.Info == lock.Info
-	if !same || lock.Created.Sub(e.Held.Created) < abandonedAfter {
+	if !locked || !a.abandoned(e.Held, r) {
 		return err
 	}
 	if err := a.tell(ctx, r, methodUnlock, e.Held); err != nil {
