@@ -3,6 +3,7 @@
 package runaccess_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -417,37 +418,43 @@ func TestReleaseCutOff(t *testing.T) {
 	}
 }
 
-// TestOwnerCutOff has an operator killed while it made an object the owner of its state: the
-// next one goes on after five minutes, not before, and not past the lock of anybody else.
+// TestOwnerCutOff has an operator killed while it made an object the owner of its state,
+// before it wrote that and after it: the next one goes on, but not past the lock of anybody
+// else.
 func TestOwnerCutOff(t *testing.T) {
-	s := newSite(t)
-	r := s.run("1")
-	store := s.store("prod.acme")
 	for _, c := range []struct {
-		operation, of string
+		operation, of string // of the lock; of nobody: of the run
 		age           time.Duration
-		ends          bool
+		written, ends bool
 	}{
-		{"owner", r.Subject(), time.Minute, false},
-		{"owner", "another", time.Hour, false},
-		{"apply", r.Subject(), time.Hour, false},
-		{"owner", r.Subject(), 10 * time.Minute, true},
+		{operation: "owner", ends: true},
+		{operation: "owner", written: true, ends: true},
+		{operation: "owner", age: time.Hour, written: true, ends: true},
+		{operation: "release", age: time.Hour, ends: true},
+		{operation: "release", age: time.Minute},
+		{operation: "owner", of: "another", age: time.Hour},
+		{operation: "apply", age: time.Hour},
 	} {
-		l, err := store.Lock(t.Context(), r.Workspace, statebackend.LockInfo{
-			Operation: c.operation, Who: s.issuer.Name(), Info: "state of " + c.of, Created: time.Now().Add(-c.age),
-		})
-		if err != nil {
+		s := newSite(t)
+		r := s.run("1")
+		store := s.store("prod.acme")
+		if _, err := store.Lock(t.Context(), r.Workspace, statebackend.LockInfo{
+			Operation: c.operation, Who: s.issuer.Name(), Info: "state of " + cmp.Or(c.of, r.Subject()), Created: time.Now().Add(-c.age),
+		}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Prepare(t.Context(), r)
-		if _, locked := errors.AsType[*statebackend.LockedError](err); locked == c.ends || c.ends && err != nil {
-			t.Errorf("a lock of %s that is %v old: %v", c.operation, c.age, err)
+		if c.written {
+			if _, err := store.ChangeRecord(t.Context(), r.Workspace, func(w *statebackend.Record) error {
+				w.Owner = r.Subject()
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if c.ends {
-			return
-		}
-		if err := l.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
+		_, err := s.Prepare(t.Context(), r)
+		held, heldErr := store.Held(t.Context(), r.Workspace)
+		if _, locked := errors.AsType[*statebackend.LockedError](err); locked == c.ends || c.ends && err != nil || c.ends != (held == nil) || heldErr != nil {
+			t.Errorf("%+v: %v; it is held by %+v, %v", c, err, held, heldErr)
 		}
 	}
 }

@@ -75,6 +75,9 @@ func (a *Access) own(ctx context.Context, r Run, before bool) error {
 	if err != nil {
 		return fmt.Errorf("looking for workspace %s: %w", r.Workspace, err)
 	}
+	if err := a.endAbandoned(ctx, s, l, r); err != nil {
+		return err
+	}
 	is, err := l.Record(ctx, r.Workspace)
 	live := is != nil && !is.Deleted
 	switch {
@@ -101,29 +104,30 @@ func (a *Access) own(ctx context.Context, r Run, before bool) error {
 	return a.Check(ctx, r) // of two that write at once one wins
 }
 
-// writeOwner writes the record under the lock of the workspace, which it also takes from an
-// operator that was killed.
+// writeOwner writes the record under the lock of the workspace.
 func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) error {
 	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
 	defer cancel()
-	write := func() error {
-		return s.Hold(ctx, r.Workspace, a.newLock(lockOwner, r), func(*statebackend.Lock) error {
-			_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
-				w.Owner, w.By = r.Subject(), a.by()
-				return nil
-			})
-			return err
+	return s.Hold(ctx, r.Workspace, a.newLock(lockOwner, r), func(*statebackend.Lock) error {
+		_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
+			w.Owner, w.By = r.Subject(), a.by()
+			return nil
 		})
-	}
-	err := write()
-	e, locked := errors.AsType[*statebackend.LockedError](err)
-	if !locked || !a.abandoned(e.Held, r) {
+		return err
+	})
+}
+
+// endAbandoned ends a lock that an operator left which was killed under it. Else it would
+// keep the run from its state for ever.
+func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *statebackend.Listing, r Run) error {
+	held, err := l.Held(ctx, r.Workspace)
+	if err != nil || held == nil || !a.abandoned(held.Info, r) {
 		return err
 	}
-	if err := s.ForceUnlock(ctx, r.Workspace, e.Held.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return err
+	if err := s.ForceUnlock(ctx, r.Workspace, held.Info.ID); err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return fmt.Errorf("ending the lock of an operator that was killed: %w", err)
 	}
-	return write()
+	return nil
 }
 
 // by is who writes records and takes locks.

@@ -103,9 +103,8 @@ const (
 	lockRelease = "release"
 )
 
-// What is done under such a lock takes lockedTimeout at most. One that is older than
-// abandonedAfter is that of an operator which was killed, clocks that differ included: what
-// it had begun may be repeated.
+// What is done under such a lock takes lockedTimeout at most. A release that is older than
+// abandonedAfter is that of an operator which was killed, clocks that differ included.
 const (
 	lockedTimeout  = 2 * time.Minute
 	abandonedAfter = 5 * time.Minute
@@ -115,11 +114,15 @@ func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
 	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
 }
 
-// abandoned tells whether a lock is one that an operator which was killed took for this run.
+// abandoned tells whether a lock may be ended that an operator took for this run, since it
+// was killed, or what it does may be done twice: who writes the owner writes the same.
 func (a *Access) abandoned(held statebackend.LockInfo, r Run) bool {
 	ours := a.newLock(held.Operation, r)
-	operation := held.Operation == lockOwner || held.Operation == lockRelease
-	return operation && held.Who == ours.Who && held.Info == ours.Info && ours.Created.Sub(held.Created) >= abandonedAfter
+	if held.Who != ours.Who || held.Info != ours.Info {
+		return false
+	}
+	old := ours.Created.Sub(held.Created) >= abandonedAfter
+	return held.Operation == lockOwner || held.Operation == lockRelease && old
 }
 
 // underLock does something under the lock of the workspace.
