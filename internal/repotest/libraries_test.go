@@ -25,7 +25,7 @@ github.com/go-git/go-git: git sources
 github.com/go-jose/go-jose: tokens of an issuer, which the operator is too; a GitHub app's token
 	internal/access
 	internal/upstream
-	operator/internal/runtoken
+	operator/internal/runaccess
 github.com/gofrs/flock: locks on files
 	*
 github.com/google/go-cmp: differences in tests
@@ -113,17 +113,14 @@ k8s.io/api: objects of Kubernetes itself
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
 	operator/internal/instancectl
 	operator/internal/instancerun
 	operator/internal/kindspec
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
+	operator/internal/fluxobj
 	operator/internal/kindctl
 	operator/internal/kindrun
-	operator/internal/preview
-	operator/internal/runtoken
 	operator/internal/verdict
 	operator/internal/explain
 k8s.io/apimachinery: the words of Kubernetes
@@ -132,20 +129,15 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
 	operator/internal/instancerun
 	operator/internal/kindspec
-	operator/internal/owned
 	operator/internal/plangate
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
 	operator/internal/kindctl
 	operator/internal/kindrun
-	operator/internal/preview
-	operator/internal/runtoken
 	operator/internal/verdict
 	operator/internal/explain
 k8s.io/apiextensions-apiserver: what a CRD is
@@ -182,19 +174,15 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/records
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
 	operator/internal/instancerun
-	operator/internal/owned
 	operator/internal/plangate
 	operator/internal/portalserve
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
 	operator/internal/kindctl
 	operator/internal/kindrun
-	operator/internal/runtoken
 	operator/internal/verdict
 	operator/internal/explain
 `

@@ -7,7 +7,6 @@ const allowedOperator = `
 operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
 	credentials
 	oci
-	oci/artifact
 	internal/buildinfo
 	internal/addr
 	internal/archive
@@ -20,7 +19,6 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/upstream
 	operator/api/v1alpha1
 	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
 	operator/internal/instancectl
 	operator/internal/instancerun
 	operator/internal/kindctl
@@ -28,41 +26,24 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/kindspec
 	operator/internal/plangate
 	operator/internal/portalserve
-	operator/internal/preview
 	operator/internal/records
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
-	operator/internal/runtoken
 	internal/syntax
 	statebackend
 	operator/internal/verdict
 	operator/internal/explain
-operator/internal/preview: what controllers would make, without a cluster
+	operator/internal/fluxobj
 	instances/template
-	operator/api/v1alpha1
-	operator/internal/fluxexec
-	operator/internal/kindrun
-	operator/internal/kindspec
-	operator/internal/instancectl
-	operator/internal/instancerun
-	operator/internal/owned
-	operator/internal/runaccess
-	operator/internal/runhome
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
 	operator/internal/fluxobj
 	internal/text
-operator/internal/fluxexec/helm: as fluxexec, for charts
-	internal/addr
-	operator/internal/fluxexec
-	operator/internal/fluxobj
 operator/internal/plangate: a webhook of tofu-controller
 	internal/httpserve
 	operator/internal/fluxexec
 operator/internal/fluxobj: objects of Flux; it knows no runs
 	operator/api/v1alpha1
-	operator/internal/owned
 operator/internal/portalserve: API and pages of instances over objects; no registry, no ledger
 	oci
 	internal/access
@@ -70,7 +51,6 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/catalog
 	internal/files
 	instances/lifecycle
-	instances/template
 	internal/netaddr
 	instances/pages
 	instances/portal
@@ -79,10 +59,10 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/syntax
 	internal/web
 	operator/internal/instancectl
+	instances/template
 operator/internal/kindctl: definitions become kinds; what runs their objects is passed in
 	internal/addr
 	internal/catalog
-	internal/text
 	internal/signing
 	internal/trust
 	oci
@@ -90,15 +70,16 @@ operator/internal/kindctl: definitions become kinds; what runs their objects is 
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/kindspec
-	operator/internal/owned
 	operator/internal/records
 	operator/internal/verdict
+	operator/internal/fluxobj
 operator/internal/kindspec: pure: a definition and a module become a kind, and its objects runs
 	internal/addr
 	oci/artifact
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/kindrun
+	operator/internal/fluxrun
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact
@@ -110,51 +91,45 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
-	operator/internal/runhome
 	internal/text
 	operator/internal/verdict
+	operator/internal/fluxobj
 operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
 	oci
 	internal/addr
 	instances/lifecycle
-	instances/template
 	instances/portal
 	instances/api
 	internal/text
 	instances/run
 	operator/api/v1alpha1
 	operator/internal/fluxobj
-	operator/internal/owned
 	operator/internal/records
-	operator/internal/runhome
 	operator/internal/verdict
+	instances/template
 operator/internal/instancerun: attempts of instances by Flux, with their states in okara serve
 	oci
 	internal/addr
 	internal/catalog
 	instances/lifecycle
-	instances/template
 	instances/portal
 	instances/run
 	operator/api/v1alpha1
 	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
 	operator/internal/fluxrun
 	operator/internal/instancectl
-	operator/internal/owned
 	operator/internal/runaccess
-	operator/internal/runhome
-	operator/internal/runtoken
+	operator/internal/fluxobj
+	instances/template
 operator/internal/fluxrun: how runs of modules end, whatever they were made for
 	operator/internal/fluxexec
 	operator/internal/fluxobj
-	operator/internal/owned
 	operator/internal/runaccess
+	operator/api/v1alpha1
+	operator/internal/verdict
 operator/internal/records: what outlives the status of an object
 	operator/api/v1alpha1
-	operator/internal/owned
-operator/internal/owned: objects that are the operator's, told from those of others
-	operator/api/v1alpha1
+	operator/internal/fluxobj
 operator/internal/verdict: what is said of an object, in one way
 	internal/text
 	operator/api/v1alpha1
@@ -163,34 +138,25 @@ operator/internal/explain: a page about an object, read with the rights of who a
 	operator/api/v1alpha1
 	operator/internal/fluxobj
 operator/internal/runaccess: what a run needs before it starts, and gives back
+	oci
 	internal/states
 	internal/syntax
 	operator/internal/fluxexec
-	operator/internal/owned
-	operator/internal/runtoken
 	statebackend
+	internal/addr
+	operator/internal/fluxobj
 operator/internal/kindrun: objects of generated kinds are carried out
 	internal/text
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/fluxobj
 	operator/internal/fluxrun
-	operator/internal/owned
 	operator/internal/records
 	operator/internal/runaccess
-	operator/internal/runhome
-	operator/internal/runtoken
 	operator/internal/verdict
-operator/internal/runhome: namespaces furnished for runs
-	operator/api/v1alpha1
-	operator/internal/owned
-operator/internal/runtoken: an issuer of tokens, and its keys
-	internal/addr
-	operator/internal/owned
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
 operator/internal/chart: a test package: what helm makes of the chart, and what its rights allow
-	instances/template
 	internal/ocitest
 	operator/api/v1alpha1
 	operator/internal/fluxexec
@@ -198,15 +164,15 @@ operator/internal/chart: a test package: what helm makes of the chart, and what 
 	operator/internal/instancerun
 	operator/internal/rig
 	operator/internal/runaccess
-	operator/internal/runhome
-	operator/internal/runtoken
+	operator/internal/fluxobj
+	instances/template
 operator/internal/demo: a demonstration; it knows okara and the operator as processes
 	internal/files
 	operator/api/v1alpha1
 	operator/internal/chart
 	operator/internal/fluxobj
 	operator/internal/rig
-	operator/internal/runtoken
+	operator/internal/runaccess
 operator/internal/rig: a test package: real programs of a cluster
 	internal/access
 	internal/addr
@@ -218,7 +184,6 @@ operator/internal/rig: a test package: real programs of a cluster
 	oci
 	operator/api/v1alpha1
 	operator/internal/fluxexec
-	operator/internal/fluxexec/helm
 	operator/internal/instancectl
 	operator/internal/instancerun
 	operator/internal/kindrun
@@ -226,8 +191,7 @@ operator/internal/rig: a test package: real programs of a cluster
 	operator/internal/plangate
 	operator/internal/records
 	operator/internal/runaccess
-	operator/internal/runhome
-	operator/internal/runtoken
 	statebackend
 	statebackend/httpbackend
+	operator/internal/fluxobj
 `

@@ -19,16 +19,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/kindctl"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
+	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -137,13 +141,13 @@ func (f *flags) bounded(ctx context.Context, c client.Client) error {
 	}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, time.Second, boundsTimeout, true, func(ctx context.Context) (bool, error) {
-		last = runhome.Bounded(ctx, c)
+		last = fluxobj.Bounded(ctx, c)
 		return last == nil, nil
 	})
 	if err == nil {
 		return nil
 	}
-	if errors.Is(last, runhome.ErrUnbounded) {
+	if errors.Is(last, fluxobj.ErrUnbounded) {
 		return &hintError{last, "install the chart with admissionPolicies.enabled: true, or, for a trial, start with --unsafe-no-policies"}
 	}
 	return last
@@ -156,7 +160,7 @@ func direct(mgr ctrl.Manager) (client.Client, error) {
 
 // access makes what prepares runs a part of a manager.
 func (f *flags) access(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Logger) (*runaccess.Access, error) {
-	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: f.namespace, Cluster: f.runs.cluster})
+	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: f.namespace, Cluster: f.runs.cluster})
 	if err != nil {
 		return nil, err
 	}
@@ -212,12 +216,61 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 		return err
 	}
 	options := instancerun.Options{
-		Client: r.direct, Flux: r.flux, Helm: &helm.Executor{Client: r.direct}, Access: r.access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
+		Client: r.direct, Flux: r.flux, Access: r.access, Registry: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP,
 		Instances: f.runs.instances, Operator: f.namespace, Tofu: f.runs.flux, Gate: f.gate.webhook(f.namespace),
 	}
 	return instancectl.Setup(mgr, r.direct, instancectl.Options{
 		Settings: settings, Clock: clock, Operator: f.namespace, Modules: instancerun.Modules{Catalog: r.list},
-		Charts:   instancerun.Charts{Helm: options.Helm, Registry: r.host, PlainHTTP: f.site.plainHTTP},
-		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
+		Charts:   instancerun.Charts{Flux: options.Flux, Registry: r.host, PlainHTTP: f.site.plainHTTP},
+		Executor: instancerun.New(options),
+	})
+}
+
+// runsOf is what all that runs modules has in common.
+type runsOf struct {
+	*reach
+	direct client.Client // reads what is there now, not a cache
+	access *runaccess.Access
+	flux   *fluxexec.Executor
+	list   *catalog.Catalog
+}
+
+// startRuns adds the controllers of what runs modules to a manager. An operator of some
+// namespaces has no kinds: they are of no namespace.
+func (f *flags) startRuns(ctx context.Context, mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
+	c, err := direct(mgr)
+	if err != nil {
+		return err
+	}
+	if err := f.bounded(ctx, c); err != nil {
+		return err
+	}
+	access, err := f.access(mgr, c, r, log)
+	if err != nil {
+		return err
+	}
+	runs := runsOf{r, c, access, &fluxexec.Executor{Client: c}, catalog.New(catalog.Options{Client: r.client, Layout: r.layout, Logger: log})}
+	if err := f.startInstances(mgr, runs, clock); err != nil || len(f.watch) > 0 {
+		return err
+	}
+	return f.startKinds(mgr, runs, log)
+}
+
+// startKinds adds the controller of ModuleKinds to a manager.
+func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
+	at := kindspec.Registry{Host: r.host, Layout: r.layout, PlainHTTP: f.site.plainHTTP, Namespace: f.namespace}
+	objects := kindrun.New(kindrun.Options{
+		Client: r.direct, Access: r.access, Records: records.Store{Client: r.direct, Namespace: f.namespace}, Executor: r.flux, Want: at.Wanted, Readers: kindspec.OutputsRole,
+		Gate: f.gate.webhook(f.namespace), FluxNamespace: f.runs.flux, Events: mgr.GetEventRecorder("okara-operator"),
+	})
+	sweeps, err := newSweeper(r.direct, objects, log)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(sweeps); err != nil {
+		return err
+	}
+	return kindctl.Setup(mgr, kindctl.Options{
+		Client: r.direct, Modules: kindctl.Registry{Catalog: r.list, Client: r.client}, Objects: objects, Namespace: f.namespace,
 	})
 }

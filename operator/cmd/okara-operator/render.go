@@ -137,15 +137,7 @@ func renderRun(text []byte) ([]any, error) {
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
 		return nil, err
 	}
-	objects, err := fluxexec.Build(s)
-	if err != nil {
-		return nil, err
-	}
-	var all []any
-	for _, o := range objects {
-		all = append(all, o)
-	}
-	return all, nil
+	return fluxexec.Build(s)
 }
 
 // print prints objects as documents, or as one List.

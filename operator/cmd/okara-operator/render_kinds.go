@@ -17,7 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
-	"github.com/seed-141914ff/okara/operator/internal/preview"
 )
 
 // renderFlags are what a cluster, an operator and a registry would say.
@@ -105,7 +104,7 @@ func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 		def.Status.Module = version
 	}
 	if def.UID == "" {
-		def.UID = preview.UnknownUID
+		def.UID = unknownUID
 	}
 	var m kindspec.Module
 	if f.module != "" || def.Spec.Schema.Inline == nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
-	"github.com/seed-141914ff/okara/operator/internal/preview"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
@@ -57,7 +56,7 @@ func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 		if err := yaml.Unmarshal(d.text, &def); err != nil {
 			return nil, err
 		}
-		return preview.Definition(all.kinds[def.Spec.Names.Kind]), nil
+		return definitionObjects(all.kinds[def.Spec.Names.Kind]), nil
 	case d.is("Instance"):
 		return f.instance(d, all.templates)
 	case d.kind.APIVersion == kindspec.Group+"/"+kindspec.Version:
@@ -71,7 +70,7 @@ func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if k == nil {
 		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "name the file with its ModuleKind, too"}
 	}
-	site, err := f.site(d.kind.Kind)
+	at, err := f.site(d.kind.Kind)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +84,7 @@ func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if o.GetNamespace() == "" {
 		return nil, fmt.Errorf("metadata.namespace: an object of %s has one", d.kind.Kind)
 	}
-	return site.Object(k, &o)
+	return at.object(k, &o)
 }
 
 // instance is what an Instance becomes.
@@ -101,7 +100,7 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	if t.Spec.Module == nil {
 		return nil, fmt.Errorf("template %s installs a chart, and modules are rendered", o.Spec.Template)
 	}
-	site, err := f.site("Instance")
+	at, err := f.site("Instance")
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	if o.Namespace == "" {
 		o.Namespace = instancesNamespace
 	}
-	return site.Instance(t, &o, *version, m)
+	return at.instance(t, &o, *version, m)
 }
 
 func noVersion() error {
@@ -127,21 +126,21 @@ func noVersion() error {
 }
 
 // site is what has to be known of an operator to render objects.
-func (f *renderFlags) site(kind string) (preview.Site, error) {
+func (f *renderFlags) site(kind string) (operatorSite, error) {
 	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
 		if flag.value == "" {
-			return preview.Site{}, usagef("an object of %s needs --%s, as the operator has it", kind, flag.name)
+			return operatorSite{}, usagef("an object of %s needs --%s, as the operator has it", kind, flag.name)
 		}
 	}
 	host, layout, err := (&registrySite{registry: f.registry}).layout()
 	if err != nil {
-		return preview.Site{}, err
+		return operatorSite{}, err
 	}
 	at, err := url.Parse(strings.TrimSuffix(f.serve, "/"))
 	if err != nil {
-		return preview.Site{}, err
+		return operatorSite{}, err
 	}
-	return preview.Site{
+	return operatorSite{
 		Registry: kindspec.Registry{Host: host, Layout: layout, Namespace: f.namespace},
 		Where:    runaccess.Where{FrontEnd: at, Cluster: f.cluster},
 	}, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,11 +28,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 const runLong = `Start the controllers of Depots, Modules, Providers, Versions and AccessRules. Of several
@@ -200,7 +204,7 @@ const readyTimeout = 500 * time.Millisecond
 // manager makes what runs the controllers. A leader that ends gives its lease back.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, runhome.AddToScheme, apiextensions.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, fluxobj.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -234,4 +238,22 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 		}
 		return nil
 	})
+}
+
+// count adds the figures of objects to those of the process.
+func (f *flags) count(mgr ctrl.Manager) (ctrl.Manager, error) {
+	lists := []client.ObjectList{&v1alpha1.DepotList{}, &v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}, &v1alpha1.AccessRuleList{}}
+	if f.runs.on() {
+		lists = append(lists, &v1alpha1.TemplateList{}, &v1alpha1.InstanceList{})
+		if len(f.watch) == 0 {
+			lists = append(lists, &v1alpha1.ModuleKindList{})
+		}
+	}
+	c := verdict.Counted{Manager: mgr, Warnings: verdict.Warnings()}
+	for _, m := range []prometheus.Collector{c.Warnings, &verdict.Objects{Reader: mgr.GetCache(), Leads: mgr.Elected(), Lists: lists}} {
+		if err := metrics.Registry.Register(m); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }

@@ -25,12 +25,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 )
 
 const moduleDigest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b"
@@ -62,7 +61,7 @@ func newRuns(t *testing.T) *runs {
 	rig.InstallFlux(t, cluster.Admin(t))
 	r.must(r.admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "test-" + r.system + "-okara-operator"}}))
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme} {
 		r.must(add(scheme))
 	}
 	account := r.token("okara-operator", r.system)
@@ -74,22 +73,22 @@ func newRuns(t *testing.T) *runs {
 	r.must(err)
 	c, err := client.New(account, client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()})
 	r.must(err)
-	if err := runhome.Bounded(t.Context(), c); err != nil {
+	if err := fluxobj.Bounded(t.Context(), c); err != nil {
 		t.Errorf("with the policies of the chart: %v", err)
 	}
-	if err := runhome.Bounded(t.Context(), r.admin); err == nil {
+	if err := fluxobj.Bounded(t.Context(), r.admin); err == nil {
 		t.Error("an administrator counts as bounded")
 	}
-	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: r.system, Cluster: "prod"})
+	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: r.system, Cluster: "prod"})
 	r.must(err)
 	r.must(issuer.Keep(t.Context()))
 	keys := &corev1.ConfigMap{}
-	r.must(r.admin.Get(t.Context(), client.ObjectKey{Namespace: r.system, Name: runtoken.IssuerConfigMap}, keys))
-	states := rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), issuer.Name(), []byte(keys.Data[runtoken.IssuerKey]), time.Now)
+	r.must(r.admin.Get(t.Context(), client.ObjectKey{Namespace: r.system, Name: runaccess.IssuerConfigMap}, keys))
+	states := rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), issuer.Name(), []byte(keys.Data[runaccess.IssuerKey]), time.Now)
 	access, err := runaccess.New(runaccess.Options{Client: c, Issuer: issuer, Stores: states.Store, FrontEnd: &url.URL{Scheme: states.URL.Scheme, Host: states.URL.Host}})
 	r.must(err)
 	executor := instancerun.New(instancerun.Options{
-		Client: c, Flux: &fluxexec.Executor{Client: c, Live: c}, Access: access, Registry: "registry.test", Instances: instances, Operator: r.system,
+		Client: c, Flux: &fluxexec.Executor{Client: c}, Access: access, Registry: "registry.test", Instances: instances, Operator: r.system,
 	})
 	r.must(instancectl.Setup(mgr, c, instancectl.Options{
 		Settings: instancectl.Settings{Namespace: instances}, Operator: r.system, Modules: modules{}, Executor: executor, Observe: 200 * time.Millisecond,

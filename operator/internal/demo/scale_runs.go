@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
 const (
@@ -57,21 +57,21 @@ func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: system, Cluster: clusterName})
+	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: system, Cluster: clusterName})
 	if err != nil {
 		return "", err
 	}
 	if err := issuer.Keep(ctx); err != nil {
 		return "", err
 	}
-	m, err := f.set.CoreV1().ConfigMaps(system).Get(ctx, runtoken.IssuerConfigMap, metav1.GetOptions{})
+	m, err := f.set.CoreV1().ConfigMaps(system).Get(ctx, runaccess.IssuerConfigMap, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
 	keys, file := f.path("jwks.json"), f.path("serve.hcl")
 	text := fmt.Sprintf("issuer %[1]q {\n  audiences = [\"okara\"]\n  jwks_file = %[2]q\n}\n"+
 		"rule \"runs\" {\n  issuer = %[1]q\n  allow  = [\"write:state:%[3]s.{namespace}/{workspace}\"]\n}\n", issuer.Name(), keys, clusterName)
-	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runtoken.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
+	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runaccess.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
 }
 
 // play says of each Terraform what tofu-controller would, as long as ctx lives.

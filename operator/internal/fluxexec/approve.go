@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
@@ -81,8 +80,7 @@ func (e *GateMissingError) Error() string {
 // refused, and the next [Executor.Apply] has a new plan made. A plan that was approved
 // already is approved. The error is a [*StaleError] or a [*GateMissingError].
 func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
-	c := e.as(&s)
-	live, err := c.Get(ctx, terraformVersion, terraformKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
+	c, live, err := e.live(ctx, s.about())
 	if err != nil {
 		return err
 	}
@@ -93,7 +91,7 @@ func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
 	if g.Digest != "" && plan == s.planID(g.Digest) && live.GetAnnotations()[AnnotationApproved] == Approved(g.Digest, live.GetGeneration()) && carries(live) {
 		return nil
 	}
-	waiting := Observe(s, live).Plan
+	waiting := s.observe(live).Plan
 	switch {
 	case waiting == nil:
 		return &StaleError{Plan: plan}

@@ -17,9 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// Object is one of Flux's, which can be encoded as JSON.
-type Object any
-
 // What approvePlan of a Terraform may be beside the id of a plan.
 const (
 	approveAuto = "auto"
@@ -29,68 +26,61 @@ const (
 // rarely is an interval that does not end.
 const rarely = 365 * 24 * time.Hour
 
-// Build returns the objects of a run, in the order in which they are made: the source
-// first, since a Terraform needs it as long as it lives. Deleting goes the other way,
-// and waits for the Terraform to be gone. The error is a [FieldError].
-func Build(s Spec) ([]Object, error) {
+func (s Spec) build() (source, main any, err error) {
 	if err := s.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	vars, err := s.vars()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return []Object{s.source(), s.terraform(vars)}, nil
+	return s.source(), s.terraform(vars), nil
 }
 
-func (s *Spec) meta(apiVersion, kind string) fluxobj.Meta {
-	return fluxobj.Meta{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
-		Metadata: fluxobj.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: fluxobj.Labels(s.Labels, s.UID)},
-	}
+func (s *Spec) head(apiVersion, kind string) head {
+	return headOf(apiVersion, kind, s.Namespace, s.Name, fluxobj.Labels(s.Labels, s.UID))
 }
 
-func (s *Spec) source() *fluxobj.OCIRepository {
-	return &fluxobj.OCIRepository{
-		Meta: s.meta(fluxobj.SourceVersion, fluxobj.OCIKind),
-		Spec: fluxobj.OCIRepositorySpec{
+func (s *Spec) source() *ociRepository {
+	return &ociRepository{
+		head: s.head(fluxobj.SourceVersion, fluxobj.OCIKind),
+		Spec: ociSpec{
 			URL:           "oci://" + strings.TrimSuffix(s.Module.Repository, "/"),
-			Ref:           fluxobj.OCIRef{Digest: s.Module.Digest},
-			LayerSelector: fluxobj.Copy("application/vnd.cncf.flux.content.v1.tar+gzip"),
+			Ref:           ociRef{Digest: s.Module.Digest},
+			LayerSelector: layerSelector{"application/vnd.cncf.flux.content.v1.tar+gzip", "copy"},
 			Interval:      metav1.Duration{Duration: 24 * time.Hour}, // a digest never changes
-			SecretRef:     fluxobj.Named(s.Module.PullSecret),
-			CertSecretRef: fluxobj.Named(s.Module.CASecret),
+			SecretRef:     nameRef{s.Module.PullSecret},
+			CertSecretRef: nameRef{s.Module.CASecret},
 			Insecure:      s.Module.PlainHTTP,
-			Verify:        s.Module.Verify.Object(),
+			Verify:        s.Module.Verify.object(),
 			Provider:      s.Module.Provider,
 			Account:       s.Module.ServiceAccountName,
 		},
 	}
 }
 
-// Object is what a source has of it, nil for none.
-func (v *Verify) Object() *fluxobj.Verify {
+// object is what a source has of it.
+func (v *Verify) object() verify {
 	if v == nil {
-		return nil
+		return verify{}
 	}
-	o := &fluxobj.Verify{Provider: "cosign", SecretRef: fluxobj.Named(v.Secret)}
-	for _, who := range v.Identities {
-		o.Identities = append(o.Identities, fluxobj.Identity(who))
-	}
-	return o
+	return verify{Provider: "cosign", SecretRef: nameRef{v.Secret}, Identities: v.Identities}
 }
 
 func (s *Spec) terraform(vars []tfVar) *terraform {
 	spec := terraformSpec{
 		Interval:                   s.Interval,
-		RetryInterval:              fluxobj.Optional(s.RetryInterval),
+		RetryInterval:              s.RetryInterval,
 		Path:                       s.Module.Path,
 		Suspend:                    s.Suspend,
 		DestroyResourcesOnDeletion: !s.Keep,
 		ServiceAccountName:         s.ServiceAccountName,
 		SourceRef:                  sourceRef{Kind: fluxobj.OCIKind, Name: s.Name},
 		Vars:                       vars,
-		TFState:                    s.tfState(),
+		Remediation:                remediation{s.Retries},
+		WriteOutputsToSecret:       outputs{s.OutputsSecret, s.Outputs},
+		HealthChecks:               s.HealthChecks,
+		TFState:                    tfState{LockIdentifier: s.ForceUnlock, LockTimeout: s.LockTimeout},
 		BackendConfig:              backendConfig{CustomConfiguration: s.State.backend()},
 		RunnerPodTemplate:          s.podTemplate(),
 	}
@@ -102,19 +92,13 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 		spec.VarsFrom = append(spec.VarsFrom, from.object())
 	}
 	if s.CLIConfigSecret != "" {
-		spec.CLIConfigSecretRef = &secretReference{Name: s.CLIConfigSecret, Namespace: s.Namespace}
+		spec.CLIConfigSecretRef = corev1.SecretReference{Name: s.CLIConfigSecret, Namespace: s.Namespace}
 	}
-	if s.Retries > 0 {
-		spec.Remediation = &remediation{Retries: s.Retries}
+	if s.ForceUnlock != "" {
+		spec.TFState.ForceUnlock = "yes"
 	}
-	if s.OutputsSecret != "" {
-		spec.WriteOutputsToSecret = &outputs{Name: s.OutputsSecret, Outputs: s.Outputs}
-	}
-	for _, h := range s.HealthChecks {
-		spec.HealthChecks = append(spec.HealthChecks, healthCheck{h.Name, h.Type, h.Address, h.URL, fluxobj.Optional(h.Timeout)})
-	}
-	o := &terraform{Meta: s.meta(terraformVersion, terraformKind), Spec: spec}
-	o.Metadata.Annotations = fluxobj.Attempt(s.Attempt)
+	o := &terraform{head: s.head(terraformVersion, terraformKind), Spec: spec}
+	o.Metadata.Annotations = attempt(s.Attempt)
 	return o
 }
 
@@ -142,18 +126,6 @@ func (s *Spec) approval(spec *terraformSpec) {
 	}
 }
 
-// tfState is nil where tofu-controller's own way with locks does.
-func (s *Spec) tfState() *tfState {
-	if s.ForceUnlock == "" && s.LockTimeout.Duration == 0 {
-		return nil
-	}
-	state := &tfState{LockTimeout: fluxobj.Optional(s.LockTimeout)}
-	if s.ForceUnlock != "" {
-		state.ForceUnlock, state.LockIdentifier = "yes", s.ForceUnlock
-	}
-	return state
-}
-
 func (v VariablesFrom) object() varsFrom {
 	one := varsFrom{Kind: "Secret", Name: v.Secret}
 	if v.ConfigMap != "" {
@@ -178,19 +150,18 @@ func (s *Spec) vars() ([]tfVar, error) {
 	return list, nil
 }
 
-// podTemplate is nil where the runner is as tofu-controller starts it.
-func (s *Spec) podTemplate() *runnerPodTemplate {
-	spec := runnerPodSpec{Env: s.State.env()}
+// podTemplate is zero where the runner is as tofu-controller starts it.
+func (s *Spec) podTemplate() runnerPodTemplate {
+	var spec Runner
+	if s.Runner != nil {
+		spec = *s.Runner
+	}
+	env := s.State.env()
 	if key := s.Encryption; key != nil {
-		spec.Env = append(spec.Env, fromSecret("TF_ENCRYPTION", key.Secret, key.Key))
+		env = append(env, fromSecret("TF_ENCRYPTION", key.Secret, key.Key))
 	}
-	if r := s.Runner; r != nil {
-		spec.Image, spec.NodeSelector, spec.Tolerations, spec.Resources = r.Image, r.NodeSelector, r.Tolerations, r.Resources
-		spec.Env = append(spec.Env, r.Env...)
-	} else if len(spec.Env) == 0 {
-		return nil
-	}
-	return &runnerPodTemplate{Spec: spec}
+	spec.Env = append(env, spec.Env...)
+	return runnerPodTemplate{spec}
 }
 
 // backend is the block of HCL that names the state. [State.check] lets no address pass

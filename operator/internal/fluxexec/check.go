@@ -31,16 +31,27 @@ var variable = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
 
 // check finds the first mistake.
 func (s *Spec) check() error {
-	if len(s.Name) > maxName || len(validation.IsDNS1035Label(s.Name)) > 0 {
-		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", s.Name, maxName)
-	}
-	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		return fieldf("namespace", "%q is no name of a namespace", s.Namespace)
+	if err := checkObjects(s.Namespace, s.Name, s.Drift); err != nil {
+		return err
 	}
 	for _, check := range []func() error{s.Module.check, s.State.check, s.checkTimes, s.checkWays, s.checkVariables, s.checkRunner, s.checkNames} {
 		if err := check(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkObjects looks at what all runs have.
+func checkObjects(namespace, name string, drift Drift) error {
+	if len(name) > maxName || len(validation.IsDNS1035Label(name)) > 0 {
+		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", name, maxName)
+	}
+	if len(validation.IsDNS1123Label(namespace)) > 0 {
+		return fieldf("namespace", "%q is no name of a namespace", namespace)
+	}
+	if !slices.Contains([]Drift{"", DriftRepair, DriftReport, DriftIgnore}, drift) {
+		return fieldf("drift", "%q is none of %s, %s and %s", drift, DriftRepair, DriftReport, DriftIgnore)
 	}
 	return nil
 }
@@ -57,9 +68,6 @@ func (s *Spec) checkTimes() error {
 
 // checkWays looks at what is one of a few.
 func (s *Spec) checkWays() error {
-	if !slices.Contains([]Drift{"", DriftRepair, DriftReport, DriftIgnore}, s.Drift) {
-		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, DriftRepair, DriftReport, DriftIgnore)
-	}
 	if !slices.Contains([]Approval{"", ApprovalAuto, ApprovalManual, ApprovalNone}, s.Approval) {
 		return fieldf("approval", "%q is none of %s, %s and %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
 	}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fluxexec has a run of a module carried out by Flux: by an OCIRepository, which
-// fetches the module by its digest, and a Terraform, which tofu-controller applies with
-// its state in okara. [Build] is pure: the same run is the same objects, byte for byte.
-// [Observe] is pure, too: it reads what the objects say. [Executor] does both on a
-// cluster, destroys step by step, and approves plans.
+// Package fluxexec has a [Work] carried out by Flux: the run of a module, a [Spec], by an
+// OCIRepository, which fetches the module by its digest, and a Terraform, which
+// tofu-controller applies with its state in okara; and the [Release] of a chart by a source
+// and a HelmRelease, which helm-controller carries out. [Build] is pure: the same work is
+// the same objects, byte for byte. [Observe] is pure, too: it reads what the objects say.
+// [Executor] does both on a cluster, destroys step by step, and approves plans. What a
+// chart means now is for source-controller to say: [Executor.Resolve].
 //
 // What tofu-controller does that would surprise is kept out by what is built, and by the
 // order of what is done. In brackets is the test of operator/internal/rig that shows it on
@@ -49,6 +51,19 @@
 //     [DriftIgnore] has no second run therefore. With it, a run whose plans wait tells of
 //     drift and never plans the repair [TestTrapManualDrift]: it has none, but for
 //     [DriftReport].
+//
+// What helm-controller does that would surprise, with a test on the real one in
+// operator/internal/rig:
+//
+//   - H1: without an account it acts as itself, which may do anything. A Release names one.
+//   - H2: without its account nothing is uninstalled, and the release goes all the same
+//     [TestTrapAccount]. [Executor.Destroy] deletes no release whose account is not there,
+//     and the callers keep it until the release is gone.
+//   - H3: a suspended release goes without being uninstalled [TestExecutorKeepsRelease].
+//     That is how Release.Keep works; else [Executor.Destroy] ends the suspension first.
+//   - H4: the HelmChart of a suspended release stays: [Executor.Clean] deletes it.
+//   - H5: what failed as often as it may is not tried again when somebody asks: each
+//     attempt resets what was counted.
 //
 // tofu-controller publishes no types of its objects, so that there are types for
 // exactly the fields that are written; an API server with its CRD refuses others.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
@@ -199,7 +199,7 @@ func TestApplyTaken(t *testing.T) {
 				}
 			}
 			_, err := s.exec.Apply(t.Context(), s.spec)
-			if e, ok := errors.AsType[*owned.TakenError](err); !ok || e.Kind != kind {
+			if e, ok := errors.AsType[*fluxobj.TakenError](err); !ok || e.Kind != kind {
 				t.Errorf("%v", err)
 			}
 			if gone, err := s.exec.Destroy(t.Context(), s.spec); err != nil || kind == "Terraform" && !gone {

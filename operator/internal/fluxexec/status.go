@@ -72,9 +72,9 @@ func failure(o *unstructured.Unstructured, ready fluxobj.Condition) Failure {
 	return Failure{ready.Reason, text.Head(ready.Message)}
 }
 
-// FailureOf is what an object of Flux tells of itself; zero: nothing is wrong, or it is not
+// failureOf is what an object of Flux tells of itself; zero: nothing is wrong, or it is not
 // there.
-func FailureOf(o *unstructured.Unstructured) Failure {
+func failureOf(o *unstructured.Unstructured) Failure {
 	if o == nil {
 		return Failure{}
 	}
@@ -98,22 +98,26 @@ type Plan struct {
 // tells: it shows the code of the answer alone, 409, not the text.
 func (s Status) TurnedAway() bool { return strings.Contains(s.Message, " 409") }
 
-// Observe reads the status of a live Terraform, nil if there is none.
-func Observe(s Spec, live *unstructured.Unstructured) Status {
-	if live == nil {
-		return Status{Phase: Absent}
+// statusOf is what is known of any run whose Terraform or HelmRelease is there.
+func statusOf(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
+	return Status{Phase: Running, Reason: ready.Reason, Message: ready.Message, Attempt: live.GetAnnotations()[AnnotationAttempt]}
+}
+
+// failing is the status with what went wrong, where it is of that.
+func (s Status) failing(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
+	if slices.Contains([]Phase{Running, Destroying, Failed}, s.Phase) {
+		s.Failure = failure(live, ready)
 	}
+	return s
+}
+
+func (s Spec) observe(live *unstructured.Unstructured) Status {
 	conditions := fluxobj.Conditions(live)
 	ready := conditions["Ready"]
-	status := Status{
-		Phase:           Running,
-		Reason:          ready.Reason,
-		Message:         ready.Message,
-		Attempt:         live.GetAnnotations()[AnnotationAttempt],
-		Failures:        fluxobj.Number(live, "status", "reconciliationFailures"),
-		AppliedRevision: fluxobj.Text(live, "status", "lastAppliedRevision"),
-		PlannedRevision: fluxobj.Text(live, "status", "lastPlannedRevision"),
-	}
+	status := statusOf(live, ready)
+	status.Failures = fluxobj.Number(live, "status", "reconciliationFailures")
+	status.AppliedRevision = fluxobj.Text(live, "status", "lastAppliedRevision")
+	status.PlannedRevision = fluxobj.Text(live, "status", "lastPlannedRevision")
 	status.Outputs, _, _ = unstructured.NestedStringSlice(live.Object, "status", "availableOutputs") // another form is none
 	locked := s.lock(live, conditions)
 	switch {
@@ -137,13 +141,10 @@ func Observe(s Spec, live *unstructured.Unstructured) Status {
 	case conditions["Stalled"].True() && !sourceFails(ready.Reason):
 		status.Phase = Failed
 	}
-	if slices.Contains([]Phase{Running, Destroying, Failed}, status.Phase) {
-		status.Failure = failure(live, ready)
-	}
 	if locked != "" && (status.Phase == Waiting || status.Phase == Destroying) {
 		status.Reason, status.Lock = StateLocked, locked
 	}
-	return status
+	return status.failing(live, ready)
 }
 
 // sourceFails reports reasons that go with the source, which Apply makes sure of.

@@ -3,10 +3,13 @@
 package fluxobj
 
 import (
-	"strconv"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// SourceVersion is the version of the kinds of sources, and OCIKind the one for registries.
+const (
+	SourceVersion = "source.toolkit.fluxcd.io/v1"
+	OCIKind       = "OCIRepository"
 )
 
 // AnnotationRequest is how Flux is asked for a run.
@@ -50,12 +53,6 @@ func Text(o *unstructured.Unstructured, path ...string) string {
 func Number(o *unstructured.Unstructured, path ...string) int64 {
 	n, _, _ := unstructured.NestedInt64(o.Object, path...)
 	return n
-}
-
-// Request is the annotation that asks for a run when anything of it changes: what people
-// ask for, the attempt, or the source, which is the same as long as its generation is.
-func Request(request, attempt string, source *unstructured.Unstructured) string {
-	return strings.Join([]string{request, attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")
 }
 
 // Suspended reports whether Flux begins no run.

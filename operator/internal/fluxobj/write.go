@@ -19,8 +19,6 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/seed-141914ff/okara/operator/internal/owned"
 )
 
 // Owner is the field owner of what the operator writes.
@@ -71,32 +69,26 @@ func SameSource(live, want *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationSum] == want.GetAnnotations()[annotationSum]
 }
 
-// Client reads and writes objects of one UID.
+// Client reads and writes objects of one UID. It reads what is there now, not a cache.
 type Client struct {
 	client.Client
-	// Live reads what is there now, where Client has a cache; nil: Client has none.
-	Live client.Reader
-	UID  types.UID
+	UID types.UID
 }
 
 // Get returns an object, nil if it is not there. One that is not ours is an
-// [*owned.TakenError], and returned, too.
+// [*TakenError], and returned, too.
 func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
-	return c.read(ctx, c.Client, apiVersion, kind, key)
-}
-
-func (c Client) read(ctx context.Context, from client.Reader, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
-	err := from.Get(ctx, key, o)
+	err := c.Client.Get(ctx, key, o)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, known(err, o)
-	case !owned.Ours(o, c.UID):
-		return o, &owned.TakenError{Kind: kind, Key: key}
+	case !Ours(o, c.UID):
+		return o, &TakenError{Kind: kind, Key: key}
 	}
 	return o, nil
 }
@@ -143,19 +135,15 @@ func (c Client) Clean(ctx context.Context, apiVersion, kind string, key client.O
 
 // IsTaken reports whether an object of a name is somebody else's.
 func IsTaken(err error) bool {
-	_, is := errors.AsType[*owned.TakenError](err)
+	_, is := errors.AsType[*TakenError](err)
 	return is
 }
 
 // own makes fields that were set by the create, or by a patch, fields of later applies:
 // these would not take them away otherwise.
 func (c Client) own(ctx context.Context, live *unstructured.Unstructured) error {
-	from := c.Live
-	if from == nil {
-		from = c.Client
-	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // Flux writes statuses meanwhile
-		whole, err := c.read(ctx, from, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
+		whole, err := c.Get(ctx, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
 		if err != nil || whole == nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (w world) object(data map[string]string) *unstructured.Unstructured {
 	w.t.Helper()
 	o, err := fluxobj.Encode(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-		"metadata": fluxobj.ObjectMeta{Namespace: w.ns, Name: "object", Labels: fluxobj.Labels(nil, w.UID)},
+		"metadata": map[string]any{"namespace": w.ns, "name": "object", "labels": fluxobj.Labels(nil, w.UID)},
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -4,7 +4,6 @@ package fluxrun
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,70 +12,49 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
-	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// Access is what runs have at okara serve: [*runaccess.Access].
-type Access interface {
-	Check(ctx context.Context, r runaccess.Run) error
-	Release(ctx context.Context, r runaccess.Run, destroyed bool) error
-	Clean(ctx context.Context, r runaccess.Run) (gone bool, err error)
-}
-
-// Runner ends runs. It is safe for concurrent use.
-type Runner struct {
-	Client client.Client // reads what is there now, not a cache
-	Flux   *fluxexec.Executor
-	Access Access
-}
-
-// Run is one that ends.
-type Run struct {
-	Spec   fluxexec.Spec // with Keep nothing is destroyed, and the state stays
-	Access runaccess.Run
-	Copies []string // names of Secrets that were copied for it
-	// Prepare makes sure of all that the last run reads, and returns the spec with it.
-	Prepare func(ctx context.Context) (fluxexec.Spec, error)
-	// Hold is asked before each step of a destroy, with what is known of it. Its error
-	// holds the destroy; nil: nothing does.
-	Hold func(ctx context.Context, now fluxexec.Status) error
-}
-
-// End takes the next step to the end of a run, and reports whether nothing is left of it.
-// Errors, besides those of Prepare and Hold: [*runaccess.KeptError] for a state that
-// cannot be deleted. Where the state is another's by now nothing is destroyed: the
-// Terraform goes without a run.
-func (r *Runner) End(ctx context.Context, run *Run) (gone bool, err error) {
-	now, err := r.Flux.Observe(ctx, run.Spec)
+// End takes the next step to the end of a run, and reports whether nothing is left of it;
+// now is how it goes where its Terraform or HelmRelease is left. Errors, besides those of
+// Prepare and Hold: [*runaccess.KeptError] for a state that cannot be deleted. Where the
+// state is another's by now nothing is destroyed: the Terraform goes without a run.
+func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Status, err error) {
+	run.ends = true
+	now, err = r.Flux.Observe(ctx, run.Work())
 	if err != nil && !fluxobj.IsTaken(err) { // ours was never made where somebody else's is
-		return false, err
+		return false, now, err
 	}
 	if err == nil && now.Phase != fluxexec.Absent {
-		if gone, err := r.destroy(ctx, run, now); err != nil || !gone {
-			return false, err
+		if gone, err := r.destroy(ctx, run, now); err != nil {
+			return false, now, err
+		} else if !gone {
+			now, err = r.Flux.Observe(ctx, run.Work())
+			return false, now, err
 		}
 	}
-	if !run.Spec.Keep {
-		err := r.Access.Release(ctx, run.Access, true)
-		if _, others := errors.AsType[*runaccess.NotOwnerError](err); err != nil && !others {
-			return false, err
+	now = fluxexec.Status{}
+	if run.Module != nil && !run.Module.Keep {
+		if err := r.Access.Release(ctx, run.Access); err != nil && !isLost(err) {
+			return false, now, err
 		}
 	}
-	return r.Clean(ctx, run)
+	gone, err = r.clean(ctx, run)
+	return gone, now, err
 }
 
-// destroy takes the next step to the end of a Terraform, and reports whether it is gone.
+// destroy takes the next step to the end of what Flux carries out, and reports whether it
+// is gone.
 func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (gone bool, err error) {
-	err = r.Access.Check(ctx, run.Access)
-	if _, lost := errors.AsType[*runaccess.NotOwnerError](err); lost {
-		return r.Flux.Drop(ctx, run.Spec)
+	if run.Module != nil {
+		err := r.Access.Check(ctx, run.Access)
+		if isLost(err) {
+			return r.Flux.Drop(ctx, run.Work())
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	if err != nil {
-		return false, err
-	}
-	spec, err := run.Prepare(ctx)
-	if err != nil {
+	if _, err := r.Prepare(ctx, run); err != nil {
 		return false, err
 	}
 	if run.Hold != nil {
@@ -84,14 +62,22 @@ func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (go
 			return false, err
 		}
 	}
-	spec.Keep = run.Spec.Keep
-	return r.Flux.Destroy(ctx, spec)
+	return r.Flux.Destroy(ctx, run.Work())
 }
 
-// Clean removes what a run left in the cluster when its Terraform is gone, and reports
+// Abandon takes the next step to give up what a run made outside, and reports whether
+// nothing is left in the cluster: the Terraform goes without a run, and the state stays.
+func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
+	if gone, err := r.Flux.Drop(ctx, run.Work()); err != nil || !gone {
+		return false, err
+	}
+	return r.clean(ctx, run)
+}
+
+// clean removes what a run left in the cluster when its Terraform is gone, and reports
 // whether all of it is.
-func (r *Runner) Clean(ctx context.Context, run *Run) (gone bool, err error) {
-	gone, err = r.clean(ctx, run)
+func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
+	gone, err = r.remove(ctx, run)
 	if !apierrors.IsForbidden(err) {
 		return gone, err
 	}
@@ -102,13 +88,13 @@ func (r *Runner) Clean(ctx context.Context, run *Run) (gone bool, err error) {
 	return false, err
 }
 
-func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
-	if gone, err = r.Flux.Clean(ctx, run.Spec); err != nil {
-		return false, err
+func (r *Runner) remove(ctx context.Context, run *Run) (gone bool, err error) {
+	if gone, err = r.Flux.Clean(ctx, run.Work()); err != nil || run.Module == nil {
+		return gone, err // copies for a chart go with its namespace
 	}
-	for _, name := range run.Copies {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: run.Spec.Namespace, Name: name}}
-		deleted, err := owned.Delete(ctx, r.Client, secret, run.Spec.UID)
+	for _, c := range run.Copies {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: run.Module.Namespace, Name: c.Name}}
+		deleted, err := fluxobj.Delete(ctx, r.Client, secret, run.Module.UID)
 		if err != nil {
 			return false, err
 		}
@@ -123,7 +109,7 @@ func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
 // be that and is somebody else's.
 func (r *Runner) closed(ctx context.Context, run *Run) (bool, error) {
 	ns := &corev1.Namespace{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: run.Spec.Namespace}, ns)
+	err := r.Client.Get(ctx, client.ObjectKey{Name: fluxexec.Namespace(run.Work())}, ns)
 	if err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}

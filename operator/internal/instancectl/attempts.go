@@ -4,15 +4,19 @@ package instancectl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // attemptsAtOnce bounds how many attempts are looked at at one moment.
@@ -106,7 +110,7 @@ func (p runAttempts) overdue(ctx context.Context, a Attempt, st run.Status) life
 
 // final reports errors that go on until somebody changes something.
 func final(err error) bool {
-	_, taken := errors.AsType[*owned.TakenError](err)
+	_, taken := errors.AsType[*fluxobj.TakenError](err)
 	return taken
 }
 
@@ -156,4 +160,70 @@ func (p runAttempts) connection(t *template.Template, r *lifecycle.Record, res l
 		return &template.Connection{Type: template.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
 	}
 	return c
+}
+
+// Attempt is one execution for an instance: all that an executor needs.
+type Attempt struct {
+	lifecycle.Ref
+	UID       types.UID // of the Instance
+	Started   time.Time
+	Namespace string // of what the instance makes in the cluster; it is there
+	Template  *template.Template
+	Source    template.Source
+	Variables map[string]json.RawMessage
+	Approved  string // the plan that somebody let through; "": none
+}
+
+// Executor carries attempts out. Each method may be repeated: the same Ref is one run,
+// and what is done already is not done again.
+type Executor interface {
+	// Run brings an attempt of the kinds apply, plan and drift further, and tells how it
+	// goes. It never waits.
+	Run(ctx context.Context, a Attempt) (run.Status, error)
+	// Destroy takes the next step to the end of all that an instance made, and tells how
+	// that goes. Ended with [lifecycle.Done] means that nothing is left, the state
+	// included.
+	Destroy(ctx context.Context, a Attempt) (run.Status, error)
+	// Cancel asks an attempt to end early; Run tells when it has.
+	Cancel(ctx context.Context, a Attempt) error
+	// Release leaves what an instance made to people, and reports whether nobody runs it
+	// any more.
+	Release(ctx context.Context, a Attempt) (bool, error)
+}
+
+// Preview is the first attempt that an Instance of a Template is given with a version of
+// its module, and the labels of the namespace in which it runs. It is pure. The error is
+// for who wrote one of them.
+func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a Attempt, labels map[string]string, err error) {
+	t, err := readTemplate(tmpl, s.known())
+	if err != nil {
+		return a, nil, err
+	}
+	if t.Chart != nil {
+		return a, nil, fmt.Errorf("Template %s installs a chart: only instances of modules are rendered", tmpl.Name)
+	}
+	t = t.WithDefaults(s.Defaults)
+	if err := t.CheckExpressions(s.known()); err != nil {
+		return a, nil, err
+	}
+	schema, err := schemaOf(t, m.Inputs, m.Outputs)
+	if err != nil {
+		return a, nil, err
+	}
+	r := &lifecycle.Record{ID: o.Name, Template: t.Name, Owner: s.Users.owner(o), Pooled: o.Spec.Owner == nil, Claims: map[string]string{}}
+	for name, value := range o.Spec.Claims {
+		r.Claims[name] = string(value)
+	}
+	if r.Parameters, err = schema.CheckParameters(rawValues(o.Spec.Parameters)); err != nil {
+		return a, nil, err
+	}
+	version.Module, version.Path = t.Module.Address, t.Module.Path
+	a = Attempt{
+		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "00000000"}, UID: o.UID, Namespace: workspaceName(r), Template: t, Source: version,
+	}
+	if t.Approval == template.ApprovalPlan {
+		a.Kind = lifecycle.RunPlan
+	}
+	a.Variables, err = template.Render(t, template.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: s.Config})
+	return a, workspaceLabels(r), err
 }

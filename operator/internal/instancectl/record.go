@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -163,22 +164,9 @@ func conditions(r *lifecycle.Record) []metav1.Condition {
 
 // setCondition writes a condition; one that is not true and never was is left out.
 func setCondition(list *[]metav1.Condition, c metav1.Condition, generation int64) {
-	for i := range *list {
-		old := &(*list)[i]
-		if old.Type != c.Type {
-			continue
-		}
-		c.LastTransitionTime = old.LastTransitionTime
-		if old.Status != c.Status {
-			c.LastTransitionTime = metav1.Now()
-		}
+	if c.Status == metav1.ConditionTrue || meta.FindStatusCondition(*list, c.Type) != nil {
 		c.ObservedGeneration = generation
-		*old = c
-		return
-	}
-	if c.Status == metav1.ConditionTrue {
-		c.LastTransitionTime, c.ObservedGeneration = metav1.Now(), generation
-		*list = append(*list, c)
+		meta.SetStatusCondition(list, c)
 	}
 }
 
@@ -187,10 +175,6 @@ func timeOf(t time.Time) *metav1.Time {
 		return nil
 	}
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
-}
-
-func sameTime(a, b *metav1.Time) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Unix() == b.Unix()
 }
 
 // inputsDigest tells one set of values and version from another.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -175,7 +177,7 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	who := k.changer(o)
 	do(had.Name != handled.Name, who, lifecycle.Rename{ID: r.ID, Name: handled.Name})
 	do(had.Protected != handled.Protected, who, lifecycle.Protect{ID: r.ID, On: handled.Protected})
-	if !sameTime(had.ExpiresAt, handled.ExpiresAt) && handled.ExpiresAt != nil {
+	if !had.ExpiresAt.Equal(handled.ExpiresAt) && handled.ExpiresAt != nil {
 		errs = append(errs, k.extend(r, who, handled.ExpiresAt.Time))
 	}
 	if had.Inputs != handled.Inputs {
@@ -186,7 +188,7 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
 	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
 	handled.Refused, handled.RefusedGeneration = had.Refused, had.RefusedGeneration
-	if same(had, handled) {
+	if equality.Semantic.DeepEqual(had, handled) {
 		return nil
 	}
 	switch {
@@ -231,13 +233,6 @@ func abandoned(o *v1alpha1.Instance, r *lifecycle.Record) bool {
 
 func orphan(r *lifecycle.Record) lifecycle.Orphan {
 	return lifecycle.Orphan{ID: r.ID, Reason: "abandoned"}
-}
-
-func same(a, b *v1alpha1.Handled) bool {
-	x, y := *a, *b
-	equal := sameTime(x.ExpiresAt, y.ExpiresAt)
-	x.ExpiresAt, y.ExpiresAt = nil, nil
-	return equal && x == y
 }
 
 // extend puts the end off until a time, or as far as the template lets it.

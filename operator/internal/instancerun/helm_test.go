@@ -22,18 +22,18 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 // installed is a chart on an API server without controllers.
 type installed struct {
 	*site
-	own      client.WithWatch // has the chart's rights
-	operator string           // namespace
-	exec     instancerun.Flux // hides that of a module
+	own      client.WithWatch  // has the chart's rights
+	operator string            // namespace
+	exec     *instancerun.Flux // hides that of a module
 }
 
 func newInstalled(t *testing.T) *installed {
@@ -129,7 +129,7 @@ func TestHelm(t *testing.T) {
 		}
 	}
 	binding := &rbacv1.RoleBinding{}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: runhome.Account}, binding); err != nil || binding.RoleRef.Name != "edit" {
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.a.Namespace, Name: fluxobj.Account}, binding); err != nil || binding.RoleRef.Name != "edit" {
 		t.Errorf("%v %+v", err, binding)
 	}
 	generation := s.release().GetGeneration()
@@ -170,7 +170,7 @@ func (s *installed) ends() {
 	if err := s.Update(s.t.Context(), o); err != nil {
 		s.t.Fatal(err)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: runhome.Account}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: fluxobj.Account}}
 	if err := s.Delete(s.t.Context(), account); err != nil {
 		s.t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestCharts(t *testing.T) {
 // Shows: operator 22
 func TestChartsResolve(t *testing.T) {
 	s := newInstalled(t)
-	c := instancerun.Charts{Helm: &helm.Executor{Client: s.own}, Registry: "registry.test", PlainHTTP: true}
+	c := instancerun.Charts{Flux: &fluxexec.Executor{Client: s.own}, Registry: "registry.test", PlainHTTP: true}
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.a.Namespace, Name: "lab.web", UID: "1", Generation: 1}, Spec: v1alpha1.TemplateSpec{
 		Chart: &v1alpha1.Chart{OCI: &v1alpha1.ChartOCI{URL: "oci://registry.test/charts/web", Version: "1.x"}},
 	}}

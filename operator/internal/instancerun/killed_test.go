@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
@@ -39,7 +39,7 @@ func TestHelmKilled(t *testing.T) {
 func chartLife(t *testing.T, nth int, after bool) (deaths int) {
 	t.Helper()
 	s := newInstalled(t)
-	step := func(what string, do func(instancerun.Flux) (run.Status, error), want run.State) {
+	step := func(what string, do func(*instancerun.Flux) (run.Status, error), want run.State) {
 		t.Helper()
 		dying, tried := rig.Dying(s.own, nth, after)
 		if _, err := do(s.by(dying)); tried() >= nth {
@@ -59,11 +59,11 @@ func chartLife(t *testing.T, nth int, after bool) (deaths int) {
 		}
 		t.Fatalf("%s, after a death at write %d, after it %t: it does not come to an end", what, nth, after)
 	}
-	step("run", func(x instancerun.Flux) (run.Status, error) { return x.Run(t.Context(), s.a) }, run.Running)
+	step("run", func(x *instancerun.Flux) (run.Status, error) { return x.Run(t.Context(), s.a) }, run.Running)
 	s.says(nil, "Ready=True")
-	step("ready", func(x instancerun.Flux) (run.Status, error) { return x.Run(t.Context(), s.a) }, run.Ended)
+	step("ready", func(x *instancerun.Flux) (run.Status, error) { return x.Run(t.Context(), s.a) }, run.Ended)
 	s.again(lifecycle.RunDestroy)
-	step("destroy", func(x instancerun.Flux) (run.Status, error) { return x.Destroy(t.Context(), s.a) }, run.Ended)
+	step("destroy", func(x *instancerun.Flux) (run.Status, error) { return x.Destroy(t.Context(), s.a) }, run.Ended)
 	if s.release() != nil {
 		t.Errorf("killed at write %d, after it %t: the release is left", nth, after)
 	}
@@ -72,9 +72,9 @@ func chartLife(t *testing.T, nth int, after bool) (deaths int) {
 }
 
 // by is the executor of a process with a client.
-func (s *installed) by(c client.Client) instancerun.Flux {
-	return instancerun.Flux{Charts: instancerun.NewHelm(instancerun.Options{
-		Client: c, Helm: &helm.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)},
+func (s *installed) by(c client.Client) *instancerun.Flux {
+	return instancerun.New(instancerun.Options{
+		Client: c, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)},
 		Registry: "registry.test", PlainHTTP: true, Operator: s.operator, Instances: s.operator,
-	})}
+	})
 }

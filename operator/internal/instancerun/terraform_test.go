@@ -25,12 +25,11 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 var cluster rig.Cluster
@@ -57,7 +56,7 @@ func (f *front) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready, er
 	}, nil
 }
 
-func (f *front) Release(ctx context.Context, r runaccess.Run, _ bool) error {
+func (f *front) Release(ctx context.Context, r runaccess.Run) error {
 	if f.lost {
 		return f.Check(ctx, r)
 	}
@@ -75,7 +74,7 @@ type site struct {
 	t *testing.T
 	client.Client
 	front front
-	exec  *instancerun.Terraform
+	exec  *instancerun.Flux
 	a     instancectl.Attempt
 }
 
@@ -84,14 +83,14 @@ func newSite(t *testing.T) *site {
 	config := cluster.Admin(t)
 	rig.InstallFlux(t, config)
 	scheme := runtime.NewScheme()
-	if err := runhome.AddToScheme(scheme); err != nil {
+	if err := fluxobj.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: runhome.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := c.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fluxobj.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	s := &site{t: t, Client: c}
@@ -101,7 +100,7 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s.exec = instancerun.New(instancerun.Options{
-		Client: own, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(own, metav1.FieldValidationStrict), Live: own}, Access: &s.front,
+		Client: own, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(own, metav1.FieldValidationStrict)}, Access: &s.front,
 		Registry: "registry.test", Instances: "okara-instances", Operator: operator, Gate: "https://gate.test/plan",
 	})
 	secret := &corev1.Secret{
@@ -322,7 +321,7 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	if err := s.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil {
 		t.Fatal(err)
 	}
-	owned.Mark(ns, s.a.UID)
+	fluxobj.Mark(ns, s.a.UID)
 	if err := s.Update(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package kindctl
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -152,14 +153,5 @@ func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) e
 	case wrong != nil:
 		return wrong
 	}
-	return first(stopped, d.kinds.executor())
-}
-
-func first(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(stopped, d.kinds.executor())
 }

@@ -3,6 +3,7 @@
 package kindctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // page is how many objects are read at a time.
@@ -34,12 +36,12 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 		return nil, nil
 	case err != nil:
 		crd = defaulted(n.kind)
-		owned.Mark(crd, def.UID)
+		fluxobj.Mark(crd, def.UID)
 		if err := d.Client.Create(ctx, crd); err != nil {
 			return nil, err
 		}
-	case !owned.Ours(crd, def.UID):
-		return nil, &owned.TakenError{Kind: "CustomResourceDefinition", Key: client.ObjectKeyFromObject(crd)}
+	case !fluxobj.Ours(crd, def.UID):
+		return nil, &fluxobj.TakenError{Kind: "CustomResourceDefinition", Key: client.ObjectKeyFromObject(crd)}
 	}
 	var wrong error
 	if n.kind != nil && crd.DeletionTimestamp == nil {
@@ -50,13 +52,13 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 	}
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensions.NamesAccepted && c.Status == apiextensions.ConditionFalse {
-			return nil, &problem{reason: v1alpha1.ReasonNameTaken, message: "another kind has a name of spec.names: " + c.Message, retry: true}
+			return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind has a name of spec.names: " + c.Message, Retry: true}
 		}
 		if c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue {
 			return crd, wrong
 		}
 	}
-	return nil, first(wrong, &problem{reason: v1alpha1.ReasonRunning, message: "the API server is taking up the kind", retry: true})
+	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server is taking up the kind", Retry: true})
 }
 
 // defaulted is the CRD of a kind as the API server keeps it.
@@ -99,7 +101,7 @@ func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
 	if count == 1 {
 		noun = "object"
 	}
-	return &problem{reason: v1alpha1.ReasonSchemaNarrowed, message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(example, "\n", " "))}
+	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(example, "\n", " "))}
 }
 
 // each reads all objects of a definition as they are now.
@@ -123,7 +125,7 @@ func each(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do fun
 func (d *definitions) roles(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	for _, want := range kindspec.ClusterRoles(def) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
-		if _, err := owned.Write(ctx, d.Client, role, def.UID, func(r *rbacv1.ClusterRole) error {
+		if _, err := fluxobj.Write(ctx, d.Client, role, def.UID, func(r *rbacv1.ClusterRole) error {
 			r.Labels, r.Rules = want.Labels, want.Rules
 			return nil
 		}); err != nil {

@@ -4,6 +4,7 @@ package kindctl
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,8 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 const (
@@ -34,11 +37,6 @@ const (
 	minBackOff, maxBackOff   = time.Second, 10 * time.Minute
 	maxStarts, maxStartBurst = 20, 100
 )
-
-// terraforms are what objects run as.
-func terraforms() schema.GroupKind {
-	return schema.GroupKind{Group: "infra.contrib.fluxcd.io", Kind: "Terraform"}
-}
 
 // kinds are the definitions whose objects are watched.
 type kinds struct {
@@ -76,9 +74,9 @@ func (s *kinds) of(definition string) *kind {
 
 // executor is nil where there is something that carries objects out.
 func (s *kinds) executor() error {
-	_, err := s.mapper.RESTMapping(terraforms())
+	_, err := s.mapper.RESTMapping(fluxexec.Terraforms().GroupKind())
 	if meta.IsNoMatchError(err) {
-		return &problem{reason: v1alpha1.ReasonExecutorMissing, message: "no CRD terraforms.infra.contrib.fluxcd.io: install tofu-controller 0.16 or newer", retry: true}
+		return &verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Message: "no CRD terraforms.infra.contrib.fluxcd.io: install tofu-controller 0.16 or newer", Retry: true}
 	}
 	return err
 }
@@ -218,26 +216,14 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 func asked(before, now *unstructured.Unstructured) bool {
 	a, b := before.GetAnnotations(), now.GetAnnotations()
 	return before.GetGeneration() != now.GetGeneration() || now.GetDeletionTimestamp() != nil || changeOf(before) != changeOf(now) ||
-		!sameMap(a, b) || !sameMap(before.GetLabels(), now.GetLabels())
-}
-
-func sameMap(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || other != value {
-			return false
-		}
-	}
-	return true
+		!maps.Equal(a, b) || !maps.Equal(before.GetLabels(), now.GetLabels())
 }
 
 // follow watches what objects run as, once there is such a kind.
 func (k *kind) follow() error {
 	k.state.Lock()
 	defer k.state.Unlock()
-	mapping, err := k.mapper.RESTMapping(terraforms())
+	mapping, err := k.mapper.RESTMapping(fluxexec.Terraforms().GroupKind())
 	if k.flux || meta.IsNoMatchError(err) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // made is what was made of a definition and a version, which is work for the processor.
@@ -30,11 +31,11 @@ type now struct {
 func allowed(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]addr.Version, error) {
 	fits, err := addr.ParseConstraint(m.Version)
 	if err != nil {
-		return nil, &problem{reason: v1alpha1.ReasonInvalid, message: "spec.module.version: " + err.Error()}
+		return nil, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: "spec.module.version: " + err.Error()}
 	}
 	all, err := modules.Versions(ctx, m)
 	if missing(err) {
-		return nil, &problem{reason: v1alpha1.ReasonModuleMissing, message: fmt.Sprintf("no version of module %s is published", nameOf(m)), retry: true}
+		return nil, &verdict.Problem{Reason: v1alpha1.ReasonModuleMissing, Message: fmt.Sprintf("no version of module %s is published", nameOf(m)), Retry: true}
 	}
 	return slices.DeleteFunc(all, func(v addr.Version) bool { return !fits.Allows(v) }), err
 }
@@ -50,17 +51,17 @@ func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind) (no
 	}
 	n := now{versions: versions}
 	if len(versions) == 0 {
-		return n, &problem{reason: v1alpha1.ReasonVersionMissing, message: fmt.Sprintf("no version of module %s is %q", nameOf(m), m.Version), retry: true}
+		return n, &verdict.Problem{Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("no version of module %s is %q", nameOf(m), m.Version), Retry: true}
 	}
 	found, err := d.Modules.Version(ctx, m, versions[0])
 	if err != nil {
 		return n, err
 	}
 	if had := def.Status.Module; had != nil && had.Version == found.Version && had.Digest != found.Digest {
-		return n, &problem{reason: v1alpha1.ReasonDigestMismatch, message: fmt.Sprintf("tag %s is %s now, %s was resolved: not taken; see okara depot status", found.Version, found.Digest, had.Digest)}
+		return n, &verdict.Problem{Reason: v1alpha1.ReasonDigestMismatch, Message: fmt.Sprintf("tag %s is %s now, %s was resolved: not taken; see okara depot status", found.Version, found.Digest, had.Digest)}
 	}
 	if found.Size > fluxexec.MaxModule {
-		return n, &problem{reason: v1alpha1.ReasonModuleTooLarge, message: fmt.Sprintf("the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
+		return n, &verdict.Problem{Reason: v1alpha1.ReasonModuleTooLarge, Message: fmt.Sprintf("the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
 	}
 	if had, ok := d.made[def.Name]; ok && had.kind.Definition.UID == def.UID && had.generation == def.Generation && had.found.Digest == found.Digest {
 		n.made = had

@@ -5,10 +5,7 @@ package kindctl
 import (
 	"context"
 	"fmt"
-	"maps"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,8 +13,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // change is what an object has of its definition. The zero value: nothing yet.
@@ -30,16 +29,11 @@ type change struct {
 func (c change) name() string { return c.definition + "/" + c.module.Version }
 
 func changeOf(o *unstructured.Unstructured) change {
-	c := change{definition: field(o, "status", "definition")}
+	c := change{definition: fluxobj.Text(o, "status", "definition")}
 	if module := kindspec.Running(o); module != nil {
 		c.module = *module
 	}
 	return c
-}
-
-func field(o *unstructured.Unstructured, path ...string) string {
-	s, _, _ := unstructured.NestedString(o.Object, path...)
-	return s
 }
 
 // kept is what the record of an object has.
@@ -58,7 +52,7 @@ func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of
 // made for that one, or the object runs without it.
 func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, uid types.UID, err error) {
 	is = changeOf(o)
-	if uid := field(o, "status", "uid"); uid != "" {
+	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
 		return is, types.UID(uid), nil
 	}
 	var had kept
@@ -72,45 +66,30 @@ func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstruct
 	if uid == "" || holds(o, v1alpha1.ConditionReady) {
 		return is, o.GetUID(), nil
 	}
-	if uid != o.GetUID() && !k.adopts(ctx, o) {
+	if uid != o.GetUID() && o.GetAnnotations()[v1alpha1.AnnotationAdopt] != "true" && !fluxobj.Adopts(ctx, k.client, o.GetNamespace()) {
 		uid = ""
 	}
 	return is, uid, nil
 }
 
-// adopts reports whether an administrator gave an object what was made for an earlier one.
-func (k *kind) adopts(ctx context.Context, o *unstructured.Unstructured) bool {
-	if o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true" {
-		return true
-	}
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := k.client.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, ns)
-	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
+// taken is what a status says of what an object has.
+type taken struct {
+	Definition string                  `json:"definition"`
+	Module     v1alpha1.ResolvedModule `json:"module"`
+	Rollout    string                  `json:"rollout,omitempty"`
 }
 
 // take writes into the record and the status of an object what it has from now on. The
 // change that it has to get through is named there until it is Ready with it.
-func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string, more map[string]any) error {
-	status, _, err := unstructured.NestedMap(o.Object, "status")
-	if err != nil {
-		return err
-	}
-	if status == nil {
-		status = map[string]any{}
-	}
-	if uid, _ := status["uid"].(string); uid != "" {
+func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string) error {
+	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
 		if err := k.records.Save(ctx, recordOf(o, def), types.UID(uid), kept{c.definition, c.module}); err != nil {
 			return err
 		}
 	}
-	status["definition"], status["module"] = c.definition, map[string]any{"version": c.module.Version, "digest": c.module.Digest}
-	delete(status, "rollout")
-	if rollout != "" {
-		status["rollout"] = rollout
+	if err := verdict.WriteStatus(o, &taken{c.definition, c.module, rollout}, "rollout"); err != nil {
+		return err
 	}
-	maps.Copy(status, more)
-	o.Object["status"] = status
 	return k.client.Status().Update(ctx, o)
 }
 
@@ -159,13 +138,13 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 			return err
 		}
 	}
-	if next == changeOf(o) && string(uid) == field(o, "status", "uid") || next.module.Version == "" {
+	if next == changeOf(o) && string(uid) == fluxobj.Text(o, "status", "uid") || next.module.Version == "" {
 		return nil
 	}
 	if err := unstructured.SetNestedField(o.Object, string(uid), "status", "uid"); err != nil {
 		return err
 	}
-	return k.take(ctx, def, o, next, "", nil)
+	return k.take(ctx, def, o, next, "")
 }
 
 // choose is what an object has from now on.

@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // remove takes the next steps to the end of a definition; nil: nothing is left but its
@@ -27,7 +28,7 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if err == nil && owned.Ours(crd, def.UID) {
+	if err == nil && fluxobj.Ours(crd, def.UID) {
 		return d.removeObjects(ctx, def, crd)
 	}
 	if err := d.kinds.stop(ctx, def); err != nil {
@@ -38,7 +39,7 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 		all = append(all, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}})
 	}
 	for _, o := range all {
-		if _, err := owned.Delete(ctx, d.Client, o, def.UID); err != nil {
+		if _, err := fluxobj.Delete(ctx, d.Client, o, def.UID); err != nil {
 			return err
 		}
 	}
@@ -70,16 +71,16 @@ func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKin
 	def.Status.Objects = count
 	switch {
 	case count > 0 && def.Spec.Deletion.Orphan == v1alpha1.OrphanKeep:
-		return &problem{reason: v1alpha1.ReasonRunning, message: fmt.Sprintf("%d objects are left to people", count), retry: true}
+		return &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: fmt.Sprintf("%d objects are left to people", count), Retry: true}
 	case count > 0:
-		return &problem{reason: v1alpha1.ReasonObjectsExist, message: fmt.Sprintf("%d of its objects exist: delete them first, or set deletion.orphan to Keep, which leaves what they made to you", count), retry: true}
+		return &verdict.Problem{Reason: v1alpha1.ReasonObjectsExist, Message: fmt.Sprintf("%d of its objects exist: delete them first, or set deletion.orphan to Keep, which leaves what they made to you", count), Retry: true}
 	}
 	if crd.DeletionTimestamp == nil {
-		if _, err := owned.Delete(ctx, d.Client, crd, def.UID); err != nil {
+		if _, err := fluxobj.Delete(ctx, d.Client, crd, def.UID); err != nil {
 			return err
 		}
 	}
-	return &problem{reason: v1alpha1.ReasonRunning, message: "the kind is being removed", retry: true}
+	return &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the kind is being removed", Retry: true}
 }
 
 // release lets the API server remove a definition.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // revision is what a run has of its definition, but for the version of the module.
@@ -70,7 +70,7 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	}
 	all := map[string]revision{}
 	m := &corev1.ConfigMap{ObjectMeta: d.store(def)}
-	if _, err := owned.Write(ctx, d.Client, m, def.UID, func(m *corev1.ConfigMap) error {
+	if _, err := fluxobj.Write(ctx, d.Client, m, def.UID, func(m *corev1.ConfigMap) error {
 		if m.Data == nil {
 			m.Data = map[string]string{}
 		}

@@ -5,16 +5,17 @@ package kindctl
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"golang.org/x/mod/semver"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // wave is how far a change has come.
@@ -49,14 +50,17 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 		return nil, err
 	}
 	for i := range w.room(def) {
-		if err := k.take(ctx, def, w.waiting[i], w.turns[i], w.turns[i].name(), under(w.waiting[i])); err != nil {
+		if err := under(w.waiting[i]); err != nil {
+			return nil, err
+		}
+		if err := k.take(ctx, def, w.waiting[i], w.turns[i], w.turns[i].name()); err != nil {
 			return nil, err
 		}
 	}
 	if w.failed == "" || len(w.waiting) == 0 {
 		return nil, nil
 	}
-	return &problem{reason: v1alpha1.ReasonUpgradeStopped, message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
+	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
 }
 
 // wave finds out how far what changed has come.
@@ -92,11 +96,11 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	switch {
 	case next != is:
 		w.waiting, w.turns = append(w.waiting, o.DeepCopy()), append(w.turns, next)
-	case field(o, "status", "rollout") != is.name():
+	case fluxobj.Text(o, "status", "rollout") != is.name():
 	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
 		w.failed = o.GetNamespace() + "/" + o.GetName()
 	case holds(o, v1alpha1.ConditionReady):
-		return k.take(ctx, def, o, is, "", nil) // it got through
+		return k.take(ctx, def, o, is, "") // it got through
 	default:
 		w.under++
 	}
@@ -160,63 +164,47 @@ func takes(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
 	return false
 }
 
+// noted is what a status says of newer versions.
+type noted struct {
+	Conditions      []metav1.Condition `json:"conditions,omitempty"`
+	UpdateAvailable string             `json:"updateAvailable,omitempty"`
+}
+
 // note writes into the status of an object that there is a newer version.
 func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available string) error {
-	if field(o, "status", "updateAvailable") == available {
+	if fluxobj.Text(o, "status", "updateAvailable") == available {
 		return nil
 	}
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	list = slices.DeleteFunc(list, func(c any) bool {
-		m, ok := c.(map[string]any)
-		return ok && m["type"] == v1alpha1.ConditionUpdateAvailable
-	})
+	s := noted{verdict.Conditions(o), available}
 	if available == "" {
-		unstructured.RemoveNestedField(o.Object, "status", "updateAvailable")
-	} else if err := unstructured.SetNestedField(o.Object, available, "status", "updateAvailable"); err != nil {
-		return err
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionUpdateAvailable)
 	} else {
-		list = append(list, map[string]any{
-			"type": v1alpha1.ConditionUpdateAvailable, "status": string(metav1.ConditionTrue), "reason": "NewerVersion", "message": "spec." + kindspec.RunField + ".version: " + available + " asks for it",
-			"observedGeneration": o.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format("2006-01-02T15:04:05Z"),
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionUpdateAvailable, Status: metav1.ConditionTrue, Reason: "NewerVersion", Message: "spec." + kindspec.RunField + ".version: " + available + " asks for it",
+			ObservedGeneration: o.GetGeneration(),
 		})
 	}
-	if err := unstructured.SetNestedSlice(o.Object, list, "status", "conditions"); err != nil {
+	if err := verdict.WriteStatus(o, &s, "conditions", "updateAvailable"); err != nil {
 		return err
 	}
 	return k.client.Status().Update(ctx, o)
 }
 
-// under is the status of an object that takes a change, until somebody knows more.
-func under(o *unstructured.Unstructured) map[string]any {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	var conditions []any
-	for _, c := range list {
-		if m, ok := c.(map[string]any); ok && m["type"] != v1alpha1.ConditionReady && m["type"] != v1alpha1.ConditionReconciling && m["type"] != v1alpha1.ConditionStalled {
-			conditions = append(conditions, m)
-		}
-	}
-	for kind, status := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionReconciling: metav1.ConditionTrue} {
-		conditions = append(conditions, map[string]any{
-			"type": kind, "status": string(status), "reason": v1alpha1.ReasonRunning, "message": "it takes what changed", "observedGeneration": o.GetGeneration(),
-			"lastTransitionTime": metav1.Now().UTC().Format("2006-01-02T15:04:05Z"),
-		})
-	}
-	return map[string]any{"conditions": conditions, "phase": "Updating"}
+// under says of an object that it takes a change, until somebody knows more.
+func under(o *unstructured.Unstructured) error {
+	s := struct {
+		Conditions []metav1.Condition `json:"conditions"`
+		Phase      string             `json:"phase"`
+	}{verdict.Conditions(o), "Updating"}
+	verdict.Verdict{Reason: v1alpha1.ReasonRunning, Message: "it takes what changed"}.Set(&s.Conditions, o.GetGeneration())
+	return verdict.WriteStatus(o, &s)
 }
 
 // holds reports whether a condition of an object is true, as the object is now.
 func holds(o *unstructured.Unstructured, kind string) bool {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range list {
-		if m, ok := c.(map[string]any); ok && m["type"] == kind {
-			generation, _ := m["observedGeneration"].(int64)
-			return strings.EqualFold(stringOf(m["status"]), "true") && generation == o.GetGeneration()
-		}
-	}
-	return false
+	c := fluxobj.Conditions(o)[kind]
+	return c.True() && c.Generation == o.GetGeneration()
 }
-
-func stringOf(v any) string { s, _ := v.(string); return s }
 
 // revision is the name of what is current.
 func (k *kind) revision() string {

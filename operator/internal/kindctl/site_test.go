@@ -32,9 +32,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindctl"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 var cluster rig.Cluster
@@ -59,7 +59,7 @@ type site struct {
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -11,37 +11,31 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// problem is why a definition is not what it says.
-type problem struct {
-	reason, message string
-	retry           bool // it may mend itself
-}
+func isProblem(err error) bool { _, is := problemOf(err); return is }
 
-func (e *problem) Error() string { return e.message }
-
-func isProblem(err error) bool { _, is := errors.AsType[*problem](problemOf(err)); return is }
-
-// problemOf makes a *problem of what somebody can be told; other errors are for another
-// try.
-func problemOf(err error) error {
-	if e, ok := errors.AsType[*kindspec.FieldError](err); ok {
-		return &problem{reason: v1alpha1.ReasonSchemaInvalid, message: e.Error()}
+// problemOf is what somebody can be told of an error; false: it is for another try.
+func problemOf(err error) (*verdict.Problem, bool) {
+	if p, ok := errors.AsType[*verdict.Problem](err); ok {
+		return p, true
 	}
-	if e, ok := errors.AsType[*owned.TakenError](err); ok {
-		return &problem{reason: v1alpha1.ReasonNameTaken, message: e.Error(), retry: true}
+	if e, ok := errors.AsType[*kindspec.FieldError](err); ok {
+		return &verdict.Problem{Reason: v1alpha1.ReasonSchemaInvalid, Message: e.Error()}, true
+	}
+	if e, ok := errors.AsType[*fluxobj.TakenError](err); ok {
+		return &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: e.Error(), Retry: true}, true
 	}
 	switch {
 	case errors.Is(err, trust.ErrUntrusted):
-		return &problem{reason: v1alpha1.ReasonNotVerified, message: err.Error()}
+		return &verdict.Problem{Reason: v1alpha1.ReasonNotVerified, Message: err.Error()}, true
 	case missing(err):
-		return &problem{reason: v1alpha1.ReasonModuleMissing, message: err.Error(), retry: true}
+		return &verdict.Problem{Reason: v1alpha1.ReasonModuleMissing, Message: err.Error(), Retry: true}, true
 	}
-	return err
+	return nil, false
 }
 
 // judge writes the conditions of a definition, and says when to look at it again; told is
@@ -55,12 +49,12 @@ func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.D
 	}
 	meta.SetStatusCondition(&def.Status.Conditions, established)
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonEstablished}
-	p, told := errors.AsType[*problem](problemOf(wrong))
+	p, told := problemOf(wrong)
 	switch {
 	case wrong == nil:
 		told, v.Message = true, "objects run version "+def.Status.Module.Version
 	case told:
-		v = p.verdict()
+		v = p.Verdict()
 	default:
 		v = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
 	}
@@ -69,16 +63,4 @@ func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.D
 		return soon, told
 	}
 	return d.Every, told
-}
-
-// verdict is what a problem says; one that goes by itself in a moment is none.
-func (e *problem) verdict() verdict.Verdict {
-	state := verdict.Stalled
-	switch {
-	case e.reason == v1alpha1.ReasonRunning:
-		state = verdict.UnderWay
-	case e.retry:
-		state = verdict.Failing
-	}
-	return verdict.Verdict{State: state, Reason: e.reason, Message: e.message}
 }

@@ -12,17 +12,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
@@ -43,7 +40,9 @@ func (x ending) end(ctx context.Context) (time.Duration, error) {
 	if x.o.GetAnnotations()[v1alpha1.AnnotationAbandon] == x.o.GetName() {
 		return x.abandon(ctx)
 	}
-	gone, err := x.runner().End(ctx, x.ended())
+	run := x.asked()
+	run.Hold = x.tries
+	gone, _, err := x.runner.End(ctx, run)
 	if kept, ok := errors.AsType[*runaccess.KeptError](err); ok {
 		x.status.Destroy = nil
 		return 0, x.failed(kept.Error())
@@ -54,29 +53,10 @@ func (x ending) end(ctx context.Context) (time.Duration, error) {
 	return x.clean(ctx)
 }
 
-func (x ending) runner() *fluxrun.Runner {
-	return &fluxrun.Runner{Client: x.Client, Flux: x.Executor, Access: x.Access}
-}
-
-// ended is the run as it ends.
-func (x ending) ended() *fluxrun.Run {
-	run := &fluxrun.Run{Spec: x.want.Run, Access: x.access, Hold: x.tries, Prepare: func(ctx context.Context) (fluxexec.Spec, error) {
-		if err := x.settle(ctx); err != nil {
-			return x.want.Run, err
-		}
-		err := x.supply(ctx)
-		return x.want.Run, err
-	}}
-	for _, c := range x.want.Copies {
-		run.Copies = append(run.Copies, c.Name)
-	}
-	return run
-}
-
 // failed says that the infrastructure could not be destroyed.
 func (x ending) failed(why string) error {
 	x.status.Phase = phaseDestroyFailed
-	return &problem{reason: v1alpha1.ReasonDestroyFailed, message: why, after: time.Hour}
+	return &verdict.Problem{Reason: v1alpha1.ReasonDestroyFailed, Message: why, After: time.Hour}
 }
 
 // tries counts those of a destroy that failed. After some it is over, until a day has gone
@@ -106,21 +86,13 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 	return errors.Join(x.failed(fmt.Sprintf("destroying failed %d times, next in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
-func isTaken(err error) bool {
-	_, is := errors.AsType[*owned.TakenError](err)
-	return is
-}
-
 // abandon gives up what was made outside: the Terraform goes without a run, and the
 // state stays.
 func (x ending) abandon(ctx context.Context) (time.Duration, error) {
-	if gone, err := x.Executor.Drop(ctx, x.want.Run); err != nil || !gone {
+	if gone, err := x.runner.Abandon(ctx, x.asked()); err != nil || !gone {
 		return pending, err
 	}
 	x.tell("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
-	if gone, err := x.runner().Clean(ctx, x.ended()); err != nil || !gone {
-		return time.Second, err
-	}
 	return x.clean(ctx)
 }
 
@@ -146,7 +118,7 @@ func (x ending) clean(ctx context.Context) (time.Duration, error) {
 // leave removes the namespace of the run, or its mark where others may run there still.
 func (x ending) leave(ctx context.Context) (gone bool, err error) {
 	if x.dedicated() {
-		return runhome.Remove(ctx, x.Client, x.home(), x.uid())
+		return fluxobj.RemoveHome(ctx, x.Client, x.home(), x.uid())
 	}
 	return true, x.unmark(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.home()}})
 }
@@ -157,13 +129,9 @@ func (x ending) unmark(ctx context.Context, ns *corev1.Namespace) error {
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; err != nil || !marked {
 		return client.IgnoreNotFound(err)
 	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind((&unstructured.Unstructured{Object: map[string]any{"apiVersion": "infra.contrib.fluxcd.io/v1alpha2", "kind": "TerraformList"}}).GroupVersionKind())
-	if err := x.Client.List(ctx, list, client.InNamespace(ns.Name), client.HasLabels{v1alpha1.LabelManaged}); err != nil {
+	runs, err := x.list(ctx, fluxexec.Terraforms(), client.InNamespace(ns.Name), client.HasLabels{v1alpha1.LabelManaged})
+	if err != nil || len(runs) > 0 {
 		return err
-	}
-	if len(list.Items) > 0 {
-		return nil
 	}
 	return x.label(ctx, ns, nil)
 }

@@ -3,6 +3,7 @@
 package kindrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -21,10 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // Options say what objects are carried out with.
@@ -47,10 +48,15 @@ type Options struct {
 }
 
 // Objects carries objects out. It is safe for concurrent use, on different objects.
-type Objects struct{ Options }
+type Objects struct {
+	Options
+	runner fluxrun.Runner
+}
 
 // New returns what carries objects out.
-func New(o Options) *Objects { return &Objects{o} }
+func New(o Options) *Objects {
+	return &Objects{o, fluxrun.Runner{Client: o.Client, Flux: o.Executor, Access: o.Access}}
+}
 
 func (c *Objects) now() time.Time {
 	if c.Now == nil {
@@ -69,9 +75,8 @@ type one struct {
 	o      *unstructured.Unstructured
 	want   Wanted
 	access runaccess.Run
-	renew  time.Duration // after which the token is to be made anew
-	before status        // as it is in the cluster
-	status status        // as it becomes
+	before status // as it is in the cluster
+	status status // as it becomes
 }
 
 // What is done for an object beside making what it names.
@@ -85,38 +90,38 @@ type (
 func (x *one) ending() ending       { return ending{x} }
 func (x *one) published() published { return published{x} }
 
+func (c *Objects) look(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (*one, error) {
+	x := &one{Objects: c, def: def, o: o.DeepCopy()}
+	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
+}
+
 // Reconcile does the next steps for an object, writes its status, and says when to look
 // again. Errors are for another try.
 func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
-	x := &one{Objects: c, def: def, o: o.DeepCopy()}
 	if o.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) {
 		return 0, nil
 	}
-	var err error
-	if x.before, err = readStatus(o); err != nil {
+	x, err := c.look(def, o)
+	if err != nil {
 		return 0, err
 	}
-	x.status = x.before.clone()
 	after, err := x.step(ctx)
-	wrong, told := problemOf(err)
-	if err != nil && !told && passing(ctx, err) {
-		return 0, err
-	}
+	wrong, told := fluxrun.Explain(err)
 	switch {
 	case err == nil:
 	case told:
 		x.status.refuse(wrong, x.o.GetGeneration())
-		after = max(after, wrong.after)
+		after, err = max(after, wrong.After), nil
+	case passing(ctx, err):
+		return 0, err
 	default:
 		x.status.fails(err, x.o.GetGeneration())
+		after = 0
 	}
 	if err := x.describe(ctx); err != nil {
 		return 0, err
 	}
-	if !told {
-		return 0, err // nil, or for another try
-	}
-	return after, nil
+	return after, err
 }
 
 // Report writes into the status of an object that an error keeps it from being carried out,
@@ -125,12 +130,10 @@ func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err 
 	if passing(ctx, err) {
 		return err
 	}
-	x := &one{Objects: c, o: o.DeepCopy()}
-	var wrong error
-	if x.before, wrong = readStatus(o); wrong != nil {
+	x, wrong := c.look(nil, o)
+	if wrong != nil {
 		return errors.Join(err, wrong)
 	}
-	x.status = x.before.clone()
 	x.status.fails(err, o.GetGeneration())
 	return errors.Join(err, x.describe(ctx))
 }
@@ -145,7 +148,7 @@ func (x *one) step(ctx context.Context) (time.Duration, error) {
 	x.status.Namespace = x.home()
 	want, err := x.Want(x.def, x.o)
 	if err != nil && !x.ends() {
-		return 0, &problem{reason: v1alpha1.ReasonInvalid, message: err.Error()}
+		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
 	}
 	x.want = want
 	x.place()
@@ -179,141 +182,88 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if err := x.settle(ctx); err != nil {
-		return 0, err
-	}
-	err := x.supply(ctx)
-	if _, lost := errors.AsType[*runaccess.NotOwnerError](err); lost {
-		return 0, errors.Join(err, x.Executor.Cancel(ctx, x.want.Run))
-	}
+	run := x.asked()
+	x.want.Run.ForceUnlock = x.o.GetAnnotations()[v1alpha1.AnnotationUnlock]
+	now, err := x.runner.Apply(ctx, run)
 	if err != nil {
 		return 0, err
 	}
-	x.want.Run.ForceUnlock = x.o.GetAnnotations()[v1alpha1.AnnotationUnlock]
 	if asked := x.o.GetAnnotations()[v1alpha1.AnnotationRequest]; asked != "" {
 		x.status.LastHandledRequest = asked
 	}
-	changed, err := x.Executor.Apply(ctx, x.want.Run)
-	if err != nil {
+	if err := x.decide(ctx, &now.Status); err != nil {
 		return 0, err
 	}
-	now, err := x.Executor.Observe(ctx, x.want.Run)
-	if err != nil {
-		return 0, err
-	}
-	if err := x.owned(ctx, now); err != nil {
-		return 0, err
-	}
-	if err := x.decide(ctx, &now); err != nil {
-		return 0, err
-	}
-	x.status.project(now, changed, x.o.GetGeneration(), x.now())
-	if err := x.published().publish(ctx, now); err != nil {
+	x.status.project(now.Status, now.Changed, x.o.GetGeneration(), x.now())
+	if err := x.published().publish(ctx, now.Status); err != nil {
 		return 0, err
 	}
 	if now.Phase != fluxexec.Applied && now.Phase != fluxexec.Suspended {
-		return min(pending, x.renew), nil
+		return min(pending, now.Renew), nil
 	}
-	return max(pending, min(x.interval(), x.renew)), nil
+	return max(pending, min(x.interval(), now.Renew)), nil
 }
 
-// supply prepares what the run reads: its state and token, and copies of Secrets.
-func (x *one) supply(ctx context.Context) error {
-	ready, err := x.Access.Prepare(ctx, x.access)
-	if _, exists := errors.AsType[*runaccess.StateExistsError](err); exists && x.adoptsAll(ctx) {
-		x.access.Adopt = true
-		ready, err = x.Access.Prepare(ctx, x.access)
-	}
-	if err != nil {
-		return err
-	}
-	ready.Into(&x.want.Run)
-	versions, err := x.copies(ctx)
-	if err != nil {
-		return err
-	}
+// asked is the run that is prepared and carried out.
+func (x *one) asked() *fluxrun.Run {
 	if x.status.Plan.old(x.now()) {
 		x.status.Replanned = x.now().UTC().Format(time.RFC3339)
 	}
-	x.want.Run.Request = strings.Join([]string{x.o.GetAnnotations()[v1alpha1.AnnotationRequest], ready.Request, versions + x.status.Replanned}, "/")
-	x.renew = ready.Renew
-	return nil
-}
-
-// adoptsAll reports whether the namespace of the object says that its objects may have
-// states that exist. Only an administrator can say so.
-func (x *one) adoptsAll(ctx context.Context) bool {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(namespaces())
-	err := x.Client.Get(ctx, client.ObjectKey{Name: x.o.GetNamespace()}, ns)
-	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
+	run := &fluxrun.Run{
+		Module: &x.want.Run, Access: x.access, Copies: x.want.Copies, Settle: x.settle, Adopts: func(ctx context.Context) bool { return fluxobj.Adopts(ctx, x.Client, x.o.GetNamespace()) },
+		Request: func(ready, copies string) string {
+			return strings.Join([]string{x.o.GetAnnotations()[v1alpha1.AnnotationRequest], ready, copies + x.status.Replanned}, "/")
+		},
+	}
+	if x.dedicated() {
+		run.Home = &fluxobj.Home{
+			Name: x.home(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
+		}
+	}
+	return run
 }
 
 func (x *one) interval() time.Duration {
-	if d := x.want.Run.Interval.Duration; d > 0 {
-		return d
-	}
-	return 10 * time.Minute
-}
-
-// owned makes sure of the state where okara serve turned the run away, and keeps another
-// run from beginning where it is not the object's.
-func (x *one) owned(ctx context.Context, now fluxexec.Status) error {
-	if !now.TurnedAway() {
-		return nil
-	}
-	err := x.Access.Check(ctx, x.access)
-	if _, lost := errors.AsType[*runaccess.NotOwnerError](err); lost {
-		return errors.Join(err, x.Executor.Cancel(ctx, x.want.Run))
-	}
-	return err
-}
-
-// problem is something that somebody has to mend.
-type problem struct {
-	reason, message string
-	after           time.Duration // look again; 0: when something changes
-	retry           bool          // it may mend itself
-}
-
-func (e *problem) Error() string { return e.message }
-
-// problemOf says what an error means for the status; false: it is for another try.
-func problemOf(err error) (*problem, bool) {
-	if err == nil {
-		return nil, true
-	}
-	if p, ok := errors.AsType[*problem](err); ok {
-		return p, true
-	}
-	if e, ok := errors.AsType[*runaccess.StateExistsError](err); ok {
-		return &problem{reason: v1alpha1.ReasonStateExists, message: e.Error(), after: time.Minute}, true
-	}
-	if e, ok := errors.AsType[*runaccess.NotOwnerError](err); ok {
-		return &problem{reason: v1alpha1.ReasonStateNotOwned, message: e.Error()}, true
-	}
-	if e, ok := errors.AsType[*runhome.NotAllowedError](err); ok {
-		return &problem{reason: v1alpha1.ReasonNamespaceNotAllowed, message: e.Error(), after: pending}, true
-	}
-	if e, ok := errors.AsType[*owned.TakenError](err); ok {
-		return &problem{reason: v1alpha1.ReasonNameTaken, message: e.Error(), after: time.Minute}, true
-	}
-	if e, ok := errors.AsType[*fluxobj.MissingError](err); ok {
-		return &problem{reason: v1alpha1.ReasonExecutorMissing, message: e.Error(), after: time.Minute, retry: true}, true
-	}
-	if e, ok := errors.AsType[*fluxexec.FieldError](err); ok {
-		reason := v1alpha1.ReasonInvalid
-		if e.Field == "module.size" {
-			reason = v1alpha1.ReasonModuleTooLarge
-		}
-		return &problem{reason: reason, message: e.Error()}, true
-	}
-	return nil, false
+	return cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute)
 }
 
 // tell tells an event about the object.
 func (x *one) tell(reason, note string, args ...any) {
 	if x.Events != nil {
 		x.Events.Eventf(x.o, nil, corev1.EventTypeNormal, reason, "Run", note, args...)
+	}
+}
+
+// Wanted is what an object and its definition ask for.
+type Wanted struct {
+	// Run is without what depends on where it runs: namespace, UID, access.
+	Run     fluxexec.Spec
+	Address string         // of the module; "": it has none
+	Copies  []fluxrun.Copy // Secrets that the run reads
+}
+
+// homeOf is the namespace in which an object runs.
+func homeOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
+	if def.Spec.Run.Namespace == v1alpha1.NamespaceObject {
+		return o.GetNamespace()
+	}
+	return homePrefix + string(v1alpha1.UIDOf(o))
+}
+
+// Place fills in what depends on where the object runs, and returns the run as what
+// prepares it knows it. It is pure.
+func (w *Wanted) Place(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
+	r := &w.Run
+	r.Namespace, r.UID = homeOf(def, o), v1alpha1.UIDOf(o)
+	r.Name = def.Spec.Run.Prefix + o.GetName()
+	if len(def.Spec.Outputs.Include) > 0 {
+		r.OutputsSecret = r.Name + "-okara-raw"
+	}
+	if r.ServiceAccountName == "" && r.Namespace != o.GetNamespace() {
+		r.ServiceAccountName = fluxobj.Account
+	}
+	return runaccess.Run{
+		Namespace: o.GetNamespace(), UID: r.UID, Workspace: def.Spec.Names.Plural + "." + o.GetName(), Module: w.Address,
+		Home: r.Namespace, Name: r.Name, Repository: r.Module.Repository, Adopt: o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true",
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 )
 
 // TestObjectRuns is the life of an object: it runs in a namespace of its own, shows what
@@ -305,7 +305,7 @@ func TestNameTaken(t *testing.T) {
 // Shows: kinds 8
 func TestSecretsAgree(t *testing.T) {
 	s := newSite(t, nil)
-	s.copies = []kindrun.Copy{{From: client.ObjectKey{Namespace: s.tenant, Name: "peer"}, Use: "input:vpcs", Name: "vpc-prod-peer", Keys: []string{"key"}}}
+	s.copies = []fluxrun.Copy{{From: client.ObjectKey{Namespace: s.tenant, Name: "peer"}, Use: "input:vpcs", Name: "vpc-prod-peer", Keys: []string{"key"}}}
 	o := s.vpc(nil)
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonSecretMissing)

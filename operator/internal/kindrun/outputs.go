@@ -19,7 +19,8 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // planKey of a ConfigMap has the text of a plan.
@@ -75,8 +76,8 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 		s.Data = data
 		return nil
 	})
-	if taken, ok := errors.AsType[*owned.TakenError](err); ok {
-		return &problem{reason: v1alpha1.ReasonOutputsConflict, message: "Secret " + taken.Key.Name + " exists and is not okara's: rename it or set outputs.secretName", after: pending}
+	if taken, ok := errors.AsType[*fluxobj.TakenError](err); ok {
+		return &verdict.Problem{Reason: v1alpha1.ReasonOutputsConflict, Message: "Secret " + taken.Key.Name + " exists and is not okara's: rename it or set outputs.secretName", After: pending}
 	}
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.planName()}}
 	if now.Plan == nil {
-		_, err := owned.Delete(ctx, x.Client, m, x.uid())
+		_, err := fluxobj.Delete(ctx, x.Client, m, x.uid())
 		return err
 	}
 	from := &corev1.ConfigMap{}
@@ -136,7 +137,7 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 func show[T client.Object](ctx context.Context, x *one, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {
-		_, err := owned.Write(ctx, x.Client, o, x.uid(), func(o T) error {
+		_, err := fluxobj.Write(ctx, x.Client, o, x.uid(), func(o T) error {
 			if err := set(o); err != nil {
 				return err
 			}
@@ -146,7 +147,7 @@ func show[T client.Object](ctx context.Context, x *one, o T, set func(T) error) 
 		return err
 	}
 	err := write(o)
-	if _, managed := o.GetLabels()[v1alpha1.LabelManaged]; !isTaken(err) || !managed || o.GetLabels()[v1alpha1.LabelKind] != x.o.GetKind() || o.GetLabels()[v1alpha1.LabelObject] != x.o.GetName() {
+	if _, managed := o.GetLabels()[v1alpha1.LabelManaged]; !fluxobj.IsTaken(err) || !managed || o.GetLabels()[v1alpha1.LabelKind] != x.o.GetKind() || o.GetLabels()[v1alpha1.LabelObject] != x.o.GetName() {
 		return err
 	}
 	uid := o.GetUID()
@@ -167,7 +168,7 @@ func (x published) withdraw(ctx context.Context) (gone bool, err error) {
 	}
 	gone = true
 	for _, o := range all {
-		one, err := owned.Delete(ctx, x.Client, o, x.uid())
+		one, err := fluxobj.Delete(ctx, x.Client, o, x.uid())
 		if apierrors.IsForbidden(err) {
 			one, err = true, nil // a namespace that it never was allowed to write in
 		}

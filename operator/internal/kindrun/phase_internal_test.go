@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // TestPhaseIsWhatConditionsSay has everything happen to objects in each phase: what is
@@ -18,8 +19,8 @@ import (
 func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	happens := map[string]func(*status){
 		"an error":  func(s *status) { s.fails(errors.New("away"), 2) },
-		"a refusal": func(s *status) { s.refuse(&problem{reason: v1alpha1.ReasonInvalid}, 2) },
-		"a problem": func(s *status) { s.refuse(&problem{reason: v1alpha1.ReasonExecutorMissing, retry: true}, 2) },
+		"a refusal": func(s *status) { s.refuse(&verdict.Problem{Reason: v1alpha1.ReasonInvalid}, 2) },
+		"a problem": func(s *status) { s.refuse(&verdict.Problem{Reason: v1alpha1.ReasonExecutorMissing, Retry: true}, 2) },
 	}
 	for _, phase := range []fluxexec.Phase{fluxexec.Absent, fluxexec.Running, fluxexec.Waiting, fluxexec.Planned, fluxexec.Applied, fluxexec.Drifted, fluxexec.Failed, fluxexec.Suspended} {
 		for reason, failure := range map[string]fluxexec.Failure{"": {}, " that fails": {Reason: "TFExecPlanFailed"}} {

@@ -27,13 +27,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -49,12 +49,12 @@ type site struct {
 	t             *testing.T
 	operator      client.WithWatch // has the chart's rights
 	states        *rig.States
-	issuer        *runtoken.Issuer
+	issuer        *runaccess.Issuer
 	home          string // of the operator
 	tenant        string
 	def           *v1alpha1.ModuleKind
 	objects       *kindrun.Objects
-	copies        []kindrun.Copy
+	copies        []fluxrun.Copy
 	events        *events.FakeRecorder
 	later         time.Duration // how far the clock is ahead
 }
@@ -65,7 +65,7 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	rig.Install(t, config)
 	rig.InstallFlux(t, config)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -84,15 +84,15 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 		t.Fatal(err)
 	}
 	s.tenant = ns.Name
-	if s.issuer, err = runtoken.New(runtoken.Options{Client: s.operator, Namespace: s.home, Cluster: "prod"}); err != nil {
+	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.operator, Namespace: s.home, Cluster: "prod"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.issuer.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := &corev1.ConfigMap{}
-	s.read(m, s.home, runtoken.IssuerConfigMap)
-	s.states = rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runtoken.IssuerKey]), time.Now)
+	s.read(m, s.home, runaccess.IssuerConfigMap)
+	s.states = rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), time.Now)
 	s.def = &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
 	s.def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
 	s.def.Spec.Run = v1alpha1.KindRun{Prefix: "vpc-", AccountAnnotations: map[string]string{"cloud.example.com/role": "vpc"}}

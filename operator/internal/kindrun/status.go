@@ -7,15 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -75,40 +71,6 @@ type destroyStatus struct {
 	FailedAt string `json:"failedAt"` // when the last one failed, RFC 3339
 }
 
-func readStatus(o *unstructured.Unstructured) (status, error) {
-	var s status
-	is, _, err := unstructured.NestedMap(o.Object, "status")
-	if err != nil {
-		return s, err
-	}
-	b, err := json.Marshal(is)
-	if err != nil {
-		return s, err
-	}
-	return s, json.Unmarshal(b, &s)
-}
-
-func (s status) clone() status {
-	s.Conditions, s.Outputs, s.OutputValues = slices.Clone(s.Conditions), slices.Clone(s.Outputs), maps.Clone(s.OutputValues)
-	if s.Plan != nil {
-		plan := *s.Plan
-		s.Plan = &plan
-	}
-	if s.Destroy != nil {
-		destroy := *s.Destroy
-		s.Destroy = &destroy
-	}
-	return s
-}
-
-func (s *status) set(kind string, is bool, generation int64, reason, message string) {
-	now := metav1.ConditionFalse
-	if is {
-		now = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: now, ObservedGeneration: generation, Reason: reason, Message: text.Clip(message, maxMessage)})
-}
-
 // say sets the conditions of kstatus, and makes the phase what they say.
 func (s *status) say(state verdict.State, generation int64, reason, message string) {
 	s.ObservedGeneration, s.Said = generation, verdict.Verdict{State: state, Reason: reason, Message: message}
@@ -123,13 +85,10 @@ func (s *status) fails(err error, generation int64) {
 }
 
 // refuse is what somebody has to mend.
-func (s *status) refuse(p *problem, generation int64) {
-	state := verdict.Stalled
-	if p.retry {
-		state = verdict.Failing
-	}
+func (s *status) refuse(p *verdict.Problem, generation int64) {
+	v := p.Verdict()
 	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
-	s.say(state, generation, p.reason, p.message)
+	s.say(v.State, generation, v.Reason, v.Message)
 	s.PendingApproval, s.Plan = false, nil
 }
 
@@ -231,7 +190,9 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 		meta.RemoveStatusCondition(&s.Conditions, kind)
 		return
 	}
-	s.set(kind, true, generation, reason, message)
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: metav1.ConditionTrue, ObservedGeneration: generation, Reason: reason, Message: text.Clip(message, maxMessage),
+	})
 }
 
 // describe writes the status, if it changed, and tells what went wrong.
@@ -242,46 +203,8 @@ func (x *one) describe(ctx context.Context) error {
 		return nil
 	}
 	said.Tell(x.Events, x.o, x.before.Conditions)
-	b, err := json.Marshal(x.status)
-	if err != nil {
+	if err := verdict.WriteStatus(x.o, &x.status, "plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision", "destroy"); err != nil {
 		return err
 	}
-	var to map[string]any
-	if err := json.Unmarshal(b, &to); err != nil {
-		return err
-	}
-	is, _, err := unstructured.NestedMap(x.o.Object, "status")
-	if err != nil {
-		return err
-	}
-	if is == nil {
-		is = map[string]any{}
-	}
-	for _, key := range []string{"plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision", "destroy"} {
-		delete(is, key)
-	}
-	maps.Copy(is, runtime.DeepCopyJSON(numbers(to)))
-	x.o.Object["status"] = is
 	return x.Client.Status().Update(ctx, x.o)
-}
-
-// numbers makes whole numbers of JSON what objects have them as.
-func numbers(m map[string]any) map[string]any {
-	for key, v := range m {
-		switch v := v.(type) {
-		case float64:
-			if v == float64(int64(v)) {
-				m[key] = int64(v)
-			}
-		case map[string]any:
-			numbers(v)
-		case []any:
-			for _, one := range v {
-				if one, ok := one.(map[string]any); ok {
-					numbers(one)
-				}
-			}
-		}
-	}
-	return m
 }

@@ -21,16 +21,10 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 )
 
 // homePrefix begins the names of namespaces that are a run's alone.
 const homePrefix = "okara-run-"
-
-func terraforms() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "infra.contrib.fluxcd.io", Version: "v1alpha2", Kind: "Terraform"}
-}
 
 func namespaces() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Namespace") }
 
@@ -76,7 +70,7 @@ func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphan
 	}
 	for _, o := range l.homes {
 		if l.gone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, homePrefix) && o.DeletionTimestamp == nil {
-			_, err := runhome.Remove(ctx, l.Client, o.Name, uidOf(&o))
+			_, err := fluxobj.RemoveHome(ctx, l.Client, o.Name, uidOf(&o))
 			all = errors.Join(all, err)
 		}
 	}
@@ -106,11 +100,11 @@ func (c *Objects) forgetApprovals(ctx context.Context) error {
 func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err error) {
 	ours := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID}
 	ofKinds := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID, v1alpha1.LabelKind, v1alpha1.LabelObject}
-	every, err := l.list(ctx, terraforms())
+	every, err := l.list(ctx, fluxexec.Terraforms())
 	if err != nil {
 		return err
 	}
-	if l.runs, err = l.list(ctx, terraforms(), ofKinds); err != nil {
+	if l.runs, err = l.list(ctx, fluxexec.Terraforms(), ofKinds); err != nil {
 		return err
 	}
 	if l.sources, err = l.list(ctx, schema.FromAPIVersionAndKind(fluxobj.SourceVersion, fluxobj.OCIKind), ofKinds); err != nil {
@@ -169,7 +163,7 @@ func (l *leftovers) gone(o client.Object) bool {
 
 // drop removes a source beside an object that is gone, and what its run read.
 func (l *leftovers) drop(ctx context.Context, source client.Object) error {
-	run := runaccess.Run{Run: runtoken.Run{UID: uidOf(source)}, Home: source.GetNamespace(), Name: source.GetName()}
+	run := runaccess.Run{UID: uidOf(source), Home: source.GetNamespace(), Name: source.GetName()}
 	if _, err := l.Access.Clean(ctx, run); err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}

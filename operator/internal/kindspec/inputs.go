@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 )
 
@@ -90,7 +91,7 @@ func (f *filler) secret(what string, from types.NamespacedName, keys map[string]
 // copy has keys of a Secret brought to the run, and returns the name that they have there.
 func (f *filler) copy(what string, from types.NamespacedName, keys []string) string {
 	name := f.def.Spec.Run.Prefix + f.o.GetName() + "-okara-" + what
-	f.Copies = append(f.Copies, kindrun.Copy{From: from, Use: Use(f.def), Name: name, Keys: keys})
+	f.Copies = append(f.Copies, fluxrun.Copy{From: from, Use: Use(f.def), Name: name, Keys: keys})
 	return name
 }
 

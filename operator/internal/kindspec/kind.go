@@ -63,7 +63,7 @@ type Kind struct {
 // New makes a kind. What cannot become one is a [FieldError].
 func New(def *v1alpha1.ModuleKind, m Module) (*Kind, error) {
 	k := &Kind{Definition: def, Module: m}
-	if err := first(k.inputs(), k.checkOutputs()); err != nil {
+	if err := cmp.Or(k.inputs(), k.checkOutputs()); err != nil {
 		return nil, err
 	}
 	crd, err := k.build()

@@ -3,6 +3,7 @@
 package kindspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -157,7 +158,7 @@ func anything() apiextensions.JSONSchemaProps {
 }
 
 func (n *node) fillString() error {
-	err := first(n.count("minLength", &n.out.MinLength), n.count("maxLength", &n.out.MaxLength), n.text("pattern", &n.out.Pattern), n.text("format", &n.out.Format), n.values())
+	err := cmp.Or(n.count("minLength", &n.out.MinLength), n.count("maxLength", &n.out.MaxLength), n.text("pattern", &n.out.Pattern), n.text("format", &n.out.Format), n.values())
 	if n.out.MaxLength == nil {
 		n.out.MaxLength = new(int64(maxString))
 	}
@@ -168,7 +169,7 @@ func (n *node) fillString() error {
 // of a CRD.
 func (n *node) fillNumber() error {
 	var above, below *float64
-	if err := first(
+	if err := cmp.Or(
 		n.number("minimum", &n.out.Minimum), n.number("maximum", &n.out.Maximum), n.number("multipleOf", &n.out.MultipleOf),
 		n.number("exclusiveMinimum", &above), n.number("exclusiveMaximum", &below), n.values(),
 	); err != nil {
@@ -184,7 +185,7 @@ func (n *node) fillNumber() error {
 }
 
 func (n *node) fillArray() error {
-	if err := first(n.count("minItems", &n.out.MinItems), n.count("maxItems", &n.out.MaxItems)); err != nil {
+	if err := cmp.Or(n.count("minItems", &n.out.MinItems), n.count("maxItems", &n.out.MaxItems)); err != nil {
 		return err
 	}
 	items := anything()
@@ -216,7 +217,7 @@ func (n *node) fillArray() error {
 }
 
 func (n *node) fillObject() error {
-	if err := first(n.count("minProperties", &n.out.MinProperties), n.count("maxProperties", &n.out.MaxProperties)); err != nil {
+	if err := cmp.Or(n.count("minProperties", &n.out.MinProperties), n.count("maxProperties", &n.out.MaxProperties)); err != nil {
 		return err
 	}
 	required, hasRequired := n.take("required")
@@ -390,15 +391,6 @@ func (n *node) text(key string, to *string) error {
 		return fieldf(n.path, "%s is no text", key)
 	}
 	*to = text
-	return nil
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -94,8 +94,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // judge says whether a plan passes, and writes down what it is.
 func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 	live := &unstructured.Unstructured{}
-	live.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
-	live.SetKind("Terraform")
+	live.SetGroupVersionKind(fluxexec.Terraforms())
 	if err := g.client.Get(ctx, client.ObjectKey{Namespace: p.Metadata.Namespace, Name: p.Metadata.Name}, live); err != nil {
 		return answer{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 const (
@@ -44,8 +44,8 @@ func (s Store) Load(ctx context.Context, of Of, value any) (types.UID, error) {
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	if !owned.Ours(m, "") {
-		return "", &owned.TakenError{Kind: "ConfigMap", Key: client.ObjectKeyFromObject(m)}
+	if !fluxobj.Ours(m, "") {
+		return "", &fluxobj.TakenError{Kind: "ConfigMap", Key: client.ObjectKeyFromObject(m)}
 	}
 	if err := json.Unmarshal([]byte(m.Data[dataKey]), value); err != nil {
 		return "", fmt.Errorf("the record of %s %s: %w", of.Plural, of.Key, err)
@@ -59,7 +59,7 @@ func (s Store) Save(ctx context.Context, of Of, uid types.UID, value any) error 
 	if err != nil {
 		return err
 	}
-	_, err = owned.Write(ctx, s.Client, &corev1.ConfigMap{ObjectMeta: s.meta(of)}, "", func(m *corev1.ConfigMap) error {
+	_, err = fluxobj.Write(ctx, s.Client, &corev1.ConfigMap{ObjectMeta: s.meta(of)}, "", func(m *corev1.ConfigMap) error {
 		m.Labels = map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelRecord: string(uid)}
 		m.Data = map[string]string{dataKey: string(b)}
 		return nil
@@ -71,7 +71,7 @@ func (s Store) Save(ctx context.Context, of Of, uid types.UID, value any) error 
 func (s Store) Remove(ctx context.Context, of Of, uid types.UID) error {
 	m := &corev1.ConfigMap{ObjectMeta: s.meta(of)}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(m), m)
-	if err != nil || !owned.Ours(m, "") || m.Labels[v1alpha1.LabelRecord] != string(uid) {
+	if err != nil || !fluxobj.Ours(m, "") || m.Labels[v1alpha1.LabelRecord] != string(uid) {
 		return client.IgnoreNotFound(err)
 	}
 	return client.IgnoreNotFound(s.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID}))

@@ -14,15 +14,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
-
-// problem is why an object cannot be worked on until somebody changes something.
-type problem struct {
-	reason  string
-	message string
-}
-
-func (p *problem) Error() string { return p.message }
 
 // ownAddresses are the addresses that a namespace may use by its name, each KIND:GLOB.
 func (o *Options) ownAddresses(namespace string) []string {
@@ -61,33 +55,21 @@ func notAllowed(namespace string, may []string) string {
 	return fmt.Sprintf("namespace %s may use %s only: an administrator can set %s on it", namespace, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)
 }
 
-// readNamespace reads the metadata of a namespace. The reader has no cache, which may
-// have an earlier one of this name.
-func readNamespace(ctx context.Context, reader client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
-	ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	ns.SetGroupVersionKind(namespaceKind())
-	return ns, reader.Get(ctx, client.ObjectKey{Name: name}, ns)
-}
-
-func (r owners) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	return readNamespace(ctx, r.reader, name)
-}
-
-// owns finds out whether an entry has its address. The error is a *problem if not.
+// owns finds out whether an entry has its address. The error is a *verdict.Problem if not.
 func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetadata, error) {
-	ns, err := r.namespace(ctx, e.GetNamespace())
+	ns, err := fluxobj.Namespace(ctx, r.reader, e.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
 	if may := r.addresses(ns); !permitted(may, e.item) {
-		return nil, &problem{v1alpha1.ReasonAddressNotAllowed, notAllowed(ns.Name, may)}
+		return nil, &verdict.Problem{Reason: v1alpha1.ReasonAddressNotAllowed, Message: notAllowed(ns.Name, may)}
 	}
 	holder, err := r.holder(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	if holder != nil {
-		return nil, &problem{v1alpha1.ReasonAddressTaken, fmt.Sprintf("%s belongs to %s", e.key, holder.where())}
+		return nil, &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: fmt.Sprintf("%s belongs to %s", e.key, holder.where())}
 	}
 	return ns, nil
 }
@@ -108,7 +90,7 @@ func (r owners) holder(ctx context.Context, e *entry) (*entry, error) {
 		return 1
 	})
 	for i, other := range others {
-		theirs, err := r.namespace(ctx, other.GetNamespace())
+		theirs, err := fluxobj.Namespace(ctx, r.reader, other.GetNamespace())
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return nil, err

@@ -4,10 +4,12 @@ package registryctl
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,6 +25,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // atOnce is how many entries of a kind are looked at at a time. Some workers are left
@@ -93,8 +97,6 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectNew.GetDeletionTimestamp().IsZero() ||
 			e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRequest] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRequest]
 	}}
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(namespaceKind())
 	entry := predicate.NewPredicateFuncs(alone)
 	b := ctrl.NewControllerManagedBy(mgr).For(entryKinds()[r.kind], builder.WithPredicates(entry, asked)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce, RateLimiter: limits()})
@@ -111,7 +113,7 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Approval{}, handler.EnqueueRequestsFromMapFunc(r.approvalObjects().approved), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: no[event.UpdateEvent], DeleteFunc: no[event.DeleteEvent],
 		})).
-		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
+		WatchesMetadata(fluxobj.NamespaceMeta(""), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.queue = q // before there is a worker
 			return nil
@@ -183,4 +185,54 @@ func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Requ
 
 func requestFor(o client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+}
+
+// AddToScheme tells a scheme all kinds that the controllers read and write.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(v1alpha1.AddToScheme(s), fluxobj.AddToScheme(s))
+}
+
+// mayRead is nil where the operator may read the Secrets of a namespace: an administrator
+// marked it as one of a tenant. Its own needs no mark.
+func (r *entries) mayRead(ns *metav1.PartialObjectMetadata) error {
+	if _, marked := ns.Labels[v1alpha1.LabelTenant]; marked || ns.Name == r.Namespace {
+		return nil
+	}
+	return &verdict.Problem{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: (&fluxobj.NotAllowedError{Namespace: ns.Name}).Error()}
+}
+
+// tenants takes the right to the Secrets of a namespace back that has lost its mark.
+type tenants struct {
+	client.Client
+	own    string        // namespace of the operator
+	reader client.Reader // reads what is there now
+}
+
+func (r *tenants) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("tenants").For(fluxobj.NamespaceMeta(""), builder.WithPredicates(rightsGone())).
+		WithOptions(controller.Options{RateLimiter: limits()}).Complete(r)
+}
+
+// rightsGone is about namespaces that are nobody's, at the start or from now on.
+func rightsGone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !marked(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return marked(e.ObjectOld) && !marked(e.ObjectNew) },
+		DeleteFunc: no[event.DeleteEvent],
+	}
+}
+
+// marked reports whether the operator may have Secrets in a namespace.
+func marked(ns client.Object) bool {
+	_, tenant := ns.GetLabels()[v1alpha1.LabelTenant]
+	return tenant || made(ns)
+}
+
+// Reconcile looks at one namespace.
+func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ns, err := fluxobj.Namespace(ctx, r.Client, req.Name)
+	if err != nil || marked(ns) || ns.Name == r.own {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return ctrl.Result{}, fluxobj.Unbind(ctx, r.reader, r.Client, ns.Name)
 }

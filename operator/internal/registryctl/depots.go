@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -76,17 +77,7 @@ func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 // hold keeps a Depot that deletes its entries until it has.
 func (r *depots) hold(ctx context.Context, d *v1alpha1.Depot) error {
-	before := d.DeepCopy()
-	changed := false
-	if d.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
-		changed = controllerutil.AddFinalizer(d, v1alpha1.FinalizerRegistry)
-	} else {
-		changed = controllerutil.RemoveFinalizer(d, v1alpha1.FinalizerRegistry)
-	}
-	if !changed {
-		return nil
-	}
-	return r.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return holds(ctx, r.Client, d, d.Spec.DeletionPolicy == v1alpha1.DeletionDelete)
 }
 
 // apply makes what is missing, changes what differs, lets go what is no entry any more,
@@ -223,24 +214,21 @@ func align(is, want client.Object) bool {
 		is.Spec = want.(*v1alpha1.Provider).Spec
 		is.Spec.VersionObjects = objects
 	}
-	for key, value := range want.GetLabels() {
-		metav1.SetMetaDataLabel(metaOf(is), key, value)
-	}
-	for key, value := range want.GetAnnotations() {
-		metav1.SetMetaDataAnnotation(metaOf(is), key, value)
-	}
+	is.SetLabels(with(is.GetLabels(), want.GetLabels()))
+	is.SetAnnotations(with(is.GetAnnotations(), want.GetAnnotations()))
 	delete(is.GetAnnotations(), v1alpha1.AnnotationReleased)
 	return !equality.Semantic.DeepEqual(before, is)
 }
 
-func metaOf(o client.Object) *metav1.ObjectMeta {
-	switch o := o.(type) {
-	case *v1alpha1.Module:
-		return &o.ObjectMeta
-	case *v1alpha1.Provider:
-		return &o.ObjectMeta
+// with is a map with more in it; nil where there is nothing.
+func with(a, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return a
 	}
-	return &metav1.ObjectMeta{}
+	all := map[string]string{}
+	maps.Copy(all, a)
+	maps.Copy(all, more)
+	return all
 }
 
 // children are the objects that were made for a Depot.
@@ -270,7 +258,7 @@ func (r *depots) release(ctx context.Context, depot string, o client.Object) err
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
 		delete(o.GetLabels(), label)
 	}
-	metav1.SetMetaDataAnnotation(metaOf(o), v1alpha1.AnnotationReleased, depot)
+	o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1alpha1.AnnotationReleased: depot}))
 	return client.IgnoreNotFound(r.Update(ctx, o))
 }
 
@@ -295,12 +283,13 @@ func (r *depots) releaseAll(ctx context.Context, depot client.ObjectKey) error {
 
 // remove deletes the objects of a Depot, and lets it go when they are.
 func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
-	if d.Status.ObservedGeneration != d.Generation {
-		d.Status.ObservedGeneration = d.Generation
-		verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted, and its entries as spec.deletionPolicy says"}.Say(r.events, d, &d.Status.Conditions)
-		if err := r.Status().Update(ctx, d); err != nil {
-			return err
+	if err := verdict.Update(ctx, r.Client, d, func() {
+		if d.Status.ObservedGeneration != d.Generation {
+			d.Status.ObservedGeneration = d.Generation
+			verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted, and its entries as spec.deletionPolicy says"}.Say(r.events, d, &d.Status.Conditions)
 		}
+	}); err != nil {
+		return err
 	}
 	if !controllerutil.ContainsFinalizer(d, v1alpha1.FinalizerRegistry) {
 		return nil
@@ -317,9 +306,7 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 	if len(have) > 0 {
 		return nil // its end wakes this controller
 	}
-	before := d.DeepCopy()
-	controllerutil.RemoveFinalizer(d, v1alpha1.FinalizerRegistry)
-	return r.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return holds(ctx, r.Client, d, false)
 }
 
 // sum writes the status of a Depot, and returns what there is to say of it.

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
+	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
@@ -108,7 +109,7 @@ func quiet(err error) error {
 }
 
 // work does what is due, and returns how long it takes until something is again. An
-// error is worth another try; a *problem is not, and is in the status only.
+// error is worth another try; a *verdict.Problem is not, and is in the status only.
 func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err == nil && e.run.Suspend {
 		if err := r.hold(ctx, e); err != nil { // deletion is not suspended
@@ -135,7 +136,7 @@ func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
 // is errNoPlace.
 func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err != nil {
-		return 0, &problem{v1alpha1.ReasonInvalid, e.err.Error()}
+		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}
 	}
 	due, wait := r.schedule.due(e, r.Now())
 	if due {
@@ -190,17 +191,12 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 // hold adds the finalizer before the registry is touched, where the deletion policy
 // has something to do, and takes it away where it has not.
 func (r *entries) hold(ctx context.Context, e *entry) error {
-	before := e.DeepCopyObject().(client.Object)
-	changed := false
-	if e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete {
-		changed = controllerutil.AddFinalizer(e.Object, v1alpha1.FinalizerRegistry)
-	} else {
-		changed = controllerutil.RemoveFinalizer(e.Object, v1alpha1.FinalizerRegistry)
-	}
-	if !changed {
-		return nil
-	}
-	return r.Patch(ctx, e.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return holds(ctx, r.Client, e.Object, e.withdraws())
+}
+
+// withdraws reports whether the deletion policy has something to do.
+func (e *entry) withdraws() bool {
+	return e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete
 }
 
 // sync makes one run of the engine and brings status and Versions in line with it.
@@ -316,25 +312,18 @@ func (r *entries) remove(ctx context.Context, e *entry) error {
 	if err := r.withdraw(ctx, e); err != nil {
 		return cmp.Or(e.ends(ctx, r, r.events, verdictOf(err)), err)
 	}
-	before := e.DeepCopyObject().(client.Object)
-	controllerutil.RemoveFinalizer(e.Object, v1alpha1.FinalizerRegistry)
-	return r.Patch(ctx, e.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return holds(ctx, r.Client, e.Object, false)
 }
 
 // ends writes what there is to say of an entry that is deleted, if it is news.
 func (e *entry) ends(ctx context.Context, c client.Client, to events.EventRecorder, v verdict.Verdict) error {
-	before := statusOf(e.DeepCopyObject())
-	e.say(to, v)
-	if equality.Semantic.DeepEqual(before, statusOf(e.Object)) {
-		return nil
-	}
-	return c.Status().Update(ctx, e.Object)
+	return verdict.Update(ctx, c, e.Object, func() { e.say(to, v) })
 }
 
 // withdraw yanks, and removes, what this entry published. An entry that does not have
 // its address published nothing.
 func (r *entries) withdraw(ctx context.Context, e *entry) error {
-	if e.err != nil || e.run.DeletionPolicy != v1alpha1.DeletionYank && e.run.DeletionPolicy != v1alpha1.DeletionDelete {
+	if e.err != nil || !e.withdraws() {
 		return nil
 	}
 	ns, err := r.owners().owns(ctx, e)
@@ -360,4 +349,25 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 		return err
 	}
 	return withdraw(ctx, r.Depot, e, l, rec.Entries[e.key])
+}
+
+// deletedMessage is what users read who have a version of a deleted object.
+const deletedMessage = "the object that published it was deleted"
+
+// withdraw yanks the versions of an entry that its record knows, and with the policy
+// Delete removes their tags where the registry can.
+func withdraw(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, known map[string]supply.VersionRecord) error {
+	untag := e.run.DeletionPolicy == v1alpha1.DeletionDelete
+	for _, v := range l.Versions {
+		_, ours := known[v.EditionOf().String()]
+		ours = ours && e.speaksOf(v.EditionOf().String())
+		if !ours || !untag && l.Status(v).Yanked != nil {
+			continue
+		}
+		an := depot.Announcement{Action: evidence.ActionYank, Version: v.String(), Message: deletedMessage, Actor: actor(e), DeleteTag: untag}
+		if _, _, err := d.Announce(ctx, e.item, an); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,15 +3,20 @@
 package registryctl
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // Kinds of entries.
@@ -140,7 +145,7 @@ func (e *entry) scanWith(s Scanner) error {
 		return nil
 	}
 	if s.Command == "" {
-		return &problem{v1alpha1.ReasonScannerMissing, "spec.scan: the operator has no scanner: an administrator names one by --scanner"}
+		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the operator has no scanner: an administrator names one by --scanner"}
 	}
 	name := func(p *supply.ScanPolicy) { p.Scanner, p.Database = s.Command, s.Database }
 	for i := range e.set.Modules {
@@ -205,4 +210,51 @@ func targetOf(o client.Object) []string {
 		return nil
 	}
 	return []string{v.Spec.Target.Kind + "/" + v.Spec.Target.Name}
+}
+
+// entryKinds are the objects that can be entries, by kind.
+func entryKinds() map[string]client.Object {
+	return map[string]client.Object{kindModule: &v1alpha1.Module{}, kindProvider: &v1alpha1.Provider{}, kindVersion: &v1alpha1.Version{}}
+}
+
+// statusOf is the whole status of an entry.
+func statusOf(o runtime.Object) any {
+	switch o := o.(type) {
+	case *v1alpha1.Module:
+		return o.Status
+	case *v1alpha1.Provider:
+		return o.Status
+	case *v1alpha1.Version:
+		return o.Status
+	}
+	return nil
+}
+
+// entryLists are the lists that an entry can be in.
+func entryLists() []client.ObjectList {
+	return []client.ObjectList{&v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}}
+}
+
+// itemsOf returns the objects of a list that are entries.
+func itemsOf(list client.ObjectList) (all []client.Object) {
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		if o, is := item.(client.Object); is && alone(o) {
+			all = append(all, o)
+		}
+		return nil
+	})
+	return all
+}
+
+// holds has an object have the finalizer of the registry, or not.
+func holds(ctx context.Context, c client.Client, o client.Object, wanted bool) error {
+	before := o.DeepCopyObject().(client.Object)
+	change := controllerutil.RemoveFinalizer
+	if wanted {
+		change = controllerutil.AddFinalizer
+	}
+	if !change(o, v1alpha1.FinalizerRegistry) {
+		return nil
+	}
+	return c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

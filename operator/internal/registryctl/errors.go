@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-func asProblem(err error) (*problem, bool) { return errors.AsType[*problem](err) }
+func asProblem(err error) (*verdict.Problem, bool) { return errors.AsType[*verdict.Problem](err) }
 
 // defaultPause is how long an origin at its limit is left alone that does not say how
 // long; a longer pause than maxPause is not believed.
@@ -53,25 +53,25 @@ type limitError struct{ pause time.Duration }
 
 func (e *limitError) Error() string { return limitText }
 
-// problemOf turns what trying again does not cure into a *problem.
+// problemOf turns what trying again does not cure into a *verdict.Problem.
 func problemOf(err error) error {
 	if taken, ok := errors.AsType[*supply.OwnerError](err); ok {
-		return &problem{v1alpha1.ReasonAddressTaken, taken.Entry +
+		return &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: taken.Entry +
 			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can give the address to this one by " + v1alpha1.AnnotationAddresses}
 	}
 	if errors.Is(err, scan.ErrMissing) {
-		return &problem{v1alpha1.ReasonScannerMissing, "spec.scan: the scanner of the operator is not there: " + err.Error()}
+		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the scanner of the operator is not there: " + err.Error()}
 	}
 	if inside, ok := errors.AsType[*upstream.InsideError](err); ok {
-		return &problem{v1alpha1.ReasonSourceNotAllowed, inside.Host + " is not a public address: an administrator can allow it by --allow-origin"}
+		return &verdict.Problem{Reason: v1alpha1.ReasonSourceNotAllowed, Message: inside.Host + " is not a public address: an administrator can allow it by --allow-origin"}
 	}
 	return err
 }
 
-// refused turns the refusal of an origin into a *problem: its source has to change.
+// refused turns the refusal of an origin into a *verdict.Problem: its source has to change.
 func refused(err error) error {
 	if errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported) {
-		return &problem{v1alpha1.ReasonSourceNotAllowed, err.Error()}
+		return &verdict.Problem{Reason: v1alpha1.ReasonSourceNotAllowed, Message: err.Error()}
 	}
 	return err
 }
@@ -96,10 +96,10 @@ func strict(from supply.Origins) supply.Origins {
 	return from
 }
 
-// verdictOf is what an error says: a *problem needs somebody, another one another try.
+// verdictOf is what an error says: a *verdict.Problem needs somebody, another one another try.
 func verdictOf(err error) verdict.Verdict {
 	if p, ok := asProblem(err); ok {
-		return verdict.Verdict{State: verdict.Stalled, Reason: p.reason, Message: p.message}
+		return p.Verdict()
 	}
 	if _, limited := pauseOf(err); limited {
 		return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRateLimited, Message: limitText}

@@ -11,16 +11,26 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
@@ -136,7 +146,7 @@ func ruleOf(o *v1alpha1.AccessRule) access.Rule {
 	return rule
 }
 
-// check finds out whether a namespace may have a rule; a *problem says why not. What
+// check finds out whether a namespace may have a rule; a *verdict.Problem says why not. What
 // the namespaces may use is kept in tenants.
 func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, tenants map[string][]string) error {
 	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
@@ -144,21 +154,21 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 		return err
 	}
 	if _, err := access.ParseRules(text); err != nil {
-		return &problem{v1alpha1.ReasonInvalid, err.Error()}
+		return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
 	}
 	if rule.Issuer != "" && !slices.Contains(r.Issuers, rule.Issuer) {
-		return &problem{v1alpha1.ReasonIssuerUnknown, fmt.Sprintf("okara serve knows no issuer %s: an administrator adds it there, and as --issuer of the operator", rule.Issuer)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonIssuerUnknown, Message: fmt.Sprintf("okara serve knows no issuer %s: an administrator adds it there, and as --issuer of the operator", rule.Issuer)}
 	}
 	for i, scope := range rule.Allow {
 		if !artifactRight(scope) {
-			return &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("spec.allow[%d]: a rule gives read and publish of module, provider and mirror only", i)}
+			return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf("spec.allow[%d]: a rule gives read and publish of module, provider and mirror only", i)}
 		}
 		if within(scope, r.ownAddresses(namespace)) {
 			continue // whatever the annotation says
 		}
 		may, known := tenants[namespace]
 		if !known {
-			ns, err := readNamespace(ctx, r.reader, namespace)
+			ns, err := fluxobj.Namespace(ctx, r.reader, namespace)
 			if client.IgnoreNotFound(err) != nil {
 				return err
 			}
@@ -166,7 +176,7 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 			tenants[namespace] = may
 		}
 		if !within(scope, may) {
-			return &problem{v1alpha1.ReasonAddressNotAllowed, fmt.Sprintf("spec.allow[%d]: %s", i, notAllowed(namespace, may))}
+			return &verdict.Problem{Reason: v1alpha1.ReasonAddressNotAllowed, Message: fmt.Sprintf("spec.allow[%d]: %s", i, notAllowed(namespace, may))}
 		}
 	}
 	return nil
@@ -193,7 +203,7 @@ type room struct {
 	total int
 }
 
-// take finds room for a rule; a *problem says that there is none.
+// take finds room for a rule; a *verdict.Problem says that there is none.
 func (u *room) take(namespace string, rule access.Rule) error {
 	if u.rules == nil {
 		u.rules, u.bytes = map[string]int{}, map[string]int{}
@@ -205,9 +215,9 @@ func (u *room) take(namespace string, rule access.Rule) error {
 	size := len(text)
 	switch {
 	case u.rules[namespace] == maxRules || u.bytes[namespace]+size > maxRulesText:
-		return &problem{v1alpha1.ReasonTooManyRules, fmt.Sprintf("namespace %s has room for %d rules of %d KiB together, and older ones take it", namespace, maxRules, maxRulesText>>10)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("namespace %s has room for %d rules of %d KiB together, and older ones take it", namespace, maxRules, maxRulesText>>10)}
 	case u.total+size > maxRulesTotal:
-		return &problem{v1alpha1.ReasonTooManyRules, fmt.Sprintf("there is room for %d KiB of rules, and older ones take it", maxRulesTotal>>10)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("there is room for %d KiB of rules, and older ones take it", maxRulesTotal>>10)}
 	}
 	u.rules[namespace]++
 	u.bytes[namespace] += size
@@ -229,7 +239,7 @@ func fileOf(all []judged) (string, error) {
 }
 
 // write writes the file if it is another one. A ConfigMap of that name that somebody
-// else made is a *problem.
+// else made is a *verdict.Problem.
 func (r *rules) write(ctx context.Context, all []judged) error {
 	text, err := fileOf(all)
 	if err != nil {
@@ -247,7 +257,7 @@ func (r *rules) write(ctx context.Context, all []judged) error {
 	case err != nil:
 		return err
 	case !made(&is):
-		return &problem{v1alpha1.ReasonNameTaken, fmt.Sprintf("ConfigMap %s/%s exists and is not okara's: delete or rename it", r.Namespace, RulesConfigMap)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: fmt.Sprintf("ConfigMap %s/%s exists and is not okara's: delete or rename it", r.Namespace, RulesConfigMap)}
 	case len(is.Data) == 1 && is.Data[RulesKey] == text && len(is.BinaryData) == 0:
 		return nil
 	}
@@ -257,14 +267,41 @@ func (r *rules) write(ctx context.Context, all []judged) error {
 
 // describe writes the status of a rule, if it changed, and tells a refusal.
 func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict.Verdict) error {
-	before := o.Status.DeepCopy()
-	o.Status.ObservedGeneration = o.Generation
-	v.Say(r.events, o, &o.Status.Conditions)
-	if equality.Semantic.DeepEqual(before, &o.Status) {
-		return nil
-	}
-	return r.Status().Update(ctx, o)
+	return verdict.Update(ctx, r.Client, o, func() {
+		o.Status.ObservedGeneration = o.Generation
+		v.Say(r.events, o, &o.Status.Conditions)
+	})
 }
 
 // rulesPause is how long a change waits for others: the file is written once for all.
 const rulesPause = time.Second
+
+// Cached says what the manager of an operator in a namespace caches of kinds of which
+// it must not read everything: of ConfigMaps the one that it writes.
+func Cached(namespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+		Namespaces: map[string]cache.Config{namespace: {}},
+		Field:      fields.OneTermEqualSelector(metav1.ObjectNameField, RulesConfigMap),
+	}}
+}
+
+// setup has every change that matters lead to one and the same request.
+func (r *rules) setup(mgr ctrl.Manager) error {
+	all := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: RulesConfigMap}}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	later := func(q queue) { q.AddAfter(all, rulesPause) }
+	wake := handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { later(q) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { later(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { later(q) },
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("accessrule").WithOptions(controller.Options{RateLimiter: limits()}).
+		Watches(&v1alpha1.AccessRule{}, wake, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, wake).
+		WatchesMetadata(fluxobj.NamespaceMeta(""), wake, builder.WithPredicates(rightsChanged())).
+		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+			later(q) // there may be no rule, and the front-end waits for the file
+			return nil
+		})).
+		Complete(r)
+}

@@ -74,7 +74,7 @@ func TestRoomForRules(t *testing.T) {
 		got, _ := judge(t, test.list)
 		for i, j := range got {
 			p, _ := asProblem(j.err)
-			if counts := i < test.counts; counts != (j.err == nil) || !counts && p.reason != v1alpha1.ReasonTooManyRules {
+			if counts := i < test.counts; counts != (j.err == nil) || !counts && p.Reason != v1alpha1.ReasonTooManyRules {
 				t.Errorf("%s: rule %d, the oldest being 0: %v", name, i, j.err)
 			}
 		}

@@ -23,7 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // Keys of a Secret. Those of an App are the ones that OpenDepot reads; those of ssh are
@@ -53,7 +54,7 @@ func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjec
 	var secret corev1.Secret
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: e.GetNamespace(), Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = cmp.Or(runhome.Bind(ctx, r.Client, ns.Name), err) // the next try reads it
+			err = cmp.Or(fluxobj.Bind(ctx, r.Client, ns.Name), err) // the next try reads it
 		}
 		return supply.Origins{}, &secretError{err}
 	}
@@ -79,7 +80,7 @@ func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 	var c supply.TenantSecret
 	c.Hosts = strings.FieldsFunc(secret.Annotations[v1alpha1.AnnotationUse], func(r rune) bool { return r == ',' || r == ' ' })
 	if len(c.Hosts) == 0 || secret.Type == corev1.SecretTypeServiceAccountToken || made(secret) {
-		return c, &problem{v1alpha1.ReasonSecretNotAllowed, fmt.Sprintf(
+		return c, &verdict.Problem{Reason: v1alpha1.ReasonSecretNotAllowed, Message: fmt.Sprintf(
 			"Secret %s does not agree: annotate it %s=HOST with the host of the origin", secret.Name, v1alpha1.AnnotationUse)}
 	}
 	text := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
@@ -94,7 +95,7 @@ func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 		err = fmt.Errorf("it has none of the keys %s, %s and %s", keyToken, keyAppID, keySSH)
 	}
 	if err != nil {
-		return c, &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("Secret %s: %v", secret.Name, err)}
+		return c, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf("Secret %s: %v", secret.Name, err)}
 	}
 	return c, nil
 }

@@ -323,14 +323,14 @@ func (r versionObjects) untargeted(ctx context.Context, name types.NamespacedNam
 		return err
 	}
 	for _, v := range have {
-		before := v.Status.DeepCopy()
-		v.Status.ObservedGeneration = v.Generation
-		verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("there is no %s %s", r.kind, name.Name)}.
-			Say(r.events, v, &v.Status.Conditions)
-		if equality.Semantic.DeepEqual(before, &v.Status) || !v.DeletionTimestamp.IsZero() {
+		if !v.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := quiet(r.Status().Update(ctx, v)); err != nil {
+		if err := quiet(verdict.Update(ctx, r.Client, v, func() {
+			v.Status.ObservedGeneration = v.Generation
+			verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("there is no %s %s", r.kind, name.Name)}.
+				Say(r.events, v, &v.Status.Conditions)
+		})); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	typedrbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -21,19 +22,50 @@ import (
 // chart gives one that runs modules, and returns what connects to the cluster as it.
 func (c *Cluster) Account(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
-	return c.account(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
+	return c.operator(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
 }
 
 // RegistryAccount is [Cluster.Account] for one that fills a registry alone.
 func (c *Cluster) RegistryAccount(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
-	return c.account(t, namespace, []string{"cluster"}, []string{"secrets"})
+	return c.operator(t, namespace, []string{"cluster"}, []string{"secrets"})
 }
 
-// account gives an account rules of the chart, in the cluster and of Secrets.
-func (c *Cluster) account(t testing.TB, namespace string, everywhere, ofSecrets []string) *rest.Config {
+// operator gives an account rules of the chart, in the cluster and of Secrets.
+func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets []string) *rest.Config {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join(Root(), "charts", "okara", "files", "operator-rules.yaml"))
+	rules := rulesOf(t, "operator-rules.yaml")
+	all := func(names []string) (list []rbacv1.PolicyRule) {
+		for _, name := range names {
+			list = append(list, rules[name]...)
+		}
+		return list
+	}
+	const secrets = "okara-operator-secrets"
+	a := c.account(t, namespace, "okara-operator")
+	a.everywhere("okara-operator", namespace, all(everywhere))
+	a.within(namespace, "okara-operator", rules["namespace"])
+	a.made(a.rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: secrets}, Rules: all(ofSecrets)}, metav1.CreateOptions{}))
+	a.bind(namespace, secrets, "ClusterRole")
+	return a.config
+}
+
+// PortalAccount makes the account of a portal over the Instances of a namespace, with the
+// rights that the chart gives it, and returns what connects to the cluster as it.
+func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
+	t.Helper()
+	rules := rulesOf(t, "portal-rules.yaml")
+	home := c.Namespace(t, nil).Name
+	a, own := c.account(t, home, "okara-portal"), "okara-portal-"+home // of the cluster: of this test alone
+	a.within(instances, own, rules["namespace"])
+	a.everywhere(own, own, rules["cluster"])
+	return a.config
+}
+
+// rulesOf are those that the chart gives, by what they are for.
+func rulesOf(t testing.TB, file string) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(Root(), "charts", "okara", "files", file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,41 +73,60 @@ func (c *Cluster) account(t testing.TB, namespace string, everywhere, ofSecrets 
 	if err := yaml.UnmarshalStrict(src, &rules); err != nil {
 		t.Fatal(err)
 	}
-	all := func(names []string) (list []rbacv1.PolicyRule) {
-		for _, name := range names {
-			list = append(list, rules[name]...)
-		}
-		return list
-	}
+	return rules
+}
+
+// account is one that is given rights.
+type account struct {
+	t      testing.TB
+	rbac   typedrbac.RbacV1Interface
+	who    []rbacv1.Subject
+	config *rest.Config // what connects to the cluster as it
+}
+
+// account makes a service account, and what connects to the cluster as it.
+func (c *Cluster) account(t testing.TB, namespace, name string) *account {
+	t.Helper()
 	set, err := kubernetes.NewForConfig(c.Admin(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const account, secrets = "okara-operator", "okara-operator-secrets"
-	rbac := set.RbacV1()
-	made := func(_ any, err error) {
-		t.Helper()
-		if err != nil && !apierrors.IsAlreadyExists(err) { // roles of the cluster are for all tests
-			t.Fatal(err)
-		}
-	}
-	options, meta := metav1.CreateOptions{}, func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
-	ref := func(kind, name string) rbacv1.RoleRef {
-		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
-	}
-	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}
-	made(set.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta(account)}, options))
-	made(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta(account), Rules: all(everywhere)}, options))
-	made(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta(secrets), Rules: all(ofSecrets)}, options))
-	made(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta(namespace), RoleRef: ref("ClusterRole", account), Subjects: who}, options))
-	made(rbac.Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta(account), Rules: rules["namespace"]}, options))
-	made(rbac.RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta(account), RoleRef: ref("Role", account), Subjects: who}, options))
-	made(rbac.RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta(secrets), RoleRef: ref("ClusterRole", secrets), Subjects: who}, options))
-	token, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, options)
+	a := &account{t, set.RbacV1(), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}, c.Admin(t)}
+	accounts := set.CoreV1().ServiceAccounts(namespace)
+	a.made(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := c.Admin(t)
-	config.BearerToken = token.Status.Token
-	return config
+	a.config.BearerToken = token.Status.Token
+	return a
+}
+
+func (a *account) made(_ any, err error) {
+	a.t.Helper()
+	if err != nil && !apierrors.IsAlreadyExists(err) { // roles of the cluster are for all tests
+		a.t.Fatal(err)
+	}
+}
+
+// everywhere gives rights in the whole cluster.
+func (a *account) everywhere(role, binding string, rules []rbacv1.PolicyRule) {
+	a.t.Helper()
+	a.made(a.rbac.ClusterRoles().Create(a.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	a.made(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.who}, metav1.CreateOptions{}))
+}
+
+// within gives rights in one namespace.
+func (a *account) within(namespace, role string, rules []rbacv1.PolicyRule) {
+	a.t.Helper()
+	a.made(a.rbac.Roles(namespace).Create(a.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
+	a.bind(namespace, role, "Role")
+}
+
+// bind gives the rights of a role in one namespace.
+func (a *account) bind(namespace, role, kind string) {
+	a.t.Helper()
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}
+	a.made(a.rbac.RoleBindings(namespace).Create(a.t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: ref, Subjects: a.who}, metav1.CreateOptions{}))
 }

@@ -14,15 +14,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 )
 
 // released is a release of the chart that the operator's executor carries out.
 type released struct {
 	flux
 	t       *testing.T
-	exec    helm.Executor
-	spec    helm.Spec
+	exec    fluxexec.Executor
+	spec    fluxexec.Release
 	account *corev1.ServiceAccount
 	made    *corev1.ConfigMap // by the chart
 }
@@ -50,9 +49,9 @@ func newReleased(t *testing.T) *released {
 		t.Fatal(err)
 	}
 	r.exec.Client = r.WithWatch
-	r.spec = helm.Spec{
+	r.spec = fluxexec.Release{
 		Namespace: ns, Name: "hello", UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", ServiceAccountName: runner.Name,
-		Chart:  helm.Chart{OCI: &helm.OCI{Repository: repo.String(), Digest: pushed.Digest.String(), PlainHTTP: true}},
+		Chart:  fluxexec.Chart{OCI: &fluxexec.OCI{Repository: repo.String(), Digest: pushed.Digest.String(), PlainHTTP: true}},
 		Values: []byte(`{"text":"hello"}`),
 	}
 	return r
@@ -95,7 +94,7 @@ func TestExecutorInstalls(t *testing.T) {
 	}
 	r.delete(t, r.account)
 	_, err := r.exec.Destroy(t.Context(), r.spec)
-	if _, ok := errors.AsType[*helm.AccountError](err); !ok {
+	if _, ok := errors.AsType[*fluxexec.AccountError](err); !ok {
 		t.Fatalf("it goes without its account: %v", err)
 	}
 	r.account.ResourceVersion, r.account.UID = "", ""

@@ -34,11 +34,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 	"github.com/seed-141914ff/okara/operator/internal/instancerun"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
 )
 
 // siteModule is one that says where it is reached.
@@ -85,7 +84,7 @@ func (s stateStore) Prepare(_ context.Context, r runaccess.Run) (runaccess.Ready
 	return runaccess.Ready{State: fluxexec.State{Address: s.address(r)}}, nil
 }
 
-func (s stateStore) Release(ctx context.Context, r runaccess.Run, _ bool) error {
+func (s stateStore) Release(ctx context.Context, r runaccess.Run) error {
 	state, err := s.ask(ctx, http.MethodGet, s.address(r))
 	if err != nil || state == nil {
 		return err
@@ -167,7 +166,7 @@ func newPlatform(t *testing.T, engine string) *platform {
 	admin := cluster.Admin(t)
 	Install(t, admin)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, runhome.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, fluxobj.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +176,7 @@ func newPlatform(t *testing.T, engine string) *platform {
 		t.Fatal(err)
 	}
 	cluster.Account(t, p.ns) // its roles are for all tests, whichever comes first
-	if err := p.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: runhome.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := p.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fluxobj.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	return p
@@ -200,13 +199,13 @@ func (p *platform) operate(c client.Client) (stop func()) {
 	}
 	layout := addr.Layout{Prefix: "p"} // as the trial has it
 	options := instancerun.Options{
-		Client: c, Flux: &fluxexec.Executor{Client: c, Live: c}, Helm: &helm.Executor{Client: c}, Access: p.states,
+		Client: c, Flux: &fluxexec.Executor{Client: c}, Access: p.states,
 		Registry: host, Layout: layout, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
 	}
 	if err := instancectl.Setup(mgr, c, instancectl.Options{
 		Settings: instancectl.Settings{Namespace: p.ns}, Operator: p.ns, Clock: &instancectl.Clock{Here: p.time}, Observe: 500 * time.Millisecond,
-		Executor: instancerun.Flux{Modules: instancerun.New(options), Charts: instancerun.NewHelm(options)},
-		Charts:   instancerun.Charts{Helm: options.Helm, Registry: host, PlainHTTP: true},
+		Executor: instancerun.New(options),
+		Charts:   instancerun.Charts{Flux: options.Flux, Registry: host, PlainHTTP: true},
 		Modules:  instancerun.Modules{Catalog: catalog.New(catalog.Options{Client: registry, Layout: layout})},
 	}); err != nil {
 		p.t.Fatal(err)

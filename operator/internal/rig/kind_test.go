@@ -27,8 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
 // page are the files that a page of the documentation shows, by name.
@@ -56,7 +56,7 @@ func newOperatorSite(t *testing.T) *kindSite {
 	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu)}
 	Install(t, s.config)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -67,17 +67,17 @@ func newOperatorSite(t *testing.T) *kindSite {
 	}
 	s.flux = flux{c}
 	home := cluster.Namespace(t, nil).Name
-	issuer, err := runtoken.New(runtoken.Options{Client: c, Namespace: home, Cluster: "prod"})
+	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: home, Cluster: "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := issuer.Keep(t.Context()); err != nil { // the chart brings the keys to okara serve
 		t.Fatal(err)
 	}
-	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runtoken.IssuerConfigMap}}
+	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runaccess.IssuerConfigMap}}
 	s.read(t, keys)
 	tokens := s.token()
-	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runtoken.IssuerKey]))
+	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runaccess.IssuerKey]))
 	s.operate(operator, home)
 	return s
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
 func manual(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan }
@@ -168,7 +168,7 @@ func TestTokensOfRuns(t *testing.T) {
 	if status, _ := s.ask(token, http.MethodGet, ""); status != http.StatusNoContent && status != http.StatusNotFound && status != http.StatusOK {
 		t.Errorf("the token of the run is answered %d", status)
 	}
-	expired, err := s.past.Token(context.WithoutCancel(t.Context()), runtoken.Run{Namespace: s.tenant, UID: o.GetUID(), Workspace: "greetings.hello", Module: "acme/greeting/any"})
+	expired, err := s.past.Token(context.WithoutCancel(t.Context()), runaccess.Run{Namespace: s.tenant, UID: o.GetUID(), Workspace: "greetings.hello", Module: "acme/greeting/any"})
 	if err != nil {
 		t.Fatal(err)
 	}

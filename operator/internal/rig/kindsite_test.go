@@ -34,13 +34,12 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runhome"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -51,9 +50,9 @@ type kindSite struct {
 	t       *testing.T
 	config  *rest.Config
 	tenant  string
-	past    *runtoken.Issuer // the operator's, whose tokens have expired
-	okara   string           // HOST:PORT
-	admin   string           // token that may do everything there
+	past    *runaccess.Issuer // the operator's, whose tokens have expired
+	okara   string            // HOST:PORT
+	admin   string            // token that may do everything there
 	module  depot.Published
 	def     *v1alpha1.ModuleKind
 	objects *kindrun.Objects
@@ -64,7 +63,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	t.Helper()
 	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu), tenant: cluster.Namespace(t, nil).Name}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{runhome.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{fluxobj.AddToScheme, v1alpha1.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -80,22 +79,22 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	issue := runtoken.Options{Client: c, Namespace: home, Cluster: "prod"}
-	issuer, err := runtoken.New(issue)
+	issue := runaccess.IssuerOptions{Client: c, Namespace: home, Cluster: "prod"}
+	issuer, err := runaccess.NewIssuer(issue)
 	if err != nil {
 		t.Fatal(err)
 	}
-	issue.Now = func() time.Time { return time.Now().Add(-runtoken.Lifetime - time.Minute) }
-	if s.past, err = runtoken.New(issue); err != nil {
+	issue.Now = func() time.Time { return time.Now().Add(-runaccess.Lifetime - time.Minute) }
+	if s.past, err = runaccess.NewIssuer(issue); err != nil {
 		t.Fatal(err)
 	}
 	if err := issuer.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runtoken.IssuerConfigMap}}
+	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runaccess.IssuerConfigMap}}
 	s.read(t, keys)
 	tokens := s.token()
-	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runtoken.IssuerKey]))
+	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runaccess.IssuerKey]))
 	registry := s.registry()
 	s.publish(registry, module)
 	s.define()

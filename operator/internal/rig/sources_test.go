@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
 )
 
 // TestExecutorInstallsFromAnIndex shows a chart of a Helm repository installed, as
@@ -27,7 +26,7 @@ import (
 // Shows: rig 3
 func TestExecutorInstallsFromAnIndex(t *testing.T) {
 	r := newReleased(t)
-	r.spec.Chart = helm.Chart{HTTP: &helm.HTTP{URL: chartIndex(t, "1.0.0", "1.1.0"), Chart: "hello", Version: "1.0.0"}}
+	r.spec.Chart = fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: chartIndex(t, "1.0.0", "1.1.0"), Chart: "hello", Version: "1.0.0"}}
 	r.installs("1.0.0", "hello")
 	r.spec.Chart.HTTP.Version = ">=1.0.0"
 	r.installs("1.1.0", "hello")
@@ -43,7 +42,7 @@ func TestExecutorInstallsFromGit(t *testing.T) {
 	r := newReleased(t)
 	g := newGit(t)
 	g.commit(chartFiles("1.0.0"))
-	r.spec.Chart = helm.Chart{Git: &helm.Git{URL: g.url, Path: "charts/hello", Branch: "main"}}
+	r.spec.Chart = fluxexec.Chart{Git: &fluxexec.Git{URL: g.url, Path: "charts/hello", Branch: "main"}}
 	r.spec.Interval.Duration = 2 * time.Second // tests do not wait for longer
 	r.installs("1.0.0", "hello")
 	g.commit(fstest.MapFS{"templates/hello.yaml": {Data: []byte(strings.Replace(template, "{text:", "{more: text, text:", 1))}})

@@ -12,18 +12,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // Options say where states are, and how runs reach them.
 type Options struct {
 	Client client.Client // reads what is there now, not a cache
-	Issuer *runtoken.Issuer
+	Issuer *Issuer
 	// Stores returns the repository of a state, where the records of its workspaces
 	// are: the same store at each call. No key is needed.
 	Stores func(name string) (*statebackend.Store, error)
@@ -31,7 +31,6 @@ type Options struct {
 	States func(ctx context.Context) ([]string, error)
 
 	FrontEnd  *url.URL          // okara serve as runs and the operator reach it
-	Hostname  string            // by which its modules and providers are named; "": its host
 	CA        []byte            // PEM of its authority; nil: one that everybody knows
 	Transport http.RoundTripper // to it; nil: http.DefaultTransport
 
@@ -62,19 +61,19 @@ func New(o Options) (*Access, error) {
 	at := *u
 	at.Path = strings.TrimSuffix(at.Path, "/")
 	o.FrontEnd = &at
-	if o.Hostname == "" {
-		o.Hostname = at.Host
-	}
 	return &Access{o: o, http: &http.Client{Transport: o.Transport, Timeout: frontTimeout}}, nil
 }
 
-// Run is the run of an object.
+// Run is the run of an object. Of it a token says Namespace, UID, Workspace and Module.
 type Run struct {
-	runtoken.Run        // the object, and the workspace of its state
-	Home         string // namespace of what is made for the run
-	Name         string // of it: that of the Terraform
-	Repository   string // of the module, HOST[:PORT]/NAME
-	Adopt        bool   // an administrator gave it the workspace that exists
+	Namespace  string    // of the object
+	UID        types.UID // of the object
+	Workspace  string    // of its state
+	Module     string    // address of its module; "": it has none
+	Home       string    // namespace of what is made for the run
+	Name       string    // of it: that of the Terraform
+	Repository string    // of the module, HOST[:PORT]/NAME
+	Adopt      bool      // an administrator gave it the workspace that exists
 }
 
 // StateName is the state of the objects of a namespace: CLUSTER.NAMESPACE.
@@ -115,7 +114,7 @@ func (r Ready) Into(s *fluxexec.Spec) {
 // Prepare makes all that a run needs, as far as it is not there and fresh. It may be
 // repeated. Errors, besides those of the API server and the registry:
 // [*StateExistsError], [*NotOwnerError], [*statebackend.LockedError] and
-// [*owned.TakenError].
+// [*fluxobj.TakenError].
 func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	if err := a.check(r); err != nil {
 		return Ready{}, err
@@ -124,17 +123,17 @@ func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	if err != nil {
 		return Ready{}, err
 	}
-	if left < runtoken.RenewBelow {
+	if left < RenewBelow {
 		if err := a.own(ctx, r, before); err != nil {
 			return Ready{}, err
 		}
-		if token, err = a.o.Issuer.Token(ctx, r.Run); err != nil {
+		if token, err = a.o.Issuer.Token(ctx, r); err != nil {
 			return Ready{}, err
 		}
-		left = runtoken.Lifetime
+		left = Lifetime
 	}
 	ready, err := a.write(ctx, r, token)
-	ready.Renew = left - runtoken.RenewBelow
+	ready.Renew = left - RenewBelow
 	return ready, err
 }
 
@@ -150,6 +149,49 @@ func (a *Access) token(ctx context.Context, r Run) (token string, left time.Dura
 		return "", 0, false, err
 	}
 	token = string(s.Data[keyToken])
-	left, err = a.o.Issuer.Left(ctx, token, r.Run)
+	left, err = a.o.Issuer.Left(ctx, token, r)
 	return token, left, true, err
+}
+
+// Names of what is made for a run.
+func (r Run) secret() string   { return r.Name + "-okara-run" }
+func (r Run) pull() string     { return r.Name + "-okara-pull" }
+func (r Run) config() string   { return r.Name + "-okara-cli" }
+func (r Run) caBundle() string { return r.Name + "-okara-ca" }
+
+// Where says how runs reach okara serve and their modules.
+type Where struct {
+	FrontEnd *url.URL // without a slash at its end
+	Cluster  string   // which names the states
+	CA       bool     // okara serve has an authority of its own
+	Pull     bool     // the operator has a pull Secret
+}
+
+// Names is what [Access.Prepare] makes for a run, but for what only the cluster knows. It
+// is pure.
+func (w Where) Names(r Run) Ready {
+	ready := Ready{State: fluxexec.State{Address: w.address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.config()}
+	// Where tenants read Secrets none of the operator's may be.
+	if w.within(r) || w.Pull && r.Home != r.Namespace {
+		ready.PullSecret = r.pull()
+	}
+	if w.CA {
+		ready.State.CA = &fluxexec.CAFrom{ConfigMap: r.caBundle(), Key: keyCA}
+		if w.within(r) {
+			ready.CASecret = r.caBundle()
+		}
+	}
+	return ready
+}
+
+// within reports whether the module of a run lies in okara serve.
+func (w Where) within(r Run) bool {
+	host, _, _ := strings.Cut(r.Repository, "/")
+	return host == w.FrontEnd.Host
+}
+
+func (w Where) stateName(namespace string) string { return w.Cluster + "." + namespace }
+
+func (w Where) address(r Run) string {
+	return w.FrontEnd.String() + "/state/" + w.stateName(r.Namespace) + "/" + r.Workspace
 }

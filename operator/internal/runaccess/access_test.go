@@ -22,10 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -41,7 +40,7 @@ type site struct {
 	home   string // of the operator
 	ns     string // of runs
 	url    *url.URL
-	issuer *runtoken.Issuer
+	issuer *runaccess.Issuer
 	states *rig.States
 
 	mu  sync.Mutex // guards the field below
@@ -58,7 +57,7 @@ func newSite(t *testing.T) *site {
 		Client: c, t: t, home: cluster.Namespace(t, nil).Name, ns: cluster.Namespace(t, nil).Name,
 		now: time.Now(),
 	}
-	if s.issuer, err = runtoken.New(runtoken.Options{Client: c, Namespace: s.home, Cluster: "prod", Now: s.clock}); err != nil {
+	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: s.home, Cluster: "prod", Now: s.clock}); err != nil {
 		t.Fatal(err)
 	}
 	s.serve()
@@ -99,10 +98,10 @@ func (s *site) serve() {
 		s.t.Fatal(err)
 	}
 	m := &corev1.ConfigMap{}
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runtoken.IssuerConfigMap}, m); err != nil {
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runaccess.IssuerConfigMap}, m); err != nil {
 		s.t.Fatal(err)
 	}
-	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runtoken.IssuerKey]), s.clock)
+	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), s.clock)
 	s.url = s.states.URL
 }
 
@@ -119,7 +118,7 @@ func (s *site) store(name string) *statebackend.Store {
 // run is the run of an object.
 func (s *site) run(uid string) runaccess.Run {
 	return runaccess.Run{
-		Run:  runtoken.Run{Namespace: "acme", UID: types.UID(uid), Workspace: "vpcs.prod", Module: "net/vpc/aws"},
+		Namespace: "acme", UID: types.UID(uid), Workspace: "vpcs.prod", Module: "net/vpc/aws",
 		Home: s.ns, Name: "vpc-prod", Repository: "registry.example.com/platform/modules/net/vpc/aws",
 	}
 }
@@ -262,7 +261,7 @@ func TestNameTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := s.Prepare(t.Context(), s.run("1"))
-		if taken, ok := errors.AsType[*owned.TakenError](err); !ok || taken.Key.Name != name {
+		if taken, ok := errors.AsType[*fluxobj.TakenError](err); !ok || taken.Key.Name != name {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := s.data(name, "token"); got != "theirs" {
@@ -292,7 +291,7 @@ func TestOneOwner(t *testing.T) {
 	_, err := s.Prepare(t.Context(), next)
 	refused("there is a record", err)
 	s.apply(1, resource)
-	if _, ok := errors.AsType[*runaccess.KeptError](s.Release(t.Context(), old, true)); !ok {
+	if _, ok := errors.AsType[*runaccess.KeptError](s.Release(t.Context(), old)); !ok {
 		t.Error("a state with resources is released")
 	}
 	if err := s.Check(t.Context(), old); err != nil {
@@ -312,7 +311,7 @@ func TestOneOwner(t *testing.T) {
 	if e, ok := errors.AsType[*runaccess.NotOwnerError](err); !ok || e.Owner != "run:acme/2" {
 		t.Errorf("the earlier owner prepares: %v", err)
 	}
-	if _, ok := errors.AsType[*runaccess.NotOwnerError](s.Release(t.Context(), old, true)); !ok {
+	if _, ok := errors.AsType[*runaccess.NotOwnerError](s.Release(t.Context(), old)); !ok {
 		t.Error("the earlier owner releases it")
 	}
 }
@@ -324,7 +323,7 @@ func TestOneOwner(t *testing.T) {
 func TestRelease(t *testing.T) {
 	s := newSite(t)
 	r := s.run("1")
-	if err := s.Release(t.Context(), r, true); err != nil {
+	if err := s.Release(t.Context(), r); err != nil {
 		t.Errorf("one that never ran: %v", err)
 	}
 	s.prepare(r)
@@ -333,14 +332,14 @@ func TestRelease(t *testing.T) {
 	if got := s.ask("LOCK", "", `{"ID":"mine","Operation":"apply","Who":"run"}`); got != http.StatusOK {
 		t.Fatal(got)
 	}
-	if _, ok := errors.AsType[*statebackend.LockedError](s.Release(t.Context(), r, true)); !ok {
+	if _, ok := errors.AsType[*statebackend.LockedError](s.Release(t.Context(), r)); !ok {
 		t.Error("released while it is locked")
 	}
 	if got := s.ask("UNLOCK", "", `{"ID":"mine","Operation":"apply","Who":"run"}`); got != http.StatusOK {
 		t.Fatal(got)
 	}
 	for range 2 {
-		if err := s.Release(t.Context(), r, true); err != nil {
+		if err := s.Release(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -394,7 +393,7 @@ func TestReleaseCutOff(t *testing.T) {
 		if got := s.ask("LOCK", "", lock); got != http.StatusOK {
 			t.Fatal(name, got)
 		}
-		if _, ok := errors.AsType[*statebackend.LockedError](s.Release(t.Context(), r, true)); !ok {
+		if _, ok := errors.AsType[*statebackend.LockedError](s.Release(t.Context(), r)); !ok {
 			t.Errorf("released under %s", name)
 		}
 		if got := s.ask("UNLOCK", "", lock); got != http.StatusOK {
@@ -409,7 +408,7 @@ func TestReleaseCutOff(t *testing.T) {
 		if got := s.ask("LOCK", "", held(operation, r.Subject(), 10*time.Minute)); got != http.StatusOK {
 			t.Fatal(got)
 		}
-		if err := s.Release(t.Context(), r, true); err != nil {
+		if err := s.Release(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 		if held, err := s.store("prod.acme").Held(t.Context(), "vpcs.prod"); held != nil || err != nil {

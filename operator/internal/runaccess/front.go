@@ -37,7 +37,7 @@ func (e *answerError) Error() string {
 // ask sends one request for the state of a run, in the operator's own name. 204 is no
 // body; 423 is a [*statebackend.LockedError].
 func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
-	token, err := a.o.Issuer.Own(ctx, r.Run)
+	token, err := a.o.Issuer.Own(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/seed-141914ff/okara/internal/states"
-	"github.com/seed-141914ff/okara/operator/internal/runtoken"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -27,14 +26,14 @@ func (e *KeptError) Error() string {
 	return fmt.Sprintf("workspace %s of state %s is kept: %s", e.Workspace, e.State, e.Why)
 }
 
-// Release deletes the state of a run whose Terraform is gone, and says so in its record.
-// destroyed is whether the controller reported that it had destroyed everything, which
-// counts only where OpenTofu encrypted the state. It may be repeated. A state with
+// Release deletes the state of a run whose Terraform is gone, and says so in its record: the
+// controller reported that it had destroyed everything, which counts where OpenTofu
+// encrypted the state. It may be repeated. A state with
 // resources is a [*KeptError], one that belongs to another object a [*NotOwnerError].
 //
 // The record says deleted before the state is: cut off in between, the workspace exists
 // by its state, and the next call finishes.
-func (a *Access) Release(ctx context.Context, r Run, destroyed bool) error {
+func (a *Access) Release(ctx context.Context, r Run) error {
 	if err := a.check(r); err != nil {
 		return err
 	}
@@ -63,7 +62,7 @@ func (a *Access) Release(ctx context.Context, r Run, destroyed bool) error {
 		if err != nil {
 			return err
 		}
-		if err := a.empty(r, state, destroyed); err != nil {
+		if err := a.empty(r, state, true); err != nil {
 			return err
 		}
 		if err := s.MarkDeleted(ctx, r.Workspace, a.by()); err != nil || state == nil {
@@ -200,11 +199,11 @@ func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.
 		if w.Live() == nil {
 			continue
 		}
-		uid, run := strings.CutPrefix(w.Live().Owner, runtoken.Subject(namespace, ""))
+		uid, run := strings.CutPrefix(w.Live().Owner, Subject(namespace, ""))
 		if !run || live(types.UID(uid)) {
 			continue
 		}
-		r := Run{Run: runtoken.Run{Namespace: namespace, UID: types.UID(uid), Workspace: w.Name}}
+		r := Run{Namespace: namespace, UID: types.UID(uid), Workspace: w.Name}
 		state, err := a.state(ctx, r)
 		if err != nil {
 			return 0, err

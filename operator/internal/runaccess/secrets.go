@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // Keys of what is made for a run.
@@ -24,10 +25,10 @@ const (
 
 // mine is nil for what was made for the object of a run.
 func (a *Access) mine(o client.Object, r Run) error {
-	if owned.Ours(o, r.UID) {
+	if fluxobj.Ours(o, r.UID) {
 		return nil
 	}
-	return &owned.TakenError{Kind: "Secret", Key: client.ObjectKeyFromObject(o)}
+	return &fluxobj.TakenError{Kind: "Secret", Key: client.ObjectKeyFromObject(o)}
 }
 
 // write writes everything but the record.
@@ -44,7 +45,7 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	versions := []string{}
 	secret := func(name string, kind corev1.SecretType, data map[string][]byte) error {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: name}}
-		_, err := owned.Write(ctx, a.o.Client, s, r.UID, func(s *corev1.Secret) error {
+		_, err := fluxobj.Write(ctx, a.o.Client, s, r.UID, func(s *corev1.Secret) error {
 			s.Type, s.Data = kind, data
 			return nil
 		})
@@ -64,7 +65,7 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	}
 	if len(a.o.CA) > 0 {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: r.caBundle()}}
-		if _, err := owned.Write(ctx, a.o.Client, m, r.UID, func(m *corev1.ConfigMap) error {
+		if _, err := fluxobj.Write(ctx, a.o.Client, m, r.UID, func(m *corev1.ConfigMap) error {
 			m.Data = map[string]string{keyCA: string(a.o.CA)}
 			return nil
 		}); err != nil {
@@ -110,11 +111,29 @@ func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 		&corev1.Secret{ObjectMeta: meta(r.config())}, &corev1.Secret{ObjectMeta: meta(r.pull())}, &corev1.Secret{ObjectMeta: meta(r.caBundle())},
 		&corev1.ConfigMap{ObjectMeta: meta(r.caBundle())}, &corev1.Secret{ObjectMeta: meta(r.secret())},
 	} {
-		one, err := owned.Delete(ctx, a.o.Client, o, r.UID)
+		one, err := fluxobj.Delete(ctx, a.o.Client, o, r.UID)
 		if err != nil {
 			return false, err
 		}
 		gone = gone && one
 	}
 	return gone, nil
+}
+
+// cliConfig is the CLI configuration of a run, as okara cli-config writes it. It is
+// parsed before it is stored: a warning about it would break the run (T11).
+func (a *Access) cliConfig(token string) ([]byte, error) {
+	base, host := a.o.FrontEnd.String(), a.o.FrontEnd.Host
+	var b strings.Builder
+	if a.o.FrontEnd.Scheme == "http" || a.o.FrontEnd.Path != "" {
+		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n", host, base+"/v1/modules/", base+"/v1/providers/")
+	}
+	fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, token) // for the mirror it is the name in its URL that counts
+	if a.o.FrontEnd.Scheme == "https" {                                 // the tools want https for it
+		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", host+"/*/*")
+	}
+	if _, wrong := syntax.Parse([]byte(b.String()), keyConfig); wrong.HasErrors() {
+		return nil, fmt.Errorf("the CLI configuration of runs is none: %s", wrong[0].Summary) // the cause would quote the token
+	}
+	return []byte(b.String()), nil
 }

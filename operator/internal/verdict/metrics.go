@@ -148,21 +148,7 @@ func conditionsOf(o runtime.Object) []metav1.Condition {
 	case *v1alpha1.ModuleKind:
 		return o.Status.Conditions
 	case *unstructured.Unstructured:
-		return conditionsIn(o)
+		return Conditions(o)
 	}
 	return nil
-}
-
-func conditionsIn(o *unstructured.Unstructured) []metav1.Condition {
-	list, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
-	all, _ := list.([]any)
-	var out []metav1.Condition
-	for _, one := range all {
-		m, _ := one.(map[string]any)
-		kind, _ := m["type"].(string)
-		status, _ := m["status"].(string)
-		reason, _ := m["reason"].(string)
-		out = append(out, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason})
-	}
-	return out
 }

@@ -3,11 +3,17 @@
 package verdict
 
 import (
+	"context"
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,4 +120,101 @@ func (v Verdict) Tell(recorder events.EventRecorder, o client.Object, before []m
 		return
 	}
 	recorder.Eventf(o, nil, corev1.EventTypeWarning, v.Reason, "Reconcile", "%s", text.Clip(text.Block(v.Message), maxNote))
+}
+
+// Update writes the status of an object, if what say does to it is news.
+func Update(ctx context.Context, c client.Client, o client.Object, say func()) error {
+	before := o.DeepCopyObject()
+	say()
+	if equality.Semantic.DeepEqual(before, o) {
+		return nil
+	}
+	return c.Status().Update(ctx, o)
+}
+
+// Problem is an error that somebody has to mend, or that is under way.
+type Problem struct {
+	Reason, Message string
+	After           time.Duration // look again; 0: when something changes
+	Retry           bool          // it may mend itself
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+// Verdict is what a problem says. One that goes by itself in a moment is none.
+func (p *Problem) Verdict() Verdict {
+	v := Verdict{Stalled, p.Reason, p.Message}
+	switch {
+	case p.Reason == v1alpha1.ReasonRunning:
+		v.State = UnderWay
+	case p.Retry:
+		v.State = Failing
+	}
+	return v
+}
+
+// ReadStatus reads the status of an object that has no Go type.
+func ReadStatus(o *unstructured.Unstructured, into any) error {
+	is, _, err := unstructured.NestedMap(o.Object, "status")
+	if err != nil {
+		return err
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(is, into)
+}
+
+// WriteStatus gives the status of such an object what from, a pointer, has. Of own, which
+// are its fields that may be left out, nothing stays; what others write does.
+func WriteStatus(o *unstructured.Unstructured, from any, own ...string) error {
+	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	if err != nil {
+		return err
+	}
+	is, _, err := unstructured.NestedMap(o.Object, "status")
+	if err != nil {
+		return err
+	}
+	for _, key := range own {
+		delete(is, key)
+	}
+	if is == nil {
+		is = map[string]any{}
+	}
+	maps.Copy(is, to)
+	o.Object["status"] = is
+	return nil
+}
+
+// Conditions are those of such an object. Another form is none.
+func Conditions(o *unstructured.Unstructured) []metav1.Condition {
+	var s struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	if ReadStatus(o, &s) != nil {
+		return nil
+	}
+	return s.Conditions
+}
+
+// ReasonPending is the reason of an Approval that nobody has judged yet.
+const ReasonPending = "Pending"
+
+// Decide writes what becomes of an Approval, and reports whether that is news. result is ""
+// while nothing has.
+func Decide(a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) bool {
+	s := &a.Status
+	if s.Result == result && s.Message == message && s.ObservedGeneration == a.Generation {
+		return false
+	}
+	v := Verdict{Reason: string(result), Message: message}
+	switch result {
+	case "":
+		v.Reason = ReasonPending
+	case v1alpha1.ApprovalApplied, v1alpha1.ApprovalRejected:
+		v.State = Ready
+	case v1alpha1.ApprovalFailed, v1alpha1.ApprovalRefused, v1alpha1.ApprovalStale:
+		v.State = Stalled
+	}
+	s.Result, s.Message, s.ObservedGeneration = result, message, a.Generation
+	v.Set(&s.Conditions, a.Generation)
+	return true
 }

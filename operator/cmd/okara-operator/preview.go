@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/instancerun"
+	"github.com/seed-141914ff/okara/operator/internal/kindrun"
+	"github.com/seed-141914ff/okara/operator/internal/kindspec"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+)
+
+// unknownUID is that of objects which have none yet: a cluster gives it.
+const unknownUID types.UID = "00000000-0000-0000-0000-000000000000"
+
+// operatorSite says what the flags of an operator do.
+type operatorSite struct {
+	Registry kindspec.Registry
+	Where    runaccess.Where
+	Gate     string // of plans
+	Flux     string // namespace of tofu-controller
+}
+
+// definitionObjects is what a definition becomes: its kind, and the roles of it.
+func definitionObjects(k *kindspec.Kind) []any {
+	all := []any{k.CRD()}
+	for _, role := range kindspec.ClusterRoles(k.Definition) {
+		all = append(all, role)
+	}
+	return all
+}
+
+// object is what an object of a kind becomes, in the order in which it is made. The error
+// is for who wrote the object or its definition; one of its own has a path.
+func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured) ([]any, error) {
+	o := given.DeepCopy()
+	if o.GetUID() == "" {
+		o.SetUID(unknownUID)
+	}
+	if errs := append(unknown(k, given), k.Admit(o)...); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	want, err := s.Registry.Wanted(k.Definition, o)
+	if err != nil {
+		return nil, err
+	}
+	access := want.Place(k.Definition, o)
+	ready := s.Where.Names(access)
+	ready.Into(&want.Run)
+	want.Run.Gate = s.Gate
+	flux, err := fluxexec.Build(want.Run)
+	if err != nil {
+		return nil, err
+	}
+	all := s.home(k, o, want)
+	all = append(all, s.secrets(access, ready)...)
+	for _, c := range want.Copies {
+		data := map[string]string{}
+		for _, key := range c.Keys {
+			data[key] = fmt.Sprintf("of Secret %s, if it has %s: %s", c.From, "okara.dev/use", c.Use)
+		}
+		all = append(all, secret(access, c.Name, corev1.SecretTypeOpaque, data))
+	}
+	return slices.Concat(all, flux, outputs(k, o)), nil
+}
+
+// unknown are the fields that an API server would drop, or refuse to a strict client.
+func unknown(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.ErrorList) {
+	after := given.DeepCopy()
+	_ = k.Admit(after) // what is wrong beside is said of the object itself
+	for _, part := range [][]string{nil, {"spec"}, {"spec", kindspec.RunField}} {
+		before, _, _ := unstructured.NestedMap(given.Object, part...) // another form is an error of its own
+		known, _, _ := unstructured.NestedMap(after.Object, part...)
+		for _, name := range slices.Sorted(maps.Keys(before)) {
+			if _, is := known[name]; !is && before[name] != nil {
+				path := append(slices.Clone(part), name)
+				errs = append(errs, field.Invalid(field.NewPath(path[0], path[1:]...), field.OmitValueType{}, "unknown field"))
+			}
+		}
+	}
+	return errs
+}
+
+// home is where an object runs, if it has that for itself.
+func (s operatorSite) home(k *kindspec.Kind, o *unstructured.Unstructured, want kindrun.Wanted) (all []any) {
+	if want.Run.Namespace == o.GetNamespace() {
+		return nil
+	}
+	home := fluxobj.Home{
+		Name: want.Run.Namespace, UID: o.GetUID(), Account: want.Run.ServiceAccountName,
+		Annotations: k.Definition.Spec.Run.AccountAnnotations, Flux: s.Flux,
+	}
+	for _, o := range home.Objects() {
+		all = append(all, o)
+	}
+	return all
+}
+
+// secrets are what a run reaches okara serve and its module with.
+func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
+	all := []any{
+		secret(r, ready.State.TokenSecret, corev1.SecretTypeOpaque, map[string]string{"token": "of the run, for okara serve"}),
+		secret(r, ready.CLIConfigSecret, corev1.SecretTypeOpaque, map[string]string{"okara.tfrc": "a CLI configuration with that token"}),
+	}
+	if ready.PullSecret != "" {
+		all = append(all, secret(r, ready.PullSecret, corev1.SecretTypeDockerConfigJson, map[string]string{corev1.DockerConfigJsonKey: "of the registry of the module"}))
+	}
+	if ca := ready.State.CA; ca != nil {
+		m := &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: ca.ConfigMap}, Data: map[string]string{ca.Key: "the authority of okara serve"},
+		}
+		fluxobj.Mark(m, r.UID)
+		all = append(all, m)
+	}
+	if ready.CASecret != "" {
+		all = append(all, secret(r, ready.CASecret, corev1.SecretTypeOpaque, map[string]string{"ca.crt": "the authority of okara serve"}))
+	}
+	return all
+}
+
+// secret is one without its values: instead of them it says what they are.
+func secret(r runaccess.Run, name string, kind corev1.SecretType, what map[string]string) *corev1.Secret {
+	o := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: name}, Type: kind, StringData: map[string]string{},
+	}
+	for key, text := range what {
+		o.StringData[key] = "(" + text + ")"
+	}
+	fluxobj.Mark(o, r.UID)
+	return o
+}
+
+// outputs are what users see of a run, and who may.
+func outputs(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
+	include := k.Definition.Spec.Outputs.Include
+	if len(include) == 0 {
+		return nil
+	}
+	what := map[string]string{}
+	for _, name := range include {
+		what[string(name)] = "output " + string(name)
+	}
+	shown := secret(runaccess.Run{}, kindrun.OutputsSecret(k.Definition, o), corev1.SecretTypeOpaque, what)
+	shown.Namespace, shown.Labels = o.GetNamespace(), kindspec.ObjectLabels(k.Definition, o)
+	all = append(all, shown)
+	if role, binding := kindspec.OutputsRole(k.Definition, o, shown.Name, ""); role != nil {
+		all = append(all, role, binding)
+	}
+	return all
+}
+
+// instance is what an Instance of a Template becomes with a version of its module, in the
+// order in which it is made. The error is for who wrote one of them.
+func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v1alpha1.ResolvedModule, m kindspec.Module) ([]any, error) {
+	o := given.DeepCopy()
+	if o.UID == "" {
+		o.UID = unknownUID
+	}
+	settings := instancectl.Settings{Namespace: o.Namespace}
+	a, labels, err := settings.Preview(t, o, template.Source{Version: version.Version, Digest: version.Digest}, template.Module(m))
+	if err != nil {
+		return nil, err
+	}
+	options := instancerun.Options{
+		Registry: s.Registry.Host, Layout: s.Registry.Layout, PlainHTTP: s.Registry.PlainHTTP, Instances: o.Namespace, Operator: s.Registry.Namespace, Gate: s.Gate,
+	}
+	run, access, err := options.Preview(a)
+	if err != nil {
+		return nil, err
+	}
+	ready := s.Where.Names(access)
+	ready.Into(&run)
+	flux, err := fluxexec.Build(run)
+	if err != nil {
+		return nil, err
+	}
+	var all []any
+	for i, made := range (fluxobj.Home{Name: a.Namespace, UID: o.UID, Flux: s.Flux}).Objects() {
+		if i == 0 { // the namespace
+			maps.Copy(made.GetLabels(), labels)
+		}
+		all = append(all, made)
+	}
+	all = append(all, s.secrets(access, ready)...)
+	for _, name := range a.Template.Credentials {
+		what := fmt.Sprintf("of Secret %s/%s, for the environment of the run", s.Registry.Namespace, name)
+		all = append(all, secret(access, instancerun.CopyOf(name), corev1.SecretTypeOpaque, map[string]string{"each.key": what}))
+	}
+	return append(all, flux...), nil
+}

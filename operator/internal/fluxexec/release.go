@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec
+
+import (
+	"encoding/json"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// Release is a release of a chart.
+type Release struct {
+	Namespace string            `json:"namespace"` // of the objects, and of what is installed
+	Name      string            `json:"name"`      // of each object, and of the release
+	Labels    map[string]string `json:"labels,omitempty"`
+	UID       types.UID         `json:"uid,omitempty"`     // as [Spec] has it
+	Attempt   string            `json:"attempt,omitempty"` // as [Spec] has it
+
+	Chart Chart `json:"chart"`
+	// ChartNamespace has the source of the chart and the Secret by which it is fetched, which
+	// who installs cannot read there; "": Namespace.
+	ChartNamespace string `json:"chartNamespace,omitempty"`
+	// Values are an object of JSON; what ValuesFrom has comes first, and loses.
+	Values     json.RawMessage `json:"values,omitempty"`
+	ValuesFrom []SecretKey     `json:"valuesFrom,omitempty"`
+
+	// ServiceAccountName is who installs: its rights bound what the chart can do (H1).
+	ServiceAccountName string `json:"serviceAccountName"`
+
+	Interval metav1.Duration `json:"interval,omitzero"` // between two looks; 0: 10m
+	Timeout  metav1.Duration `json:"timeout,omitzero"`  // of each action; 0: 5m
+	Drift    Drift           `json:"drift,omitempty"`   // "": Repair. Report: helm-controller tells it as events
+	Suspend  bool            `json:"suspend,omitempty"` // stops the next action
+	// Keep leaves what was installed alone when the release is deleted.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// Chart has one of three sources.
+type Chart struct {
+	OCI  *OCI  `json:"oci,omitempty"`
+	HTTP *HTTP `json:"http,omitempty"`
+	Git  *Git  `json:"git,omitempty"`
+}
+
+// OCI is a chart of a registry, as helm push stores it: by its digest, or the newest of a
+// range of versions.
+type OCI struct {
+	Repository string `json:"repository"` // HOST[:PORT]/NAME
+	Digest     string `json:"digest,omitempty"`
+	Semver     string `json:"semver,omitempty"`
+	PullSecret string `json:"pullSecret,omitempty"` // of type kubernetes.io/dockerconfigjson
+	PlainHTTP  bool   `json:"plainHTTP,omitempty"`
+}
+
+// HTTP is a chart of a repository with an index.
+type HTTP struct {
+	URL     string `json:"url"`
+	Chart   string `json:"chart"`
+	Version string `json:"version,omitempty"` // or a constraint; "": the newest
+	Secret  string `json:"secret,omitempty"`  // username and password
+}
+
+// Git is a chart in a folder of a Git repository. At most one of Branch, Tag, Semver and
+// Commit is set; without one it is the branch main.
+type Git struct {
+	URL    string `json:"url"`  // https or ssh
+	Path   string `json:"path"` // of the folder
+	Branch string `json:"branch,omitempty"`
+	Tag    string `json:"tag,omitempty"`
+	Semver string `json:"semver,omitempty"`
+	Commit string `json:"commit,omitempty"`
+	Secret string `json:"secret,omitempty"` // username and password, or identity and known_hosts
+}
+
+// check finds the first mistake.
+func (r *Release) check() error {
+	if err := checkObjects(r.Namespace, r.Name, r.Drift); err != nil {
+		return err
+	}
+	if len(validation.IsDNS1123Subdomain(r.ServiceAccountName)) > 0 {
+		return fieldf("serviceAccountName", "%q is no account: helm-controller would act as itself, which may do anything", r.ServiceAccountName)
+	}
+	var values map[string]json.RawMessage
+	if len(r.Values) > 0 && json.Unmarshal(r.Values, &values) != nil {
+		return fieldf("values", "they are no object")
+	}
+	return r.Chart.check()
+}
+
+func (c Chart) check() error {
+	switch {
+	case c.OCI != nil && c.HTTP == nil && c.Git == nil:
+		return c.OCI.check()
+	case c.HTTP != nil && c.OCI == nil && c.Git == nil:
+		if !isURL(c.HTTP.URL, "https", "http") {
+			return fieldf("chart.http.url", "%q is no https://HOST/PATH", c.HTTP.URL)
+		}
+		if c.HTTP.Chart == "" || strings.ContainsAny(c.HTTP.Chart, "/\\") {
+			return fieldf("chart.http.chart", "%q is no name of a chart", c.HTTP.Chart)
+		}
+		return nil
+	case c.Git != nil && c.OCI == nil && c.HTTP == nil:
+		return c.Git.check()
+	}
+	return fieldf("chart", "one of oci, http and git")
+}
+
+func (o *OCI) check() error {
+	host, name, err := addr.SplitRegistry(o.Repository)
+	if err == nil {
+		err = addr.CheckRepository(host, name)
+	}
+	if err != nil {
+		return fieldf("chart.oci.repository", "%v", err)
+	}
+	if set(o.Digest, o.Semver) != 1 {
+		return fieldf("chart.oci", "one of digest and semver")
+	}
+	if o.Digest != "" {
+		if _, err := digest.Parse(o.Digest); err != nil {
+			return fieldf("chart.oci.digest", "%q is no digest", o.Digest)
+		}
+	}
+	return nil
+}
+
+func (g *Git) check() error {
+	if !isURL(g.URL, "https", "http", "ssh") {
+		return fieldf("chart.git.url", "%q is no https://HOST/PATH and no ssh://USER@HOST/PATH", g.URL)
+	}
+	if path.IsAbs(g.Path) || g.Path != "" && g.Path != path.Clean(g.Path) || g.Path == ".." || strings.HasPrefix(g.Path, "../") {
+		return fieldf("chart.git.path", "%q does not stay inside of the repository", g.Path)
+	}
+	if g.Commit != "" && !isCommit(g.Commit) {
+		return fieldf("chart.git.commit", "%q is no commit in full", g.Commit)
+	}
+	if set(g.Branch, g.Tag, g.Semver, g.Commit) > 1 {
+		return fieldf("chart.git", "at most one of branch, tag, semver and commit")
+	}
+	return nil
+}
+
+func isCommit(text string) bool {
+	return len(text) == 40 && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+func isURL(text string, schemes ...string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || !slices.Contains(schemes, u.Scheme) {
+		return false
+	}
+	_, secret := u.User.Password()
+	return !secret && (u.User == nil || u.Scheme == "ssh")
+}
+
+// set counts those that are not "".
+func set(names ...string) int {
+	n := 0
+	for _, name := range names {
+		if name != "" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+var sources = []string{"oci", "http", "git"}
+
+// TestReleaseBuild compares the objects of releases with files; OKARA_UPDATE writes these.
+func TestReleaseBuild(t *testing.T) {
+	for _, name := range sources {
+		objects, err := fluxexec.Build(release(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		for _, o := range objects {
+			b, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.WriteString("---\n")
+			got.Write(b)
+		}
+		golden := filepath.Join("testdata", "release", name+".golden")
+		if os.Getenv("OKARA_UPDATE") != "" {
+			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s became\n%s", name, got.Bytes())
+		}
+	}
+}
+
+// TestReleaseRefuses wants each mistake to be named by its field.
+func TestReleaseRefuses(t *testing.T) {
+	for _, c := range []struct{ field, change string }{
+		{"name", "name: a.b"},
+		{"namespace", "namespace: A"},
+		{"serviceAccountName", "serviceAccountName: ''"},
+		{"drift", "drift: Never"},
+		{"values", "values: [a]"},
+		{"chart", "chart: {}"},
+		{"chart", "chart: {oci: {repository: r.example.com/a, semver: 1.x}, git: {url: 'https://a.example.com', path: a}}"},
+		{"chart.oci.repository", "chart: {oci: {repository: 'https://r.example.com/a', semver: 1.x}}"},
+		{"chart.oci", "chart: {oci: {repository: r.example.com/a}}"},
+		{"chart.oci", "chart: {oci: {repository: r.example.com/a, digest: a, semver: 1.x}}"},
+		{"chart.oci.digest", "chart: {oci: {repository: r.example.com/a, digest: a}}"},
+		{"chart.http.url", "chart: {http: {url: 'file:///a', chart: a}}"},
+		{"chart.http.url", "chart: {http: {url: 'https://a:b@c.example.com', chart: a}}"},
+		{"chart.http.chart", "chart: {http: {url: 'https://a.example.com', chart: ../a}}"},
+		{"chart.git.url", "chart: {git: {url: 'ext::sh', path: a}}"},
+		{"chart.git.url", "chart: {git: {url: 'https://token@a.example.com', path: a}}"},
+		{"chart.git.path", "chart: {git: {url: 'https://a.example.com', path: ../a}}"},
+		{"chart.git.commit", "chart: {git: {url: 'https://a.example.com', commit: abc}}"},
+		{"chart.git", "chart: {git: {url: 'https://a.example.com', path: a, branch: b, tag: c}}"},
+	} {
+		s := release(t, "git")
+		if bytes.HasPrefix([]byte(c.change), []byte("chart:")) {
+			s.Chart = fluxexec.Chart{}
+		}
+		if err := yaml.UnmarshalStrict([]byte(c.change), &s); err != nil {
+			t.Fatal(err)
+		}
+		_, err := fluxexec.Build(s)
+		if e, ok := errors.AsType[*fluxexec.FieldError](err); !ok || e.Field != c.field {
+			t.Errorf("%s: %v, want an error of %s", c.change, err, c.field)
+		}
+	}
+}
+
+func release(t *testing.T, name string) fluxexec.Release {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("testdata", "release", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s fluxexec.Release
+	if err := yaml.UnmarshalStrict(src, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+const (
+	someSum    = "sha256:14f2e7e131000000000000000000000000000000000000000000000000000000"
+	someCommit = "sha1:0123456789abcdef0123456789abcdef01234567"
+)
+
+// lookup is what looks for the chart of a Template, here a ConfigMap.
+type lookup struct {
+	t     *testing.T
+	c     client.Client
+	exec  fluxexec.Executor
+	spec  fluxexec.Release
+	owner metav1.OwnerReference
+}
+
+func newLookup(t *testing.T) *lookup {
+	t.Helper()
+	config := cluster.Admin(t)
+	rig.InstallFlux(t, config)
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t, nil).Name, Name: "lab.web"}}
+	if err := c.Create(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	return &lookup{
+		t: t, c: c, exec: fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)},
+		spec:  fluxexec.Release{Namespace: of.Namespace, Name: of.Name, UID: of.UID},
+		owner: *metav1.NewControllerRef(of, corev1.SchemeGroupVersion.WithKind("ConfigMap")),
+	}
+}
+
+func (l *lookup) live(kind string) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	o.SetKind(kind)
+	return o, l.c.Get(l.t.Context(), client.ObjectKey{Namespace: l.spec.Namespace, Name: l.spec.Name}, o)
+}
+
+// says writes a status as source-controller does.
+func (l *lookup) says(kind, ready, revision string) {
+	l.t.Helper()
+	o, err := l.live(kind)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if len(o.GetOwnerReferences()) != 1 {
+		l.t.Errorf("%s has no owner", kind)
+	}
+	status := map[string]any{"observedGeneration": o.GetGeneration(), "conditions": []any{map[string]any{
+		"type": "Ready", "status": ready, "reason": "Test", "message": "it says so", "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}}
+	if revision != "" {
+		status["artifact"] = map[string]any{
+			"revision": revision, "digest": someSum, "path": "a", "url": "http://a.example.com/a", "lastUpdateTime": "2026-01-01T00:00:00Z",
+		}
+	}
+	o.Object["status"] = status
+	if err := l.c.Status().Update(l.t.Context(), o); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lookup) pending() {
+	l.t.Helper()
+	_, err := l.exec.Resolve(l.t.Context(), l.spec, l.owner)
+	if _, ok := errors.AsType[*fluxexec.PendingError](err); !ok {
+		l.t.Fatalf("before source-controller looked: %v", err)
+	}
+}
+
+// TestResolve has each kind of source tell what a chart is now.
+//
+// Shows: operator 22 | a chart of a registry, an index or a Git repository is fixed by its digest,
+// version or commit; its instance is installed, compared, updated, uninstalled or kept
+func TestResolve(t *testing.T) {
+	for name, c := range map[string]struct {
+		chart    fluxexec.Chart
+		kinds    []string
+		revision string
+		want     fluxexec.Found
+	}{
+		"a range": {
+			fluxexec.Chart{OCI: &fluxexec.OCI{Repository: "r.example.com/web", Semver: "1.x"}}, []string{"OCIRepository"}, "1.2.0@" + someSum, fluxexec.Found{Version: "1.2.0", Digest: someSum},
+		},
+		"a digest": {
+			fluxexec.Chart{OCI: &fluxexec.OCI{Repository: "r.example.com/web", Digest: someSum}}, []string{"OCIRepository"}, someSum, fluxexec.Found{Version: "14f2e7e13100", Digest: someSum},
+		},
+		"a repository": {
+			fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: "https://r.example.com", Chart: "web", Version: "1.x"}}, []string{"HelmRepository", "HelmChart"}, "1.2.0", fluxexec.Found{Version: "1.2.0", Digest: someSum},
+		},
+		"a branch": {
+			fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Branch: "main"}}, []string{"GitRepository"}, "main@" + someCommit, fluxexec.Found{Version: "0123456789ab", Digest: someCommit},
+		},
+		"a tag": {
+			fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Tag: "v1"}}, []string{"GitRepository"}, "v1@" + someCommit, fluxexec.Found{Version: "v1", Digest: someCommit},
+		},
+		"a commit": {
+			fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Commit: someCommit[5:]}}, []string{"GitRepository"}, someCommit, fluxexec.Found{Version: "0123456789ab", Digest: someCommit},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLookup(t)
+			l.spec.Chart = c.chart
+			for _, kind := range c.kinds {
+				l.pending()
+				l.says(kind, "False", "")
+				if _, err := l.exec.Resolve(t.Context(), l.spec, l.owner); err == nil || !strings.Contains(err.Error(), kind+" lab.web: it says so") {
+					t.Fatal(err)
+				}
+				l.says(kind, "True", c.revision)
+			}
+			if got, err := l.exec.Resolve(t.Context(), l.spec, l.owner); err != nil || got != c.want {
+				t.Errorf("%+v %v, want %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+// TestUnlook leaves nothing of a source that a chart had before.
+func TestUnlook(t *testing.T) {
+	l := newLookup(t)
+	l.spec.Chart = fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: "https://r.example.com", Chart: "web", Version: "1.x"}}
+	l.pending()
+	l.says("HelmRepository", "True", "1")
+	l.pending()
+	l.spec.Chart = fluxexec.Chart{Git: &fluxexec.Git{URL: "https://g.example.com/web", Branch: "main"}}
+	l.pending()
+	if err := l.exec.Unlook(t.Context(), l.spec); err != nil {
+		t.Fatal(err)
+	}
+	for kind, stays := range map[string]bool{"HelmRepository": false, "HelmChart": false, "GitRepository": true} {
+		if _, err := l.live(kind); (err == nil) != stays {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+const terraformVersion, terraformKind = "infra.contrib.fluxcd.io/v1alpha2", "Terraform"
+
+// Terraforms are what modules run as.
+func Terraforms() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(terraformVersion, terraformKind)
+}
+
+func (s Spec) about() about {
+	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Name}
+	return about{terraformVersion, terraformKind, fluxobj.OCIKind, key, key, s.UID, s.Request, s.Attempt}
+}
+
+// adjust says what approvePlan of a run has to be that is there already.
+func (s Spec) adjust(live, main *unstructured.Unstructured) error {
+	if live == nil {
+		return nil
+	}
+	return unstructured.SetNestedField(main.Object, s.approve(live, main), "spec", "approvePlan")
+}
+
+func (s Spec) approve(live, want *unstructured.Unstructured) string {
+	now, built := fluxobj.Text(live, "spec", "approvePlan"), fluxobj.Text(want, "spec", "approvePlan")
+	if !fluxobj.SameSource(live, want) {
+		return built
+	}
+	switch {
+	case s.Approval == ApprovalManual && now != "" && carries(live):
+		return now
+	case built == approveAuto && s.Drift == DriftReport && (now == approveNone || s.applied(live)):
+		return approveNone // what it applied it compares from now on
+	}
+	return built
+}
+
+// carries reports whether an approval is still to be carried out.
+func carries(live *unstructured.Unstructured) bool {
+	return fluxobj.Text(live, "spec", "approvePlan") == fluxobj.Text(live, "status", "plan", "pending") && !gateOf(live).refused(live)
+}
+
+// stopped takes back the approval of a plan, too (T4).
+func (s Spec) stopped(live *unstructured.Unstructured) map[string]any {
+	approve := fluxobj.Text(live, "spec", "approvePlan")
+	if approve != approveAuto && approve != approveNone {
+		approve = ""
+	}
+	return map[string]any{"suspend": true, "approvePlan": approve}
+}
+
+// ending makes sure of the source first (T1).
+func (s Spec) ending(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error) {
+	source, _, err := c.Ensure(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	destroys, _, _ := unstructured.NestedBool(live.Object, "spec", "destroyResourcesOnDeletion")
+	hooks, _, _ := unstructured.NestedSlice(live.Object, "spec", "webhooks")
+	if live.GetDeletionTimestamp() == nil {
+		if destroys == !s.Keep {
+			return nil, nil
+		}
+		how := s.stopped(live)
+		how["destroyResourcesOnDeletion"] = !s.Keep
+		return map[string]any{"spec": how}, nil
+	}
+	asked := s.about().asks(source)
+	if !fluxobj.Suspended(live) && len(hooks) == 0 && destroys == !s.Keep && live.GetAnnotations()[fluxobj.AnnotationRequest] == asked {
+		return nil, nil
+	}
+	return map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{fluxobj.AnnotationRequest: asked}},
+		"spec": map[string]any{
+			"destroyResourcesOnDeletion": !s.Keep, "suspend": false,
+			"webhooks": nil, // deletion is wanted, whatever its plan is
+		},
+	}, nil
+}
+
+// outputsIn reads the Secret of the outputs, nil if there is none.
+func (s Spec) outputsIn(ctx context.Context, c client.Client) (*corev1.Secret, error) {
+	if s.OutputsSecret == "" {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.OutputsSecret}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return secret, err
+}
+
+// rest removes the Secret of the outputs, if tofu-controller wrote it: then the Terraform
+// owns it.
+func (s Spec) rest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
+	secret, err := s.outputsIn(ctx, c.Client)
+	if err != nil || secret == nil {
+		return err == nil, err
+	}
+	if !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == terraformKind && o.Name == s.Name }) {
+		return true, nil
+	}
+	return true, client.IgnoreNotFound(c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}))
+}
+
+// Outputs are those that the run's Secret has, nil if there is none.
+func (e *Executor) Outputs(ctx context.Context, s Spec) (map[string]Output, error) {
+	secret, err := s.outputsIn(ctx, e.Client)
+	if err != nil || secret == nil {
+		return nil, err
+	}
+	return ReadOutputs(secret.Data)
+}
+
+// Output is a value that a run made. Whether it is sensitive is not known here.
+type Output struct {
+	Type  json.RawMessage // as OpenTofu writes types: "string", ["list","string"]
+	Value json.RawMessage
+}
+
+// Text is a string as it is, and anything else as JSON.
+func (o Output) Text() string {
+	var s string
+	if string(o.Type) == typeString && json.Unmarshal(o.Value, &s) == nil {
+		return s
+	}
+	return string(o.Value)
+}
+
+const typeString = `"string"`
+
+// typeSuffix of a key marks the type of an output that is no string.
+const typeSuffix = "__type"
+
+// ReadOutputs makes outputs of the Secret that tofu-controller writes (T6): a string is
+// as it is, all else is JSON, with its type under NAME__type.
+func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
+	all := map[string]Output{}
+	for name, value := range data {
+		if of, is := strings.CutSuffix(name, typeSuffix); is && data[of] != nil {
+			continue
+		}
+		o := Output{Type: json.RawMessage(typeString)}
+		var err error
+		if kind, is := data[name+typeSuffix]; !is {
+			o.Value, err = json.Marshal(string(value))
+		} else if o.Type, err = compact(kind); err == nil {
+			o.Value, err = compact(value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("output %s is neither a string nor JSON with its type", name) // no part of it, which may be a secret
+		}
+		all[name] = o
+	}
+	return all, nil
+}
+
+func compact(text []byte) (json.RawMessage, error) {
+	var b bytes.Buffer
+	err := json.Compact(&b, text)
+	return b.Bytes(), err
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxobj
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+const (
+	// Account runs modules where nobody names another. Its ClusterRole, the binding of
+	// that, and the NetworkPolicy are called so, too.
+	Account = "okara-runner"
+	// secretsRole is the ClusterRole that reads and writes Secrets, and its binding.
+	secretsRole = "okara-operator-secrets"
+	// defaultFlux is the namespace of tofu-controller where nobody names another.
+	defaultFlux = "flux-system"
+)
+
+// AddToScheme tells a scheme the kinds that this package reads and writes.
+func AddToScheme(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme, networkingv1.AddToScheme} {
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Home is a namespace that the operator made for the runs of an object.
+type Home struct {
+	Name        string
+	UID         types.UID         // of the object
+	Account     string            // that runs modules; "": [Account]
+	Annotations map[string]string // of the account: a role at a cloud, say
+	Flux        string            // namespace of tofu-controller; "": flux-system
+	// Charts are installed: the account may edit the namespace, by the ClusterRole edit,
+	// and what it installs is reached from everywhere.
+	Charts bool
+}
+
+// role is the ClusterRole of the account, in the namespace.
+func (h Home) role() string {
+	if h.Charts {
+		return "edit"
+	}
+	return Account
+}
+
+// MakeHome makes sure of a namespace for the runs of an object, with more labels. One that
+// somebody else made is an [*TakenError].
+func MakeHome(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
+	_, err := Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
+		if ns.DeletionTimestamp != nil {
+			return fmt.Errorf("namespace %s is being deleted, and is made anew then", name)
+		}
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		maps.Copy(ns.Labels, labels)
+		ns.Labels[v1alpha1.LabelRuns] = ""
+		return nil
+	})
+	return err
+}
+
+// RemoveHome deletes a namespace that [MakeHome] made, and reports whether it is gone. The mark of
+// runs, which keeps everybody from deleting it, goes first. One of somebody else stays, and
+// counts as gone.
+func RemoveHome(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
+	ns := &corev1.Namespace{}
+	err = c.Get(ctx, client.ObjectKey{Name: name}, ns)
+	if err != nil || !Ours(ns, uid) {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	if _, runs := ns.Labels[v1alpha1.LabelRuns]; runs && ns.DeletionTimestamp == nil {
+		delete(ns.Labels, v1alpha1.LabelRuns)
+		if err := c.Update(ctx, ns); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+	}
+	return Delete(ctx, c, ns, uid)
+}
+
+// Furnish makes what a run needs in its namespace, as far as it is not there. What is
+// somebody else's is an [*TakenError].
+func (h Home) Furnish(ctx context.Context, c client.Client) error {
+	if err := bound(ctx, c, h.Name); err != nil {
+		return err
+	}
+	for _, o := range h.empty() {
+		if _, err := Write(ctx, c, o, h.UID, func(o client.Object) error { h.fill(o); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Objects are the namespace and what [Home.Furnish] makes in it, but for the binding by
+// which the operator reaches its Secrets. It is pure.
+func (h Home) Objects() []client.Object {
+	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}}}}
+	all = append(all, h.empty()...)
+	for i, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Namespace"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
+	} {
+		all[i].GetObjectKind().SetGroupVersionKind(kind)
+		h.fill(all[i])
+		Mark(all[i], h.UID)
+	}
+	return all
+}
+
+// empty are the objects of a home as far as they are named.
+func (h Home) empty() []client.Object {
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
+	return []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta(h.account())}, &rbacv1.RoleBinding{ObjectMeta: meta(Account)}, &networkingv1.NetworkPolicy{ObjectMeta: meta(Account)},
+	}
+}
+
+func (h Home) account() string { return cmp.Or(h.Account, Account) }
+
+// fill makes an object of a home what it is to be.
+func (h Home) fill(o client.Object) {
+	switch o := o.(type) {
+	case *corev1.ServiceAccount:
+		o.Annotations = h.Annotations
+	case *rbacv1.RoleBinding:
+		o.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: h.role()}
+		o.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: h.account()}}
+	case *networkingv1.NetworkPolicy:
+		o.Spec = policyOf(cmp.Or(h.Flux, defaultFlux))
+		if h.Charts { // who may come in is for the chart to say
+			o.Spec.PolicyTypes, o.Spec.Ingress = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, nil
+		}
+	}
+}
+
+// nodeDNS is where the cache of names listens that a node can have: the one link-local
+// address that runs need.
+const nodeDNS = "169.254.20.10/32"
+
+// policyOf lets tofu-controller in, and everything out but to link-local addresses.
+func policyOf(flux string) networkingv1.NetworkPolicySpec {
+	from := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: flux}}
+	port := func(p corev1.Protocol) networkingv1.NetworkPolicyPort {
+		return networkingv1.NetworkPolicyPort{Protocol: &p, Port: new(intstr.FromInt32(53))}
+	}
+	return networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: from}}}},
+		Egress: []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{
+			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{"169.254.0.0/16"}}},
+			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"}}},
+		}}, {
+			To:    []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: nodeDNS}}},
+			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)},
+		}},
+	}
+}
+
+// NotAllowedError says that nobody gave a namespace to tenants. The reason of a condition
+// is [v1alpha1.ReasonNamespaceNotAllowed].
+type NotAllowedError struct{ Namespace string }
+
+func (e *NotAllowedError) Error() string {
+	return fmt.Sprintf("the operator may not read Secrets of namespace %s: an administrator can set the label %s on it", e.Namespace, v1alpha1.LabelTenant)
+}
+
+// NamespaceMeta is a namespace of which nobody reads more than its metadata.
+func NamespaceMeta(name string) *metav1.PartialObjectMetadata {
+	ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return ns
+}
+
+// Namespace reads the metadata of a namespace. What it returns has the name in any case.
+func Namespace(ctx context.Context, c client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
+	ns := NamespaceMeta(name)
+	return ns, c.Get(ctx, client.ObjectKey{Name: name}, ns)
+}
+
+// Adopts reports whether an administrator said of a namespace that its objects may have
+// what was made for earlier ones.
+func Adopts(ctx context.Context, c client.Reader, namespace string) bool {
+	ns, err := Namespace(ctx, c, namespace)
+	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
+}
+
+// Enter gives the operator the Secrets of a namespace that an administrator marked as one
+// of a tenant. Without the mark whoever makes namespaces would hand them out: then it is
+// a [*NotAllowedError].
+func Enter(ctx context.Context, c client.Client, namespace string) error {
+	ns, err := Namespace(ctx, c, namespace)
+	if err != nil {
+		return err
+	}
+	if _, marked := ns.Labels[v1alpha1.LabelTenant]; !marked {
+		return &NotAllowedError{namespace}
+	}
+	return bound(ctx, c, namespace)
+}
+
+// bound is Bind where that is not done.
+func bound(ctx context.Context, c client.Client, namespace string) error {
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, &rbacv1.RoleBinding{})
+	if apierrors.IsNotFound(err) {
+		return Bind(ctx, c, namespace)
+	}
+	return err
+}
+
+// Bind gives the operator the Secrets of a namespace. Whether it may have them is for the
+// caller to find out first. It reads nothing.
+func Bind(ctx context.Context, c client.Client, namespace string) error {
+	var self authenticationv1.SelfSubjectReview
+	if err := c.Create(ctx, &self); err != nil {
+		return err
+	}
+	return client.IgnoreAlreadyExists(c.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secretsRole, Labels: map[string]string{v1alpha1.LabelManaged: ""}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},
+		Subjects:   []rbacv1.Subject{subjectOf(self.Status.UserInfo.Username)},
+	}))
+}
+
+// Unbind takes the right to the Secrets of a namespace from the operator. reader reads what
+// is there now. Where the operator may not even look it has no such right.
+func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespace string) error {
+	b := &rbacv1.RoleBinding{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, b)
+	if apierrors.IsForbidden(err) || err == nil && !Ours(b, "") {
+		return nil
+	}
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, b, client.Preconditions{UID: &b.UID}))
+}
+
+// subjectOf is an account as a binding names it.
+func subjectOf(username string) rbacv1.Subject {
+	if account, ok := strings.CutPrefix(username, "system:serviceaccount:"); ok {
+		namespace, name, _ := strings.Cut(account, ":")
+		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+	}
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: username}
+}
+
+// boundsPolicy is the admission policy that bounds what the operator writes.
+const boundsPolicy = "okara-self"
+
+// ErrUnbounded says that no policy bounds what the operator writes.
+var ErrUnbounded = errors.New("the admission policies of the chart are not in force for this account")
+
+// Bounded is nil where the API server refuses the operator what it must not do: the rights
+// that runs need are those of an administrator of the cluster without that. It asks for a
+// namespace that it must not make, and has nothing made.
+func Bounded(ctx context.Context, c client.Client) error {
+	err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "okara-bounds-", Labels: map[string]string{v1alpha1.LabelTenant: ""},
+	}}, client.DryRunAll)
+	switch {
+	case err == nil:
+		return ErrUnbounded
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "'"+boundsPolicy+"'"):
+		return nil
+	}
+	return err
+}

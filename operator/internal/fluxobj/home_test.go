@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxobj_test
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := fluxobj.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(cluster.Admin(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestFurnish makes an account, its right and a policy, twice the same; an account that
+// somebody made before is left alone.
+//
+// Shows: operator 18
+func TestFurnish(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil).Name
+	home := fluxobj.Home{Name: ns, UID: "1", Annotations: map[string]string{"cloud.example.com/role": "vpc"}, Flux: "flux"}
+	versions := func() (all []string) {
+		t.Helper()
+		meta := metav1.ObjectMeta{Namespace: ns, Name: fluxobj.Account}
+		account, binding, policy := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}, &networkingv1.NetworkPolicy{ObjectMeta: meta}
+		for _, o := range []client.Object{account, binding, policy} {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, o.GetResourceVersion())
+		}
+		if account.Annotations["cloud.example.com/role"] != "vpc" || binding.Subjects[0].Name != fluxobj.Account || len(policy.Spec.Egress[0].To) != 2 || policy.Spec.Egress[1].To[0].IPBlock.CIDR != "169.254.20.10/32" || len(policy.Spec.Egress[1].Ports) != 2 {
+			t.Errorf("made %+v, %+v, %+v", account, binding, policy)
+		}
+		return all
+	}
+	for range 2 {
+		if err := home.Furnish(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := versions()
+	if err := home.Furnish(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range versions() {
+		if v != first[i] {
+			t.Errorf("object %d was written again", i)
+		}
+	}
+
+	theirs := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "theirs"}}
+	if err := c.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	home.Account = theirs.Name
+	if taken, ok := errors.AsType[*fluxobj.TakenError](home.Furnish(t.Context(), c)); !ok || taken.Kind != "ServiceAccount" {
+		t.Error("somebody else's account is taken for a run")
+	}
+}
+
+// TestFurnishCharts: who installs charts may edit the namespace and nothing else, and what
+// he installs is reached.
+//
+// Shows: operator 22
+func TestFurnishCharts(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil).Name
+	home := fluxobj.Home{Name: ns, UID: "1", Charts: true}
+	if err := home.Furnish(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKey{Namespace: ns, Name: fluxobj.Account}
+	binding, policy := &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}
+	for _, o := range []client.Object{binding, policy} {
+		if err := c.Get(t.Context(), key, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if binding.RoleRef.Name != "edit" || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != ns || len(policy.Spec.PolicyTypes) != 1 || len(policy.Spec.Egress) != 2 {
+		t.Errorf("made %+v, %+v", binding, policy.Spec)
+	}
+}
+
+// TestEnter: the Secrets of a namespace are the operator's where an administrator says so.
+func TestEnter(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil)
+	if _, refused := errors.AsType[*fluxobj.NotAllowedError](fluxobj.Enter(t.Context(), c, ns.Name)); !refused {
+		t.Error("a namespace without the mark is entered")
+	}
+	ns.Labels = map[string]string{"okara.dev/tenant": ""}
+	if err := c.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := fluxobj.Enter(t.Context(), c, ns.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "okara-operator-secrets"}, &rbacv1.RoleBinding{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxobj
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// TakenError says that an object is there which the operator did not make. The reason
+// of a condition is [v1alpha1.ReasonNameTaken].
+type TakenError struct {
+	Kind string
+	Key  client.ObjectKey
+}
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s %s exists and is not okara's: delete or rename it", e.Kind, e.Key.Name)
+}
+
+// Ours reports whether the operator made an object for the one of a UID; "": for itself.
+func Ours(o client.Object, uid types.UID) bool {
+	labels := o.GetLabels()
+	_, managed := labels[v1alpha1.LabelManaged]
+	return managed && labels[v1alpha1.LabelUID] == string(uid)
+}
+
+// Mark puts the labels on an object that [Ours] looks for.
+func Mark(o client.Object, uid types.UID) {
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[v1alpha1.LabelManaged] = ""
+	if uid != "" {
+		labels[v1alpha1.LabelUID] = string(uid)
+	}
+	o.SetLabels(labels)
+}
+
+// Labels are labels with those that [Mark] puts on an object; "": those alone.
+func Labels(labels map[string]string, uid types.UID) map[string]string {
+	if uid == "" {
+		return labels
+	}
+	all := map[string]string{}
+	maps.Copy(all, labels)
+	all[v1alpha1.LabelManaged] = ""
+	all[v1alpha1.LabelUID] = string(uid)
+	return all
+}
+
+// Write brings the object with the name of o to what set makes of it, and reports
+// whether that changed anything; o is it then. One that is not there is created. One
+// that is not ours is a [*TakenError]. Where set fails nothing is written. c reads what
+// is there now, not a cache.
+func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types.UID, set func(T) error) (changed bool, err error) {
+	key := client.ObjectKeyFromObject(o)
+	err = c.Get(ctx, key, o)
+	if apierrors.IsNotFound(err) {
+		if err := set(o); err != nil {
+			return false, err
+		}
+		Mark(o, uid)
+		return true, c.Create(ctx, o)
+	}
+	if err != nil {
+		return false, err
+	}
+	if !Ours(o, uid) {
+		return false, taken(c, o, key)
+	}
+	before := o.DeepCopyObject()
+	if err := set(o); err != nil {
+		return false, err
+	}
+	Mark(o, uid)
+	if equality.Semantic.DeepEqual(before, o) {
+		return false, nil
+	}
+	return true, c.Update(ctx, o)
+}
+
+// Delete removes an object that is ours and reports whether it is gone. One of somebody
+// else stays, and counts as gone.
+func Delete(ctx context.Context, c client.Client, o client.Object, uid types.UID) (gone bool, err error) {
+	err = c.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) || err == nil && !Ours(o, uid) {
+		return true, nil
+	}
+	if err != nil || o.GetDeletionTimestamp() != nil {
+		return false, err
+	}
+	own, version := o.GetUID(), o.GetResourceVersion()
+	return false, client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &own, ResourceVersion: &version}))
+}
+
+func taken(c client.Client, o client.Object, key client.ObjectKey) error {
+	kind, err := apiutil.GVKForObject(o, c.Scheme())
+	if err != nil {
+		return err
+	}
+	return &TakenError{kind.Kind, key}
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// TestTook: who asks next waits for what the operator has not heard, and not for what it
+// refused.
+func TestTook(t *testing.T) {
+	o := &v1alpha1.Instance{}
+	o.Generation, o.Spec.Name = 2, "mine"
+	o.Status.Handled = heard(o)
+	o.Status.Handled.Refused, o.Status.Handled.RefusedGeneration = "not this one", 2
+	if !took(o) {
+		t.Error("a change that was refused is not taken for heard")
+	}
+	o.Spec.Protected = true
+	if took(o) {
+		t.Error("a change that nobody heard is taken for heard")
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancerun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// Charts asks source-controller what charts are, for the statuses of Templates. It
+// implements [instancectl.Charts].
+type Charts struct {
+	Flux      *fluxexec.Executor
+	Registry  string // HOST[:PORT] of the operator's registry
+	PlainHTTP bool   // to that
+}
+
+// Resolve is what the chart of a Template means now, fixed by digest, version or commit.
+func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Source, error) {
+	source := instancectl.ChartSource(o.Spec.Chart)
+	chart := chartOf(o.Spec.Chart)
+	fetchedBy(chart, source.Secret)
+	insecure(chart, c.Registry, c.PlainHTTP)
+	s := fluxexec.Release{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: map[string]string{v1alpha1.LabelTemplate: o.Name}, Chart: chart}
+	if o.Status.ObservedGeneration != o.Generation {
+		if err := c.Flux.Unlook(ctx, s); err != nil {
+			return template.Source{}, err
+		}
+	}
+	found, err := c.Flux.Resolve(ctx, s, *metav1.NewControllerRef(o, v1alpha1.GroupVersion().WithKind("Template")))
+	if _, pending := errors.AsType[*fluxexec.PendingError](err); pending {
+		return template.Source{}, fmt.Errorf("%w: %w", instancectl.ErrPending, err)
+	}
+	source.Version, source.Digest = found.Version, found.Digest
+	return source, err
+}
+
+// chartOf is a chart as its Template names it.
+func chartOf(c *v1alpha1.Chart) fluxexec.Chart {
+	switch {
+	case c.OCI != nil:
+		return fluxexec.Chart{OCI: &fluxexec.OCI{Repository: strings.TrimPrefix(c.OCI.URL, ociScheme), Digest: c.OCI.Digest, Semver: c.OCI.Version}}
+	case c.Helm != nil:
+		return fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: c.Helm.URL, Chart: c.Helm.Name, Version: c.Helm.Version}}
+	}
+	return fluxexec.Chart{Git: &fluxexec.Git{
+		URL: c.Git.URL, Path: c.Git.Path, Branch: c.Git.Branch, Tag: c.Git.Tag, Semver: c.Git.Semver, Commit: c.Git.Commit,
+	}}
+}
+
+const (
+	ociScheme = "oci://"
+	ofCommit  = "sha1:"
+)
+
+// pinned is the chart of a source, exactly that one.
+func pinned(s template.Source) fluxexec.Chart {
+	if repository, ok := strings.CutPrefix(s.Chart, ociScheme); ok {
+		return fluxexec.Chart{OCI: &fluxexec.OCI{Repository: repository, Digest: s.Digest}}
+	}
+	if commit, ok := strings.CutPrefix(s.Digest, ofCommit); ok {
+		return fluxexec.Chart{Git: &fluxexec.Git{URL: s.Chart, Path: s.Path, Commit: commit}}
+	}
+	return fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: s.Chart, Chart: s.Path, Version: s.Version}}
+}
+
+// fetchedBy has a chart fetched by a Secret beside its source; "": anonymously.
+func fetchedBy(c fluxexec.Chart, secret string) {
+	switch {
+	case c.OCI != nil:
+		c.OCI.PullSecret = secret
+	case c.HTTP != nil:
+		c.HTTP.Secret = secret
+	case c.Git != nil:
+		c.Git.Secret = secret
+	}
+}
+
+// insecure has a chart fetched without TLS, where the registry of the operator is used so.
+func insecure(c fluxexec.Chart, registry string, plain bool) {
+	if c.OCI == nil || !plain {
+		return
+	}
+	host, _, _ := strings.Cut(c.OCI.Repository, "/")
+	c.OCI.PlainHTTP = host == registry
+}
+
+// Modules is what a registry has, for the statuses of Templates. It implements
+// [instancectl.Modules].
+type Modules struct{ Catalog *catalog.Catalog }
+
+// Resolve is the version of a module that a template means now.
+func (m Modules) Resolve(ctx context.Context, ref template.ModuleRef) (template.Source, template.Module, error) {
+	return portal.ResolveModule(ctx, m.Catalog, ref)
+}
+
+// Versions are those that a template takes, the highest first.
+func (m Modules) Versions(ctx context.Context, ref template.ModuleRef, n int) ([]template.Source, error) {
+	if ref.Pinned() {
+		return nil, nil
+	}
+	module, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return nil, err
+	}
+	fits, err := addr.ParseConstraint(ref.Version)
+	if err != nil {
+		return nil, err
+	}
+	list, err := m.Catalog.Module(ctx, module)
+	if err != nil {
+		return nil, err
+	}
+	taken := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !fits.Allows(v) })
+	slices.SortFunc(taken, func(a, b addr.Version) int { return b.Compare(a) })
+	var all []template.Source
+	for _, v := range taken[:min(len(taken), n)] {
+		found, err := m.Catalog.ModuleVersion(ctx, module, v)
+		if errors.Is(err, oci.ErrNotFound) { // a policy holds it back
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, template.Source{
+			Module: module.String(), Version: v.String(), Digest: found.Manifest.Digest.String(), Archive: found.Zip.Digest.String(), Size: found.Zip.Size, Path: ref.Path,
+		})
+	}
+	return all, nil
+}

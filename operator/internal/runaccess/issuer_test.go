@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+)
+
+// issuing is an issuer, and a front-end that has its public keys as a file.
+type issuing struct {
+	client.Client
+	*runaccess.Issuer
+	t     *testing.T
+	home  string
+	file  string
+	guard *access.Guard
+
+	mu  sync.Mutex // guards the field below
+	now time.Time
+}
+
+func newIssuing(t *testing.T) *issuing {
+	t.Helper()
+	c, err := client.New(cluster.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &issuing{Client: c, t: t, home: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "jwks.json"), now: time.Now()}
+	s.restart()
+	if err := s.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.mount()
+	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Name(), Audiences: []string{"okara"}, KeysFile: s.file}}}
+	for _, allow := range []access.Scope{
+		{Action: access.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}, {Action: access.Read, Kind: addr.KindModule, Glob: "{module...}"},
+	} {
+		policy.Rules = append(policy.Rules, access.Rule{Name: allow.String(), Issuer: s.Name(), Allow: []access.Scope{allow}})
+	}
+	if s.guard, err = access.New(access.Options{Keyring: ring, Now: s.clock, Policy: policy}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// restart makes an issuer that knows nothing of an earlier one.
+func (s *issuing) restart() {
+	s.t.Helper()
+	i, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.home, Cluster: "prod", Now: s.clock})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Issuer = i
+}
+
+func (s *issuing) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *issuing) wait(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+func (s *issuing) configMap() *corev1.ConfigMap {
+	s.t.Helper()
+	m := &corev1.ConfigMap{}
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runaccess.IssuerConfigMap}, m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// mount is what a kubelet does with the ConfigMap.
+func (s *issuing) mount() {
+	s.t.Helper()
+	if err := os.WriteFile(s.file+".new", []byte(s.configMap().Data[runaccess.IssuerKey]), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.file+".new", s.file); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *issuing) token(r runaccess.Run) string {
+	s.t.Helper()
+	token, err := s.Token(s.t.Context(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return token
+}
+
+// may is whether a token may write a state.
+func (s *issuing) may(token, name, workspace string) error {
+	r := httptest.NewRequest(http.MethodPost, "https://okara.example.com/state/"+name+"/"+workspace, nil)
+	r.SetBasicAuth("run", token)
+	_, err := s.guard.Allow(r, access.StateRight(addr.Layout{}, access.Write, name, workspace))
+	return err
+}
+
+func run(namespace, workspace string) runaccess.Run {
+	return runaccess.Run{Namespace: namespace, UID: "5f0c1b1e-0000-4000-8000-000000000001", Workspace: workspace, Module: "net/vpc/aws"}
+}
+
+// TestTokenOpensItsState: a token may write the state of its object, read its module,
+// and do nothing else.
+//
+// Shows: kinds 12
+func TestTokenOpensItsState(t *testing.T) {
+	s := newIssuing(t)
+	token := s.token(run("tenant-acme", "vpcs.prod"))
+	if err := s.may(token, "prod.tenant-acme", "vpcs.prod"); err != nil {
+		t.Errorf("its own state: %v", err)
+	}
+	for _, other := range [][2]string{{"prod.tenant-acme", "vpcs.test"}, {"prod.tenant-beta", "vpcs.prod"}, {"test.tenant-acme", "vpcs.prod"}, {"prod.tenant-acme.x", "vpcs.prod"}} {
+		if err := s.may(token, other[0], other[1]); err == nil || !strings.Contains(err.Error(), "may not") {
+			t.Errorf("%v: %v, want a refusal", other, err)
+		}
+	}
+	for module, want := range map[string]bool{"net/vpc/aws": true, "net/vpc/azure": false} {
+		r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/v1/modules/"+module+"/versions", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		if _, err := s.guard.Allow(r, access.Right{Action: access.Read, Kind: addr.KindModule, Address: module}); (err == nil) != want {
+			t.Errorf("module %s: %v", module, err)
+		}
+	}
+	own, err := s.Own(t.Context(), run("tenant-acme", "vpcs.prod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.may(own, "prod.tenant-acme", "vpcs.prod"); err != nil {
+		t.Errorf("the operator's own: %v", err)
+	}
+	if left, err := s.Left(t.Context(), own, run("tenant-acme", "vpcs.prod")); left > 0 || err != nil {
+		t.Errorf("the operator's own counts as one of a run: %v", err)
+	}
+}
+
+// TestTokenRefusesClaims: claims that a rule could take for more than one name are not
+// signed, and give nothing where somebody signs them.
+//
+// Shows: kinds 12 | claims with a `/`, a glob or nothing are not signed; a token opens no other
+// state, not that of a deleted object; keys change under load; rules of tenants give no state, and
+// nothing wider by a claim
+func TestTokenRefusesClaims(t *testing.T) {
+	s := newIssuing(t)
+	for _, bad := range []string{"", "*", "**", "a/b", "../b", ".", "a b", "A", strings.Repeat("a", 300), "a\nb", "{namespace}"} {
+		good := run("tenant-acme", "vpcs.prod")
+		changes := map[string]func(*runaccess.Run){
+			"namespace": func(r *runaccess.Run) { r.Namespace = bad },
+			"workspace": func(r *runaccess.Run) { r.Workspace = bad },
+			"uid":       func(r *runaccess.Run) { r.UID = types.UID(bad) },
+			"module":    func(r *runaccess.Run) { r.Module = bad },
+		}
+		for claim, change := range changes {
+			r := good
+			change(&r)
+			if _, err := s.Token(t.Context(), r); err == nil && !(claim == "module" && bad == "") {
+				t.Errorf("%s %q is signed", claim, bad)
+			}
+		}
+	}
+}
+
+// TestTokenTimes: a token is good a minute back and for a day, and is not fresh when
+// less than half of it is left.
+//
+// Shows: kinds 7
+func TestTokenTimes(t *testing.T) {
+	s := newIssuing(t)
+	r := run("tenant-acme", "vpcs.prod")
+	token := s.token(r)
+	fresh := func() bool {
+		t.Helper()
+		left, err := s.Left(t.Context(), token, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left >= runaccess.RenewBelow
+	}
+	other := r
+	other.UID = "5f0c1b1e-0000-4000-8000-000000000002"
+	if left, err := s.Left(t.Context(), token, other); left > 0 || err != nil || !fresh() {
+		t.Errorf("good for another object: %s, %v; fresh for its own: %v", left, err, fresh())
+	}
+	for _, step := range []struct {
+		wait        time.Duration
+		good, fresh bool
+	}{{-time.Minute, true, true}, {12 * time.Hour, true, true}, {2 * time.Minute, true, false}, {12*time.Hour - 2*time.Minute, true, false}, {3 * time.Minute, false, false}} {
+		s.wait(step.wait)
+		if err := s.may(token, "prod.tenant-acme", "vpcs.prod"); (err == nil) != step.good || fresh() != step.fresh {
+			t.Errorf("after %s more: %v, fresh %v", step.wait, err, fresh())
+		}
+	}
+}
+
+// TestRotationUnderLoad makes tokens all the time for two months, while keys change, the
+// operator restarts, and the front-end has the public keys some minutes later. Each
+// token is good as long as it says.
+//
+// Shows: kinds 12
+func TestRotationUnderLoad(t *testing.T) {
+	s := newIssuing(t)
+	r := run("tenant-acme", "vpcs.prod")
+	type made struct {
+		token string
+		until time.Time
+	}
+	var living []made
+	keys, most := map[string]bool{}, 0
+	for step := range 65 * 8 {
+		if step%31 == 0 {
+			s.restart()
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for range 2 {
+			wg.Go(func() {
+				token, err := s.Token(t.Context(), r)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				}
+				living = append(living, made{token, s.clock().Add(runaccess.Lifetime)})
+			})
+		}
+		if step%3 == 0 { // not each time: a kubelet is late, and so may be the operator
+			if err := s.Keep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wg.Wait()
+		s.wait(9 * time.Minute)
+		s.mount()
+		for _, m := range []made{living[0], living[len(living)-1]} {
+			if err := s.may(m.token, "prod.tenant-acme", "vpcs.prod"); err != nil {
+				t.Fatalf("step %d: a token good until %s, at %s: %v", step, m.until, s.clock(), err)
+			}
+		}
+		s.wait(3*time.Hour - 9*time.Minute)
+		for len(living) > 0 && living[0].until.Before(s.clock().Add(3*time.Hour)) {
+			living = living[1:]
+		}
+		parsed, err := jwt.ParseSigned(living[len(living)-1].token, []jose.SignatureAlgorithm{jose.ES256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[parsed.Headers[0].KeyID] = true
+		most = max(most, strings.Count(s.configMap().Data[runaccess.IssuerKey], `"kid"`))
+	}
+	if len(keys) != 3 || most != 2 {
+		t.Errorf("%d keys signed, want 3; %d were published at a time, want 2", len(keys), most)
+	}
+}
+
+// TestKeysOfOthers: keys that somebody else made, or that are damaged, are not used, and
+// the message does not quote them.
+func TestKeysOfOthers(t *testing.T) {
+	s := newIssuing(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: runaccess.KeysSecret}}
+	put := func(labels map[string]string, text string) {
+		t.Helper()
+		if err := client.IgnoreNotFound(s.Delete(t.Context(), secret)); err != nil {
+			t.Fatal(err)
+		}
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: runaccess.KeysSecret, Labels: labels}, StringData: map[string]string{runaccess.KeysKey: text}}
+		if err := s.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		s.restart()
+	}
+	old := s.token(run("a", "b"))
+	put(nil, "[]")
+	if err := s.Keep(t.Context()); err == nil || !strings.Contains(err.Error(), "is not okara's") {
+		t.Errorf("somebody else's Secret: %v", err)
+	}
+	fluxobj.Mark(secret, "")
+	mark := secret.Labels
+	for _, text := range []string{"hush", `[{"jwk":{"kty":"oct","k":"aHVzaA"}}]`, `{"hush":1}`, "[" + strings.Repeat(" ", 20<<10) + "]"} {
+		put(mark, text)
+		if err := s.Keep(t.Context()); err == nil || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "aHVzaA") {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+	if err := s.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	if left, err := s.Left(t.Context(), old, run("a", "b")); left > 0 || err != nil {
+		t.Errorf("a token of the key that was deleted is good: %s, %v", left, err)
+	}
+	s.mount()
+	s.wait(3 * time.Second)
+	if err := s.may(old, "prod.a", "b"); err == nil {
+		t.Error("a token of the key that was deleted is taken")
+	}
+	if err := s.may(s.token(run("a", "b")), "prod.a", "b"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+// Where the keys are, in the namespace of the operator.
+const (
+	KeysSecret      = "okara-run-keys"
+	KeysKey         = "keys.json"
+	IssuerConfigMap = "okara-run-issuer"
+	IssuerKey       = "jwks.json"
+)
+
+// keepEvery is how often somebody looks at the keys.
+const keepEvery = 5 * time.Minute
+
+// Start keeps the keys until ctx ends, as a part of a manager.
+func (i *Issuer) Start(ctx context.Context) error {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		if err := i.Keep(ctx); err != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "the keys of run tokens were not looked at")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// NeedLeaderElection is for the manager: one process changes keys.
+func (i *Issuer) NeedLeaderElection() bool { return true }
+
+// Keep makes keys, publishes them and drops old ones, as far as it is time. Killed
+// anywhere, it is finished by the next call: a key signs only after it was published.
+func (i *Issuer) Keep(ctx context.Context) error {
+	i.keeping.Lock()
+	defer i.keeping.Unlock()
+	now := i.o.Now()
+	keys, err := i.change(ctx, func(r ring) (ring, error) { return r.turn(now) })
+	if err != nil {
+		return fmt.Errorf("keys of run tokens: %w", err)
+	}
+	if err := i.publish(ctx, keys); err != nil {
+		return fmt.Errorf("public keys of run tokens: %w", err)
+	}
+	if keys, err = i.change(ctx, func(r ring) (ring, error) { return r.published(now), nil }); err != nil {
+		return fmt.Errorf("keys of run tokens: %w", err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ring = keys
+	return nil
+}
+
+// change writes what how makes of the keys, if that is something else.
+func (i *Issuer) change(ctx context.Context, how func(ring) (ring, error)) (ring, error) {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.o.Namespace, Name: KeysSecret}}
+	var keys ring
+	_, err := fluxobj.Write(ctx, i.o.Client, s, "", func(s *corev1.Secret) (err error) {
+		if stored, ok := s.Data[KeysKey]; ok {
+			if keys, err = parseRing(stored); err != nil {
+				return fmt.Errorf("Secret %s/%s, %s: %w: delete the Secret, and there are new ones", i.o.Namespace, KeysSecret, KeysKey, err)
+			}
+		}
+		if keys, err = how(keys); err != nil {
+			return err
+		}
+		b, err := keys.document()
+		s.Data = map[string][]byte{KeysKey: b}
+		return err
+	})
+	return keys, err
+}
+
+func (i *Issuer) publish(ctx context.Context, keys ring) error {
+	b, err := json.Marshal(keys.public())
+	if err != nil {
+		return err
+	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.o.Namespace, Name: IssuerConfigMap}}
+	_, err = fluxobj.Write(ctx, i.o.Client, m, "", func(m *corev1.ConfigMap) error {
+		m.Data, m.BinaryData = map[string]string{IssuerKey: string(b)}, nil
+		return nil
+	})
+	return err
+}

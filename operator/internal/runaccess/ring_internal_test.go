@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess
+
+import (
+	"testing"
+	"time"
+)
+
+func testTime() time.Time { return time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func FuzzRing(f *testing.F) {
+	r, err := ring(nil).turn(testTime())
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := r.published(testTime()).document()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`[{"jwk":{"kty":"EC","crv":"P-256","x":"","y":"","d":""}}]`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := parseRing(b)
+		if err != nil {
+			return
+		}
+		if next, err := r.turn(testTime()); err != nil || len(next.public().Keys) != len(next) {
+			t.Errorf("%d keys: %v", len(next), err)
+		}
+	})
+}
