@@ -11,7 +11,7 @@ TAG     := devel
 VCS      = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 OPERATOR = go build -buildvcs=$(VCS) -o ../bin/okara-operator ./cmd/okara-operator
 NESTED  := internal/e2e internal/conformance operator provider
-TESTS   := test-internal/e2e test-. test-operator test-provider test-internal/conformance
+TESTS   := test-internal/e2e test-. test-browser test-operator test-provider test-internal/conformance
 
 # Compilers and linters collect garbage less often: a sixth less work, and more memory.
 lint tools: export GOGC := 400
@@ -25,7 +25,10 @@ demo: build $(TOFU) $(TIME)
 test: tools
 	$(MAKE) -C operator etcd kube-apiserver crds
 	$(MAKE) -j2 $(TESTS)
-$(TESTS): test-%:
+# Tests with a real browser, beside their pages.
+test-browser:
+	OKARA_TEST_BUILT=1 go test -tags browser -vet=off -timeout 30m -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara
+$(filter-out test-browser,$(TESTS)): test-%:
 	cd $* && MAKEFLAGS= OKARA_TEST_BUILT=1 go test -vet=off -timeout 30m ./...
 # With its version, where git tells: the tag, or a time and a commit.
 build:
@@ -39,9 +42,9 @@ generate: # what is made from the API types of operator
 	$(MAKE) -C operator generate
 lint:
 	@out=$$(gofmt -l .) && test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
-	for m in . $(NESTED); do (cd $$m && go mod tidy -diff && go vet ./... && go fix -diff ./...) || { echo "in module $$m"; exit 1; }; done
+	for m in . $(NESTED); do (cd $$m && go mod tidy -diff && go vet -tags browser ./... && go fix -diff -tags browser ./...) || { echo "in module $$m"; exit 1; }; done
 	$(MAKE) -C operator generated
-	@for m in . operator provider; do cd "$(CURDIR)/$$m" && go tool -modfile="$(CURDIR)/go.mod" staticcheck -checks inherit,-ST1005 ./... || exit 1; done # ST1005: repotest holds error texts to the stricter rule
+	@for m in . operator provider; do cd "$(CURDIR)/$$m" && go tool -modfile="$(CURDIR)/go.mod" staticcheck -tags browser -checks inherit,-ST1005 ./... || exit 1; done # ST1005: repotest holds error texts to the stricter rule
 	@for m in . operator provider; do cd "$(CURDIR)/$$m" && { out=$$(go tool -modfile="$(CURDIR)/go.mod" errcheck -ignoretests -exclude "$(CURDIR)/.ci/errcheck" ./...) || test $$? = 1; } && \
 		! echo "$$out" | grep -v -e '^$$' -e 'defer .*Close()' || exit 1; done # a deferred Close is for what was only read
 	@w=$$(mktemp -d) && trap 'rm -rf "$$w"' EXIT && export GOWORK=$$w/go.work && go work init . operator provider && \

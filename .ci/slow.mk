@@ -55,7 +55,7 @@ vuln: # asks vuln.go.dev; not part of lint, which needs no network
 models:
 	sh statebackend/models/run.sh
 screenshots: # of a fixture whose clock stands still; no test compares them
-	OKARA_SCREENSHOTS="$(CURDIR)/bin/screenshots" go test -count=1 -timeout 30m -run TestPictures ./internal/web
+	OKARA_SCREENSHOTS="$(CURDIR)/bin/screenshots" go test -count=1 -tags browser -timeout 30m -run TestPictures ./internal/web
 recording: build $(TOFU) $(TIME) # the demo as the moving picture of the README
 	cd internal/e2e && go run ./record ../../testdata/demo/demo.sh ../../docs/demo.svg
 release-check: tools $(PACKING) # what a release is made of, built twice and compared; half an hour at first

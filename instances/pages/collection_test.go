@@ -14,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 const keysForm = "run/lab/keys"
@@ -114,6 +113,7 @@ template "lab/named" {
   module { address = "net/vpc/aws" }
   parameter "name" { title = "Name" }
 }
+
 `)
 	})
 	if body := d.Shows(t, "anna", "run/lab/named"); strings.Count(body, ">Name</label>") != 1 {
@@ -159,45 +159,5 @@ func TestPartsLink(t *testing.T) {
 		if body := d.Open(t, 422, "anna", link, form).Body; strings.Contains(body, "The link that you followed") != says {
 			t.Errorf("after %q the form says that it came from the link: %t", tag, !says)
 		}
-	}
-}
-
-// TestBrowserParts fills lists, maps and objects by keyboard, with rows that come and go.
-func TestBrowserParts(t *testing.T) {
-	b := webtest.New(t)
-	for _, script := range []bool{true, false} {
-		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := newKeys(t)
-			tab := logged(t, b, d, script, keysForm)
-			tab.Wait("Launch lab/keys")
-			for _, tag := range []string{"one", "two"} {
-				tab.To("Add to tags")
-				tab.Enter()
-				tab.Wait("Remove")
-				tab.To("tags " + map[string]string{"one": "1", "two": "2"}[tag])
-				tab.Press(tag)
-			}
-			tab.To("Remove tags 1")
-			tab.Enter()
-			tab.To("Add to Disks")
-			tab.Enter()
-			tab.Wait("size")
-			tab.To("Disks 1 size")
-			tab.Press("10")
-			tab.To("Add to Disks 1 tags")
-			tab.Enter()
-			tab.To("Disks 1 tags 1")
-			tab.Press("hot")
-			tab.To("Place zone")
-			tab.Press("west")
-			tab.Enter()
-			tab.Wait("Log of run 1")
-			got := parameters(t, d)
-			for name, want := range map[string]string{"tags": `["two"]`, "labels": `{"team":"a"}`, "disks": `[{"size":10,"tags":["hot"]}]`, "place": `{"zone":"west"}`} {
-				if string(got[name]) != want {
-					t.Errorf("%s is %s, want %s", name, got[name], want)
-				}
-			}
-		})
 	}
 }

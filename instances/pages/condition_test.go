@@ -4,22 +4,19 @@ package pages_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"path"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp/kb"
-
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 // conditional asks for the number of nodes of large ones only, for tags of two of them, and
 // for a zone only where something is off.
 const conditional = `
+
 template "lab/when" {
   module { address = "net/vpc/aws" }
   ttl { default = "8h" }
@@ -45,6 +42,7 @@ template "lab/when" {
     update = true
   }
 }
+
 `
 
 func newConditional(t *testing.T) *portaltest.Desk {
@@ -101,52 +99,5 @@ func TestConditional(t *testing.T) {
 	d.Want(t, 422, &no, d.Who["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
 	if no.Fields["/parameters/count"] != `counts only when size is "large"; leave it out` {
 		t.Errorf("the API says %v", no.Fields)
-	}
-}
-
-// TestBrowserConditional chooses by keyboard: with script fields come and go and keep what
-// was typed, without it they stand there with their conditions.
-func TestBrowserConditional(t *testing.T) {
-	b := webtest.New(t)
-	for _, script := range []bool{true, false} {
-		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := newConditional(t)
-			tab := logged(t, b, d, script, "run/lab/when")
-			tab.Wait("Launch lab/when")
-			shown := func(when string, yes bool, labels ...string) {
-				t.Helper()
-				for _, label := range labels {
-					if got := strings.Contains(tab.Text(), label); got != (yes || !script) {
-						t.Errorf("%s: %s is there: %t", when, label, got)
-					}
-				}
-			}
-			shown("small", false, "Nodes", "Tags", "Where it is.")
-			tab.To("Size")
-			tab.Press(kb.ArrowDown)
-			shown("large", true, "Nodes")
-			shown("of one node", false, "Tags")
-			tab.To("Nodes")
-			tab.Press("3.0")
-			shown("of three nodes", true, "Tags")
-			tab.To("Add to Tags")
-			tab.Enter()
-			tab.Wait("Remove")
-			tab.To("Tags 1")
-			tab.Press("kept")
-			tab.To("Managed")
-			tab.Press(" ")
-			shown("not managed", true, "Where it is.")
-			tab.To("Zone")
-			tab.Press("west")
-			tab.To("Size")
-			tab.Press(kb.ArrowUp)
-			shown("small again", false, "Nodes", "Tags")
-			tab.Press(kb.ArrowDown)
-			tab.To("Launch")
-			tab.Enter()
-			tab.Wait("Log of run 1")
-			holds(t, parameters(t, d), map[string]string{"size": `"large"`, "count": "3.0", "tags": `["kept"]`, "enabled": "false", "zone": `"west"`})
-		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/trail"
-	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -95,32 +94,6 @@ func TestAuditPage(t *testing.T) {
 		if resp, body := s.ask(t, admin, http.MethodGet, path, nil); resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d\n%s", path, resp.StatusCode, body)
 		}
-	}
-}
-
-// TestBrowserAudit finds by keyboard what went wrong, of those things that the server did
-// by itself.
-func TestBrowserAudit(t *testing.T) {
-	b := webtest.New(t)
-	s := newStateSite(t)
-	s.changes()
-	for _, outcome := range []string{"done", "failed"} {
-		s.records.Info("change", "action", "run-destroy", "kind", "instance", "address", "lab/vpc/"+outcome, "outcome", outcome, "mode", "server")
-	}
-	for _, script := range []bool{true, false} {
-		p := b.Tab(t, s.URL+"/ui/login?return=/ui/audit", webtest.Look{Width: 1280, Theme: "dark", Script: script})
-		logIn(p, callerToken(admin))
-		p.Wait("Download all")
-		p.To("Who")
-		p.Press("server")
-		p.To("Result")
-		p.Press("f") // the one that begins so
-		p.To("From")
-		p.Enter()
-		p.Wait("1 to 1 of 1")
-		p.Wait("lab/vpc/failed")
-		p.Wait("by itself")
-		p.To("JSON lines")
 	}
 }
 

@@ -11,10 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
-	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -218,25 +216,4 @@ func TestDepotEnds(t *testing.T) {
 	says("depot?held=3&page=2", "201 to 250 of 250", "101 to 200 of 250", "?held=2&amp;page=2", "?held=3&amp;page=3")
 	s.depots.view.Runs, s.depots.view.Problem = false, ""
 	says("depot", "runs no depot file", "net/m007/aws", "not known here")
-}
-
-// TestDepotBrowser approves by keyboard, also without script.
-//
-// Shows: pages 14
-func TestDepotBrowser(t *testing.T) {
-	b := webtest.New(t)
-	s := newStateSite(t, access.AnonymousAll()...)
-	s.depots.fill(s.now)
-	for i, look := range []webtest.Look{{Width: 1280, Theme: "light", Script: true}, {Width: 375, Theme: "dark"}} {
-		t.Run(fmt.Sprintf("%s %d", look.Theme, look.Width), func(t *testing.T) {
-			p := b.Tab(t, s.URL+"/ui/depot", look)
-			p.Wait("Needs attention")
-			p.To("Approve net/vpc/aws 1.4.0")
-			p.Enter()
-			p.Wait("net/vpc/aws 1.4.0 is published.")
-			if len(s.depots.approved) != i+1 {
-				t.Errorf("approved %v", s.depots.approved)
-			}
-		})
-	}
 }

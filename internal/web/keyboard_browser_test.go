@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build browser
+
 package web_test
 
 import (
@@ -12,12 +14,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestKeyboardCatalog finds a module by keyboard alone, goes to another version of it,
+// TestBrowserKeyboard finds a module by keyboard alone, goes to another version of it,
 // copies its snippet and compares two. The same goes without script, but to copy.
 //
 // Shows: pages 14 | by keyboard alone: find, copy, compare; log in and out; launch, watch, extend,
 // destroy; approve
-func TestKeyboardCatalog(t *testing.T) {
+func TestBrowserKeyboard(t *testing.T) {
 	b := webtest.New(t)
 	s := New(t, access.AnonymousRead()...)
 	s.full(t)
