@@ -42,7 +42,7 @@ interop: tools $(OTHERS) $(STATES) $(TRIVY) $(COSIGN) $(KO) $(PROM)
 interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
 	cd operator && $(OPERATOR) && \
-		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
+		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig ./internal/pages
 mutants: # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend/internal/protocol
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/internal/localexec

@@ -17,7 +17,7 @@ const module = "github.com/seed-141914ff/okara"
 
 // testOnly packages are imported by _test.go files, by each other and by the
 // test modules only.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "internal/webtest", "internal/mutant", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/chart", "operator/internal/demo"}
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "internal/webtest", "internal/mutant", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
 
 // row is one entry of a table: who or what, which packages, and why.
 type row struct {

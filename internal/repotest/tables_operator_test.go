@@ -173,6 +173,8 @@ operator/internal/demo: a demonstration; it knows okara and the operator as proc
 	operator/internal/fluxobj
 	operator/internal/rig
 	operator/internal/runaccess
+operator/internal/pages: a test package: what the pages about Kubernetes say, done
+	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
 	internal/access
 	internal/addr

@@ -212,7 +212,7 @@ func TestRenderPage(t *testing.T) {
 		return file
 	}
 	module := filepath.Dir(write("vpc/main.tf", blocks("kinds.md", "hcl")[0]))
-	kind := write("kind.yaml", blocks("kubernetes-render.md", "yaml")[0])
+	kind := write("kind.yaml", strings.Join(blocks("kubernetes-render.md", "yaml"), "---\n"))
 	var instance string
 	for _, block := range blocks("portal-kubernetes.md", "yaml") {
 		if strings.Contains(block, "name: sandbox.vpc,") || strings.Contains(block, "kind: Instance") && instance != "" && !strings.Contains(instance, "kind: Instance") {

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")
+// yamlBlock is a block of a page: what stands behind its language, and its text.
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml ?([^\n]*)\n(.*?)^```")
 
 // TestDocs gives the API server the objects that the pages show, and the chart the values.
 //
@@ -37,8 +38,11 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(src), -1) {
-			text := block[1]
-			if strings.HasPrefix(text, "# values.yaml") {
+			text := block[2]
+			if block[1] == "example" {
+				continue // a part of an object
+			}
+			if block[1] == "values.yaml" {
 				values++
 				o := chart.Options{Dir: chartDir(), Namespace: system}
 				if err := yaml.UnmarshalStrict([]byte(text), &o.Values); err != nil {

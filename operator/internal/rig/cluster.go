@@ -257,7 +257,7 @@ type missingError struct{ name string }
 
 // controller reports whether it is a program that only make interop-kube builds.
 func (e *missingError) controller() bool {
-	return slices.Contains([]string{Manager, Source, Helm, Tofu}, e.name)
+	return slices.Contains([]string{Manager, Source, Helm, Tofu, "kubectl", "helm"}, e.name)
 }
 
 func (e *missingError) Error() string {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -25,6 +26,24 @@ func program(name string) (string, error) {
 		return "", err
 	}
 	return built[len(built)-1], nil
+}
+
+// Programs is the folder in which a program is that make has built. A test is skipped where
+// there is none.
+func Programs(t testing.TB, name string) string {
+	t.Helper()
+	path, err := program(name)
+	has(t, err)
+	return filepath.Dir(path)
+}
+
+// FreeAddress is one on loopback where nothing listens.
+func FreeAddress() (string, error) {
+	list, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return list[0], nil
 }
 
 // Root is the folder of the repository, "" outside of one.

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// page is a page of docs/kubernetes, and what has to be there that it takes for granted.
+type page struct {
+	name   string
+	before func(*site, *testing.T)
+	// at is done before the block whose first line it names.
+	at map[string]func(*site, *testing.T)
+}
+
+// pages are all of them, in an order in which a page finds what others have made.
+var pages = []page{
+	{name: "kubernetes-install.md", before: (*site).beforeInstall},
+	{name: "kubernetes-access.md", before: (*site).beforeAccess},
+	{name: "kubernetes.md", before: (*site).beforeDepot, at: map[string]func(*site, *testing.T){
+		"g=opendepot.defdev.io":       (*site).openDepot,
+		"kubectl apply -f okara.yaml": (*site).imported,
+	}},
+	{name: "portal-kubernetes.md", before: (*site).beforePortal, at: map[string]func(*site, *testing.T){
+		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
+	}},
+	{name: "kinds.md"},
+	{name: "kubernetes-operate.md", before: (*site).withChart},
+	{name: "flux.md", before: (*site).beforeFlux, at: map[string]func(*site, *testing.T){
+		"kubectl get configmap tfplan-default-vpc -n team-a -o jsonpath='{.data.tfplan}'":                (*site).plan,
+		`kubectl annotate terraform vpc -n team-a --overwrite reconcile.fluxcd.io/requestedAt="$(date)"`: (*site).runAgain,
+	}},
+	{name: "kubernetes-charts.md", before: (*site).pushChart},
+	{name: "kubernetes-render.md", before: (*site).beforeRender},
+}
+
+// examples are blocks that are not done here, by their first line, and why.
+var examples = map[string]string{
+	"make image TAG=1.0.0": "TestImages of internal/images builds them, and loads them into a registry",
+	"okara-operator run --registry registry.example.com/platform --issuer https://idp.example.com": "it runs until it is ended; here it has the flags of the chart",
+	"chart:": "a part of the Template above it",
+	`okara-operator render … --json | jq '.items[] | select(.kind == "Terraform").spec.vars'`: "the command above it, shortened",
+}
+
+// block is a fenced block of a page: its language, what stands behind it, its text.
+var block = regexp.MustCompile("(?ms)^```(\\w+) ?([^\\n]*)\\n(.*?)^```$")
+
+// TestPages does all pages about Kubernetes.
+func TestPages(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(pages, func(p page) bool { return p.name == filepath.Base(name) }) {
+			t.Errorf("nothing of %s is done", name)
+		}
+	}
+	s := newSite(t)
+	for _, p := range pages {
+		if !t.Run(p.name, func(t *testing.T) { s.do(t, p) }) {
+			return // others find what it would have made
+		}
+	}
+	for line := range examples {
+		t.Errorf("no page has the example %s", line)
+	}
+}
+
+// do does what a page says.
+func (s *site) do(t *testing.T, p page) {
+	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", p.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.before != nil {
+		p.before(s, t)
+	}
+	did := map[string]bool{}
+	for _, b := range block.FindAllStringSubmatch(string(src), -1) {
+		first, _, _ := strings.Cut(b[3], "\n")
+		if before := p.at[first]; before != nil && !did[first] {
+			did[first] = true
+			before(s, t)
+		}
+		s.block(t, p.name, b[1], strings.Fields(b[2]), b[3])
+	}
+	for first := range p.at {
+		if !did[first] {
+			t.Errorf("no block begins with %s", first)
+		}
+	}
+}
+
+// block does one block of a page.
+func (s *site) block(t *testing.T, page, language string, how []string, text string) {
+	t.Helper()
+	first, _, _ := strings.Cut(text, "\n")
+	verb, user := "", ""
+	if len(how) > 0 {
+		verb = how[0]
+	}
+	if len(how) > 1 {
+		user = how[1]
+	}
+	here := s.words.Replace(text)
+	switch {
+	case verb == "example":
+		if examples[first] == "" {
+			t.Errorf("an example without a reason: %s", first)
+		}
+		delete(examples, first)
+	case language == "sh" && verb == "cluster":
+		t.Logf("%s\n%s", here, s.sh(t, page, user, here))
+	case language == "yaml" && verb == "apply":
+		s.write(here, page, "applied.yaml")
+		t.Log(s.sh(t, page, user, "kubectl apply -f applied.yaml"))
+	case verb != "":
+		s.write(here, page, verb)
+	case language != "hcl": // part of a configuration, which other tests read
+		t.Errorf("say behind the language what is done with the block %q", first)
+	}
+}
+
+// withChart puts the chart where the page's commands look for it.
+func (s *site) withChart(t *testing.T) { s.link(t, "kubernetes-operate.md") }
+
+func (s *site) link(t *testing.T, page string) {
+	t.Helper()
+	if err := os.Symlink(filepath.Join(rig.Root(), "charts"), s.path(page, "charts")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beforeInstall has the login of the registry, and the namespace of a team.
+func (s *site) beforeInstall(t *testing.T) {
+	s.link(t, "kubernetes-install.md")
+	login, err := os.ReadFile(s.path("config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(string(login), "kubernetes-install.md", "config.json")
+	s.sh(t, "site", "", "kubectl create namespace team-a")
+}
+
+// beforeAccess has a token of a forge, and the account whose token is made.
+func (s *site) beforeAccess(t *testing.T) {
+	s.write("secret", "kubernetes-access.md", "token.txt")
+	s.sh(t, "site", "", `kubectl create serviceaccount ci -n team-a
+kubectl create rolebinding rules -n team-a --clusterrole=okara-registry-edit --group=team-a`)
+}
+
+// beforeDepot has an operator that runs, and somebody who may approve.
+func (s *site) beforeDepot(t *testing.T) {
+	s.operate(t)
+	s.sh(t, "site", "", "kubectl create rolebinding alice -n team-a --clusterrole=okara-approver --user=alice")
+}
+
+// openDepot has an OpenDepot with a module.
+func (s *site) openDepot(t *testing.T) {
+	const crd = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.opendepot.defdev.io}
+spec:
+  group: opendepot.defdev.io
+  scope: Namespaced
+  names: {kind: KIND, plural: PLURAL}
+  versions:
+    - name: v1alpha1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+`
+	var all strings.Builder
+	for kind, plural := range map[string]string{"Depot": "depots", "Module": "modules", "Provider": "providers", "Version": "versions", "GroupBinding": "groupbindings"} {
+		all.WriteString(strings.NewReplacer("KIND", kind, "PLURAL", plural).Replace(crd))
+	}
+	s.write(all.String(), "site", "opendepot.yaml")
+	s.write(`apiVersion: opendepot.defdev.io/v1alpha1
+kind: Depot
+metadata: {name: old, namespace: team-a}
+spec:
+  moduleConfigs:
+    - {name: subnets, provider: aws, repoOwner: terraform-aws-modules, repoUrl: "https://github.com/terraform-aws-modules/terraform-aws-vpc", versionConstraints: ~> 6.0}
+`, "site", "old.yaml")
+	s.sh(t, "site", "", `kubectl apply -f opendepot.yaml
+kubectl wait --for=condition=Established -f opendepot.yaml --timeout=2m
+kubectl apply -f old.yaml`)
+}
+
+// imported leads what was imported to the forge.
+func (s *site) imported(t *testing.T) {
+	const name = "okara.yaml"
+	b, err := os.ReadFile(s.path("kubernetes.md", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const there = "git::https://github.com/terraform-aws-modules/terraform-aws-vpc.git"
+	if !strings.Contains(string(b), there) {
+		t.Fatalf("what was imported is\n%s", b)
+	}
+	s.write(strings.ReplaceAll(string(b), there, s.source()), "kubernetes.md", name)
+}
+
+// beforePortal has the values of the page that installs, the module of the page about
+// kinds, and people.
+func (s *site) beforePortal(t *testing.T) {
+	s.link(t, "portal-kubernetes.md")
+	values, err := os.ReadFile(s.path("kubernetes-install.md", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(string(values), "portal-kubernetes.md", "values.yaml")
+	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "kinds.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range block.FindAllStringSubmatch(string(src), -1) {
+		if b[2] == "main.tf" {
+			s.write(b[3], "vpc", "main.tf")
+		}
+	}
+	s.sh(t, "vpc", "", "okara publish module . net/vpc/aws 1.4.0")
+}
+
+// withRuns has the operator that the chart runs now, and its people.
+func (s *site) withRuns(t *testing.T) {
+	s.operate(t)
+	s.keys(t)
+	s.sh(t, "site", "", `kubectl create rolebinding anna -n okara-instances --clusterrole=okara-instance-edit --user=anna
+kubectl create rolebinding ben -n okara-instances --clusterrole=okara-approver --user=ben`)
+}
+
+// beforeFlux has the module of the page, an account and a Secret of its variable.
+func (s *site) beforeFlux(t *testing.T) {
+	s.write(`variable "cidr" { type = string }
+variable "zones" { type = list(string) }
+variable "password" {
+  type      = string
+  sensitive = true
+}
+resource "terraform_data" "vpc" { input = [var.cidr, var.zones] }
+output "id" { value = terraform_data.vpc.id }
+`, "flux", "main.tf")
+	published := s.sh(t, "flux", "", "okara publish module . net/vpc/aws 0.1.0")
+	digest := regexp.MustCompile(`sha256:[0-9a-f]{64}`).FindString(published)
+	if digest == "" {
+		t.Fatalf("no digest in %s", published)
+	}
+	s.words = strings.NewReplacer(
+		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", digest,
+		"  pullSecret: registry\n", "  pullSecret: registry\n  plainHTTP: true\n",
+		"--docker-username=team-a --docker-password=\"$PASSWORD\"", "--docker-username=okara --docker-password=\"$(cat ../token)\"",
+		"https://okara.example.com", "http://"+s.okara,
+		"registry.example.com/platform", s.okara,
+		"registry.example.com", s.okara,
+	)
+	s.sh(t, "site", "", `kubectl create serviceaccount aws-tofu-runner -n team-a
+kubectl create secret generic database -n team-a --from-literal=pass=secret`)
+}
+
+// plan has a plan wait.
+func (s *site) plan(t *testing.T) {
+	s.sh(t, "flux.md", "", `sed 's/10.10.0.0/10.11.0.0/' run.yaml > manual.yaml
+echo 'approval: Manual' >> manual.yaml
+okara-operator render manual.yaml | kubectl apply -f -
+kubectl wait --for=jsonpath='{.status.plan.pending}' terraform/vpc -n team-a --timeout=10m`)
+}
+
+// runAgain has what the page about Flux deleted.
+func (s *site) runAgain(t *testing.T) {
+	s.sh(t, "flux.md", "", "okara-operator render run.yaml | kubectl apply -f -")
+}
+
+// pushChart puts a chart where the page's Template finds it.
+func (s *site) pushChart(t *testing.T) {
+	s.write("apiVersion: v2\nname: web\nversion: 1.2.0\n", "chart", "web", "Chart.yaml")
+	s.write("replicas: 1\n", "chart", "web", "values.yaml")
+	s.write("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {host: {{ .Values.ingress.host | quote }}}\n", "chart", "web", "templates", "web.yaml")
+	s.sh(t, "chart", "", "helm package web\nhelm push web-1.2.0.tgz oci://"+s.okara+"/charts --plain-http")
+}
+
+// beforeRender has the folder of the module.
+func (s *site) beforeRender(t *testing.T) {
+	src, err := os.ReadFile(s.path("vpc", "main.tf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(string(src), "kubernetes-render.md", "vpc", "main.tf")
+}
