@@ -5,6 +5,7 @@ package kindctl_test
 import (
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -39,10 +40,15 @@ func TestStatusLost(t *testing.T) {
 		return text(o, "status", "updateAvailable") == "1.1.0", o.Object["status"]
 	})
 	first := s.uid(o)
-	o.Object["status"] = map[string]any{}
-	if err := s.Status().Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	s.until("its status is emptied", func() (bool, any) {
+		s.read(o)
+		o.Object["status"] = map[string]any{}
+		err := s.Status().Update(t.Context(), o)
+		if err != nil && !apierrors.IsConflict(err) { // the operator may write at this moment
+			t.Fatal(err)
+		}
+		return err == nil, err
+	})
 	has("it has its version", "1.0.0", first)
 
 	s.runs.fail("a", v1alpha1.ReasonStateExists)
