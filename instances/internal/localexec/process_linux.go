@@ -67,8 +67,8 @@ func readProc(pid int) (procInfo, error) {
 	return p, err
 }
 
-func readStat(pid int) (procInfo, error) {
-	for {
+func readStat(pid int) (p procInfo, err error) {
+	for range maxReads {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if errors.Is(err, syscall.ESRCH) {
 			err = fs.ErrNotExist
@@ -78,11 +78,15 @@ func readStat(pid int) (procInfo, error) {
 		}
 		// No threads: the thread was reaped while its line was written. If another one
 		// has become a new program, this id is its own by now (execve(2)).
-		if p, err := parseStat(b); err != nil || p.threads > 0 {
+		if p, err = parseStat(b); err != nil || p.threads > 0 {
 			return p, err
 		}
 	}
+	return p, nil
 }
+
+// maxReads bounds how often a process is read that says that it has no threads.
+const maxReads = 100
 
 // dead tells whether nothing of a process runs. The state in its line is that of its
 // first thread. That may have ended while others go on, as it has for a moment when
