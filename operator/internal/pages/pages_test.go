@@ -70,7 +70,7 @@ func TestPages(t *testing.T) {
 			return // others find what it would have made
 		}
 	}
-	for line := range examples {
+	for line := range s.left {
 		t.Errorf("no page has the example %s", line)
 	}
 }
@@ -117,7 +117,7 @@ func (s *site) block(t *testing.T, page, language string, how []string, text str
 		if examples[first] == "" {
 			t.Errorf("an example without a reason: %s", first)
 		}
-		delete(examples, first)
+		delete(s.left, first)
 	case language == "sh" && verb == "cluster":
 		t.Logf("%s\n%s", here, s.sh(t, page, user, here))
 	case language == "yaml" && verb == "apply":

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -45,12 +46,13 @@ type site struct {
 	forge    *httptest.Server
 	operator *exec.Cmd
 	words    *strings.Replacer // what the pages name, and what it is here
+	left     map[string]string // examples that no page has had so far
 }
 
 // newSite starts all but the operator, which the pages install.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir()}
+	s := &site{t: t, dir: t.TempDir(), left: maps.Clone(examples)}
 	for _, name := range []string{"okara", "okara-operator"} {
 		if _, err := os.Stat(filepath.Join(rig.Root(), "bin", name)); err != nil {
 			t.Skipf("%s is not built: make interop-kube builds it", name)
@@ -92,7 +94,7 @@ func (s *site) env(user string) []string {
 	s.t.Helper()
 	path := []string{filepath.Join(rig.Root(), "bin"), rig.Programs(s.t, "kubectl"), rig.Programs(s.t, "helm"), os.Getenv("PATH")}
 	return []string{
-		"HOME=" + s.path("home", "x")[:len(s.path("home", "x"))-2], "TMPDIR=" + os.TempDir(), "PATH=" + strings.Join(path, string(os.PathListSeparator)),
+		"HOME=" + filepath.Dir(s.path("home", "x")), "TMPDIR=" + os.TempDir(), "PATH=" + strings.Join(path, string(os.PathListSeparator)),
 		"KUBECONFIG=" + s.kubeconfig(user), "DOCKER_CONFIG=" + s.dir, "OKARA_REGISTRY=" + s.okara, "PASSWORD=secret",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "CHECKPOINT_DISABLE=1",
 	}
