@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	_ "github.com/seed-141914ff/okara/internal/startup"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 

@@ -72,6 +72,7 @@ func TestCost(t *testing.T) {
 	}
 	t.Logf("%d bytes without symbols", info.Size())
 	checkInits(t, okara)
+	checkCollections(t, okara)
 	checkIdle(t, okara)
 }
 
@@ -128,6 +129,22 @@ func leastInits(t *testing.T, okara string) map[string][2]int {
 		}
 	}
 	return least
+}
+
+// checkCollections holds that nothing is collected before a command does anything.
+func checkCollections(t *testing.T, okara string) {
+	t.Helper()
+	for _, arg := range []string{"--version", "--help"} {
+		cmd := exec.Command(okara, arg)
+		cmd.Env = append(os.Environ(), "GOGC=", "GODEBUG=gctrace=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if n := strings.Count(string(out), "MB goal"); n > 0 {
+			t.Errorf("okara %s collects garbage %d times", arg, n)
+		}
+	}
 }
 
 // checkIdle looks at what a server keeps that has just started.

@@ -618,6 +618,7 @@ internal/webtest: a real browser for tests, and whom people log in at; it knows 
 internal/syntax: text in, syntax trees and settings out
 	internal/text
 internal/buildinfo: leaf: what a program was built from
+internal/startup: leaf: acts before main does
 internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
 internal/metricstest: test package
 internal/ocitest: test package

@@ -11,7 +11,6 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
-	"sync/atomic"
 )
 
 // garbage is how much may pile up before it is collected, in bytes, while less than
@@ -37,7 +36,7 @@ func percent(live uint64) int {
 // set it leaves them alone. It returns what the log says of it.
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	debug.FreeOSMemory() // what the start needed; now what is alive is known
-	live := liveHeap()
+	live := read("/gc/heap/live:bytes")
 	said := []slog.Attr{slog.Uint64("live_heap", live)}
 	if getenv("GOMEMLIMIT") == "" {
 		if limit, ok := groupLimit("/sys/fs/cgroup/memory.max"); ok {
@@ -54,8 +53,9 @@ func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	return said
 }
 
-func liveHeap() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// read returns what the runtime says of one of its metrics.
+func read(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
@@ -71,10 +71,7 @@ func groupLimit(file string) (int64, bool) {
 }
 
 // tuner sets the percentage anew after each collection.
-type tuner struct {
-	ctx context.Context
-	set atomic.Int64
-}
+type tuner struct{ ctx context.Context }
 
 // collected is called when garbage was collected: its own sentinel was garbage too. To
 // set a percentage stops the process for a moment, so that only one that is another by
@@ -83,10 +80,9 @@ func (t *tuner) collected() {
 	if t.ctx.Err() != nil {
 		return
 	}
-	now, before := int64(percent(liveHeap())), t.set.Load()
+	now, before := percent(read("/gc/heap/live:bytes")), int(read("/gc/gogc:percent"))
 	if 4*max(now-before, before-now) > before {
-		t.set.Store(now)
-		debug.SetGCPercent(int(now))
+		debug.SetGCPercent(now)
 	}
 	runtime.AddCleanup(new([16]byte), (*tuner).collected, t)
 }
