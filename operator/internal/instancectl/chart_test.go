@@ -181,7 +181,7 @@ func TestChartDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	_, text, _ := strings.Cut(string(page), "```yaml apply\n")
 	text, _, _ = strings.Cut(text, "```")
 	s := newSite(t)
 	o := &v1alpha1.Template{}

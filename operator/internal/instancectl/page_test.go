@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict, made := client.WithFieldValidation(s.client, metav1.FieldValidationStrict), map[string]int{}
-	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(src, -1) {
+	for _, block := range regexp.MustCompile("(?s)```yaml[^\n]*\n(.*?)```").FindAllSubmatch(src, -1) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(block[1], &o.Object); err != nil {
 			t.Fatal(err)
