@@ -2,6 +2,8 @@
 # Needs Go, git and make. Everything else is a pinned Go module, built once into .cache.
 export GOFLAGS := -buildvcs=false
 export GOWORK  := off
+# As what is released: the same program, whether there is a C compiler or not.
+export CGO_ENABLED := 0
 .DEFAULT_GOAL := demo
 include .ci/tools.mk
 VERSION := 0.0.1
