@@ -27,6 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -54,7 +55,7 @@ type launcher struct {
 	machine    *lifecycle.Machine
 	ledger     *ledger.Ledger
 	metrics    *portal.Metrics
-	templates  *portal.Templates
+	templates  *templatesource.Templates
 	reconciler *portal.Reconciler
 	executor   *localexec.Local
 	queue      *jobs.Queue // of notices; nil: nobody is told
@@ -189,7 +190,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	if l.o.Role == settings.RolePortal {
 		return portal.NewForward(forward), nil, nil
 	}
-	l.templates = portal.NewTemplates(portal.TemplatesOptions{
+	l.templates = templatesource.New(templatesource.Options{
 		Dir: l.o.Templates, Sources: l.o.Sources, Catalog: modules, Logger: l.log,
 		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.known(),
 	})

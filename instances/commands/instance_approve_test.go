@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
@@ -19,7 +18,7 @@ import (
 // Shows: platform 9
 func TestInstanceApproveShows(t *testing.T) {
 	h := newPortalHome(t)
-	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+	h.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = template.ApprovalPlan
 		e.Template = &changed

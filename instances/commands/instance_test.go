@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
@@ -162,7 +163,7 @@ func TestInstanceApproval(t *testing.T) {
 // TestInstanceFailed ends with the code of what failed, and says how to go on.
 func TestInstanceFailed(t *testing.T) {
 	h := newPortalHome(t)
-	h.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Retries = 0 })
+	h.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Template.Retries = 0 })
 	id := h.create(t, "use-anna", "lab/vpc")
 	h.Results.Append("Error: no\n")
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "no such zone", Resources: -1})

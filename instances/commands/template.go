@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/cli"
@@ -47,7 +47,7 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 			files = append(files, path)
 			continue
 		}
-		found, err := portal.TemplateFiles(path)
+		found, err := templatesource.Files(path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -60,7 +60,7 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 	var all []error
 	seen := map[string]string{}
 	for _, file := range files {
-		b, err := portal.ReadTemplateFile(file)
+		b, err := templatesource.ReadFile(file)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -109,7 +109,7 @@ func (m *moduleFrom) check(ctx context.Context, t *template.Template) (version s
 			return "", false, err
 		}
 	case m.catalog != nil:
-		source, found, err := portal.ResolveModule(ctx, m.catalog, t.Module)
+		source, found, err := templatesource.Resolve(ctx, m.catalog, t.Module)
 		if err != nil {
 			return "", false, fmt.Errorf("template %s: %w", t.Name, err)
 		}
@@ -136,7 +136,7 @@ func describeFolder(ctx context.Context, dir string, ref template.ModuleRef) (te
 	if err != nil {
 		return template.Module{}, err
 	}
-	return portal.DescribedModule(plan.Description(), ref.Path)
+	return templatesource.Described(plan.Description(), ref.Path)
 }
 
 // notPublished reports whether a module is missing in the registry, which may come.

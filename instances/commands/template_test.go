@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
@@ -18,12 +18,12 @@ import (
 // Shows: platform 21
 func TestTemplateCommands(t *testing.T) {
 	h := newPortalHome(t)
-	h.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+	h.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Template.Title = "A \x1b[31mnetwork"
 		e.Template.Parameters[1].When = map[string][]json.RawMessage{"size": {json.RawMessage(`"large"`), json.RawMessage(`"huge"`)}}
 	})
-	h.Catalog.Change("lab/planned", func(e *portal.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
-	h.Catalog.Change("lab/team", func(e *portal.Entry) { e.Template.Enabled = false })
+	h.Catalog.Change("lab/planned", func(e *template.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
+	h.Catalog.Change("lab/team", func(e *template.Entry) { e.Template.Enabled = false })
 	for _, s := range []struct {
 		name, who   string
 		args        []string

@@ -126,17 +126,17 @@ func TestLaunchVersion(t *testing.T) {
 // fit, and whoever may launch one why that cannot be done now.
 func TestTemplateBehind(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
-	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Behind = "it stays at version 1.0.0 of the module, since version 1.2.0 does not fit"
 	})
 	d.Shows(t, "admin", "templates/lab/vpc", "Its module has a newer version that does not fit", "stays at version 1.0.0")
 	if body := d.Shows(t, "anna", "templates/lab/vpc", `href="./../../run/lab/vpc"`); strings.Contains(body, "1.2.0") {
 		t.Error("anna is told what she cannot mend")
 	}
-	d.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
+	d.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Problem = "module net/vpc/aws: no version fits" })
 	d.Shows(t, "anna", "templates/lab/vpc", "It cannot be launched", "no version fits")
 	d.Shows(t, "anna", "run/lab/vpc", "no version fits")
-	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Problem, e.Cause = "module net/vpc/aws cannot be read now", "GET http://registry.internal:5000/v2/: no route to host"
 	})
 	d.Shows(t, "admin", "templates/lab/vpc", "registry.internal:5000")
@@ -252,7 +252,7 @@ func TestEditAgain(t *testing.T) {
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable", Permanent: true})
 	path := "instances/" + id + "/update"
 	takes := func(secret string) {
-		d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+		d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 			inputs := `{"type":"object","properties":{"size":{"type":"string"},"secret":` + secret + `}}`
 			var err error
 			e.Schema, err = template.NewSchema(e.Template, template.Module{Inputs: json.RawMessage(inputs), Outputs: map[string]bool{"url": false, "password": true}})

@@ -227,7 +227,7 @@ func TestHostilePages(t *testing.T) {
 // Shows: platform 9
 func TestApproveChange(t *testing.T) {
 	d := portaltest.NewDesk(t, nil)
-	d.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = template.ApprovalRequest
 		digest, err := changed.Digest()

@@ -60,7 +60,7 @@ func TestAdopt(t *testing.T) {
 		stop := w.run(t)
 		tpl := testTemplate("sandbox/vpc")
 		tpl.Parameters = []template.Parameter{{Name: "size"}}
-		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		anna := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "anna"}
 		rec := w.must(t, lifecycle.Create{
 			Template: tpl, Digest: digestOf(tpl), Source: w.source, Owner: anna,

@@ -18,13 +18,6 @@
 // hand requests on to it as they came, once. Where no leader answers, what changes
 // nothing is answered from the own copy, with its age.
 //
-// # Templates
-//
-// [Templates] reads files and artifacts every 30 s, and resolves the version of the
-// module that each means now. What cannot be read stays as it was; what cannot be
-// launched is kept with its problem. A launch keeps a snapshot, so nothing of this
-// reaches an instance that is there.
-//
 // # The reconciler
 //
 // [Reconciler] works where this replica leads, and remembers nothing beside the

@@ -258,7 +258,7 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 		}
 		stop := s.serve(t, ways...)
 		tpl := testTemplate("sandbox/vpc")
-		s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
+		s.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
 		owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "anna"}
 		id := s.asks(t, "create", lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}).ID
 		s.sees(t, id, lifecycle.Ready)

@@ -5,15 +5,15 @@ package portal_test
 import (
 	"testing"
 
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // TestNestedGroup lets a group of groups own an instance: whom a template admits is
 // decided by one rule.
 func TestNestedGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	s.Catalog.Change("lab/team", func(e *portal.Entry) {
+	s.Catalog.Change("lab/team", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Groups = []string{"org/**"}
 		e.Template = &changed

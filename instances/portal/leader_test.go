@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -222,7 +221,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		tpl := testTemplate("sandbox/vpc")
 		tpl.Pool = &template.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
-		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		defer w.run(t)()
 		time.Sleep(5 * time.Minute)
 		if got := w.phases(); got[lifecycle.Available] != 3 || len(got) != 1 {
@@ -238,7 +237,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 		}
 
 		w.shelf.mu.Lock()
-		w.shelf.problems = []portal.TemplateProblem{{From: "other.hcl", Text: "broken"}}
+		w.shelf.problems = []template.Problem{{From: "other.hcl", Text: "broken"}}
 		w.shelf.mu.Unlock()
 		w.shelf.remove(tpl.Name)
 		time.Sleep(time.Hour)
@@ -269,7 +268,7 @@ func TestInvalidPool(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
 		tpl := testTemplate("sandbox/vpc")
 		tpl.Pool = &template.PoolSize{Size: 3, Max: 10, WhenEmpty: "create"}
-		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Problem: "module net/vpc/aws has no version"})
+		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Problem: "module net/vpc/aws has no version"})
 		defer w.run(t)()
 		time.Sleep(time.Hour)
 		w.mu.Lock()
@@ -278,7 +277,7 @@ func TestInvalidPool(t *testing.T) {
 		if pool == nil || pool.Paused == "" || records > 0 || commits > 2 { // that it is paused, and that somebody is told
 			t.Errorf("pool %+v with %d records after %d commits", pool, records, commits)
 		}
-		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		time.Sleep(time.Hour)
 		if got := w.phases(); got[lifecycle.Available] != 3 {
 			t.Errorf("%v, want that a valid template goes on", got)

@@ -237,7 +237,7 @@ func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 func (s *site) live(t testing.TB, n int) {
 	t.Helper()
 	tpl := testTemplate("sandbox/vpc")
-	s.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
+	s.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
 	s.leader(t)
 	s.each(t, n, func(_ int, owner template.Owner) lifecycle.Event {
 		return lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}

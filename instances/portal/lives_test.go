@@ -75,7 +75,7 @@ func BenchmarkLives(b *testing.B) {
 		w.options.Places, w.options.Observe = 50, 5*time.Millisecond
 		w.machine.Limits = lifecycle.Limits{}
 		tpl := testTemplate("sandbox/vpc")
-		w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 		shift := newShift(w.memory)
 		stop := w.run(b)
 		for i := range n {
@@ -281,7 +281,7 @@ func TestAutoUpdate(t *testing.T) {
 			w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 			newer := w.source
 			newer.Version, newer.Digest = "1.5.0", "sha256:"+strings.Repeat("2", 64)
-			w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: newer})
+			w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: newer})
 			time.Sleep(time.Hour)
 			kinds := w.program.kinds(rec.ID)
 			applied := slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunPlan, lifecycle.RunApply})

@@ -11,14 +11,14 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // asksFor makes launches of lab/vpc wait for approval.
 func asksFor(t *testing.T, s *portaltest.Server, approval string) {
 	t.Helper()
-	s.Catalog.Change("lab/vpc", func(e *portal.Entry) {
+	s.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = approval
 		digest, err := changed.Digest()

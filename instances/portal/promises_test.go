@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // TestHidden leaves a template out of the list that is launched by name, and lets
@@ -26,8 +27,8 @@ import (
 func TestHidden(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")
-	s.Catalog.Change("lab/vpc", func(e *portal.Entry) { e.Template.Visible = false })
-	s.Catalog.Change("lab/one", func(e *portal.Entry) { e.Template.Enabled = false })
+	s.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Template.Visible = false })
+	s.Catalog.Change("lab/one", func(e *template.Entry) { e.Template.Enabled = false })
 	var list api.Templates
 	s.Want(t, 200, &list, anna, "GET", "templates", "")
 	for _, one := range list.Templates {
@@ -79,7 +80,7 @@ func TestOffered(t *testing.T) {
 // Shows: platform 3
 func TestClaimOwner(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	s.Catalog.Change("lab/one", func(e *portal.Entry) { e.Template.Owner = "claim:department" })
+	s.Catalog.Change("lab/one", func(e *template.Entry) { e.Template.Owner = "claim:department" })
 	who := func(subject, department string) string {
 		claims := map[string]any{
 			"iss": s.Issuer.URL, "aud": "okara", "sub": subject, "groups": []string{"use"}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),

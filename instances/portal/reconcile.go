@@ -44,9 +44,9 @@ type ReconcilerOptions struct {
 	Changed   func() <-chan struct{}
 	Executors map[string]run.Executor // by the name that templates have
 	Templates interface {
-		All() []Entry
-		Problems() []TemplateProblem
-		Current(name string) (*Entry, bool)
+		All() []template.Entry
+		Problems() []template.Problem
+		Current(name string) (*template.Entry, bool)
 	}
 	Client *oci.Client
 	Layout addr.Layout

@@ -159,15 +159,15 @@ func (p *program) specs(id string) []run.Spec {
 // shelf has templates in memory.
 type shelf struct {
 	mu       sync.Mutex // guards the fields below
-	entries  map[string]portal.Entry
-	problems []portal.TemplateProblem
+	entries  map[string]template.Entry
+	problems []template.Problem
 }
 
-func (s *shelf) put(e portal.Entry) {
+func (s *shelf) put(e template.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.entries == nil {
-		s.entries = map[string]portal.Entry{}
+		s.entries = map[string]template.Entry{}
 	}
 	s.entries[e.Template.Name] = e
 }
@@ -178,23 +178,23 @@ func (s *shelf) remove(name string) {
 	delete(s.entries, name)
 }
 
-func (s *shelf) All() []portal.Entry {
+func (s *shelf) All() []template.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []portal.Entry
+	var all []template.Entry
 	for _, e := range s.entries {
 		all = append(all, e)
 	}
 	return all
 }
 
-func (s *shelf) Problems() []portal.TemplateProblem {
+func (s *shelf) Problems() []template.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.problems
 }
 
-func (s *shelf) Current(name string) (*portal.Entry, bool) {
+func (s *shelf) Current(name string) (*template.Entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.entries[name]
@@ -287,7 +287,7 @@ func testTemplate(name string) *template.Template {
 
 func (w *world) launch(t *testing.T, tpl *template.Template, who string) *lifecycle.Record {
 	t.Helper()
-	w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+	w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 	return w.must(t, lifecycle.Create{
 		Template: tpl, Digest: digestOf(tpl), Source: w.source,
 		Owner: template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: who},
@@ -305,7 +305,7 @@ func digestOf(t *template.Template) string {
 // bulk makes ready instances, without a run of each.
 func (w *world) bulk(t testing.TB, tpl *template.Template, n int) {
 	t.Helper()
-	w.shelf.put(portal.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
+	w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
 	for i := range n {
 		rec := lifecycle.Record{
 			ID: instanceID(i), Template: tpl.Name, Snapshot: digestOf(tpl), Source: w.source, Phase: lifecycle.Ready,

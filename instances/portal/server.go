@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/service"
 )
@@ -38,12 +39,12 @@ type Options struct {
 
 // Catalog is the templates that may be launched now, as [Templates] has them.
 type Catalog interface {
-	Current(name string) (*Entry, bool)
-	All() []Entry
+	Current(name string) (*template.Entry, bool)
+	All() []template.Entry
 	// Pin is the template with a version of its module that a caller names; ""
 	// is [Catalog.Current] for now. An error is [lifecycle.ErrNotFound] where there
 	// is no template, and [template.ErrInvalid] where it does not take the version.
-	Pin(ctx context.Context, name, version string) (*Entry, error)
+	Pin(ctx context.Context, name, version string) (*template.Entry, error)
 	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
 	// people are offered them.
 	Versions(ctx context.Context, name string) ([]string, error)

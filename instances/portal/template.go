@@ -66,10 +66,10 @@ func (c caller) mayReadTemplates() bool {
 // templateFilter is which templates the query asks for: q are words that its texts have,
 // module is the address of its module, and use those that the caller may launch and that
 // are on.
-func (r call[A]) templateFilter() func(*Entry) bool {
+func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.URL.Query()
 	words, module, use := q.Get("q"), q.Get("module"), q.Get("use") != ""
-	return func(e *Entry) bool {
+	return func(e *template.Entry) bool {
 		t := e.Template
 		address := cmp.Or(t.Module.Address, e.Source.Chart)
 		if module != "" && module != address || !contains(words, t.Name, t.Title, t.Description, t.Category, address) {
@@ -113,7 +113,7 @@ func (s templates) templateDoc(c caller, d *lifecycle.Document, name string) (ap
 	return s.entryDoc(c, d, e), true
 }
 
-func (s templates) entryDoc(c caller, d *lifecycle.Document, e *Entry) api.Template {
+func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) api.Template {
 	t := e.Template
 	doc := api.Template{
 		Name: t.Name, Title: t.Title, Description: t.Description, Icon: t.Icon, Category: t.Category, Enabled: t.Enabled, Visible: t.Visible, Digest: e.Digest,

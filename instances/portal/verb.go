@@ -76,7 +76,7 @@ func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Even
 }
 
 // sensitive names the parameters that nobody is shown.
-func sensitive(e *Entry, parameters map[string]json.RawMessage) []string {
+func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []string {
 	names := []string{}
 	for name := range parameters {
 		if e.Schema.Sensitive(name) {

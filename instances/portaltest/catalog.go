@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -108,7 +107,7 @@ const module = `{"type":"object","properties":{
 // Catalog is templates that a test may change.
 type Catalog struct {
 	mu      sync.Mutex // guards entries
-	entries []portal.Entry
+	entries []template.Entry
 }
 
 // NewCatalog reads templates.
@@ -128,17 +127,17 @@ func NewCatalog(t testing.TB, text string) *Catalog {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.entries = append(c.entries, portal.Entry{
+		c.entries = append(c.entries, template.Entry{
 			Template: one, Digest: digest, Schema: schema, From: "templates.hcl:1",
 			Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:a1"},
 		})
 	}
-	slices.SortFunc(c.entries, func(a, b portal.Entry) int { return cmp.Compare(a.Template.Name, b.Template.Name) })
+	slices.SortFunc(c.entries, func(a, b template.Entry) int { return cmp.Compare(a.Template.Name, b.Template.Name) })
 	return c
 }
 
 // Current returns a template.
-func (c *Catalog) Current(name string) (*portal.Entry, bool) {
+func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.entries {
@@ -151,14 +150,14 @@ func (c *Catalog) Current(name string) (*portal.Entry, bool) {
 }
 
 // All are the templates, by name.
-func (c *Catalog) All() []portal.Entry {
+func (c *Catalog) All() []template.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.entries)
 }
 
 // Pin returns a template with version 1.0.0 or 1.1.0 of its module.
-func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, error) {
+func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry, error) {
 	e, ok := c.Current(name)
 	if !ok {
 		return nil, fmt.Errorf("template %s: %w", name, lifecycle.ErrNotFound)
@@ -203,11 +202,11 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 func (c *Catalog) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries = slices.DeleteFunc(c.entries, func(e portal.Entry) bool { return e.Template.Name == name })
+	c.entries = slices.DeleteFunc(c.entries, func(e template.Entry) bool { return e.Template.Name == name })
 }
 
 // Change changes what is there of a template.
-func (c *Catalog) Change(name string, change func(*portal.Entry)) {
+func (c *Catalog) Change(name string, change func(*template.Entry)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.entries {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -44,7 +45,7 @@ const (
 type Options struct {
 	Role         string
 	Templates    string // folder; "": none
-	Sources      []portal.TemplateSource
+	Sources      []templatesource.Source
 	Config       map[string]string
 	TTL          *template.TTL        // nil: templates that say nothing have no end
 	Connection   *template.Connection // nil: none
@@ -286,8 +287,8 @@ func (b *Block) templates(o *Options, _ Beside) error {
 	return nil
 }
 
-func (b *Block) templateSource(source TemplateSource) (out portal.TemplateSource, err error) {
-	out = portal.TemplateSource{Templates: source.Templates, Modules: source.Modules, Credentials: source.Credentials, Max: source.Max}
+func (b *Block) templateSource(source TemplateSource) (out templatesource.Source, err error) {
+	out = templatesource.Source{Templates: source.Templates, Modules: source.Modules, Credentials: source.Credentials, Max: source.Max}
 	if err := checkTemplateGlob(source.Templates); err != nil {
 		return out, err
 	}

@@ -108,6 +108,7 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	operator/internal/verdict
 	instances/template
 operator/internal/instancerun: attempts of instances by Flux, with their states in okara serve
+	instances/templatesource
 	oci
 	internal/addr
 	internal/catalog

@@ -439,6 +439,7 @@ instances/run: what an executor is, and what an attempt leaves in the registry
 	oci
 	oci/artifact
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
+	instances/templatesource
 	instances/internal/prices
 	instances/internal/records
 	oci
@@ -468,6 +469,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 	internal/states
 	internal/web/site
 instances/settings: the blocks of a file that are about instances, and what they mean
+	instances/templatesource
 	instances/internal/prices
 	instances/lifecycle
 	instances/template
@@ -510,6 +512,15 @@ instances/portal: the API of instances over a store that is passed in
 	internal/service
 	internal/states
 	internal/text
+instances/templatesource: where templates come from: files, and artifacts of the catalog
+	instances/api
+	instances/lifecycle
+	instances/template
+	internal/addr
+	internal/catalog
+	internal/description
+	oci
+	oci/artifact
 instances/pages: pages of templates and instances, which show what the API answers to who asks
 	instances/api
 	instances/lifecycle
@@ -524,6 +535,7 @@ instances/pages: pages of templates and instances, which show what the API answe
 instances/api: what the API of instances says
 	instances/internal/prices
 instances/commands: commands of instances and templates; what they share with okara's other commands is cli's
+	instances/templatesource
 	instances/internal/records
 	oci
 	oci/artifact

@@ -120,11 +120,11 @@ func (w *counted) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 // shelf has one template.
-type shelf struct{ entry portal.Entry }
+type shelf struct{ entry template.Entry }
 
-func (s shelf) All() []portal.Entry                { return []portal.Entry{s.entry} }
-func (s shelf) Problems() []portal.TemplateProblem { return nil }
-func (s shelf) Current(name string) (*portal.Entry, bool) {
+func (s shelf) All() []template.Entry        { return []template.Entry{s.entry} }
+func (s shelf) Problems() []template.Problem { return nil }
+func (s shelf) Current(name string) (*template.Entry, bool) {
 	return &s.entry, name == s.entry.Template.Name
 }
 
@@ -165,7 +165,7 @@ func newCounted(t *testing.T) *counted {
 	}))(t)
 	reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: w, Machine: machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": newExecutor(t, client, sealer)},
-		Templates: shelf{portal.Entry{Template: w.template, Digest: w.digest, Source: w.source}}, Client: client, Layout: layout, Sealer: sealer,
+		Templates: shelf{template.Entry{Template: w.template, Digest: w.digest, Source: w.source}}, Client: client, Layout: layout, Sealer: sealer,
 		Ledger: func() string { return host + "/" + layout.Ledger(1) }, Observe: 50 * time.Millisecond,
 	})
 	ctx, stop := context.WithCancel(t.Context())

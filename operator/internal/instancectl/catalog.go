@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
@@ -51,7 +50,7 @@ type Catalog struct {
 // cachedEntry is what was made of one version of an object.
 type cachedEntry struct {
 	version string
-	entry   *portal.Entry
+	entry   *template.Entry
 }
 
 // NewCatalog returns the catalog of what a cache has.
@@ -60,7 +59,7 @@ func NewCatalog(reader client.Reader, s Settings) *Catalog {
 }
 
 // Current returns the template of a name.
-func (c *Catalog) Current(name string) (*portal.Entry, bool) {
+func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	var o v1alpha1.Template
 	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
 	if strings.Count(name, "/") != 1 || strings.Contains(name, ".") || c.reader.Get(context.Background(), key, &o) != nil {
@@ -70,17 +69,17 @@ func (c *Catalog) Current(name string) (*portal.Entry, bool) {
 }
 
 // All are the templates, by name.
-func (c *Catalog) All() []portal.Entry {
+func (c *Catalog) All() []template.Entry {
 	var list v1alpha1.TemplateList
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
 		return nil // the cache has stopped
 	}
 	c.forget(list.Items)
-	all := make([]portal.Entry, 0, len(list.Items))
+	all := make([]template.Entry, 0, len(list.Items))
 	for i := range list.Items {
 		all = append(all, *c.entry(&list.Items[i]))
 	}
-	slices.SortFunc(all, func(a, b portal.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
+	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
 	return all
 }
 
@@ -95,7 +94,7 @@ func (c *Catalog) forget(there []v1alpha1.Template) {
 }
 
 // Pin is the template with a version that its status names.
-func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, error) {
+func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry, error) {
 	e, ok := c.Current(name)
 	switch {
 	case !ok:
@@ -153,7 +152,7 @@ func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
 }
 
 // entry is what an object is, made once of each of its versions.
-func (c *Catalog) entry(o *v1alpha1.Template) *portal.Entry {
+func (c *Catalog) entry(o *v1alpha1.Template) *template.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if had, ok := c.known[o.UID]; ok && had.version == o.ResourceVersion {
@@ -169,8 +168,8 @@ const problemUnseen = "the operator has not looked at it yet"
 
 // entry makes a template of an object and its status. One that cannot be launched has a
 // Problem.
-func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
-	e := &portal.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
+func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
+	e := &template.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
 	t, err := readTemplate(o, s.known())
 	if err == nil {
 		t = t.WithDefaults(s.Defaults)

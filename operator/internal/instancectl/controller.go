@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
@@ -244,7 +244,7 @@ func (p *pass) fill() {
 }
 
 // waits reports whether it is not known yet what a template means.
-func waits(e portal.Entry) bool { return e.Digest != "" && e.Problem == problemUnseen }
+func waits(e template.Entry) bool { return e.Digest != "" && e.Problem == problemUnseen }
 
 // offer tells instances what is newer than they are.
 func (p *pass) offer() {

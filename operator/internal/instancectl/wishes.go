@@ -14,15 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // templates is the part of a [Catalog] that wishes need.
 type templates interface {
-	Current(name string) (*portal.Entry, bool)
-	Pin(ctx context.Context, name, version string) (*portal.Entry, error)
+	Current(name string) (*template.Entry, bool)
+	Pin(ctx context.Context, name, version string) (*template.Entry, error)
 }
 
 // desk steps a document through what objects say.
@@ -121,7 +120,7 @@ func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 }
 
 // fill makes the event of a launch of a template; what speaks against it is returned.
-func (k *desk) fill(c *lifecycle.Create, e *portal.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
+func (k *desk) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
 	c.Template, c.Digest, c.Source = e.Template, e.Digest, e.Source
 	c.TTL, _ = time.ParseDuration(string(o.Spec.TTL))
 	for name, value := range o.Spec.Claims {
@@ -272,7 +271,7 @@ func (k *desk) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.A
 }
 
 // pin is a template with one of its versions.
-func (k *desk) pin(name, version string) (*portal.Entry, error) {
+func (k *desk) pin(name, version string) (*template.Entry, error) {
 	return k.templates.Pin(context.Background(), name, version) // from a cache
 }
 

@@ -11,8 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci"
@@ -105,7 +105,7 @@ type Modules struct{ Catalog *catalog.Catalog }
 
 // Resolve is the version of a module that a template means now.
 func (m Modules) Resolve(ctx context.Context, ref template.ModuleRef) (template.Source, template.Module, error) {
-	return portal.ResolveModule(ctx, m.Catalog, ref)
+	return templatesource.Resolve(ctx, m.Catalog, ref)
 }
 
 // Versions are those that a template takes, the highest first.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal_test
+package templatesource_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/portal"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -38,7 +38,7 @@ func TestSignedTemplates(t *testing.T) {
 		Client: o.Client, Layout: o.Layout, Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 		Require: map[string]trust.Policy{addr.KindTemplate: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}},
 	})
-	s.o.Sources = []portal.TemplateSource{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint(""))}}
+	s.o.Sources = []templatesource.Source{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint(""))}}
 	s.moduleAt("acme/vpc/aws", "1.0.0", config)
 	sign := func(version string, key *ecdsa.PrivateKey) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestSignedTemplates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	title := func() string {
 		s.load(all)
 		e, ok := all.Current("acme/vpc")
@@ -91,7 +91,7 @@ func TestTemplatesNews(t *testing.T) {
 		client := mustBe(oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: handler}, PlainHTTP: true}))
 		layout := addr.Layout{Prefix: "p"}
 		c := catalog.New(catalog.Options{Client: client, Layout: layout})
-		all := portal.NewTemplates(portal.TemplatesOptions{Dir: dir, Catalog: c})
+		all := templatesource.New(templatesource.Options{Dir: dir, Catalog: c})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal
+package templatesource
 
 import (
 	"cmp"
@@ -38,14 +38,14 @@ type templateFile struct {
 
 // readFiles adds the templates of the folder, file by file in the order of their
 // names. The first of two templates of one name counts.
-func (t *Templates) readFiles(found map[string]*Entry) []TemplateProblem {
+func (t *Templates) readFiles(found map[string]*template.Entry) []template.Problem {
 	if t.o.Dir == "" {
 		return nil
 	}
-	var problems []TemplateProblem
-	names, err := TemplateFiles(t.o.Dir)
+	var problems []template.Problem
+	names, err := Files(t.o.Dir)
 	if err != nil {
-		problems = append(problems, TemplateProblem{t.o.Dir, err.Error()})
+		problems = append(problems, template.Problem{From: t.o.Dir, Text: err.Error()})
 		for name := range t.files {
 			names = append(names, name)
 		}
@@ -59,22 +59,22 @@ func (t *Templates) readFiles(found map[string]*Entry) []TemplateProblem {
 		}
 		now[name] = f
 		if f.problem != "" {
-			problems = append(problems, TemplateProblem{name, f.problem})
+			problems = append(problems, template.Problem{From: name, Text: f.problem})
 		}
 		for _, tmpl := range f.templates {
 			if first, ok := found[tmpl.Name]; ok {
-				problems = append(problems, TemplateProblem{name, fmt.Sprintf("template %s: %s:1: it is also in %s, which counts", tmpl.Name, name, first.From)})
+				problems = append(problems, template.Problem{From: name, Text: fmt.Sprintf("template %s: %s:1: it is also in %s, which counts", tmpl.Name, name, first.From)})
 				continue
 			}
-			found[tmpl.Name] = &Entry{Template: tmpl, From: name}
+			found[tmpl.Name] = &template.Entry{Template: tmpl, From: name}
 		}
 	}
 	t.files = now
 	return problems
 }
 
-// TemplateFiles names the files of templates in a folder.
-func TemplateFiles(dir string) ([]string, error) {
+// Files names the files of templates in a folder.
+func Files(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func TemplateFiles(dir string) ([]string, error) {
 // readFile parses a file that is another one now, and else keeps what it was.
 func (t *Templates) readFile(name string) templateFile {
 	before := t.files[name]
-	b, err := ReadTemplateFile(name)
+	b, err := ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return templateFile{} // it went between the list and now
 	}
@@ -111,9 +111,9 @@ func (t *Templates) readFile(name string) templateFile {
 	return templateFile{true, string(b), list, ""}
 }
 
-// ReadTemplateFile reads a regular file, and little more than a file of templates
+// ReadFile reads a regular file, and little more than a file of templates
 // may have.
-func ReadTemplateFile(name string) ([]byte, error) {
+func ReadFile(name string) ([]byte, error) {
 	info, err := os.Stat(name) // before it is opened: a pipe would wait
 	if err != nil {
 		return nil, err
@@ -137,14 +137,14 @@ type templateArtifact struct {
 
 // readArtifacts adds what the registry has and a source lets in. A file of the
 // same name wins.
-func (t *Templates) readArtifacts(ctx context.Context, found map[string]*Entry) []TemplateProblem {
+func (t *Templates) readArtifacts(ctx context.Context, found map[string]*template.Entry) []template.Problem {
 	if len(t.o.Sources) == 0 {
 		return nil
 	}
-	var problems []TemplateProblem
+	var problems []template.Problem
 	names, err := t.published(ctx)
 	if err != nil {
-		problems = append(problems, TemplateProblem{"catalog", fmt.Sprintf("templates cannot be listed: %v", err)})
+		problems = append(problems, template.Problem{From: "catalog", Text: fmt.Sprintf("templates cannot be listed: %v", err)})
 		names = slices.Sorted(maps.Keys(t.artifacts))
 	}
 	now := map[string]templateArtifact{}
@@ -155,13 +155,13 @@ func (t *Templates) readArtifacts(ctx context.Context, found map[string]*Entry) 
 		}
 		a, err := t.readArtifact(ctx, name, source)
 		if err != nil {
-			problems = append(problems, TemplateProblem{name, fmt.Sprintf("template %s: %v", name, strings.TrimPrefix(err.Error(), "template "+name+": "))})
+			problems = append(problems, template.Problem{From: name, Text: fmt.Sprintf("template %s: %v", name, strings.TrimPrefix(err.Error(), "template "+name+": "))})
 			if a, ok = t.artifacts[name]; !ok || withdrawn(err) {
 				continue
 			}
 		}
 		now[name] = a
-		found[name] = &Entry{Template: a.template, From: a.from}
+		found[name] = &template.Entry{Template: a.template, From: a.from}
 	}
 	t.artifacts = now
 	return problems
@@ -174,10 +174,10 @@ func withdrawn(err error) bool {
 }
 
 // source is the first one that lets a template in.
-func (t *Templates) source(name string) (TemplateSource, bool) {
-	i := slices.IndexFunc(t.o.Sources, func(s TemplateSource) bool { return addr.Match(s.Templates, name) })
+func (t *Templates) source(name string) (Source, bool) {
+	i := slices.IndexFunc(t.o.Sources, func(s Source) bool { return addr.Match(s.Templates, name) })
 	if i < 0 {
-		return TemplateSource{}, false
+		return Source{}, false
 	}
 	return t.o.Sources[i], true
 }
@@ -203,7 +203,7 @@ func (t *Templates) published(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-func (t *Templates) readArtifact(ctx context.Context, name string, source TemplateSource) (templateArtifact, error) {
+func (t *Templates) readArtifact(ctx context.Context, name string, source Source) (templateArtifact, error) {
 	it := addr.Item{Kind: addr.KindTemplate, Template: name}
 	versions, err := t.o.Catalog.Versions(ctx, it)
 	if err != nil {
@@ -236,7 +236,7 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Templa
 }
 
 // admits refuses a template that is another one, or takes what is not lent to it.
-func (s TemplateSource) admits(name string, t *template.Template) error {
+func (s Source) admits(name string, t *template.Template) error {
 	modules := s.Modules
 	if len(modules) == 0 {
 		namespace, _, _ := strings.Cut(name, "/")
@@ -261,7 +261,7 @@ func (s TemplateSource) admits(name string, t *template.Template) error {
 // Pin returns a template with the version of its module that a caller names: one
 // that the template takes. "" is [Templates.Current]. Without such a template it
 // is lifecycle.ErrNotFound.
-func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, error) {
+func (t *Templates) Pin(ctx context.Context, name, version string) (*template.Entry, error) {
 	e, ok := t.Current(name)
 	switch {
 	case !ok:
@@ -271,16 +271,16 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 	}
 	v, err := addr.ParseVersion(version)
 	if err != nil {
-		return nil, field("/version", "want a version such as 1.2.3")
+		return nil, badVersion("want a version such as 1.2.3")
 	}
 	ref := e.Template.Module
 	if !takes(ref, v) {
-		return nil, field("/version", "the template takes %s", ref.Version)
+		return nil, badVersion("the template takes %s", ref.Version)
 	}
 	ref.Version = v.String()
-	source, module, err := ResolveModule(ctx, t.o.Catalog, ref)
+	source, module, err := Resolve(ctx, t.o.Catalog, ref)
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil, field("/version", "the module has no version %s", v)
+		return nil, badVersion("the module has no version %s", v)
 	}
 	if err != nil {
 		return nil, err
@@ -288,9 +288,14 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 	pinned := *e
 	pinned.Source, pinned.Problem, pinned.Cause, pinned.Behind = source, "", "", ""
 	if pinned.Schema, err = template.NewSchema(e.Template, module); err != nil {
-		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
+		return nil, badVersion("version %s of the module does not fit: %v", v, err)
 	}
 	return &pinned, nil
+}
+
+// badVersion refuses the version that a caller names.
+func badVersion(format string, args ...any) error {
+	return &template.FieldError{Path: "/version", Text: fmt.Sprintf(format, args...)}
 }
 
 // maxVersions bounds how many versions of a module are offered.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal
+package templatesource
 
 import (
 	"context"
@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// templatesEvery is how often templates are read again.
-	templatesEvery = 30 * time.Second
-	// templatesAfter is how long to wait for more after something was published
+	// readEvery is how often templates are read again.
+	readEvery = 30 * time.Second
+	// readAfter is how long to wait for more after something was published
 	// here: a module, its signature, the list of all of them.
-	templatesAfter = time.Second
+	readAfter = time.Second
 )
 
-// TemplatesOptions say where templates come from. Catalog is required.
-type TemplatesOptions struct {
+// Options say where templates come from. Catalog is required.
+type Options struct {
 	Dir      string           // of files *.hcl; "": none
-	Sources  []TemplateSource // the first whose glob fits counts
+	Sources  []Source         // the first whose glob fits counts
 	Catalog  *catalog.Catalog // of modules, and of templates that are artifacts
 	Defaults template.Defaults
 	Known    template.Known // what templates may name
 	Logger   *slog.Logger   // nil: none
 }
 
-// TemplateSource lets templates come from the registry, and says what they may
+// Source lets templates come from the registry, and says what they may
 // lend themselves.
-type TemplateSource struct {
+type Source struct {
 	Templates   string // glob of names
 	Versions    addr.Constraint
 	Modules     []string // globs; none: those of the template's namespace
@@ -49,7 +49,7 @@ type TemplateSource struct {
 
 // Templates are those that may be launched now. It is safe for concurrent use.
 type Templates struct {
-	o TemplatesOptions
+	o Options
 
 	reading sync.Mutex // guards files and artifacts: one reads at a time
 
@@ -57,42 +57,16 @@ type Templates struct {
 	artifacts map[string]templateArtifact // by name of the template
 
 	mu       sync.Mutex // guards the fields below, whose values never change
-	entries  map[string]*Entry
-	problems []TemplateProblem
+	entries  map[string]*template.Entry
+	problems []template.Problem
 }
 
-// Entry is one template, and the module version that it means now.
-type Entry struct {
-	Template *template.Template
-	Digest   string           // of Template
-	Source   template.Source  // zero while there is a Problem
-	Schema   *template.Schema // nil while there is a Problem
-	From     string           // FILE, or REPOSITORY:TAG@DIGEST
-	// Problem is why no instance can be made of it now: the module is not to be
-	// had or does not fit. "": it can. A pool pauses with it, and whoever may launch
-	// it is told.
-	Problem string
-	// Cause is what the registry said where that is the problem: it may name hosts and
-	// repositories, and is for those who may repair it. "": Problem is all there is.
-	Cause string
-	// Behind is why Source is an older version than the newest that the template
-	// takes: that does not fit. "": it is the newest.
-	Behind string
-}
-
-// TemplateProblem is what is wrong with a file or an artifact. The templates
-// that were read of it last stay.
-type TemplateProblem struct {
-	From string // file or name of a template
-	Text string // template NAME: FILE:LINE: …
-}
-
-// NewTemplates returns templates that [Templates.Load] or [Templates.Run] fills.
-func NewTemplates(o TemplatesOptions) *Templates {
+// New returns templates that [Templates.Load] or [Templates.Run] fills.
+func New(o Options) *Templates {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*Entry{}}
+	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*template.Entry{}}
 }
 
 // Run reads the templates, and again every 30 s, and soon after this server took a
@@ -103,11 +77,11 @@ func (t *Templates) Run(ctx context.Context) error {
 		t.Load(ctx)
 		select {
 		case <-ctx.Done():
-		case <-time.After(templatesEvery):
+		case <-time.After(readEvery):
 		case <-news:
 			select {
 			case <-ctx.Done():
-			case <-time.After(templatesAfter):
+			case <-time.After(readAfter):
 			}
 		}
 	}
@@ -119,7 +93,7 @@ func (t *Templates) Run(ctx context.Context) error {
 func (t *Templates) Load(ctx context.Context) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
-	found, problems := map[string]*Entry{}, []TemplateProblem{}
+	found, problems := map[string]*template.Entry{}, []template.Problem{}
 	problems = append(problems, t.readFiles(found)...)
 	problems = append(problems, t.readArtifacts(ctx, found)...)
 	for name, e := range found {
@@ -140,7 +114,7 @@ func (t *Templates) Load(ctx context.Context) {
 }
 
 // Current returns the template of a name.
-func (t *Templates) Current(name string) (*Entry, bool) {
+func (t *Templates) Current(name string) (*template.Entry, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.entries[name]
@@ -148,10 +122,10 @@ func (t *Templates) Current(name string) (*Entry, bool) {
 }
 
 // All are the templates, by name.
-func (t *Templates) All() []Entry {
+func (t *Templates) All() []template.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []Entry
+	var all []template.Entry
 	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
 		all = append(all, *t.entries[name])
 	}
@@ -159,14 +133,14 @@ func (t *Templates) All() []Entry {
 }
 
 // Problems are what is wrong now with files and artifacts.
-func (t *Templates) Problems() []TemplateProblem {
+func (t *Templates) Problems() []template.Problem {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.problems)
 }
 
 // resolved is an entry with the module that it means now.
-func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
+func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.Entry {
 	out := *e
 	out.Template = e.Template.WithDefaults(t.o.Defaults)
 	err := out.Template.CheckExpressions(t.o.Known)
@@ -179,7 +153,7 @@ func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
 	}
 	before, known := t.Current(e.Template.Name)
 	known = known && before.Digest == out.Digest && before.Problem == ""
-	source, description, err := ResolveModule(ctx, t.o.Catalog, out.Template.Module)
+	source, description, err := Resolve(ctx, t.o.Catalog, out.Template.Module)
 	switch {
 	case err != nil && known && temporary(err):
 		return before
@@ -210,7 +184,7 @@ const maxOlder = 20
 // older is a template whose newest version of the module does not fit, such as one with
 // a new required input: it stays at the highest version below that does, or has the
 // problem of the newest. It may pass: the registry failed on the way.
-func older(ctx context.Context, c *catalog.Catalog, e *Entry, newest string, why error) (_ *Entry, passes bool) {
+func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest string, why error) (_ *template.Entry, passes bool) {
 	e.Problem = why.Error()
 	ref := e.Template.Module
 	m, err := addr.ParseModule(ref.Address)
@@ -225,7 +199,7 @@ func older(ctx context.Context, c *catalog.Catalog, e *Entry, newest string, why
 	slices.SortFunc(below, func(a, b addr.Version) int { return b.Compare(a) })
 	for _, v := range below[:min(len(below), maxOlder)] {
 		ref.Version = v.String()
-		source, described, err := ResolveModule(ctx, c, ref)
+		source, described, err := Resolve(ctx, c, ref)
 		if err != nil && temporary(err) {
 			return e, true
 		}
@@ -246,9 +220,9 @@ func temporary(err error) bool {
 	return oci.Passing(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// ResolveModule returns the version of a module that a template means now, by its
+// Resolve returns the version of a module that a template means now, by its
 // digests, and what the module says of itself.
-func ResolveModule(ctx context.Context, c *catalog.Catalog, ref template.ModuleRef) (template.Source, template.Module, error) {
+func Resolve(ctx context.Context, c *catalog.Catalog, ref template.ModuleRef) (template.Source, template.Module, error) {
 	m, err := addr.ParseModule(ref.Address)
 	if err != nil {
 		return template.Source{}, template.Module{}, err
@@ -275,7 +249,7 @@ func ResolveModule(ctx context.Context, c *catalog.Catalog, ref template.ModuleR
 	if err != nil {
 		return source, template.Module{}, &unreadError{fmt.Sprintf("module %s %s", m, v), err}
 	}
-	described, err := DescribedModule(d, ref.Path)
+	described, err := Described(d, ref.Path)
 	if err != nil {
 		return source, described, fmt.Errorf("module %s %s: %w", m, v, err)
 	}
@@ -324,8 +298,8 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref t
 	return addr.Version{}, fmt.Errorf("%w the digest %s: %w", errNoVersion, ref.Version, oci.ErrNotFound)
 }
 
-// DescribedModule is what a description says of a module, or of one below it.
-func DescribedModule(d artifact.ModuleDescription, path string) (template.Module, error) {
+// Described is what a description says of a module, or of one below it.
+func Described(d artifact.ModuleDescription, path string) (template.Module, error) {
 	module, err := described(d, path)
 	if err != nil {
 		return template.Module{}, err

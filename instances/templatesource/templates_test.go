@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal_test
+package templatesource_test
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/instances/templatesource"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -34,7 +34,7 @@ type fixture struct {
 	server *httptest.Server
 	dir    string
 	later  atomic.Int64 // how far the clock of the catalog is ahead
-	o      portal.TemplatesOptions
+	o      templatesource.Options
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -48,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 	layout := addr.Layout{Prefix: "p"}
 	s.depot = depot.New(depot.Options{Client: client, Layout: layout})
 	now := func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
-	s.o = portal.TemplatesOptions{Dir: s.dir, Catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Now: now})}
+	s.o = templatesource.Options{Dir: s.dir, Catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Now: now})}
 	return s
 }
 
@@ -97,13 +97,13 @@ func (s *fixture) publish(name, version, text string) {
 }
 
 // load reads all anew, as if the catalog had forgotten its lists.
-func (s *fixture) load(t *portal.Templates) {
+func (s *fixture) load(t *templatesource.Templates) {
 	s.later.Add(int64(10 * time.Minute))
 	t.Load(s.t.Context())
 	t.Load(s.t.Context()) // the first may be answered from before while the lists are read
 }
 
-func problems(t *portal.Templates) []string {
+func problems(t *templatesource.Templates) []string {
 	var all []string
 	for _, p := range t.Problems() {
 		all = append(all, p.Text)
@@ -139,7 +139,7 @@ func TestVersions(t *testing.T) {
 		templateText("a/none", "address = \"net/vpc/aws\"\nversion = \"~> 7.0\"", "")+
 		templateText("a/gone", `address = "net/gone/aws"`, "")+
 		templateText("a/below", "address = \"net/vpc/aws\"\npath = \"modules/large\"", ""))
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	s.load(all)
 	got := map[string]string{}
 	for _, e := range all.All() {
@@ -200,7 +200,7 @@ func TestUnread(t *testing.T) {
 	s := newFixture(t)
 	s.server.Close()
 	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, ""))
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	s.load(all)
 	host := strings.TrimPrefix(s.server.URL, "http://")
 	if e, _ := all.Current("a/one"); e.Problem != "module net/vpc/aws cannot be read now" || !strings.Contains(e.Cause, host) {
@@ -218,7 +218,7 @@ func TestBehind(t *testing.T) {
 	s.file("a.hcl", templateText("a/any", `address = "net/vpc/aws"`, "")+
 		templateText("a/exact", "address = \"net/vpc/aws\"\nversion = \"1.6.0\"", "")+
 		templateText("a/fits", `address = "net/vpc/aws"`, `inputs = { zone = "a" }`))
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	s.load(all)
 	for name, want := range map[string]string{"a/any": "1.5.0", "a/exact": "", "a/fits": "1.6.0"} {
 		e, _ := all.Current(name)
@@ -237,7 +237,7 @@ func TestCompare(t *testing.T) {
 	s := newFixture(t)
 	was := api.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: s.module("1.4.0", config)}
 	is := api.Source{Module: "net/vpc/aws", Version: "1.5.0", Digest: s.module("1.5.0", config+"variable \"zone\" {\n  type = string\n}\n")}
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	got, err := all.Compare(t.Context(), was, is)
 	if err != nil || len(got) != 1 || got[0].Name != "zone" || !got[0].Breaking {
 		t.Errorf("%v: %+v", err, got)
@@ -266,7 +266,7 @@ func TestFiles(t *testing.T) {
 	s.file("b.hcl", two)
 	s.file("c.txt", "no template")
 	s.file(".d.hcl", "{")
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	s.load(all)
 	names := func() string {
 		var list []string
@@ -312,7 +312,7 @@ func TestUnreadableFile(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.0.0", config)
 	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, ""))
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	s.load(all)
 	name, aside := filepath.Join(s.dir, "a.hcl"), filepath.Join(s.dir, "aside")
 	if err := errors.Join(os.Rename(name, aside), os.Symlink(os.DevNull, name)); err != nil {
@@ -340,10 +340,10 @@ func TestServerDefaults(t *testing.T) {
 	s.module("1.0.0", config)
 	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, "outputs = [\"url\"]")+templateText("a/two", `address = "net/vpc/aws"`, ""))
 	s.o.Known.Config = []string{}
-	plain := portal.NewTemplates(s.o)
+	plain := templatesource.New(s.o)
 	s.load(plain)
 	s.o.Defaults = template.Defaults{TTL: &template.TTL{Default: time.Hour, OnExpire: "destroy"}, Connection: &template.Connection{Type: "instructions", Message: "see ${outputs.url}"}}
-	all := portal.NewTemplates(s.o)
+	all := templatesource.New(s.o)
 	s.load(all)
 	before, _ := plain.Current("a/one")
 	e, _ := all.Current("a/one")
@@ -377,8 +377,8 @@ func TestArtifacts(t *testing.T) {
 	s.publish("rest/vpc", "1.0.0", templateText("rest/vpc", good, ""))
 	s.file("a.hcl", templateText("acme/file", good, "title = \"file\""))
 	s.o.Known.Credentials = []string{"aws", "prod"}
-	s.o.Sources = []portal.TemplateSource{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint("~> 1.0")), Credentials: []string{"aws"}, Max: 20}}
-	all := portal.NewTemplates(s.o)
+	s.o.Sources = []templatesource.Source{{Templates: "acme/*", Versions: mustBe(addr.ParseConstraint("~> 1.0")), Credentials: []string{"aws"}, Max: 20}}
+	all := templatesource.New(s.o)
 	s.load(all)
 	got := map[string]string{}
 	for _, e := range all.All() {
@@ -400,7 +400,7 @@ func TestArtifacts(t *testing.T) {
 	}
 
 	s.o.Sources[0].Modules = []string{"*/vpc/*"}
-	all = portal.NewTemplates(s.o)
+	all = templatesource.New(s.o)
 	s.load(all)
 	if e, ok := all.Current("acme/foreign"); !ok || e.Problem != "" {
 		t.Errorf("a module that the source names: %v, %v", e, problems(all))
