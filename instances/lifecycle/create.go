@@ -168,7 +168,7 @@ func (w creations) claim(r *Record, e Create) Answer {
 	w.note(r, "claimed", e.Template.Name)
 	w.endings().endAfter(r, r.TTL)
 	switchesOf(w.work).begin(r, false)
-	w.notices().notice(r, NoticeReady)
+	w.notices().notice(r, noticeReady)
 	return Answer{Status: 201, Record: r}
 }
 

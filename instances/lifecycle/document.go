@@ -116,7 +116,7 @@ func (r *Record) weight() int {
 	return n
 }
 
-func (s *Switching) weight() int {
+func (s *switching) weight() int {
 	if s == nil {
 		return 0
 	}

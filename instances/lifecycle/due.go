@@ -4,8 +4,11 @@ package lifecycle
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-141914ff/okara/instances/template"
 )
 
 // What is due by time, in the order in which it is looked at.
@@ -196,6 +199,82 @@ func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
 		ids = append(ids, r.ID)
 	}
 	return ids, next
+}
+
+// Templates is what is known of the templates now.
+type Templates interface {
+	All() []template.Entry // by name
+	Current(name string) (*template.Entry, bool)
+	// Complete reports whether each template could be read. While it is false, one that
+	// is not there may only be unreadable, and its pool stays.
+	Complete() bool
+}
+
+// Pending returns the events that may change something now, in the order in which they
+// count: what ends makes room for what begins. At most places runs are under way at once.
+// next is when more is due if nothing changes; zero: never.
+func (d *Document) Pending(t Templates, places int, now time.Time) (events []Event, next time.Time) {
+	ids, next := d.Due(now)
+	for _, id := range ids {
+		events = append(events, Tick{ID: id})
+	}
+	for _, q := range d.Requests {
+		if now.Sub(q.At) > 2*requestAge { // not each for itself
+			events = append(events, Prune{})
+			break
+		}
+	}
+	events = append(events, d.fills(t)...)
+	events = append(events, d.offers(t)...)
+	return append(events, Schedule{Places: places}), next
+}
+
+// fills are of every pool: of the templates that have one, and of members whose template
+// has gone.
+func (d *Document) fills(t Templates) []Event {
+	var events []Event
+	pooled := map[string]bool{}
+	all := t.All()
+	for i := range all {
+		e := &all[i]
+		if e.Template.Pool == nil {
+			continue
+		}
+		pooled[e.Template.Name] = true
+		if !e.Unseen {
+			events = append(events, Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source, Invalid: e.Problem})
+		}
+	}
+	if !t.Complete() {
+		return events
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
+		r := d.Records[id]
+		if r.Pooled && r.Owner == (template.Owner{}) && r.Phase.Live() && !pooled[r.Template] {
+			pooled[r.Template] = true
+			events = append(events, Fill{Name: r.Template})
+		}
+	}
+	return events
+}
+
+// offers are of instances whose template or module has another version now, or that
+// still show that it had.
+func (d *Document) offers(t Templates) []Event {
+	var events []Event
+	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
+		r := d.Records[id]
+		e, ok := t.Current(r.Template)
+		if !ok || e.Problem != "" || !r.Phase.Live() || r.Owner == (template.Owner{}) {
+			continue
+		}
+		shown := slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == UpdateAvailable })
+		newer := e.Digest != r.Snapshot || e.Source.Digest != r.Source.Digest
+		if shown || newer {
+			events = append(events, Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
+		}
+	}
+	return events
 }
 
 // maxDuties is how many duties one tick does: more than there are kinds.

@@ -243,7 +243,7 @@ func (w outcomes) applied(r *Record, e Ended) {
 	}
 	r.Phase = Ready
 	w.begins(r, t, first)
-	w.notices().notice(r, NoticeReady)
+	w.notices().notice(r, noticeReady)
 }
 
 // reached is what an instance is by a run that is done.

@@ -13,7 +13,7 @@ import (
 // Kinds of notices. That of an end to come is followed by how long before it is:
 // expires_30m0s.
 const (
-	NoticeReady         = "ready"
+	noticeReady         = "ready"
 	NoticeFailed        = "failed"
 	NoticeDestroyed     = "destroyed"
 	NoticeDestroyFailed = "destroy_failed"

@@ -93,7 +93,7 @@ type Record struct {
 	Approved template.Owner `json:"approved,omitzero"` // whose launch or update was approved; zero: its owner's, or nobody's
 
 	// Switch is of what was ready, or available, and whose template has a schedule; else nil.
-	Switch *Switching `json:"switch,omitempty"`
+	Switch *switching `json:"switch,omitempty"`
 
 	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
 	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// Switching is where an instance stands in the schedule of its template. A value is
+// switching is where an instance stands in the schedule of its template. A value is
 // replaced, never changed.
-type Switching struct {
+type switching struct {
 	Stopped  bool      `json:"stopped,omitempty"`  // as it was applied last
 	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only by hand
 	StartsAt time.Time `json:"starts_at,omitzero"` // likewise
@@ -83,7 +83,7 @@ func heading(r *Record) bool {
 }
 
 // off reports whether what was applied last of an instance stopped it.
-func (s *Switching) off() bool { return s != nil && s.Stopped }
+func (s *switching) off() bool { return s != nil && s.Stopped }
 
 // say keeps a word in place of the one before.
 func (w switches) say(r *Record, stop bool, by Actor) {
@@ -106,7 +106,7 @@ func (w switches) hear(r *Record) {
 }
 
 // at is the next time of the schedule; zero: never.
-func (s *Switching) at() time.Time {
+func (s *switching) at() time.Time {
 	if s.StopsAt.IsZero() {
 		return s.StartsAt
 	}
@@ -117,7 +117,7 @@ func (s *Switching) at() time.Time {
 }
 
 // due reports whether a time of the schedule has come that nobody has heard.
-func (s *Switching) due(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
+func (s *switching) due(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
 
 // arm sets the next times.
 func (w switches) arm(r *Record) {
@@ -143,7 +143,7 @@ func (w switches) begin(r *Record, stopped bool) {
 		r.Switch = nil
 		return
 	}
-	s := Switching{Stopped: stopped}
+	s := switching{Stopped: stopped}
 	if had := r.Switch; had != nil {
 		s.Said, s.SaidAt, s.SaidBy = had.Said, had.SaidAt, had.SaidBy
 	}

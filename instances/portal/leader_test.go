@@ -237,7 +237,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 		}
 
 		w.shelf.mu.Lock()
-		w.shelf.problems = []template.Problem{{From: "other.hcl", Text: "broken"}}
+		w.shelf.unread = true
 		w.shelf.mu.Unlock()
 		w.shelf.remove(tpl.Name)
 		time.Sleep(time.Hour)
@@ -245,7 +245,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 			t.Fatalf("%v while a template cannot be read, want three available", got)
 		}
 		w.shelf.mu.Lock()
-		w.shelf.problems = nil
+		w.shelf.unread = false
 		w.shelf.mu.Unlock()
 		time.Sleep(time.Hour)
 		if got := w.phases(); got[lifecycle.Available] != 0 || got[lifecycle.Destroyed] != 3 || got[lifecycle.Ready] != 1 {

@@ -7,14 +7,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -43,15 +40,11 @@ type ReconcilerOptions struct {
 	Machine   *lifecycle.Machine // that of the Store
 	Changed   func() <-chan struct{}
 	Executors map[string]run.Executor // by the name that templates have
-	Templates interface {
-		All() []template.Entry
-		Problems() []template.Problem
-		Current(name string) (*template.Entry, bool)
-	}
-	Client *oci.Client
-	Layout addr.Layout
-	Sealer artifact.Sealer // nil: there are no state keys
-	Ledger func() string   // repository of the ledger that counts, without host
+	Templates lifecycle.Templates
+	Client    *oci.Client
+	Layout    addr.Layout
+	Sealer    artifact.Sealer // nil: there are no state keys
+	Ledger    func() string   // repository of the ledger that counts, without host
 	// RunID is how tfe.v2 calls a run of a workspace; nil: none are run.
 	RunID func(organization, workspace, record string, n int) string
 
@@ -214,11 +207,15 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 		return lookEvery
 	}
 	r.audit(ctx, view.Document)
-	events, next := r.due(view)
+	events, next := view.Document.Pending(r.o.Templates, r.o.Places, view.AsOf)
+	wait := lookEvery
+	if !next.IsZero() {
+		wait = min(wait, next.Sub(view.AsOf))
+	}
 	c := r.command(lifecycle.Pass{Events: events})
 	// The machine is asked first: what changes nothing costs no commit.
 	if after, _, _, err := r.o.Machine.Step(view.Document, c, view.AsOf); err != nil || after == view.Document {
-		return next
+		return wait
 	}
 	if _, err := r.o.Store.Do(ctx, c); err != nil {
 		if ctx.Err() == nil {
@@ -248,80 +245,8 @@ func (r *Reconciler) tidy(ctx context.Context, v lifecycle.View) {
 	}
 }
 
-// due are the events that may change something now, in the order in which they
-// count: what ends makes room for what begins. The time is how long nothing else
-// is due.
-func (r *Reconciler) due(v lifecycle.View) ([]lifecycle.Event, time.Duration) {
-	var events []lifecycle.Event
-	d, wait := v.Document, lookEvery
-	ids, next := d.Due(v.AsOf)
-	if !next.IsZero() {
-		wait = min(wait, next.Sub(v.AsOf))
-	}
-	for _, id := range ids {
-		events = append(events, lifecycle.Tick{ID: id})
-	}
-	for _, q := range d.Requests {
-		if v.AsOf.Sub(q.At) > 2*time.Hour { // twice as long as they are kept
-			events = append(events, lifecycle.Prune{})
-			break
-		}
-	}
-	events = append(events, r.fills(d)...)
-	events = append(events, r.offers(d)...)
-	return append(events, lifecycle.Schedule{Places: r.o.Places}), wait
-}
-
 // waits reports whether a run of the record has no attempt.
 func waits(rec *lifecycle.Record) bool { return rec.Run != nil && rec.Run.StartedAt.IsZero() }
-
-// fills are of every pool: of the templates that have one, and of members whose
-// template has gone. While a template cannot be read none counts as gone, since
-// it may be that one.
-func (r *Reconciler) fills(d *lifecycle.Document) []lifecycle.Event {
-	var events []lifecycle.Event
-	pooled := map[string]bool{}
-	all := r.o.Templates.All()
-	for i := range all {
-		e := &all[i]
-		if e.Template.Pool == nil {
-			continue
-		}
-		pooled[e.Template.Name] = true
-		fill := lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source, Invalid: e.Problem}
-		events = append(events, fill)
-	}
-	if len(r.o.Templates.Problems()) > 0 {
-		return events
-	}
-	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
-		rec := d.Records[id]
-		if rec.Pooled && rec.Owner == (template.Owner{}) && rec.Phase.Live() && !pooled[rec.Template] {
-			pooled[rec.Template] = true
-			events = append(events, lifecycle.Fill{Name: rec.Template})
-		}
-	}
-	return events
-}
-
-// offers are of instances whose template or module has another version now, or
-// that still show that it had.
-func (r *Reconciler) offers(d *lifecycle.Document) []lifecycle.Event {
-	var events []lifecycle.Event
-	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
-		rec := d.Records[id]
-		e, ok := r.o.Templates.Current(rec.Template)
-		if !ok || e.Problem != "" || !rec.Phase.Live() || rec.Owner == (template.Owner{}) {
-			continue
-		}
-		shown := slices.ContainsFunc(rec.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.UpdateAvailable })
-		newer := e.Digest != rec.Snapshot || e.Source.Digest != rec.Source.Digest
-		if shown || newer {
-			events = append(events, lifecycle.Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
-		}
-	}
-	return events
-}
 
 // command is an event of the server.
 func (r *Reconciler) command(e lifecycle.Event) lifecycle.Command {

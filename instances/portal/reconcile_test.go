@@ -158,9 +158,9 @@ func (p *program) specs(id string) []run.Spec {
 
 // shelf has templates in memory.
 type shelf struct {
-	mu       sync.Mutex // guards the fields below
-	entries  map[string]template.Entry
-	problems []template.Problem
+	mu      sync.Mutex // guards the fields below
+	entries map[string]template.Entry
+	unread  bool
 }
 
 func (s *shelf) put(e template.Entry) {
@@ -188,10 +188,10 @@ func (s *shelf) All() []template.Entry {
 	return all
 }
 
-func (s *shelf) Problems() []template.Problem {
+func (s *shelf) Complete() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.problems
+	return !s.unread
 }
 
 func (s *shelf) Current(name string) (*template.Entry, bool) {

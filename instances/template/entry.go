@@ -13,6 +13,8 @@ type Entry struct {
 	// had or does not fit. "": it can. A pool pauses with it, and whoever may launch
 	// it is told.
 	Problem string
+	// Unseen says that nobody has looked yet what it means now: its Problem passes.
+	Unseen bool
 	// Cause is what the registry said where that is the problem: it may name hosts and
 	// repositories, and is for those who may repair it. "": Problem is all there is.
 	Cause string

@@ -132,6 +132,13 @@ func (t *Templates) All() []template.Entry {
 	return all
 }
 
+// Complete reports whether there are no [Templates.Problems].
+func (t *Templates) Complete() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.problems) == 0
+}
+
 // Problems are what is wrong now with files and artifacts.
 func (t *Templates) Problems() []template.Problem {
 	t.mu.Lock()

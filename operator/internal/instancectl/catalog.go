@@ -68,11 +68,23 @@ func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	return c.entry(&o), true
 }
 
-// All are the templates, by name.
+// All are the templates, by name; none where they cannot be listed.
 func (c *Catalog) All() []template.Entry {
+	all, _ := c.list()
+	return all
+}
+
+// Complete reports whether all templates can be listed and read: what somebody wrote of a
+// template that is there may name things that are not.
+func (c *Catalog) Complete() bool {
+	all, err := c.list()
+	return err == nil && !slices.ContainsFunc(all, func(e template.Entry) bool { return e.Digest == "" })
+}
+
+func (c *Catalog) list() ([]template.Entry, error) {
 	var list v1alpha1.TemplateList
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
-		return nil // the cache has stopped
+		return nil, err // the cache has stopped
 	}
 	c.forget(list.Items)
 	all := make([]template.Entry, 0, len(list.Items))
@@ -80,7 +92,7 @@ func (c *Catalog) All() []template.Entry {
 		all = append(all, *c.entry(&list.Items[i]))
 	}
 	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
-	return all
+	return all, nil
 }
 
 // forget drops what was made of objects that are gone.
@@ -163,9 +175,6 @@ func (c *Catalog) entry(o *v1alpha1.Template) *template.Entry {
 	return e
 }
 
-// problemUnseen is that of a template whose status is not about it as it is now.
-const problemUnseen = "the operator has not looked at it yet"
-
 // entry makes a template of an object and its status. One that cannot be launched has a
 // Problem.
 func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
@@ -188,7 +197,7 @@ func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
 	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case o.Status.ObservedGeneration != o.Generation || ready == nil:
-		e.Problem = problemUnseen
+		e.Problem, e.Unseen = "the operator has not looked at it yet", true
 	case ready.Status != "True" && ready.Reason == v1alpha1.ReasonFailed: // it may name hosts
 		e.Problem, e.Cause = "what it runs cannot be read now", ready.Message
 	case ready.Status != "True":

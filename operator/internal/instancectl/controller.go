@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
@@ -174,13 +173,10 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 // due does what time and templates make due.
 func (p *pass) due() {
 	k := p.desk
-	ids, _ := k.doc.Due(k.now)
-	for _, id := range ids {
-		p.serve(lifecycle.Tick{ID: id})
+	events, _ := k.doc.Pending(p.c.catalog, p.c.Places, k.now)
+	for _, e := range events {
+		p.serve(e)
 	}
-	p.fill()
-	p.offer()
-	p.serve(lifecycle.Schedule{Places: p.c.Places})
 	for _, e := range p.c.machine.Outstanding(k.doc) {
 		switch e.Kind {
 		case lifecycle.Notify:
@@ -217,44 +213,6 @@ func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {
 }
 
 func eventReason(kind string) string { return string(phaseOf(lifecycle.Phase(kind))) }
-
-// fill keeps the pools at their sizes, and drains those whose Template is gone.
-func (p *pass) fill() {
-	pooled := map[string]bool{}
-	for _, e := range p.c.catalog.All() {
-		if e.Template.Pool == nil {
-			continue
-		}
-		pooled[e.Template.Name] = true
-		fill := lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source}
-		if e.Problem != "" {
-			fill.Invalid = e.Problem
-		}
-		if waits(e) {
-			continue // the operator looks at it in a moment
-		}
-		p.serve(fill)
-	}
-	for _, r := range p.desk.doc.Records {
-		if r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !pooled[r.Template] {
-			pooled[r.Template] = true
-			p.serve(lifecycle.Fill{Name: r.Template})
-		}
-	}
-}
-
-// waits reports whether it is not known yet what a template means.
-func waits(e template.Entry) bool { return e.Digest != "" && e.Problem == problemUnseen }
-
-// offer tells instances what is newer than they are.
-func (p *pass) offer() {
-	for id, r := range p.desk.doc.Records {
-		e, ok := p.c.catalog.Current(r.Template)
-		if ok && e.Problem == "" && r.Phase.Live() && r.Owner.ID != "" {
-			p.serve(lifecycle.Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
-		}
-	}
-}
 
 // next is after how long there may be more to do.
 func (p *pass) next(changed bool) time.Duration {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -114,6 +115,34 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s: %+v", id, o.Status)
 		}
 	}
+}
+
+// TestPoolOfBrokenTemplate shows that a mistake in a Template, which the API server cannot
+// see, does not drain its pool.
+func TestPoolOfBrokenTemplate(t *testing.T) {
+	s := newSite(t)
+	o := s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
+		o.Parameters, o.Pool = nil, &v1alpha1.TemplatePool{Size: 2, WhenEmpty: "Refuse"}
+	})
+	leader := s.leader()
+	s.run(leader, "the pool is full", func() bool { return s.phases()["Available"] == 2 })
+	set := func(url string) {
+		t.Helper()
+		patch := []byte(`{"spec":{"connection":{"url":"` + url + `"}}}`)
+		if err := s.client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("https://${nothing.url}/")
+	passes := 0 // in which its cache comes to have the mistake
+	s.run(leader, "it has looked often", func() bool { passes++; return passes == 100 })
+	if got := s.phases(); got["Available"] != 2 || len(s.all()) != 2 {
+		t.Errorf("with a mistake in its template the pool has %v", got)
+	}
+	if err := s.client.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "the pool is drained", func() bool { return s.phases()["Destroyed"] == 2 })
 }
 
 // TestQuota is the other half of N1: 20 creates over a quota of 5, past the portal.

@@ -82,7 +82,7 @@ func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
 func (k *desk) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	e, ok := k.templates.Current(o.Spec.Template)
 	switch {
-	case ok && e.Problem == problemUnseen && r == nil:
+	case ok && e.Unseen && r == nil:
 		return nil // in a moment
 	case ok && e.Digest != "" && e.Problem != "" && r == nil:
 		return unheard(o, fmt.Sprintf("Template %s: %s", objectName(o.Spec.Template), e.Problem))

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/template"
+)
+
+// shelf is the templates of a test.
+type shelf struct {
+	entries []template.Entry
+	unread  bool
+}
+
+func (s *shelf) All() []template.Entry { return s.entries }
+func (s *shelf) Complete() bool        { return !s.unread }
+
+func (s *shelf) Current(name string) (*template.Entry, bool) {
+	i := slices.IndexFunc(s.entries, func(e template.Entry) bool { return e.Template.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &s.entries[i], true
+}
+
+// pending are the events that are due, in a word each.
+func (w *world) pending(s *shelf) string {
+	events, _ := w.d.Pending(s, 4, w.now)
+	var words []string
+	for _, e := range events {
+		word, _ := strings.CutPrefix(fmt.Sprintf("%T", e), "lifecycle.")
+		switch e := e.(type) {
+		case lifecycle.Fill:
+			word += fmt.Sprintf(" %s %t %s", e.Name, e.Template != nil, e.Invalid)
+		case lifecycle.Schedule:
+			word += fmt.Sprint(" ", e.Places)
+		}
+		words = append(words, strings.TrimSpace(word))
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestPending shows what is due, in which order, and that a pool whose template may only
+// be unreadable stays.
+func TestPending(t *testing.T) {
+	w, tmpl, plain := newWorld(t), pooled(), with(func(*template.Template) {})
+	id := w.create(anna, plain)
+	s := &shelf{entries: []template.Entry{
+		{Template: plain, Digest: digestOf(plain), Source: source("1.0.0")},
+		{Template: tmpl, Digest: digestOf(tmpl), Source: source("1.0.0")},
+	}}
+	want := func(text string) {
+		t.Helper()
+		if got := w.pending(s); got != text {
+			t.Errorf("due is %q, want %q", got, text)
+		}
+	}
+	want("Fill sandbox/pool true, Schedule 4")
+	w.fill(tmpl)
+	w.runAll(lifecycle.Result{Outcome: lifecycle.Done})
+	s.entries[0].Source = source("1.1.0")
+	want("Fill sandbox/pool true, Offer, Schedule 4")
+
+	s.entries[1].Unseen, s.entries[1].Problem = true, "not yet"
+	want("Offer, Schedule 4")
+	s.entries[1].Unseen, s.entries[1].Problem = false, "no version fits"
+	want("Fill sandbox/pool true no version fits, Offer, Schedule 4")
+
+	s.entries, s.unread = s.entries[:1], true
+	want("Offer, Schedule 4")
+	s.unread = false
+	want("Fill sandbox/pool false, Offer, Schedule 4")
+
+	w.pass(100 * 365 * 24 * time.Hour)
+	if got := w.pending(s); !strings.HasPrefix(got, "Tick, ") || strings.Count(got, "Tick") != 1+len(w.all(lifecycle.Available)) {
+		t.Errorf("%s of %v: what ends comes first, got %q", id, w.all(lifecycle.Available), got)
+	}
+}
