@@ -67,7 +67,7 @@ printed to stderr.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads, made if it is missing")
-	f.StringVar(&write, "write", "", "`FILE` that gets the token, with mode 0600, instead of stdout")
+	f.StringVar(&write, "write", "", "`FILE` that gets the token and nothing else, with mode 0600, instead of stdout")
 	f.IntVar(&days, "days", 0, "days until the token expires; 0: it does not")
 	return cmd
 }
@@ -125,14 +125,15 @@ func tokenOf(t access.Token) tokenDoc {
 	return doc
 }
 
-// giveToken writes the secret to a file, or prints it.
+// giveToken writes the secret to a file, or prints it. The file has no line end: as the key
+// of a Secret of Kubernetes it is sent as it is.
 func giveToken(a *cli.App, file, text string, t access.Token) error {
 	doc := tokenOf(t)
 	if file == "" {
 		doc.Token = text
 		return a.PrintResult(doc, text)
 	}
-	if err := files.Replace(file, []byte(text+"\n"), 0o600); err != nil {
+	if err := files.Replace(file, []byte(text), 0o600); err != nil {
 		return err
 	}
 	return a.PrintResult(doc, "")
