@@ -33,7 +33,7 @@ var pages = []page{
 		"apiVersion: okara.dev/v1alpha1": (*site).withRuns,
 	}},
 	{name: "kinds.md"},
-	{name: "kubernetes-operate.md", before: (*site).withChart},
+	{name: "kubernetes-operate.md", before: (*site).beforeOperate},
 	{name: "flux.md", before: (*site).beforeFlux, at: map[string]func(*site, *testing.T){
 		"kubectl get configmap tfplan-default-vpc -n team-a -o jsonpath='{.data.tfplan}'":                (*site).plan,
 		`kubectl annotate terraform vpc -n team-a --overwrite reconcile.fluxcd.io/requestedAt="$(date)"`: (*site).runAgain,
@@ -54,6 +54,9 @@ var examples = map[string]string{
 var block = regexp.MustCompile("(?ms)^```(\\w+) ?([^\\n]*)\\n(.*?)^```$")
 
 // TestPages does all pages about Kubernetes.
+//
+// Shows: rig 10 | each command and each object of the pages about Kubernetes does what the page
+// says, with kubectl and Helm, as the user whom the page names, beside Flux's controllers
 func TestPages(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(rig.Root(), "docs", "kubernetes", "*.md"))
 	if err != nil {
@@ -130,8 +133,19 @@ func (s *site) block(t *testing.T, page, language string, how []string, text str
 	}
 }
 
-// withChart puts the chart where the page's commands look for it.
-func (s *site) withChart(t *testing.T) { s.link(t, "kubernetes-operate.md") }
+// beforeOperate has the chart and its values, as they were installed last.
+func (s *site) beforeOperate(t *testing.T) {
+	s.link(t, "kubernetes-operate.md")
+	var all []byte
+	for _, name := range []string{"values.yaml", "runs.yaml"} {
+		b, err := os.ReadFile(s.path("portal-kubernetes.md", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	s.write(string(all), "kubernetes-operate.md", "values.yaml")
+}
 
 func (s *site) link(t *testing.T, page string) {
 	t.Helper()

@@ -3,7 +3,6 @@
 package rig
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -173,7 +172,7 @@ func TestTrapEnvironment(t *testing.T) {
 	secret := r.secret(r.token, "token", "another")
 	terraform := r.run(nil)
 	r.says(t, terraform, "Ready", "False")
-	r.change(t, secret, func() { secret.Data = map[string][]byte{"token": bytes.TrimSpace(right)} })
+	r.change(t, secret, func() { secret.Data = map[string][]byte{"token": right} })
 	r.again(terraform)
 	r.ready(t, terraform)
 }
