@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -52,7 +53,8 @@ type definitions struct {
 	kinds  *kinds
 	events events.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
-	made   map[string]made // by name; one worker
+	made   map[string]made      // by name; one worker
+	heirs  map[string]types.UID // by name, those that have what earlier ones made
 }
 
 // Setup adds the controller of ModuleKinds to a manager. It starts and stops those of
@@ -61,7 +63,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Every == 0 {
 		o.Every = time.Minute
 	}
-	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}}
+	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}, heirs: map[string]types.UID{}}
 	d.kinds = &kinds{
 		client: o.Client, records: records.Store{Client: o.Client, Namespace: o.Namespace}, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), objects: o.Objects, modules: o.Modules,
 		log:  func(err error, what, definition string) { mgr.GetLogger().Error(err, what, "definition", definition) },
@@ -100,10 +102,12 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 		}
 	}
 	def := before.DeepCopy()
-	var wrong error
-	if def.DeletionTimestamp != nil {
+	wrong := d.inherit(ctx, def)
+	switch {
+	case wrong != nil:
+	case def.DeletionTimestamp != nil:
 		wrong = d.remove(ctx, def)
-	} else {
+	default:
 		wrong = d.establish(ctx, def)
 	}
 	if ctx.Err() != nil {

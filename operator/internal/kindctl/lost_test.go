@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -71,4 +72,47 @@ func (s *site) uid(o *unstructured.Unstructured) string {
 	s.t.Helper()
 	s.read(o)
 	return string(o.GetUID())
+}
+
+// TestDefinitionAnew makes a definition anew, as a backup does that brings back with it what
+// was made for the first one, while the newest version of its module does not fit an object:
+// that goes on as it was all the same.
+//
+// Shows: operator 29
+func TestDefinitionAnew(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("anews", "Anew", "")
+	s.ready(def)
+	o := s.object("Anew", "a", "10.0.0.0/16")
+	s.create(o)
+	runs := func() {
+		t.Helper()
+		s.until("it runs", func() (bool, any) {
+			s.read(o)
+			return text(o, "status", "module", "version") == "1.0.0" && text(o, "status", "uid") != "", o.Object["status"]
+		})
+	}
+	runs()
+	s.stop()
+	change(s, def, func(def *v1alpha1.ModuleKind) { def.Finalizers = nil })
+	if err := s.Delete(t.Context(), def); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(def)
+	s.read(o)
+	o.Object["status"] = map[string]any{}
+	if err := s.Status().Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.publish("1.1.0", network("variable \"zone\" {\n  type = string\n  nullable = false\n}\n"))
+	def = s.define("anews", "Anew", "")
+	s.start(nil)
+	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonSchemaNarrowed)
+	runs()
+	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Module.Version = "1.0.0" })
+	s.ready(def)
+	s.remove(def)
 }

@@ -4,6 +4,7 @@ package kindctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,11 +103,14 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 	k.state.Lock()
 	def, now := k.def, k.now
 	k.state.Unlock()
-	if def == nil || def.Status.Module == nil && kindspec.Running(o) == nil {
+	if def == nil {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
 	if err := k.assign(ctx, def, now, o); err != nil {
-		return reconcile.Result{}, k.objects.Report(ctx, o, err)
+		if err = k.objects.Report(ctx, o, err); errors.Is(err, errNoVersion) {
+			return reconcile.Result{RequeueAfter: soon}, nil
+		}
+		return reconcile.Result{}, err
 	}
 	k.state.Lock()
 	k.known[string(v1alpha1.UIDOf(o))] = req.NamespacedName
@@ -147,8 +151,14 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	return k.take(ctx, def, o, next, "")
 }
 
+// errNoVersion says that a definition has no version for an object that had none before.
+var errNoVersion = errors.New("no version of the module was chosen yet: the ModuleKind says why")
+
 // choose is what an object has from now on.
 func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
+	if next.module.Version == "" && def.Status.Module == nil {
+		return next, errNoVersion
+	}
 	if next.module.Version == "" {
 		next = change{now, *def.Status.Module}
 	}
@@ -172,8 +182,8 @@ func (k *kind) version(ctx context.Context, def *v1alpha1.ModuleKind, asks strin
 	if err != nil {
 		return nil, nil
 	}
-	if def.Status.Module.Version == v.String() {
-		return def.Status.Module, nil
+	if is := def.Status.Module; is != nil && is.Version == v.String() {
+		return is, nil
 	}
 	all, err := allowed(ctx, k.modules, def.Spec.Module)
 	if isProblem(err) {

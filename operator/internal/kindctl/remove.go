@@ -11,6 +11,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -34,16 +35,46 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 	if err := d.kinds.stop(ctx, def); err != nil {
 		return err
 	}
-	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.store(def)}}
-	for _, role := range kindspec.ClusterRoles(def) {
-		all = append(all, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}})
-	}
-	for _, o := range all {
+	for _, o := range d.beside(def) {
 		if _, err := fluxobj.Delete(ctx, d.Client, o, def.UID); err != nil {
 			return err
 		}
 	}
 	delete(d.made, def.Name)
+	delete(d.heirs, def.Name)
+	return nil
+}
+
+// beside is what there is of a kind beside its CRD.
+func (d *definitions) beside(def *v1alpha1.ModuleKind) []client.Object {
+	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.store(def)}}
+	for _, role := range kindspec.ClusterRoles(def) {
+		all = append(all, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name}})
+	}
+	return all
+}
+
+// inherit gives a definition what was made for an earlier one of its name: a backup brings
+// all of it back, the definition with another UID. There is one definition of a name at a
+// time, and nobody but the operator marks what it makes.
+func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) error {
+	if d.heirs[def.Name] == def.UID {
+		return nil
+	}
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kindspec.CRDName(def)}}
+	for _, o := range append(d.beside(def), crd) {
+		err := d.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
+		_, managed := o.GetLabels()[v1alpha1.LabelManaged]
+		of := types.UID(o.GetLabels()[v1alpha1.LabelUID])
+		if err == nil && managed && of != "" && of != def.UID {
+			fluxobj.Mark(o, def.UID)
+			err = d.Client.Update(ctx, o)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	d.heirs[def.Name] = def.UID
 	return nil
 }
 
