@@ -34,7 +34,7 @@ type leftovers struct {
 	runs, sources, homes []metav1.PartialObjectMetadata
 
 	live  map[types.UID]bool        // objects
-	kinds map[string]bool           // of definitions
+	kinds map[string]bool           // of definitions, that are there
 	at    map[client.ObjectKey]bool // Terraforms, whoever made them
 	busy  map[string]bool           // namespaces that have one
 }
@@ -117,11 +117,7 @@ func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err e
 	for _, o := range every {
 		l.at[client.ObjectKeyFromObject(&o)], l.busy[o.Namespace] = true, true
 	}
-	l.kinds = map[string]bool{}
-	for _, def := range defs {
-		l.kinds[def.Spec.Names.Kind] = true
-	}
-	l.live, err = l.objects(ctx, defs)
+	l.live, l.kinds, err = l.objects(ctx, defs)
 	return err
 }
 
@@ -133,24 +129,34 @@ func (c *Objects) list(ctx context.Context, kind schema.GroupVersionKind, how ..
 	return list.Items, err
 }
 
-// objects are those of kinds, and Instances, by the UIDs by which they are known.
-func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (map[types.UID]bool, error) {
-	all := map[types.UID]bool{}
-	kinds := []schema.GroupVersionKind{v1alpha1.GroupVersion().WithKind("Instance")}
-	for _, def := range defs {
-		kinds = append(kinds, schema.GroupVersionKind{Group: "apps.okara.dev", Version: "v1alpha1", Kind: def.Spec.Names.Kind})
-	}
-	for _, kind := range kinds {
+// objects are those of kinds, and Instances, by the UIDs by which they are known. A
+// definition that is wrong may have no kind: it has no objects, and is not among the kinds.
+func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all map[types.UID]bool, kinds map[string]bool, err error) {
+	all, kinds = map[types.UID]bool{}, map[string]bool{}
+	read := func(kind schema.GroupVersionKind) error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		if err := c.Client.List(ctx, list); err != nil {
-			return nil, err
-		}
+		err := c.Client.List(ctx, list)
 		for i := range list.Items {
 			all[v1alpha1.UIDOf(&list.Items[i])] = true
 		}
+		return err
 	}
-	return all, nil
+	if err := read(v1alpha1.GroupVersion().WithKind("Instance")); err != nil {
+		return nil, nil, err
+	}
+	for _, def := range defs {
+		kind := def.Spec.Names.Kind
+		err := read(schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: kind})
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		kinds[kind] = true
+	}
+	return all, kinds, nil
 }
 
 func uidOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alpha1.LabelUID]) }
@@ -178,7 +184,7 @@ func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int,
 	if err != nil {
 		return 0, err
 	}
-	live, err := c.objects(ctx, defs)
+	live, _, err := c.objects(ctx, defs)
 	if err != nil {
 		return 0, err
 	}

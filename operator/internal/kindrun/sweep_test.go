@@ -16,13 +16,17 @@ import (
 )
 
 // sweep returns whether the Terraform of an object is an orphan, and how many states are.
+// Beside the definition of the object there is one that never became a kind.
 func (s *site) sweep(o *unstructured.Unstructured) (orphan bool, states int) {
 	s.t.Helper()
-	orphans, err := s.objects.Sweep(s.t.Context(), []v1alpha1.ModuleKind{*s.def})
+	wrong := v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "wrongs"}}
+	wrong.Spec.Names = v1alpha1.KindNames{Kind: "Wrong", Plural: "wrongs"}
+	defs := []v1alpha1.ModuleKind{wrong, *s.def}
+	orphans, err := s.objects.Sweep(s.t.Context(), defs)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if states, err = s.objects.Unowned(s.t.Context(), []v1alpha1.ModuleKind{*s.def}); err != nil {
+	if states, err = s.objects.Unowned(s.t.Context(), defs); err != nil {
 		s.t.Fatal(err)
 	}
 	return slices.Contains(orphans, client.ObjectKey{Namespace: runs(o), Name: "vpc-prod"}), states
