@@ -137,3 +137,19 @@ func TestSaysThatItTries(t *testing.T) {
 	s.step(o)
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
+
+// TestSaysThatASecretOfTheOperatorIsMissing: it is not the object that is gone.
+func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
+	s := newSite(t, nil)
+	s.pull = "registry"
+	s.restart(s.operator)
+	o := s.vpc(nil)
+	if err := s.try(o); err == nil {
+		t.Error("nothing is wrong")
+	}
+	s.there(o, o.GetNamespace(), o.GetName())
+	s.says(o, false, v1alpha1.ReasonFailed)
+	if c := s.ready(o); !strings.Contains(c.Message, "the pull Secret of the operator, registry, is not there") || s.condition(o, v1alpha1.ConditionReconciling) != "True" {
+		t.Errorf("the status is %+v", o.Object["status"])
+	}
+}

@@ -57,6 +57,7 @@ type site struct {
 	copies        []fluxrun.Copy
 	events        *events.FakeRecorder
 	later         time.Duration // how far the clock is ahead
+	pull          string        // name of the pull Secret; "": there is none
 }
 
 func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
@@ -137,7 +138,9 @@ func (s *site) install() {
 // restart makes what carries objects out, by a client that may fail.
 func (s *site) restart(c client.Client) {
 	s.t.Helper()
-	a, err := runaccess.New(runaccess.Options{Client: c, Issuer: s.issuer, Stores: s.states.Store, States: s.states.Names, FrontEnd: s.states.URL})
+	a, err := runaccess.New(runaccess.Options{
+		Client: c, Issuer: s.issuer, Stores: s.states.Store, States: s.states.Names, FrontEnd: s.states.URL, PullSecret: client.ObjectKey{Namespace: s.home, Name: s.pull},
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,7 +93,11 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 		return json.Marshal(map[string]any{"auths": map[string]any{a.o.FrontEnd.Host: map[string]string{"username": "run", "password": token}}})
 	}
 	s := &corev1.Secret{}
-	if err := a.o.Client.Get(ctx, a.o.PullSecret, s); err != nil {
+	err := a.o.Client.Get(ctx, a.o.PullSecret, s)
+	if apierrors.IsNotFound(err) { // to a caller it would be the object of the run that is gone
+		return nil, fmt.Errorf("the pull Secret of the operator, %s, is not there", a.o.PullSecret.Name)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the pull Secret of the operator: %w", err)
 	}
 	b, ok := s.Data[corev1.DockerConfigJsonKey]
