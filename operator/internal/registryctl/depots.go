@@ -81,31 +81,48 @@ func (r *depots) hold(ctx context.Context, d *v1alpha1.Depot) error {
 }
 
 // apply makes what is missing, changes what differs, lets go what is no entry any more,
-// and sums up.
+// and sums up. An error of one entry stops no other one; the first is returned.
 func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
 	have, err := r.children(ctx, client.ObjectKeyFromObject(d))
 	if err != nil {
 		return err
 	}
 	var list []v1alpha1.DepotEntry
+	var wrong, behind error // behind: the cache is
+	note := func(err error) (failed bool) {
+		if quiet(err) == nil || apierrors.IsAlreadyExists(err) {
+			behind = cmp.Or(behind, err)
+			return false
+		}
+		wrong = cmp.Or(wrong, err)
+		return true
+	}
 	named := map[string]bool{}
 	for _, want := range wanted(d) {
 		named[childKey(want)] = true
 		line, err := r.child(ctx, d, want)
-		if err != nil {
-			return err
+		if note(err) {
+			line.Reason = v1alpha1.ReasonFailed
 		}
 		list = append(list, line)
 	}
 	for _, o := range have {
 		if !named[childKey(o)] {
-			if err := r.letGo(ctx, d, o); err != nil {
-				return err
-			}
+			note(r.letGo(ctx, d, o))
 		}
 	}
-	sum(d, list).Say(r.events, d, &d.Status.Conditions)
-	return nil
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	v := sum(d, list)
+	switch {
+	case wrong != nil && v.State == verdict.Ready:
+		v = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
+	case wrong != nil:
+		v.Message += "; " + wrong.Error()
+	}
+	v.Say(r.events, d, &d.Status.Conditions)
+	return cmp.Or(wrong, behind)
 }
 
 func childKey(o client.Object) string { return kindOf(o) + "/" + o.GetName() }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -71,4 +72,28 @@ func TestRegistryGoesAway(t *testing.T) {
 	if meta.FindStatusCondition(list, v1alpha1.ConditionStalled) != nil {
 		t.Errorf("%+v", list)
 	}
+}
+
+// TestEntryThatCannotBeMade has a Depot with an entry that no object can be called after:
+// it says so, and the other entry is there all the same.
+func TestEntryThatCannotBeMade(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	d := &v1alpha1.Depot{}
+	d.Namespace, d.Name = s.ns, "d"
+	for _, address := range []string{"net-/vpc/aws", vpc} {
+		d.Spec.Modules = append(d.Spec.Modules, v1alpha1.ModuleEntry{Address: address, Source: s.source()})
+	}
+	if err := s.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	m := &v1alpha1.Module{}
+	m.Namespace, m.Name = s.ns, "net.vpc.aws"
+	s.until("the other entry is made", func() (bool, any) {
+		return s.Get(t.Context(), client.ObjectKeyFromObject(m), m) == nil, d.Status
+	})
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.until("the Depot says what is wrong", func() (bool, any) {
+		message := s.says(d, false, v1alpha1.ReasonEntriesFailed)
+		return strings.HasPrefix(message, "1 of 2 entries are not Ready: Module net-.vpc.aws is Failed; ") && strings.Contains(message, "metadata.name"), d.Status
+	})
 }
