@@ -42,7 +42,7 @@ func problemOf(err error) (*verdict.Problem, bool) {
 // whether an error is in them, and not for another try.
 func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, told bool) {
 	def.Status.ObservedGeneration = def.Generation
-	def.Status.LastHandledRequest = def.Annotations[v1alpha1.AnnotationRequest]
+	def.Status.LastHandledRequest = verdict.RequestOf(def)
 	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, ObservedGeneration: def.Generation}
 	if d.kinds.of(def.Name) == nil {
 		established.Status, established.Reason, established.Message = metav1.ConditionFalse, v1alpha1.ReasonRunning, "there is no such kind yet"

@@ -76,7 +76,7 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 	if d == nil || d.Failures < manyFailures {
 		return nil
 	}
-	asked := x.o.GetAnnotations()[v1alpha1.AnnotationRequest]
+	asked := verdict.RequestOf(x.o)
 	at, err := time.Parse(time.RFC3339, d.FailedAt)
 	if err != nil || x.now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
 		x.status.Destroy, x.status.LastHandledRequest, x.status.Phase = &destroyStatus{FailedAt: d.FailedAt}, cmp.Or(asked, x.status.LastHandledRequest), phaseDestroying

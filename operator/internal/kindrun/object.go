@@ -188,7 +188,7 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if asked := x.o.GetAnnotations()[v1alpha1.AnnotationRequest]; asked != "" {
+	if asked := verdict.RequestOf(x.o); asked != "" {
 		x.status.LastHandledRequest = asked
 	}
 	if err := x.decide(ctx, &now.Status); err != nil {
@@ -212,7 +212,7 @@ func (x *one) asked() *fluxrun.Run {
 	run := &fluxrun.Run{
 		Module: &x.want.Run, Access: x.access, Copies: x.want.Copies, Settle: x.settle, Adopts: func(ctx context.Context) bool { return fluxobj.Adopts(ctx, x.Client, x.o.GetNamespace()) },
 		Request: func(ready, copies string) string {
-			return strings.Join([]string{x.o.GetAnnotations()[v1alpha1.AnnotationRequest], ready, copies + x.status.Replanned}, "/")
+			return strings.Join([]string{verdict.RequestOf(x.o), ready, copies + x.status.Replanned}, "/")
 		},
 	}
 	if x.dedicated() {

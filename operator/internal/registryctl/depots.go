@@ -169,7 +169,7 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 		Namespace: d.Namespace, Name: objectName(strings.ReplaceAll(address, "/", ".")),
 		Labels: map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelDepot: d.Name, v1alpha1.LabelUID: string(d.UID)},
 	}
-	if request := d.Annotations[v1alpha1.AnnotationRequest]; request != "" {
+	if request := verdict.RequestOf(d); request != "" {
 		m.Annotations = map[string]string{v1alpha1.AnnotationRequest: request}
 	}
 	return m
@@ -329,7 +329,7 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 // sum writes the status of a Depot, and returns what there is to say of it.
 func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
-	s.ObservedGeneration, s.LastHandledRequest = d.Generation, d.Annotations[v1alpha1.AnnotationRequest]
+	s.ObservedGeneration, s.LastHandledRequest = d.Generation, verdict.RequestOf(d)
 	s.Modules, s.Providers, s.Failed = int32(len(d.Spec.Modules)), int32(len(d.Spec.Providers)), 0
 	state := verdict.UnderWay
 	for _, line := range list {

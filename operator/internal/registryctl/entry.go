@@ -189,7 +189,7 @@ func (e *entry) limitKey() string {
 }
 
 // request is what somebody asks for by annotation.
-func (e *entry) request() string { return e.GetAnnotations()[v1alpha1.AnnotationRequest] }
+func (e *entry) request() string { return verdict.RequestOf(e) }
 
 // addressIndex is the index of entries by address.
 const addressIndex = "okara.dev/address"

@@ -5,8 +5,10 @@ package registryctl_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -96,4 +98,18 @@ func TestEntryThatCannotBeMade(t *testing.T) {
 		message := s.says(d, false, v1alpha1.ReasonEntriesFailed)
 		return strings.HasPrefix(message, "1 of 2 entries are not Ready: Module net-.vpc.aws is Failed; ") && strings.Contains(message, "metadata.name"), d.Status
 	})
+}
+
+// TestLongRequests: whatever somebody writes to ask for a run, there is one, and the status
+// is written.
+func TestLongRequests(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.publish("1.1.0")
+	s.change(m, func() {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationRequest, strings.Repeat("now ", 100))
+	})
+	s.clock.Add(int64(time.Minute))
+	s.until("the run is told", func() (bool, any) { s.read(m); return m.Status.Latest == "1.1.0", m.Status })
 }
