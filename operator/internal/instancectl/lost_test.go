@@ -177,3 +177,33 @@ func TestRecordOfAnother(t *testing.T) {
 		t.Errorf("it is known as %s, the first one: %+v", got.UID, got)
 	}
 }
+
+// TestRecordThatIsBroken: an Instance whose record can be neither read nor written says why
+// it does not go on, and goes on once that is mended.
+func TestRecordThatIsBroken(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	id := s.ready("anna")
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: s.kept()[0]}}
+	change := func(how func()) {
+		t.Helper()
+		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+			t.Fatal(err)
+		}
+		how()
+		if err := s.client.Update(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var data, labels map[string]string
+	change(func() { data, record.Data = record.Data, map[string]string{"record.json": "{"} })
+	s.empties(id)
+	s.run(s.leader(), "it says what is wrong with the record", s.says(id, v1alpha1.ConditionReconciling, "the record of instances"))
+	change(func() { record.Data = data })
+	s.run(s.leader(), "it is ready", s.isReady(id))
+
+	change(func() { labels, record.Labels = record.Labels, nil })
+	s.run(s.leader(), "it says whose the record is not", s.says(id, v1alpha1.ConditionReconciling, "is not okara's"))
+	change(func() { record.Labels = labels })
+	s.run(s.leader(), "it is ready again", s.isReady(id))
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/records"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // kept is what the record of an Instance has: what of its status cannot be made anew.
@@ -34,7 +35,7 @@ func (p recalls) recall(ctx context.Context) {
 	for _, o := range p.objects {
 		if o.Status.Record == nil {
 			if err := p.recallOne(ctx, &o); err != nil {
-				p.failed(o.UID, &o, err)
+				p.waits(ctx, &o, err)
 				continue
 			}
 		}
@@ -57,6 +58,15 @@ func (p recalls) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
 	}
 	*o, p.recalled[o.Name] = *had, true
 	return nil
+}
+
+// waits says of an Instance that its record keeps it from going on.
+func (p recalls) waits(ctx context.Context, o *v1alpha1.Instance, err error) {
+	p.failed(o.UID, o, err)
+	why := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}
+	if ctx.Err() == nil && p.stuck(ctx, o, why) != nil {
+		p.again = true // it changed meanwhile
+	}
 }
 
 // ownedAs reports whether an Instance is whose its record says, or is being claimed: who
@@ -86,7 +96,7 @@ func (p recalls) keepRecords(ctx context.Context) {
 			now, err := p.keepRecord(ctx, o, had)
 			if err != nil {
 				p.unkept[o.Name] = true
-				p.failed(o.UID, o, err)
+				p.waits(ctx, o, err)
 				continue
 			}
 			had = now
