@@ -19,7 +19,7 @@ import (
 
 // decide carries out what Approvals say of the plan that waits, and tells each what
 // became of it. A plan that was rejected does not wait any more.
-func (x *one) decide(ctx context.Context, now *fluxexec.Status) error {
+func (x *one) decide(ctx context.Context, now *fluxexec.Status, sum string) error {
 	if x.want.Run.Approval != fluxexec.ApprovalManual {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (x *one) decide(ctx context.Context, now *fluxexec.Status) error {
 			return err
 		}
 		if result == v1alpha1.ApprovalRejected && now.Plan != nil && planOf(a) == now.Plan.ID {
-			x.rejected(now)
+			x.rejected(now, sum)
 		}
 	}
 	return nil
@@ -113,12 +113,17 @@ func (x *one) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.Ap
 	return x.Client.Status().Update(ctx, a)
 }
 
-// rejected leaves the object as it was applied last, or not at all.
-func (x *one) rejected(now *fluxexec.Status) {
+// rejected leaves the object as it was applied last, or not at all. It is Ready if that is
+// what it asks for: the plan was to repair it.
+func (x *one) rejected(now *fluxexec.Status, sum string) {
 	now.Plan = nil
-	if now.AppliedRevision != "" || x.status.LastAppliedRevision != "" {
+	applied := now.AppliedRevision != "" || x.status.LastAppliedRevision != ""
+	if applied && x.status.has(sum) {
 		now.Phase = fluxexec.Applied
 		return
 	}
 	now.Phase, now.Reason, now.Message = fluxexec.Failed, v1alpha1.ReasonRejected, "the plan was rejected"
+	if applied {
+		now.Message += ": what was applied before stays"
+	}
 }

@@ -127,6 +127,57 @@ func TestApproval(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
+// wish changes what an object asks for.
+func (s *site) wish(o *unstructured.Unstructured, value any, path ...string) {
+	s.t.Helper()
+	s.read(o, s.tenant, o.GetName())
+	if err := unstructured.SetNestedField(o.Object, value, append([]string{"spec"}, path...)...); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestNotAppliedIsNotReady: an object that was applied, and asks for something else since, is
+// not Ready while it is suspended, nor where the plan for that is rejected; it is once it asks
+// for what it has.
+//
+// Shows: kinds 1
+func TestNotAppliedIsNotReady(t *testing.T) {
+	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan })
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	s.wish(o, true, "runOptions", "suspend")
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonSuspended)
+	s.wish(o, "10.20.0.0/16", "cidr")
+	for range 2 {
+		s.step(o)
+		s.says(o, false, v1alpha1.ReasonSuspended)
+	}
+	s.wish(o, false, "runOptions", "suspend")
+	s.step(o)
+	plan := s.planned(o, "9c41d07b55e2")
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonPlanned)
+	no := s.approve(o, "no", plan, 0, v1alpha1.DecisionReject)
+	for range 2 {
+		s.step(o)
+		if c := s.ready(o); no() != v1alpha1.ApprovalRejected || c.Status == metav1.ConditionTrue || !strings.Contains(c.Message, "what was applied before stays") || text(o, "status", "phase") != "Rejected" {
+			t.Fatalf("it is %s, and the status %+v", no(), o.Object["status"])
+		}
+	}
+	s.wish(o, "10.10.0.0/16", "cidr")
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+}
+
 // dying is a client of an operator that is killed at a write.
 func (s *site) dying(nth int, after bool) (client.Client, func() int) {
 	s.t.Helper()

@@ -5,6 +5,9 @@ package kindrun
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -182,6 +185,10 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
+	sum, err := x.want.sum()
+	if err != nil {
+		return 0, err
+	}
 	run := x.asked()
 	x.want.Run.ForceUnlock = x.o.GetAnnotations()[v1alpha1.AnnotationUnlock]
 	now, err := x.runner.Apply(ctx, run)
@@ -191,10 +198,10 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 	if asked := verdict.RequestOf(x.o); asked != "" {
 		x.status.LastHandledRequest = asked
 	}
-	if err := x.decide(ctx, &now.Status); err != nil {
+	if err := x.decide(ctx, &now.Status, sum); err != nil {
 		return 0, err
 	}
-	x.status.project(now.Status, now.Changed, x.o.GetGeneration(), x.now())
+	x.status.project(now.Status, now.Changed, sum, x.o.GetGeneration(), x.now())
 	if err := x.published().publish(ctx, now.Status); err != nil {
 		return 0, err
 	}
@@ -240,6 +247,13 @@ type Wanted struct {
 	Run     fluxexec.Spec
 	Address string         // of the module; "": it has none
 	Copies  []fluxrun.Copy // Secrets that the run reads
+}
+
+// sum names the module and the values that are asked for, however it runs.
+func (w *Wanted) sum() (string, error) {
+	b, err := json.Marshal([]any{w.Run.Module.Digest, w.Run.Module.Path, w.Run.Variables, w.Run.VariablesFrom, w.Copies})
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16]), err
 }
 
 // homeOf is the namespace in which an object runs.

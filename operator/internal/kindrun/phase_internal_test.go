@@ -25,14 +25,14 @@ func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	for _, phase := range []fluxexec.Phase{fluxexec.Absent, fluxexec.Running, fluxexec.Waiting, fluxexec.Planned, fluxexec.Applied, fluxexec.Drifted, fluxexec.Failed, fluxexec.Suspended} {
 		for reason, failure := range map[string]fluxexec.Failure{"": {}, " that fails": {Reason: "TFExecPlanFailed"}} {
 			now := fluxexec.Status{Phase: phase, Reason: "StateLocked", Plan: &fluxexec.Plan{ID: "a"}, Failure: failure}
-			happens[string(phase)+reason] = func(s *status) { s.project(now, false, 2, time.Unix(0, 0)) }
+			happens[string(phase)+reason] = func(s *status) { s.project(now, false, "a", 2, time.Unix(0, 0)) }
 		}
 	}
 	for _, from := range []string{"", phaseProvisioning, phaseUpdating, phasePlanned, phaseReady, phaseFailed, phaseRejected, phaseDestroying, phaseDestroyFailed} {
 		for what, happens := range happens {
 			s := status{}
 			if from == phaseReady { // and says so
-				s.project(fluxexec.Status{Phase: fluxexec.Applied, AppliedRevision: "sha256:0"}, false, 2, time.Unix(0, 0))
+				s.project(fluxexec.Status{Phase: fluxexec.Applied, AppliedRevision: "sha256:0"}, false, "a", 2, time.Unix(0, 0))
 			}
 			s.Phase = from
 			happens(&s)

@@ -157,6 +157,9 @@ func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kin
 		w.Run.Approval = fluxexec.ApprovalManual
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	run, _, _ := unstructured.NestedMap(spec, "runOptions")
+	w.Run.Suspend = run["suspend"] == true
+	delete(spec, "runOptions")
 	for name, value := range spec {
 		b, err := json.Marshal(value)
 		if err != nil {

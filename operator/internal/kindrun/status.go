@@ -47,6 +47,7 @@ type status struct {
 	Namespace           string                     `json:"namespace,omitempty"`
 	LastAppliedRevision string                     `json:"lastAppliedRevision,omitempty"`
 	LastPlannedRevision string                     `json:"lastPlannedRevision,omitempty"`
+	Applied             string                     `json:"applied,omitempty"` // [Wanted.sum] of what was applied last
 	PendingApproval     bool                       `json:"pendingApproval"`
 	Plan                *planStatus                `json:"plan,omitempty"`
 	Replanned           string                     `json:"replanned,omitempty"` // when a plan was made again that was too old, RFC 3339
@@ -100,9 +101,13 @@ func (s *status) under() string {
 	return phaseUpdating
 }
 
+// has reports whether what was applied last is what the object asks for by now. Who does
+// not know of one says that of an object which was Ready.
+func (s *status) has(sum string) bool { return s.Applied == sum || s.Applied == "" }
+
 // project is what a run says, as the status of its object. changed is whether the run
-// was just asked for something else.
-func (s *status) project(now fluxexec.Status, changed bool, generation int64, at time.Time) {
+// was just asked for something else, and sum names what it was asked for.
+func (s *status) project(now fluxexec.Status, changed bool, sum string, generation int64, at time.Time) {
 	had := s.Plan
 	if now.AppliedRevision != "" {
 		s.LastAppliedRevision = now.AppliedRevision
@@ -115,7 +120,7 @@ func (s *status) project(now fluxexec.Status, changed bool, generation int64, at
 	s.keep(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan waits for an Approval")
 	switch now.Phase {
 	case fluxexec.Applied:
-		s.Phase = phaseReady
+		s.Phase, s.Applied = phaseReady, sum
 		s.say(verdict.Ready, generation, v1alpha1.ReasonApplied, "all is as the object says")
 	case fluxexec.Drifted:
 		s.Phase = phaseReady
@@ -129,11 +134,14 @@ func (s *status) project(now fluxexec.Status, changed bool, generation int64, at
 		}
 		s.say(verdict.Stalled, generation, v1alpha1.ReasonFailed, text.Head(now.Message))
 	case fluxexec.Suspended:
-		state := verdict.Held
-		if s.Phase == phaseReady {
+		state, message := verdict.Held, "no run begins"
+		switch {
+		case !s.has(sum):
+			message = "no run begins: what the object asks for was not applied"
+		case s.Phase == phaseReady:
 			state = verdict.Ready
 		}
-		s.say(state, generation, v1alpha1.ReasonSuspended, "no run begins")
+		s.say(state, generation, v1alpha1.ReasonSuspended, message)
 	case fluxexec.Waiting:
 		s.Phase = s.under()
 		s.say(verdict.UnderWay, generation, now.Reason, "the state is locked by "+now.Lock)

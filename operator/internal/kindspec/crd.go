@@ -123,6 +123,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"updateAvailable":     text(128, "A newer version that the definition allows."),
 		"lastAppliedRevision": text(512, "Digest of the module that was applied last."),
 		"lastPlannedRevision": text(512, "Digest of the module that was planned last."),
+		"applied":             text(64, "Digest of what was applied last, of this object and its definition."),
 		"pendingApproval":     {Type: "boolean", Description: "A plan waits for an Approval."},
 		"plan": object("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
 			"pending": text(256, "What an Approval has to name."), "since": text(64, "Since when it waits. One that is older than a day is made again."), "summary": text(1024, "What it would do."), "configMap": text(253, "ConfigMap with its text."),
