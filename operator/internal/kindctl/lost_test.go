@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
 // TestStatusLost empties the status of an object, and makes the object anew, after a newer
@@ -41,15 +42,7 @@ func TestStatusLost(t *testing.T) {
 		return text(o, "status", "updateAvailable") == "1.1.0", o.Object["status"]
 	})
 	first := s.uid(o)
-	s.until("its status is emptied", func() (bool, any) {
-		s.read(o)
-		o.Object["status"] = map[string]any{}
-		err := s.Status().Update(t.Context(), o)
-		if err != nil && !apierrors.IsConflict(err) { // the operator may write at this moment
-			t.Fatal(err)
-		}
-		return err == nil, err
-	})
+	s.empties(o)
 	has("it has its version", "1.0.0", first)
 
 	s.runs.fail("a", v1alpha1.ReasonStateExists)
@@ -66,6 +59,20 @@ func TestStatusLost(t *testing.T) {
 	})
 	has("an administrator gives it what the first one made", "1.0.0", first)
 	s.remove(def)
+}
+
+// empties takes the status from an object, as backups do.
+func (s *site) empties(o *unstructured.Unstructured) {
+	s.t.Helper()
+	s.until("its status is emptied", func() (bool, any) {
+		s.read(o)
+		o.Object["status"] = map[string]any{}
+		err := s.Status().Update(s.t.Context(), o)
+		if err != nil && !apierrors.IsConflict(err) { // the operator may write at this moment
+			s.t.Fatal(err)
+		}
+		return err == nil, err
+	})
 }
 
 func (s *site) uid(o *unstructured.Unstructured) string {
@@ -102,11 +109,7 @@ func TestDefinitionAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(def)
-	s.read(o)
-	o.Object["status"] = map[string]any{}
-	if err := s.Status().Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	s.empties(o)
 	s.publish("1.1.0", network("variable \"zone\" {\n  type = string\n  nullable = false\n}\n"))
 	def = s.define("anews", "Anew", "")
 	s.start(nil)
@@ -114,5 +117,37 @@ func TestDefinitionAnew(t *testing.T) {
 	runs()
 	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Module.Version = "1.0.0" })
 	s.ready(def)
+	s.remove(def)
+}
+
+// TestWaveRemembers empties the status of the object at which an upgrade stopped: that goes on
+// for no other one.
+//
+// Shows: operator 26
+func TestWaveRemembers(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("forgets", "Forget", "{spec: {upgrade: {policy: Minor, maxConcurrent: 1}}}")
+	s.ready(def)
+	s.four("Forget")
+	s.runs.fail("a", "Broken")
+	s.publish("1.1.0", network(""))
+	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonUpgradeStopped)
+	a := s.object("Forget", "a", "")
+	s.empties(a)
+	s.until("it is as it was", func() (bool, any) {
+		s.read(a)
+		return text(a, "status", "module", "version") == "1.1.0" && len(verdict.Conditions(a)) > 0, a.Object["status"]
+	})
+	change(s, def, func(def *v1alpha1.ModuleKind) {
+		def.Annotations = map[string]string{v1alpha1.AnnotationRequest: "look again"}
+	})
+	s.until("the operator looked again", func() (bool, any) { s.read(def); return def.Status.LastHandledRequest != "", def.Status })
+	s.says(def, metav1.ConditionFalse, v1alpha1.ReasonUpgradeStopped)
+	if got := s.versions("Forget"); got != "1.1.0 1.0.0 1.0.0 1.0.0" {
+		t.Errorf("they run %s", got)
+	}
 	s.remove(def)
 }

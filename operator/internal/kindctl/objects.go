@@ -37,58 +37,53 @@ func changeOf(o *unstructured.Unstructured) change {
 	return c
 }
 
-// kept is what the record of an object has.
+// kept is what the record of an object has, and its status, of its definition.
 type kept struct {
 	Definition string                  `json:"definition"`
 	Module     v1alpha1.ResolvedModule `json:"module"`
+	Rollout    string                  `json:"rollout,omitempty"` // name of the change that it has to get through
 }
 
 func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of {
 	return records.Of{Plural: def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(o)}
 }
 
-// recall is what an object has of its definition, and the UID by which it is known. Where
-// the status was lost, the record of the object tells. A record of an earlier object of its
-// name tells the version alone, and the UID is "", until an administrator adopts what was
-// made for that one, or the object runs without it.
-func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, uid types.UID, err error) {
-	is = changeOf(o)
+// recall is what an object has of its definition, the change that it has to get through, and
+// the UID by which it is known. Where the status was lost, the record of the object tells. A
+// record of an earlier object of its name tells the version alone, and the UID is "", until an
+// administrator adopts what was made for that one, or the object runs without it.
+func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {
+	is, rollout = changeOf(o), fluxobj.Text(o, "status", "rollout")
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
-		return is, types.UID(uid), nil
+		return is, rollout, types.UID(uid), nil
 	}
 	var had kept
 	uid, err = k.records.Load(ctx, recordOf(o, def), &had)
 	if err != nil {
-		return is, "", err
+		return is, rollout, "", err
 	}
 	if is.module.Version == "" {
 		is = change{had.Definition, had.Module}
 	}
 	if uid == "" || holds(o, v1alpha1.ConditionReady) {
-		return is, o.GetUID(), nil
+		return is, "", o.GetUID(), nil
 	}
 	if uid != o.GetUID() && o.GetAnnotations()[v1alpha1.AnnotationAdopt] != "true" && !fluxobj.Adopts(ctx, k.client, o.GetNamespace()) {
-		uid = ""
+		return is, "", "", nil
 	}
-	return is, uid, nil
-}
-
-// taken is what a status says of what an object has.
-type taken struct {
-	Definition string                  `json:"definition"`
-	Module     v1alpha1.ResolvedModule `json:"module"`
-	Rollout    string                  `json:"rollout,omitempty"`
+	return is, had.Rollout, uid, nil
 }
 
 // take writes into the record and the status of an object what it has from now on. The
 // change that it has to get through is named there until it is Ready with it.
 func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string) error {
+	has := kept{c.definition, c.module, rollout}
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
-		if err := k.records.Save(ctx, recordOf(o, def), types.UID(uid), kept{c.definition, c.module}); err != nil {
+		if err := k.records.Save(ctx, recordOf(o, def), types.UID(uid), has); err != nil {
 			return err
 		}
 	}
-	if err := verdict.WriteStatus(o, &taken{c.definition, c.module, rollout}, "rollout"); err != nil {
+	if err := verdict.WriteStatus(o, &has, "rollout"); err != nil {
 		return err
 	}
 	return k.client.Status().Update(ctx, o)
@@ -133,14 +128,18 @@ func (k *kind) at(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 // the version that it asks for. A version that it cannot have is for
 // [kindspec.Registry.Wanted] to refuse.
 func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured) error {
-	next, uid, err := k.recall(ctx, def, o)
+	is, rollout, uid, err := k.recall(ctx, def, o)
 	if err != nil {
 		return err
 	}
+	next := is
 	if o.GetDeletionTimestamp() == nil {
-		if next, err = k.choose(ctx, def, now, o, next); err != nil {
+		if next, err = k.choose(ctx, def, now, o, is); err != nil {
 			return err
 		}
+	}
+	if next != is {
+		rollout = ""
 	}
 	if next == changeOf(o) && string(uid) == fluxobj.Text(o, "status", "uid") || next.module.Version == "" {
 		return nil
@@ -148,7 +147,7 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	if err := unstructured.SetNestedField(o.Object, string(uid), "status", "uid"); err != nil {
 		return err
 	}
-	return k.take(ctx, def, o, next, "")
+	return k.take(ctx, def, o, next, rollout)
 }
 
 // errNoVersion says that a definition has no version for an object that had none before.
