@@ -203,6 +203,7 @@ func (s *site) pools() {
 	s.must(s.operator.Create(ctx, member))
 	s.refuses("okara-approver", "a claim in another's name", patch(ctx, s.tenant, member, claim("alice")))
 	s.refuses("okara-approver", "a claim in the name of a user", patch(ctx, s.tenant, member, claim(user)))
+	s.refuses("okara-approver", "a claim that says who changed it", patch(ctx, s.portal, member, `{"spec":{"owner":{"kind":"User","id":"x"},"createdBy":"`+user+`","changedBy":"alice"}}`))
 	s.refuses("okara-managed", "its labels", patch(ctx, s.tenant, member, `{"metadata":{"labels":{"okara.dev/managed":null}}}`))
 	s.allows("a claim", patch(ctx, s.portal, member, claim(user)))
 	s.refuses("okara-managed", "its labels by the portal", patch(ctx, s.portal, member, `{"metadata":{"labels":{"okara.dev/uid":"x"}}}`))

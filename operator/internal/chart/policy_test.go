@@ -311,6 +311,7 @@ func (s *site) namespaces() {
 	s.allows("a label of others", patch(ctx, s.tenant, ns, `{"metadata":{"labels":{"team":"a"}}}`))
 	for _, mark := range []string{`"annotations":{"okara.dev/addresses":"module:**"}`, `"labels":{"okara.dev/tenant":""}`, `"annotations":{"okara.dev/adopt-state":"true"}`} {
 		s.refuses("okara-marks-namespaces", mark, patch(ctx, s.tenant, ns, `{"metadata":{`+mark+`}}`))
+		s.refuses("okara-marks-namespaces", mark+" with its status", s.tenant.Status().Patch(ctx, ns.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{`+mark+`}}`))))
 		s.allows(mark+" by an administrator", patch(ctx, s.admin, ns, `{"metadata":{`+mark+`}}`))
 	}
 	s.refuses("okara-marks-namespaces", "taking one away", patch(ctx, s.tenant, ns, `{"metadata":{"labels":{"okara.dev/tenant":null}}}`))
