@@ -30,8 +30,9 @@ test: tools
 # Tests with a real browser, beside their pages.
 test-browser:
 	OKARA_TEST_BUILT=1 go test -tags browser -vet=off -timeout 30m -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara
+test-operator: AT_ONCE := -p 4# packages: they wait for an API server of their own more than they work
 $(filter-out test-browser,$(TESTS)): test-%:
-	cd $* && MAKEFLAGS= OKARA_TEST_BUILT=1 go test -vet=off -timeout 30m ./...
+	cd $* && MAKEFLAGS= OKARA_TEST_BUILT=1 go test -vet=off $(AT_ONCE) -timeout 30m ./...
 # With its version, where git tells: the tag, or a time and a commit.
 build:
 	go build -buildvcs=$(VCS) -trimpath -ldflags '-s -w' -o bin/okara ./cmd/okara
