@@ -21,7 +21,9 @@ func main() {
 		os.Exit(1)
 	}
 	base := flag.String("base", "", "program to compare with")
-	tofu := flag.String("tofu", "", "tofu, for plans; empty: none")
+	var t tools
+	flag.StringVar(&t.tofu, "tofu", "", "tofu, for plans; empty: none")
+	flag.StringVar(&t.registry, "registry", "", "registry of the distribution project, for streams; empty: none")
 	out := flag.String("o", "", "file for the page; empty: standard output")
 	command := flag.String("command", "make bench", "what made it, as the page says")
 	flag.Parse()
@@ -29,7 +31,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*base, flag.Arg(0), *tofu, *out, *command); err != nil {
+	if err := run(*base, flag.Arg(0), t, *out, *command); err != nil {
 		fmt.Fprintln(os.Stderr, "perf:", err)
 		os.Exit(1)
 	}
@@ -43,10 +45,13 @@ type row struct {
 	beside     float64 // of the same work without okara; 0: there is none
 }
 
+// tools are programs of others, by their files.
+type tools struct{ tofu, registry string }
+
 // program is one that is measured.
 type program struct{ file, dir string }
 
-func run(base, okara, tofu, out, command string) error {
+func run(base, okara string, t tools, out, command string) error {
 	programs := []program{{file: okara}}
 	if base != "" {
 		programs = append(programs, program{file: base})
@@ -65,8 +70,8 @@ func run(base, okara, tofu, out, command string) error {
 		programs[i].dir = dir
 	}
 	var table []row
-	for _, measure := range []func([]program, string) ([]row, error){starts, serving, publishing, plans} {
-		rows, err := measure(programs, tofu)
+	for _, measure := range []func([]program, tools) ([]row, error){starts, serving, publishing, plans, streams} {
+		rows, err := measure(programs, t)
 		if err != nil {
 			return err
 		}

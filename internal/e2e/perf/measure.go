@@ -28,7 +28,7 @@ const (
 )
 
 // starts are what every command costs before it does anything.
-func starts(programs []program, _ string) ([]row, error) {
+func starts(programs []program, _ tools) ([]row, error) {
 	memory := map[string][]float64{}
 	first, err := inTurn(row{what: "start of a command", unit: "ms"}, programs, startTimes, func(p program) (float64, error) {
 		cmd := exec.Command(p.file, "--version")
@@ -118,7 +118,7 @@ func (p program) publish(host, version string) (ms float64, requests int, err er
 }
 
 // serving is a server that has its answers, beside a bare one, and what it keeps.
-func serving(programs []program, _ string) ([]row, error) {
+func serving(programs []program, _ tools) ([]row, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (s *server) resident() float64 {
 
 // publishing is one version of a small module by the command, into the built-in
 // registry.
-func publishing(programs []program, _ string) ([]row, error) {
+func publishing(programs []program, _ tools) ([]row, error) {
 	hosts, versions, counts := map[string]string{}, map[string]int{}, map[string]int{}
 	for _, p := range programs {
 		s, err := p.serve()
@@ -218,7 +218,8 @@ func publishing(programs []program, _ string) ([]row, error) {
 }
 
 // plans are plans of nothing by the wrapper over a local state, beside the tool alone.
-func plans(programs []program, tofu string) ([]row, error) {
+func plans(programs []program, t tools) ([]row, error) {
+	tofu := t.tofu
 	if tofu == "" {
 		return nil, nil
 	}
