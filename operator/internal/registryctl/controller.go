@@ -77,6 +77,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := (&depots{mgr.GetClient(), mgr.GetEventRecorder("okara-operator")}).setup(mgr); err != nil {
 		return err
 	}
+	if err := (&unjudged{mgr.GetClient(), o.Now}).setup(mgr); err != nil {
+		return err
+	}
 	if err := (&tenants{mgr.GetClient(), o.Namespace, mgr.GetAPIReader()}).setup(mgr); err != nil {
 		return err
 	}

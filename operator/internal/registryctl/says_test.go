@@ -113,3 +113,26 @@ func TestLongRequests(t *testing.T) {
 	s.clock.Add(int64(time.Minute))
 	s.until("the run is told", func() (bool, any) { s.read(m); return m.Status.Latest == "1.1.0", m.Status })
 }
+
+// TestApprovalOfNothing: an Approval that nobody judges says so, and goes after its time.
+func TestApprovalOfNothing(t *testing.T) {
+	s := newNet(t)
+	s.clock.Add(int64(2 * time.Minute))
+	for name, kind := range map[string]string{"version": "Version", "object": "VPC"} {
+		a := &v1alpha1.Approval{}
+		a.Namespace, a.Name = s.ns, name
+		a.Spec = v1alpha1.ApprovalSpec{Target: v1alpha1.ApprovalTarget{Kind: kind, Name: "none"}, Plan: "sha256:0", Approver: "alice"}
+		if err := s.Create(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		s.until(name+" says that nobody judges it", func() (bool, any) {
+			s.read(a)
+			c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionReady)
+			return c != nil && c.Status == metav1.ConditionFalse && a.Status.Result == "" && strings.Contains(a.Status.Message, "is there a "+kind+" none in this namespace"), a.Status
+		})
+		s.clock.Add(int64(v1alpha1.ApprovalLife))
+		s.change(a, func() { metav1.SetMetaDataAnnotation(&a.ObjectMeta, "example.com/look", "again") })
+		s.gone(a)
+		s.clock.Add(-int64(v1alpha1.ApprovalLife))
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/verdict"
+)
+
+// judgedWithin is how long who looks after its target may take to judge an Approval.
+const judgedWithin = time.Minute
+
+// unjudged tells of Approvals that nobody judges, since there is no such target or nothing of
+// it waits, and removes Approvals that have had their time, whatever they are of.
+type unjudged struct {
+	client.Client
+	now func() time.Time
+}
+
+func (r *unjudged) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("approvals").For(&v1alpha1.Approval{}).
+		WithOptions(controller.Options{RateLimiter: limits()}).Complete(r)
+}
+
+// Reconcile looks at one Approval.
+func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var a v1alpha1.Approval
+	if err := r.Get(ctx, req.NamespacedName, &a); err != nil || !a.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	old := r.now().Sub(a.CreationTimestamp.Time)
+	if old >= v1alpha1.ApprovalLife {
+		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, &a, client.Preconditions{UID: &a.UID}))
+	}
+	later := ctrl.Result{RequeueAfter: v1alpha1.ApprovalLife - old}
+	if len(a.Status.Conditions) > 0 {
+		return later, nil
+	}
+	if old < judgedWithin {
+		return ctrl.Result{RequeueAfter: judgedWithin - old}, nil
+	}
+	if a.Spec.Target.Kind == kindVersion {
+		err := r.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: a.Spec.Target.Name}, &v1alpha1.Version{})
+		if !apierrors.IsNotFound(err) {
+			return later, err // the next run of its entry judges
+		}
+	}
+	verdict.Decide(&a, "", fmt.Sprintf("nobody has judged it: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
+	return later, quiet(r.Status().Update(ctx, &a))
+}
