@@ -3,6 +3,7 @@
 package kindctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -24,6 +25,7 @@ type wave struct {
 	turns   []change                     // of these
 	under   int                          // objects that are taking it
 	failed  string                       // the first that did not get through
+	wrong   error                        // why a version of one cannot be taken
 }
 
 // room is how many more objects may take it.
@@ -58,7 +60,7 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 		}
 	}
 	if w.failed == "" || len(w.waiting) == 0 {
-		return nil, nil
+		return nil, w.wrong
 	}
 	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
 }
@@ -83,9 +85,10 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	next := change{k.revision(), is.module}
 	if len(versions) > 0 {
 		newest, err := d.newer(ctx, def, o, versions)
-		if err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
+		w.wrong = cmp.Or(w.wrong, err) // the object stays as it is, and others go on
 		if newest.taken != nil {
 			next.module = *newest.taken
 		}
@@ -136,7 +139,7 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 			if v.Compare(current) != 0 {
 				resolved, err := d.Modules.Version(ctx, def.Spec.Module, v)
 				if err != nil {
-					return out, err
+					return out, fmt.Errorf("version %s: %w", v, err)
 				}
 				found = resolved.ResolvedModule
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/rig"
@@ -89,6 +90,67 @@ func TestWave(t *testing.T) {
 	s.until("the wave goes on", func() (bool, any) {
 		is := s.versions("Wave")
 		return is == "1.1.0 1.1.0 1.1.0 1.1.0", is
+	})
+	s.remove(def)
+}
+
+// foreign puts something into the registry under a version of the module that is none.
+func (s *site) foreign(version string) {
+	s.t.Helper()
+	repo, err := s.registry.Repo("modules/net/vpc/aws")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	is, err := repo.Fetch(s.t.Context(), "1.0.0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	image, err := is.Image()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	image.ArtifactType = "application/vnd.example"
+	m, err := oci.NewManifest(image)
+	if err == nil {
+		_, err = repo.Push(s.t.Context(), oci.Artifact{Root: m})
+	}
+	if err == nil {
+		err = repo.PutTag(s.t.Context(), version, m)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestWaveGoesOn: a version that one object would take by itself, and that cannot be read,
+// keeps no other object from a change.
+//
+// Shows: operator 26
+func TestWaveGoesOn(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	def := s.define("spoils", "Spoil", "{spec: {upgrade: {policy: Patch}, module: {version: '>= 1.0.0'}, run: {interval: 10m}}}")
+	s.ready(def)
+	old, next := s.object("Spoil", "a", "10.0.0.0/16"), s.object("Spoil", "b", "10.1.0.0/16")
+	has := func(o *unstructured.Unstructured, version string) {
+		t.Helper()
+		s.create(o)
+		s.until("it runs "+version, func() (bool, any) { s.read(o); return text(o, "status", "module", "version") == version, o })
+	}
+	has(old, "1.0.0")
+	s.publish("2.0.0", network(""))
+	s.until("it is current", func() (bool, any) { s.read(def); return def.Status.Module.Version == "2.0.0", def.Status })
+	has(next, "2.0.0")
+	s.foreign("1.0.1")
+	if c := s.says(def, metav1.ConditionFalse, v1alpha1.ReasonFailed); !strings.Contains(c.Message, "version 1.0.1: ") {
+		t.Errorf("it says %s", c.Message)
+	}
+	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Run.Interval = new(v1alpha1.Duration("1h")) })
+	s.until("the others have what changed", func() (bool, any) {
+		by := s.runs.by("b")
+		return *by.Spec.Run.Interval == "1h", by
 	})
 	s.remove(def)
 }
