@@ -49,10 +49,15 @@ func (s *asked) change(user string, edit func(*v1alpha1.InstanceSpec)) {
 // approve has somebody approve what an Instance shows now, and returns what became of it.
 func (s *asked) approve(c *instancectl.Controller, who string) v1alpha1.ApprovalStatus {
 	s.t.Helper()
+	return s.decide(c, who, v1alpha1.DecisionApprove)
+}
+
+func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decision) v1alpha1.ApprovalStatus {
+	s.t.Helper()
 	s.pass(time.Minute) // the cluster's clock says when it was made, and goes on by itself
 	o := s.all()[s.id]
 	a := &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{
-		Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}, Plan: o.Status.Plan, Generation: o.Generation, Approver: who,
+		Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}, Plan: o.Status.Plan, Generation: o.Generation, Approver: who, Decision: d,
 	}}
 	a.Namespace, a.GenerateName = s.settings.Namespace, "a-"
 	if err := s.client.Create(s.t.Context(), a); err != nil {
@@ -142,4 +147,44 @@ func TestApprovalUnknown(t *testing.T) {
 	if got := s.approve(leader, "ben@example.com"); got.Result != v1alpha1.ApprovalApplied {
 		t.Errorf("%+v, and it says %s", got, s.all()[s.id].Status.Reason)
 	}
+}
+
+// TestAskedForIsNotReady: an Instance that asks for something that nobody let through yet, that
+// somebody rejected, or that was withdrawn, is not Ready, until it asks for what it is.
+func TestAskedForIsNotReady(t *testing.T) {
+	s := &asked{newSite(t), "pppppppppd"}
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
+	leader := s.leader()
+	s.ask("anna")
+	s.run(leader, "it waits", s.is(s.id, "Requested"))
+	if got := s.approve(leader, "ben"); got.Result != v1alpha1.ApprovalApplied {
+		t.Fatalf("%+v", got)
+	}
+	s.run(leader, "it is ready", s.isReady(s.id))
+	large := func(o *v1alpha1.InstanceSpec) {
+		o.Parameters = map[string]apiextensionsv1.JSON{"size": {Raw: json.RawMessage(`"large"`)}}
+	}
+	none := func(o *v1alpha1.InstanceSpec) { o.Parameters = nil }
+
+	s.change("anna", large)
+	s.run(leader, "the update waits", s.says(s.id, v1alpha1.ConditionReconciling, "waits for an Approval"))
+	if got := s.decide(leader, "ben", v1alpha1.DecisionReject); got.Result != v1alpha1.ApprovalRejected {
+		t.Fatalf("%+v", got)
+	}
+	s.run(leader, "it is rejected", s.says(s.id, v1alpha1.ConditionStalled, "it was rejected"))
+	s.run(s.leader(), "the next operator says so, too", s.says(s.id, v1alpha1.ConditionStalled, "it was rejected"))
+	s.change("anna", none)
+	s.run(leader, "it asks for what it is", s.isReady(s.id))
+
+	s.change("anna", large)
+	s.run(leader, "the update waits again", s.says(s.id, v1alpha1.ConditionReconciling, "waits for an Approval"))
+	o := s.all()[s.id]
+	before := o.DeepCopy()
+	metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationCancel, "now")
+	if err := s.client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "it is withdrawn", s.says(s.id, v1alpha1.ConditionStalled, "it was withdrawn"))
+	s.change("anna", none)
+	s.run(leader, "it asks for what it is once more", s.isReady(s.id))
 }

@@ -29,13 +29,33 @@ func (p *pass) decide() {
 		}
 		switch a.Status.Result {
 		case "":
-			p.decided[a.Name] = p.desk.decide(a, p.byName[a.Spec.Target.Name])
+			o, was := p.byName[a.Spec.Target.Name], p.desk.doc.Records[a.Spec.Target.Name]
+			p.decided[a.Name] = p.desk.decide(a, o)
+			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && asksForChange(was) {
+				p.rejected(o, a.Spec.Reason)
+			}
 		case v1alpha1.ApprovalAccepted:
 			if s := outcome(a, p.desk.doc.Records[a.Spec.Target.Name]); s != nil {
 				p.decided[a.Name] = *s
 			}
 		}
 	}
+}
+
+// rejected notes that an Instance is not as its object asks, since somebody rejected that.
+func (p *pass) rejected(o *v1alpha1.Instance, why string) {
+	h := p.news[o.Name]
+	if h == nil {
+		h = o.Status.Handled.DeepCopy()
+	}
+	if h == nil {
+		h = heard(o)
+	}
+	h.Refused, h.RefusedGeneration = "it was rejected", o.Generation
+	if why != "" {
+		h.Refused += ": " + why
+	}
+	p.news[o.Name] = h
 }
 
 // decide does what one Approval says, if its target is as it was when somebody looked.

@@ -104,6 +104,9 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	switch r.Phase {
 	case lifecycle.Ready, lifecycle.Available:
 		v.State = verdict.Ready
+		if asksForChange(r) {
+			v = verdict.Verdict{Reason: v1alpha1.ConditionAwaitingApproval, Message: "what it asks for waits for an Approval of plan " + o.Status.Plan + ", and it is as it was"}
+		}
 	case lifecycle.Failed, lifecycle.DestroyFailed, lifecycle.Rejected:
 		v.State = verdict.Stalled
 	case lifecycle.Destroyed, lifecycle.Orphaned:
@@ -118,6 +121,15 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 		}
 	}
 	return v.Of(o)
+}
+
+// asksForChange reports whether a change of an instance that is there waits for an approval,
+// and somebody asked for it. What the operator would do by itself is in no object.
+func asksForChange(r *lifecycle.Record) bool {
+	if r == nil || r.Pending == nil && (r.Phase != lifecycle.Planned || r.ReadyAt.IsZero()) || r.Phase == lifecycle.Requested {
+		return false
+	}
+	return r.WantedBy().Subject != ""
 }
 
 // waiting is what a record waits for, nil for nothing.

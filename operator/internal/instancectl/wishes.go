@@ -184,13 +184,18 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	}
 	spec := errors.Join(errs...)
 	do(had.Request != handled.Request, who, lifecycle.Retry{ID: r.ID})
+	asked := asksForChange(k.doc.Records[r.ID])
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
+	withdrawn := asked && !asksForChange(k.doc.Records[r.ID])
 	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
 	handled.Refused, handled.RefusedGeneration = had.Refused, had.RefusedGeneration
 	if equality.Semantic.DeepEqual(had, handled) {
 		return nil
 	}
 	switch {
+	case spec == nil && withdrawn:
+		handled.Refused, handled.RefusedGeneration = "it was withdrawn", o.Generation
+		return handled
 	case spec != nil:
 		handled.RefusedGeneration = o.Generation
 	case had.RefusedGeneration == o.Generation:
