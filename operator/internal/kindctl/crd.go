@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -54,11 +55,19 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 		if c.Type == apiextensions.NamesAccepted && c.Status == apiextensions.ConditionFalse {
 			return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind has a name of spec.names: " + c.Message, Retry: true}
 		}
-		if c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue {
-			return crd, wrong
-		}
+	}
+	if established(crd) {
+		return crd, wrong
 	}
 	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server is taking up the kind", Retry: true})
+}
+
+// established reports whether the API server serves a CRD, or did. Objects of the kind of
+// one that it never served are those of another CRD, which has the name of the kind.
+func established(crd *apiextensions.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensions.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue
+	})
 }
 
 // defaulted is the CRD of a kind as the API server keeps it.
@@ -74,7 +83,7 @@ func (d *definitions) widen(ctx context.Context, k *kindspec.Kind, crd *apiexten
 	if equality.Semantic.DeepEqual(crd.Spec, want.Spec) {
 		return nil
 	}
-	if !equality.Semantic.DeepEqual(crd.Spec.Versions[0].Schema, want.Spec.Versions[0].Schema) {
+	if established(crd) && !equality.Semantic.DeepEqual(crd.Spec.Versions[0].Schema, want.Spec.Versions[0].Schema) {
 		if err := d.fits(ctx, k); err != nil {
 			return err
 		}

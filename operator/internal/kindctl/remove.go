@@ -81,6 +81,9 @@ func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) err
 // removeObjects has the objects gone, and then their CRD. They are carried out until that
 // is absent.
 func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) error {
+	if !established(crd) {
+		return d.removeCRD(ctx, crd)
+	}
 	k, err := d.kinds.start(ctx, def)
 	if err != nil {
 		return err
@@ -106,8 +109,14 @@ func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKin
 	case count > 0:
 		return &verdict.Problem{Reason: v1alpha1.ReasonObjectsExist, Message: fmt.Sprintf("%d of its objects exist: delete them first, or set deletion.orphan to Keep, which leaves what they made to you", count), Retry: true}
 	}
+	return d.removeCRD(ctx, crd)
+}
+
+// removeCRD has a CRD gone as it was read.
+func (d *definitions) removeCRD(ctx context.Context, crd *apiextensions.CustomResourceDefinition) error {
 	if crd.DeletionTimestamp == nil {
-		if _, err := fluxobj.Delete(ctx, d.Client, crd, def.UID); err != nil {
+		uid, version := crd.UID, crd.ResourceVersion
+		if err := d.Client.Delete(ctx, crd, client.Preconditions{UID: &uid, ResourceVersion: &version}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}

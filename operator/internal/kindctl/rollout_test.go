@@ -278,6 +278,39 @@ func TestTaken(t *testing.T) {
 	s.remove(def)
 }
 
+// TestNameOfAnother: a definition whose kind another one has says so, and its end, whatever
+// becomes of its objects by it, leaves those of the other one alone.
+//
+// Shows: operator 27
+func TestNameOfAnother(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	s.start(nil)
+	first := s.define("ones", "Shared", "")
+	s.ready(first)
+	o := s.object("Shared", "a", "10.0.0.0/16")
+	s.create(o)
+	s.until("it runs", func() (bool, any) { s.read(o); return s.runs.by("a") != nil, o })
+	uid := o.GetUID()
+	for _, orphan := range []v1alpha1.OrphanPolicy{"Refuse", v1alpha1.OrphanKeep} {
+		second := s.define("others", "Shared", fmt.Sprintf("{spec: {deletion: {orphan: %s}}}", orphan))
+		s.says(second, metav1.ConditionFalse, v1alpha1.ReasonNameTaken)
+		if err := s.Delete(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(second)
+		s.gone(&apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "others.apps.okara.dev"}})
+	}
+	if s.read(o); o.GetUID() != uid || o.GetDeletionTimestamp() != nil {
+		t.Errorf("the object of the other definition is %+v", o)
+	}
+	if by := s.runs.by("a"); by.Name != first.Name {
+		t.Errorf("it was carried out by %s", by.Name)
+	}
+	s.remove(first)
+}
+
 // TestExecutorMissing: without tofu-controller there is the kind, and its definition says
 // what is missing until it comes.
 //
