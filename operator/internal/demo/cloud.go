@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -161,6 +162,10 @@ func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists 
 	}
 	defer resp.Body.Close()
 	if said, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		locked := &lockedError{text: string(said)}
+		if resp.StatusCode == http.StatusLocked && json.Unmarshal(said, locked) == nil {
+			return locked
+		}
 		return errors.Join(err, fmt.Errorf("HTTP error: %d %s", resp.StatusCode, said))
 	}
 	c.mu.Lock()
@@ -173,10 +178,23 @@ func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists 
 	return nil
 }
 
-// say writes how a run ended.
+// lockedError says that somebody else has the lock of a state.
+type lockedError struct {
+	ID   string
+	text string
+}
+
+func (e *lockedError) Error() string { return "the state is locked: " + e.text }
+
+// say writes how a run ended, as tofu-controller does.
 func (c *cloud) say(ctx context.Context, o *unstructured.Unstructured, revision string, wrong error) error {
 	ready := map[string]any{"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "observedGeneration": o.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
-	status := map[string]any{"lastHandledReconcileAt": o.GetAnnotations()[fluxobj.AnnotationRequest], "conditions": []any{ready}}
+	conditions := []any{ready}
+	status := map[string]any{"lastHandledReconcileAt": o.GetAnnotations()[fluxobj.AnnotationRequest]}
+	if locked, ok := errors.AsType[*lockedError](wrong); ok {
+		status["lock"] = map[string]any{"pending": locked.ID}
+		conditions = append(conditions, map[string]any{"type": "StateLocked", "status": "True", "reason": "Locked", "message": "", "lastTransitionTime": ready["lastTransitionTime"]})
+	}
 	if wrong != nil {
 		if had := fluxobj.Conditions(o)["Ready"]; had.False() && had.Message == wrong.Error() && had.Generation == o.GetGeneration() && fluxobj.Handled(o) {
 			return nil
@@ -186,6 +204,7 @@ func (c *cloud) say(ctx context.Context, o *unstructured.Unstructured, revision 
 		status["observedGeneration"], status["lastPlannedGeneration"] = o.GetGeneration(), o.GetGeneration()
 		status["lastPlannedRevision"], status["lastAppliedRevision"] = revision, revision
 	}
+	status["conditions"] = conditions
 	o.Object["status"] = status
 	return c.client.Status().Update(ctx, o)
 }
