@@ -64,6 +64,17 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{eventsv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
 // TestExplain is the page about an object whose run fails, and which is being deleted.
 func TestExplain(t *testing.T) {
 	o := object(t, `
@@ -86,12 +97,6 @@ spec: {suspend: true}
 status:
   conditions: [{type: Ready, status: "False", reason: TFExecApplyFailed, message: "Error: no credentials\n\non main.tf"}]
 `)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{eventsv1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "tenant-acme"}, Regarding: corev1.ObjectReference{UID: "u-1"},
@@ -99,7 +104,7 @@ status:
 	}
 	other := event.DeepCopy()
 	other.Name, other.Regarding.UID, other.Note = "o", "u-2", "of another one"
-	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(run, event, other).Build(), Now: now}
+	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(run, event, other).Build(), Now: now}
 	const want = `VPC tenant-acme/prod is not Ready: DestroyFailed, since 10m
     destroying failed 5 times
   It stays so until somebody changes something.
@@ -143,6 +148,50 @@ status:
 	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestExplainHeld says of a Version that waits who has to do what, and with which digest.
+func TestExplainHeld(t *testing.T) {
+	o := object(t, `
+apiVersion: okara.dev/v1alpha1
+kind: Version
+metadata: {name: module-vpc-1.4.0, namespace: team-a, uid: u-1, generation: 1}
+status:
+  state: Waiting
+  digest: sha256:14f2
+  conditions:
+  - {type: Ready, status: "False", reason: Held, message: "waiting for approval", observedGeneration: 1, lastTransitionTime: "2026-11-01T11:50:00Z"}
+  - {type: Reconciling, status: "True", reason: Held, observedGeneration: 1}
+`)
+	const want = `Version team-a/module-vpc-1.4.0 is not Ready: Held, since 10m
+    waiting for approval
+  It waits until somebody approves or rejects it.
+
+  state      Waiting
+  digest     sha256:14f2
+  plan       sha256:14f2 waits
+
+What helps:
+  somebody has to approve it, or reject it
+  create an Approval; read the plan first:
+    {apiVersion: okara.dev/v1alpha1, kind: Approval, metadata: {name: module-vpc-1.4.0-1, namespace: team-a},
+     spec: {target: {kind: Version, name: module-vpc-1.4.0}, plan: "sha256:14f2", generation: 1, approver: YOU}}
+`
+	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
+	if got := e.Explain(t.Context(), o); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestExplainUnseen says why nobody may have looked at an object.
+func TestExplainUnseen(t *testing.T) {
+	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Now()}
+	for kind, elsewhere := range map[string]bool{"Template": true, "Instance": true, "Module": false} {
+		got := e.Explain(t.Context(), object(t, "apiVersion: okara.dev/v1alpha1\nkind: "+kind+"\nmetadata: {name: a, namespace: team-a}\n"))
+		if !strings.Contains(got, "has not looked at it yet") || !strings.Contains(got, "--watch") || strings.Contains(got, "--instances-namespace") != elsewhere {
+			t.Errorf("%s", got)
 		}
 	}
 }

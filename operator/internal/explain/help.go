@@ -7,6 +7,14 @@ import "github.com/seed-141914ff/okara/operator/api/v1alpha1"
 // again asks for another try.
 const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationRequest + "=\"$(date)\"   # asks for another try now"
 
+// reasonRequested is the reason of an Instance that waits for its first approval.
+const reasonRequested = "Requested"
+
+// waitsForSomebody reports whether what has that reason goes on when somebody says so.
+func waitsForSomebody(reason string) bool {
+	return reason == v1alpha1.ReasonHeld || reason == v1alpha1.ReasonPlanned || reason == reasonRequested
+}
+
 // helpOf is what helps against a reason, as texts and commands; nil where waiting does.
 func helpOf(reason string) []string {
 	switch reason {
@@ -19,9 +27,9 @@ func helpOf(reason string) []string {
 	case v1alpha1.ReasonAddressNotAllowed:
 		return []string{"an administrator:", "kubectl annotate namespace {namespace} " + v1alpha1.AnnotationAddresses + "='module:net/**'"}
 	case v1alpha1.ReasonAddressTaken, v1alpha1.ReasonNameTaken:
-		return []string{"the message names who has it: rename one of the two, or delete the other"}
+		return []string{"the message names who has it, or the name that another one has: rename one of the two, or delete the other"}
 	case v1alpha1.ReasonSecretNotAllowed:
-		return []string{"who owns the Secret annotates it as the message says:", "kubectl annotate secret NAME{in} " + v1alpha1.AnnotationUse + "=HOST"}
+		return []string{"who owns the Secret annotates it as the message says:", "kubectl annotate secret NAME{in} --overwrite " + v1alpha1.AnnotationUse + "=WHAT"}
 	case v1alpha1.ReasonSecretMissing:
 		return []string{"kubectl get secret{in}"}
 	case v1alpha1.ReasonNamespaceNotAllowed:
@@ -47,7 +55,7 @@ func helpOfRuns(reason string) []string {
 		return []string{"set spec.suspend to false, or spec.runOptions.suspend of an object of a kind"}
 	case v1alpha1.ReasonDrift, v1alpha1.ReasonDigestMismatch:
 		return []string{"somebody moved a tag: okara depot status says which; put it back, or publish another version", again}
-	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, "Requested":
+	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, reasonRequested:
 		return []string{"somebody has to approve it, or reject it"}
 	case v1alpha1.ReasonEntriesFailed:
 		return []string{"each entry says of itself what it waits for:"}

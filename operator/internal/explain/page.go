@@ -84,7 +84,11 @@ func (p *page) heading() {
 	switch {
 	case ready == (fluxobj.Condition{}):
 		p.line("%s: the operator has not looked at it yet", name(p.o))
-		p.help = append(p.help, "kubectl get pods -A -l app.kubernetes.io/name=okara-operator")
+		p.help = append(p.help, "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # does it run?",
+			"with --watch it looks at the namespaces that it names only")
+		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
+			p.help = append(p.help, "Templates and Instances count in one namespace: okara-instances, or that of --instances-namespace")
+		}
 	case ready.True():
 		p.line("%s is Ready since %s", name(p.o), p.since(ready.Since))
 	default:
@@ -94,6 +98,8 @@ func (p *page) heading() {
 	switch {
 	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
 		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
+	case !ready.True() && waitsForSomebody(ready.Reason):
+		p.line("  It waits until somebody approves or rejects it.")
 	case all[v1alpha1.ConditionStalled].True():
 		p.line("  It stays so until somebody changes something.")
 	case all[v1alpha1.ConditionReconciling].True():
@@ -136,7 +142,7 @@ func (p *page) facts() {
 	}{
 		{"phase", []string{"status", "phase"}}, {"address", []string{"spec", "address"}}, {"source", []string{"spec", "source"}},
 		{"versions", []string{"spec", "versions"}}, {"latest", []string{"status", "latest"}}, {"template", []string{"spec", "template"}},
-		{"version", []string{"status", "module", "version"}}, {"newer", []string{"status", "updateAvailable"}}, {"state", []string{"status", "state"}},
+		{"version", []string{"status", "module", "version"}}, {"newer", []string{"status", "updateAvailable"}}, {"state", []string{"status", "state"}}, {"digest", []string{"status", "digest"}},
 		{"result", []string{"status", "result"}}, {"expires", []string{"status", "expiresAt"}}, {"url", []string{"status", "url"}},
 		{"refused", []string{"status", "handled", "refused"}}, {"asked", []string{"status", "lastHandledRequest"}},
 	} {
@@ -147,7 +153,7 @@ func (p *page) facts() {
 	if suspended, _, _ := unstructured.NestedBool(p.o.Object, "spec", "suspend"); suspended {
 		p.line("  %-10s by spec.suspend", "suspended")
 	}
-	plan := cmp.Or(fluxobj.Text(p.o, "status", "plan", "pending"), planOf(p.o))
+	plan := cmp.Or(fluxobj.Text(p.o, "status", "plan", "pending"), planOf(p.o), heldBack(p.o))
 	if plan != "" {
 		p.line("  %-10s %s waits", "plan", plan)
 		p.help = append(p.help, p.approval(plan)...)
@@ -158,6 +164,14 @@ func (p *page) facts() {
 func planOf(o *unstructured.Unstructured) string {
 	plan, _, _ := unstructured.NestedString(o.Object, "status", "plan")
 	return plan
+}
+
+// heldBack is the digest of a Version that waits for approval, or that a scan holds back.
+func heldBack(o *unstructured.Unstructured) string {
+	if ready := fluxobj.Conditions(o)[v1alpha1.ConditionReady]; o.GetKind() != "Version" || ready.Reason != v1alpha1.ReasonHeld {
+		return ""
+	}
+	return fluxobj.Text(o, "status", "digest")
 }
 
 // entries are those of a Depot that are not Ready.
