@@ -5,7 +5,10 @@ package kindctl
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // TestItemOfRepository: what is verified is what was asked for, below any prefix.
@@ -17,5 +20,21 @@ func TestItemOfRepository(t *testing.T) {
 		if got := r.item(repository).String(); got != want {
 			t.Errorf("%s is of %q, want %q", repository, got, want)
 		}
+	}
+}
+
+// TestRevisionKeepsDefinition: what is no part of a revision is as the definition has it, and
+// messages about objects name it.
+func TestRevisionKeepsDefinition(t *testing.T) {
+	def := &v1alpha1.ModuleKind{Spec: v1alpha1.ModuleKindSpec{
+		Module: v1alpha1.KindModule{Address: "net/vpc/aws", Version: "~> 1.4", Verify: &v1alpha1.KindVerify{Keys: []string{"key"}}},
+		Run:    v1alpha1.KindRun{Prefix: "vpc-"},
+	}}
+	r, _, _, err := revisionOf(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.in(def); !equality.Semantic.DeepEqual(got, def) {
+		t.Errorf("%+v", got.Spec)
 	}
 }

@@ -44,6 +44,7 @@ func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
 // in is a definition as it was at a revision.
 func (r revision) in(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	was := def.DeepCopy()
+	r.Module.Version, r.Module.Verify = was.Spec.Module.Version, was.Spec.Module.Verify
 	was.Spec.Module, was.Spec.Values, was.Spec.Run, was.Spec.Deletion, was.Spec.Outputs = r.Module, r.Values, r.Run, r.Deletion, r.Outputs
 	return was
 }
