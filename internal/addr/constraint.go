@@ -22,7 +22,11 @@ func ParseConstraint(s string) (Constraint, error) {
 	}
 	set, err := versions.MeetingConstraintsStringRuby(s)
 	if err != nil {
-		return Constraint{}, invalid("version constraint", s, "%s", err)
+		why := err.Error()
+		if strings.HasSuffix(why, `after ""`) { // nothing of it was understood
+			why = "it is no version, such as 1.2.3 or ~> 1.2"
+		}
+		return Constraint{}, invalid("version constraint", s, "%s", why)
 	}
 	return Constraint{text: s, set: &set}, nil
 }

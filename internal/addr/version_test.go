@@ -177,6 +177,9 @@ func TestConstraint(t *testing.T) {
 			t.Errorf("ParseConstraint(%q): want an error", s)
 		}
 	}
+	if _, err := addr.ParseConstraint("latest"); err == nil || !strings.Contains(err.Error(), `"latest": it is no version`) {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestPhantom(t *testing.T) {
