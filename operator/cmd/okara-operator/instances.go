@@ -77,7 +77,7 @@ func (s *runSite) check() error {
 		return usagef("--user-issuer %v", err)
 	}
 	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
-		return usagef("--instances-namespace %q is no name of a namespace: it %s", s.instances, wrong[0])
+		return usagef("--instances-namespace %q is no name of a namespace: %s", s.instances, wrong[0])
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func checkServe(server string) error {
 
 func checkCluster(name string) error {
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
-		return usagef("--cluster %q is no name of a cluster: it %s", name, wrong[0])
+		return usagef("--cluster %q is no name of a cluster: %s", name, wrong[0])
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (f *flags) check() error {
 	}
 	for _, name := range names {
 		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
-			return usagef("%q is no name of a namespace: it %s", name, wrong[0])
+			return usagef("%q is no name of a namespace: %s", name, wrong[0])
 		}
 	}
 	for _, a := range []struct{ flag, address string }{{"metrics-address", f.metrics}, {"health-address", f.health}} {

@@ -93,7 +93,7 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		}
 	}
 	if err != nil && wait > 0 {
-		log.FromContext(ctx).Error(err, "a run failed", "again", wait)
+		log.FromContext(ctx).Error(err, "a run failed", "again", wait.String())
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait}, err
