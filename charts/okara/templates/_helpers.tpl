@@ -95,6 +95,18 @@ resources:
 {{- end }}
 {{- end }}
 
+{{- /* What the values name that pods call, a line each. */}}
+{{- define "okara.peers" -}}
+{{ .Values.registry }}
+{{ .Values.runs.serve }}
+{{- range .Values.operator.allowOrigins }}
+{{ . }}
+{{- end }}
+{{- range concat .Values.frontEnd.issuers .Values.portal.issuers }}
+{{ .url }}
+{{- end }}
+{{- end }}
+
 {{- /* Where a pod may go: not to link-local addresses, where clouds tell nodes who they are. */}}
 {{- define "okara.outside" -}}
 - to:
@@ -102,7 +114,12 @@ resources:
     - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"]}
     - namespaceSelector: {}
   ports:
-  {{- range .Values.networkPolicy.ports }}
+  {{- $ports := list }}
+  {{- range .Values.networkPolicy.ports }}{{ $ports = append $ports (int .) }}{{ end }}
+  {{- range include "okara.peers" . | splitList "\n" }}
+  {{- with regexFind ":[0-9]+(/|$)" . }}{{ $ports = append $ports (int (trimAll ":/" .)) }}{{ end }}
+  {{- end }}
+  {{- range uniq $ports }}
     - {protocol: TCP, port: {{ . }}}
   {{- end }}
 - to: [{namespaceSelector: {}}, {ipBlock: {cidr: 169.254.20.10/32}}]
