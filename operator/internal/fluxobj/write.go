@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,7 +84,7 @@ func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.Obj
 	o.SetKind(kind)
 	err := c.Client.Get(ctx, key, o)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !isUnserved(err):
 		return nil, nil
 	case err != nil:
 		return nil, known(err, o)
@@ -177,10 +178,16 @@ func (c Client) Remove(ctx context.Context, live *unstructured.Unstructured) err
 }
 
 func known(err error, o *unstructured.Unstructured) error {
-	if meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) || isUnserved(err) {
 		return &MissingError{o.GroupVersionKind().GroupKind()}
 	}
 	return err
+}
+
+// isUnserved reports whether it is not an object that is not there, but its kind: that was
+// removed after this process had found it.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // covers reports whether live has all that want has. More may come of defaults and of

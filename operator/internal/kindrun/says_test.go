@@ -7,13 +7,17 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
 // told is the event that was told, "" if none was.
@@ -152,4 +156,42 @@ func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
 	if c := s.ready(o); !strings.Contains(c.Message, "the pull Secret of the operator, registry, is not there") || s.condition(o, v1alpha1.ConditionReconciling) != "True" {
 		t.Errorf("the status is %+v", o.Object["status"])
 	}
+}
+
+// TestSaysThatTheExecutorIsGone: an object that ran says so when tofu-controller is removed,
+// and goes on when it is back.
+func TestSaysThatTheExecutorIsGone(t *testing.T) {
+	s := newSite(t, nil)
+	o := s.vpc(nil)
+	s.step(o)
+	s.applied(o)
+	s.step(o)
+	s.says(o, true, v1alpha1.ReasonApplied)
+	all := &unstructured.UnstructuredList{} // of other tests, too
+	all.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	all.SetKind("TerraformList")
+	if err := s.List(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		all.Items[i].SetFinalizers(nil)
+		if err := client.IgnoreNotFound(s.Update(t.Context(), &all.Items[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "terraforms.infra.contrib.fluxcd.io"}}
+	if err := s.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); s.ready(o).Reason != v1alpha1.ReasonExecutorMissing; time.Sleep(100 * time.Millisecond) {
+		err := s.try(o) // the API server serves the kind for a moment still
+		if time.Now().After(deadline) {
+			t.Fatalf("%v: the status is %+v", err, o.Object["status"])
+		}
+		s.there(o, o.GetNamespace(), o.GetName())
+	}
+	s.says(o, false, v1alpha1.ReasonExecutorMissing)
+	rig.InstallFlux(t, cluster.Admin(t))
+	s.step(o)
+	s.says(o, false, v1alpha1.ReasonRunning)
 }
