@@ -178,6 +178,40 @@ func TestNotAppliedIsNotReady(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
+// TestPlansOfTwoKinds: the plan of an object is shown beside that of one of another kind with
+// the same name and prefix.
+//
+// Shows: kinds 1
+func TestPlansOfTwoKinds(t *testing.T) {
+	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan })
+	shown := map[string]bool{}
+	for _, plural := range []string{"databases", "vpcs"} {
+		s.def.Spec.Names.Plural = plural
+		o := s.vpc(nil)
+		s.step(o)
+		s.planned(o, "9c41d07b55e2")
+		s.step(o)
+		s.says(o, false, v1alpha1.ReasonPlanned)
+		m := &corev1.ConfigMap{}
+		s.read(m, s.tenant, text(o, "status", "plan", "configMap"))
+		shown[m.Name] = true
+		// It is another object, of another kind, that has this name from now on.
+		m.Labels[v1alpha1.LabelKind] = "Database"
+		for _, change := range []client.Object{m, o} {
+			change.SetFinalizers(nil)
+			if err := s.Update(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(shown) != 2 {
+		t.Errorf("the plans are in %v", shown)
+	}
+}
+
 // dying is a client of an operator that is killed at a write.
 func (s *site) dying(nth int, after bool) (client.Client, func() int) {
 	s.t.Helper()

@@ -35,7 +35,10 @@ func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	return strings.NewReplacer("{name}", o.GetName(), "{singular}", singular).Replace(name)
 }
 
-func (x published) planName() string { return x.want.Run.Name + "-okara-plan" }
+// planName is of this kind alone: two kinds may have one prefix, or none.
+func (x published) planName() string {
+	return x.def.Spec.Names.Plural + "-" + x.o.GetName() + "-okara-plan"
+}
 
 // publish shows users what they may see: outputs, and the text of a plan that waits.
 func (x published) publish(ctx context.Context, now fluxexec.Status) error {
