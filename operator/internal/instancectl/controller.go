@@ -59,7 +59,9 @@ type Controller struct {
 	pools   map[string]*lifecycle.Pool // as of the last pass; nil: there was none
 	records records.Store
 	saved   map[types.UID]saved
-	retries *flowcontrol.Backoff // of objects whose last write failed, by UID
+	// unrecorded are Instances that have no record: each pass would look for one.
+	unrecorded map[types.UID]bool
+	retries    *flowcontrol.Backoff // of objects whose last write failed, by UID
 }
 
 // NewController returns a controller that does nothing until its [Controller.Pass].
@@ -70,7 +72,7 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 	}
 	return &Controller{
 		Options: o, client: c, live: live, machine: o.machine(), catalog: NewCatalog(c, o.Settings), events: recorder,
-		records: records.Store{Client: live, Namespace: o.Operator}, retries: flowcontrol.NewBackOff(minRetry, maxRetry),
+		records: records.Store{Client: live, Namespace: o.Operator}, retries: flowcontrol.NewBackOff(minRetry, maxRetry), unrecorded: map[types.UID]bool{},
 	}
 }
 

@@ -4,13 +4,16 @@ package instancectl_test
 
 import (
 	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -206,4 +209,45 @@ func TestRecordThatIsBroken(t *testing.T) {
 	s.run(s.leader(), "it says whose the record is not", s.says(id, v1alpha1.ConditionReconciling, "is not okara's"))
 	change(func() { record.Labels = labels })
 	s.run(s.leader(), "it is ready again", s.isReady(id))
+}
+
+// counted counts the requests about records.
+type counted struct {
+	base http.RoundTripper
+	n    *atomic.Int64
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/configmaps/okara-record.") {
+		c.n.Add(1)
+	}
+	return c.base.RoundTrip(r)
+}
+
+// TestWhatIsNotLaunched: an Instance that waits for its Template costs no request in each
+// pass, which would be late for all others where there are many.
+func TestWhatIsNotLaunched(t *testing.T) {
+	s := newSite(t)
+	var requests atomic.Int64
+	s.operator = rest.CopyConfig(s.operator)
+	s.operator.Wrap(func(base http.RoundTripper) http.RoundTripper { return counted{base, &requests} })
+	leader := s.leader()
+	(&asked{s, "pppppppppe"}).ask("anna")
+	s.run(leader, "it says why it waits", func() bool {
+		o := s.all()["pppppppppe"]
+		return o.Status.Handled != nil && o.Status.Handled.Refused != ""
+	})
+	before := requests.Load()
+	for range 5 {
+		if _, err := leader.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := requests.Load() - before; n != 0 {
+		t.Errorf("%d requests in 5 passes", n)
+	}
+	s.template("sandbox.vpc", nil)
+	s.run(leader, "it is ready", s.is("pppppppppe", "Ready"))
+	s.empties("pppppppppe")
+	s.run(leader, "it is ready still", s.is("pppppppppe", "Ready"))
 }

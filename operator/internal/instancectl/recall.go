@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,11 +34,12 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 func (p recalls) recall(ctx context.Context) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
-		if o.Status.Record == nil {
+		if o.Status.Record == nil && !p.c.unrecorded[o.UID] {
 			if err := p.recallOne(ctx, &o); err != nil {
 				p.waits(ctx, &o, err)
 				continue
 			}
+			p.c.unrecorded[o.UID] = !p.recalled[o.Name]
 		}
 		readable = append(readable, o)
 	}
@@ -100,10 +102,12 @@ func (p recalls) keepRecords(ctx context.Context) {
 				continue
 			}
 			had = now
+			delete(p.c.unrecorded, o.UID)
 		}
 		there[o.UID] = had
 	}
 	p.c.saved = there
+	maps.DeleteFunc(p.c.unrecorded, func(uid types.UID, _ bool) bool { _, is := there[uid]; return !is })
 }
 
 func (p recalls) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
