@@ -21,9 +21,11 @@ func TestFluxRunsAModule(t *testing.T) {
 	r := newTrial(t)
 	repository := r.source()
 	r.ready(t, repository)
-	if revision := text(t, repository, "status", "artifact", "revision"); !strings.HasSuffix(revision, r.digest) {
-		t.Errorf("fetched %s, want %s", revision, r.digest)
-	}
+	until(t, "it is fetched by its digest", func() (bool, any) {
+		r.read(t, repository)
+		revision := text(t, repository, "status", "artifact", "revision")
+		return strings.HasSuffix(revision, r.digest), revision
+	})
 
 	terraform := r.run(nil)
 	r.ready(t, terraform)
