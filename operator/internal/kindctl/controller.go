@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -115,6 +116,9 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	}
 	if def.DeletionTimestamp != nil && wrong == nil {
 		return reconcile.Result{}, d.release(ctx, def)
+	}
+	if apierrors.IsConflict(wrong) { // somebody else wrote first, which is no news of the definition
+		return reconcile.Result{}, wrong
 	}
 	after, told := d.judge(def, wrong)
 	if !equality.Semantic.DeepEqual(before.Status, def.Status) {

@@ -3,15 +3,19 @@
 package kindctl_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -152,6 +156,50 @@ func TestWaveGoesOn(t *testing.T) {
 		by := s.runs.by("b")
 		return *by.Spec.Run.Interval == "1h", by
 	})
+	s.remove(def)
+}
+
+// TestWaveMeetsOthers: who writes an object at the moment at which it gets its turn makes no
+// trouble of its definition.
+//
+// Shows: operator 26
+func TestWaveMeetsOthers(t *testing.T) {
+	s := newSite(t)
+	rig.InstallFlux(t, s.admin)
+	s.publish("1.0.0", network(""))
+	var met atomic.Bool
+	s.start(func(c client.Client) client.Client {
+		return interceptor.NewClient(withWatch{c}, interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, opts ...client.SubResourceUpdateOption) error {
+				if o, is := object.(*unstructured.Unstructured); is && text(o, "status", "rollout") != "" && met.CompareAndSwap(false, true) {
+					change(s, o.DeepCopy(), func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"example.com/a": "b"}) })
+				}
+				return c.SubResource(sub).Update(ctx, object, opts...)
+			},
+		})
+	})
+	def := s.define("meets", "Meet", "{spec: {upgrade: {policy: Minor}}}")
+	s.ready(def)
+	s.four("Meet")
+	s.publish("1.1.0", network(""))
+	s.until("all have it", func() (bool, any) { is := s.versions("Meet"); return is == "1.1.0 1.1.0 1.1.0 1.1.0", is })
+	s.ready(def)
+	set, err := kubernetes.NewForConfig(s.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := set.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Regarding.UID == def.UID && e.Reason == v1alpha1.ReasonFailed {
+			t.Errorf("told: %s", e.Note)
+		}
+	}
+	if !met.Load() {
+		t.Error("they did not meet")
+	}
 	s.remove(def)
 }
 
