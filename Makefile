@@ -13,7 +13,7 @@ TAG     := devel
 VCS      = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 OPERATOR = go build -buildvcs=$(VCS) -o ../bin/okara-operator ./cmd/okara-operator
 NESTED  := internal/e2e internal/conformance operator provider
-TESTS   := test-internal/e2e test-. test-browser test-operator test-provider test-internal/conformance
+TESTS   := test-operator test-. test-internal/e2e test-browser test-provider test-internal/conformance
 
 # Compilers and linters collect garbage less often: a sixth less work, and more memory.
 lint tools: export GOGC := 400
@@ -22,7 +22,7 @@ lint tools: export GOMEMLIMIT := 3GiB
 .PHONY: build image release tools generate test $(TESTS) lint race cover demo docs
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
-# Modules beside each other, since internal/e2e waits more than it works; without vet,
+# Modules beside each other, since operator and internal/e2e wait more than they work; without vet,
 # which lint runs, with all of its checks.
 test: tools
 	$(MAKE) -C operator etcd kube-apiserver crds
