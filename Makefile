@@ -15,9 +15,11 @@ OPERATOR = go build -buildvcs=$(VCS) -o ../bin/okara-operator ./cmd/okara-operat
 NESTED  := internal/e2e internal/conformance operator provider
 TESTS   := test-operator test-. test-internal/e2e test-browser test-provider test-internal/conformance
 
-# Compilers and linters collect garbage less often: a sixth less work, and more memory.
-lint tools: export GOGC := 400
-lint tools: export GOMEMLIMIT := 3GiB
+# Compilers and linters collect garbage less often: a sixth less work, and more memory. What
+# is tested does not.
+lint tools $(TESTS): export GOGC := 400
+lint tools $(TESTS): export GOMEMLIMIT := 3GiB
+GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test -exec 'env -u GOGC -u GOMEMLIMIT' -vet=off -timeout 30m
 
 .PHONY: build image release tools generate test $(TESTS) lint race cover demo docs
 demo: build $(TOFU) $(TIME)
@@ -29,10 +31,10 @@ test: tools
 	$(MAKE) -j2 $(TESTS)
 # Tests with a real browser, beside their pages.
 test-browser:
-	OKARA_TEST_BUILT=1 go test -tags browser -vet=off -timeout 30m -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara
+	$(GOTEST) -tags browser -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara
 test-operator: AT_ONCE := -p 4# packages: they wait for an API server of their own more than they work
 $(filter-out test-browser,$(TESTS)): test-%:
-	cd $* && MAKEFLAGS= OKARA_TEST_BUILT=1 go test -vet=off $(AT_ONCE) -timeout 30m ./...
+	cd $* && $(GOTEST) $(AT_ONCE) ./...
 # With its version, where git tells: the tag, or a time and a commit.
 build:
 	go build -buildvcs=$(VCS) -trimpath -ldflags '-s -w' -o bin/okara ./cmd/okara
